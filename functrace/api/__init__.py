@@ -1,0 +1,4 @@
+"""The public functions.
+
+Floor: 7.
+"""

@@ -1,0 +1,134 @@
+"""One call of a user's function under a transform: recording its inputs and outputs.
+
+Floor: 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import ArgumentError, CapturedArrayError, DtypeError
+from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.numpy.array import TracedArray
+from functrace.source import source_of_traceback
+from functrace.tracing.capture import any_locked, hold
+from functrace.tracing.recording import Recording, Tracer, as_array
+
+
+def function_name(f: Callable[..., Any]) -> str:
+    """The name by which messages call a function."""
+    return getattr(f, "__name__", None) or type(f).__name__
+
+
+def as_value(leaf: Any, what: str) -> Any:
+    """Return an argument's leaf as an array, a NumPy scalar or a traced value.
+
+    Raises:
+        DtypeError: if it is not numeric.
+    """
+    if isinstance(leaf, np.ndarray):
+        if leaf.dtype.kind not in "biufc":
+            raise DtypeError(f"{what} has dtype {leaf.dtype}, which is not numeric", fix="pass arrays and numbers")
+        return leaf if leaf.ndim else leaf[()]
+    if isinstance(leaf, Tracer | np.generic):
+        return leaf
+    if isinstance(leaf, float):
+        return np.float64(leaf)
+    array = as_array(leaf)
+    if array.dtype.kind not in "biufc":
+        raise DtypeError(f"{what} is a {type(leaf).__name__}, not an array or a number", fix="pass arrays and numbers")
+    return array[()]
+
+
+def add_input(recording: Recording, value: Any) -> Any:
+    """Make an argument an input of the recording; the array is held until the recording ends."""
+    if type(value) is np.ndarray or isinstance(value, np.ndarray):
+        held = hold(value)
+        tracer = recording.new_input(aval_of(value), held.array)
+        recording.captured[("input", tracer._id)] = (tracer._id, held)
+        return tracer
+    return recording.new_input(aval_of(value), value)
+
+
+def stage_input(recording: Recording, aval: ShapeDtype) -> Any:
+    """Make an input without a value."""
+    return recording.new_input(aval)
+
+
+def call(recording: Recording, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Call the user's function; an overwrite of a locked array is explained."""
+    try:
+        return f(*args, **kwargs)
+    except ValueError as error:
+        if "read-only" in str(error) and any_locked():
+            raise CapturedArrayError(
+                f"an array that {recording.owner} still has to read was overwritten",
+                at=source_of_traceback(error.__traceback__),
+                made=_captured_at(recording),
+                fix="write into a copy (x = x.copy()), or make the array smaller than 1 MiB, which is copied",
+            ) from error
+        raise
+
+
+def _captured_at(recording: Recording) -> Any:
+    for variable, held in recording.captured.values():
+        if held is not None and held.locked:
+            source = recording.source(variable)
+            if source is not None:
+                return source
+    return None
+
+
+def output_variable(recording: Recording, leaf: Any, what: str) -> int:
+    """Return the variable of an output leaf; one that is not traced becomes a captured value.
+
+    Raises:
+        DtypeError: if the function returned something that is not a number or an array.
+    """
+    if isinstance(leaf, TracedArray) and leaf._recording is recording:
+        return leaf._id
+    if isinstance(leaf, Tracer | np.ndarray | np.generic | bool | int | float | complex | list | tuple):
+        return recording.capture(leaf if isinstance(leaf, Tracer) else as_value(leaf, what))
+    raise DtypeError(
+        f"{what} returned a {type(leaf).__name__}, not an array or a number",
+        fix="return arrays or numbers; has_aux=True carries other results",
+    )
+
+
+def normalize_argnums(argnums: Any, count: int, what: str) -> tuple[int, ...]:
+    """Return ``argnums`` as a tuple of non-negative positions.
+
+    Raises:
+        ArgumentError: if a position does not exist in this call.
+    """
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    for k in numbers:
+        if not -count <= k < count:
+            raise ArgumentError(
+                f"{what}: argnums={argnums!r}, but the function was called with {count} positional arguments",
+                fix="keyword arguments are not differentiated: pass by position what argnums names",
+            )
+    return tuple(k % count for k in numbers)
+
+
+def split_aux(result: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
+    """Return the function's result and its auxiliary data."""
+    if not has_aux:
+        return result, None
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise ArgumentError(
+            f"{what} with has_aux=True expects a pair (result, aux), but the function returned "
+            f"a {type(result).__name__}",
+            fix="return result, aux",
+        )
+    return result
+
+
+def own_tracers(recording: Recording, leaves: Sequence[Any]) -> list[tuple[int, int]]:
+    """Positions and variables of the leaves that are traced by this recording."""
+    return [
+        (k, leaf._id) for k, leaf in enumerate(leaves) if isinstance(leaf, TracedArray) and leaf._recording is recording
+    ]

@@ -1,0 +1,443 @@
+"""Derivatives of functions: ``grad``, ``value_and_grad``, ``vjp``, ``jvp``, ``linearize``, ``linear_transpose``.
+
+Each calls the user's function once, on traced values, and runs a transformed program that is usually in the cache.
+
+Floor: 7.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.ir.aval import shape_of
+from functrace.api.calls import (
+    add_input,
+    as_value,
+    call,
+    function_name,
+    normalize_argnums,
+    output_variable,
+    own_tracers,
+    split_aux,
+)
+from functrace.errors import DtypeError, ShapeError
+from functrace.executor import Runner, run_recorded
+from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.program import Program
+from functrace.numpy.array import TracedArray
+from functrace.tracing.recording import Recording, Tracer
+from functrace.transforms import (
+    grad_program,
+    is_differentiable,
+    jvp_program,
+    linearize_program,
+    transpose_program,
+)
+from functrace.tree import flatten, flatten_like, unflatten
+from functrace.typing import PyTree
+
+_LEAF = flatten(0.0)[1]
+
+
+def _flags(recording: Recording, count: int, active: Sequence[bool]) -> Callable[[Program], list[bool]]:
+    flags = list(active)
+    return lambda program: flags + [False] * (len(program.input_ids) - count)
+
+
+def value_and_grad(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
+    """Return a function that computes ``f`` and its gradient.
+
+    Args:
+        f: a function of arrays (pytrees of them) that returns one real number.
+        argnums: which positional arguments to differentiate; a sequence gives a tuple of gradients.
+        has_aux: ``f`` returns ``(number, aux)``; ``aux`` is passed through.
+        holomorphic: ``f`` is a holomorphic function of complex arguments; otherwise the output must be real.
+
+    Returns:
+        ``(value, gradient)``, or ``((value, aux), gradient)``. A gradient has the structure, shapes and dtypes of its
+        argument. For complex arguments the derivative is not conjugated: at z, |z|^2 has the gradient 2 conj(z).
+
+    Raises:
+        ShapeError: if ``f`` does not return a scalar.
+        DtypeError: if an argument is an integer, or ``f`` returns no real number.
+
+    Example:
+        >>> import numpy as np
+        >>> value_and_grad(lambda x: np.sum(x**2))(np.arange(3.0))
+        (np.float64(5.0), array([0., 2., 4.]))
+
+    Cost:
+        2 to 4 times ``f``, whatever the size of the arguments; the intermediate values are kept.
+    """
+    name = function_name(f)
+    owner = f"grad of {name}"
+
+    @functools.wraps(f, updated=())
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        if argnums == 0 and args:
+            chosen: tuple[int, ...] = (0,)
+        else:
+            chosen = normalize_argnums(argnums, len(args), owner)
+        first = args[chosen[0]] if chosen else None
+        if len(chosen) == 1 and (type(first) is np.ndarray or type(first) is float or type(first) is TracedArray):
+            leaves, treedef = [first], None
+        else:
+            leaves, treedef = flatten(tuple(args[k] for k in chosen))
+        values = [as_value(leaf, f"an argument of {name}") for leaf in leaves]
+        for value in values:
+            _check_input(value, owner, holomorphic)
+        with Recording(owner) as recording:
+            tracers = [add_input(recording, value) for value in values]
+            traced = list(args)
+            if treedef is None:
+                traced[chosen[0]] = tracers[0]
+            else:
+                for k, tree in zip(chosen, unflatten(treedef, tracers), strict=True):
+                    traced[k] = tree
+            out, aux = split_aux(call(recording, f, traced, kwargs), has_aux, owner)
+            outputs = [_scalar_output(recording, out, owner, holomorphic)]
+            if has_aux:
+                aux_leaves, aux_tree = flatten(aux)
+                own = own_tracers(recording, aux_leaves)
+                outputs += [variable for _, variable in own]
+            runner, arguments = run_recorded(recording, outputs, ("grad", len(values)), _build_grad(len(values)))
+            results = runner(arguments)
+        value, gradients = results[0], results[len(outputs) :]
+        if treedef is None:
+            gradient = gradients[0]
+            gradient = gradient if isinstance(argnums, int) else (gradient,)
+        else:
+            gradient = unflatten(treedef, gradients)
+            gradient = gradient[0] if isinstance(argnums, int) else gradient
+        if has_aux:
+            for (k, _), result in zip(own, results[1 : len(outputs)], strict=True):
+                aux_leaves[k] = result
+            return (value, unflatten(aux_tree, aux_leaves)), gradient
+        return value, gradient
+
+    return value_and_gradient
+
+
+def _build_grad(count: int) -> Callable[[Program], Runner]:
+    def build(program: Program) -> Runner:
+        flags = [True] * count + [False] * (len(program.input_ids) - count)
+        return Runner(grad_program(program, flags))
+
+    return build
+
+
+def grad(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[..., Any]:
+    """Return a function that computes the gradient of ``f``; with ``has_aux``, ``(gradient, aux)``.
+
+    Arguments, errors and cost are those of `value_and_grad`.
+
+    Example:
+        >>> import numpy as np
+        >>> grad(lambda x: np.sum(np.sin(x)))(np.zeros(2))
+        array([1., 1.])
+    """
+    both = value_and_grad(f, argnums, has_aux, holomorphic)
+
+    @functools.wraps(f, updated=())
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, result = both(*args, **kwargs)
+        return (result, value[1]) if has_aux else result
+
+    return gradient
+
+
+def _check_input(value: Any, owner: str, holomorphic: bool) -> None:
+    kind = value.dtype.kind
+    if kind not in "fc":
+        aval = aval_of(value)
+        raise DtypeError(
+            f"{owner}: an argument is {aval}, and integers and bools have no derivative",
+            fix="pass floats (x.astype(float)), or leave the argument out of argnums",
+        )
+    if holomorphic and kind != "c":
+        raise DtypeError(f"{owner}: holomorphic=True needs complex arguments, got {aval_of(value)}", fix="pass complex")
+
+
+def _scalar_output(recording: Recording, out: Any, owner: str, holomorphic: bool) -> int:
+    if not isinstance(out, Tracer | np.ndarray | np.generic | bool | int | float | complex):
+        raise DtypeError(
+            f"{owner}: the function returned {type(out).__name__}, not a number",
+            fix="return one number (np.sum(...)); has_aux=True carries other results",
+        )
+    shape = shape_of(out)
+    if shape != ():
+        raise ShapeError(
+            f"{owner}: the function returned {aval_of(out)}, and only a scalar has a gradient",
+            made=recording.source(out._id) if isinstance(out, Tracer) and out._recording is recording else None,
+            fix="reduce it (np.sum, np.mean), or use functrace.vjp, functrace.jacrev or functrace.elementwise_grad",
+        )
+    kind = out.dtype.kind if isinstance(out, Tracer) else np.asarray(out).dtype.kind
+    if kind == "c" and not holomorphic:
+        raise DtypeError(
+            f"{owner}: the function returned a complex number", fix="return a real one, or pass holomorphic=True"
+        )
+    if kind not in "fc" and isinstance(out, Tracer):
+        raise DtypeError(
+            f"{owner}: the function returned {aval_of(out)}, which carries no derivative", fix="return a float"
+        )
+    return output_variable(recording, out, owner)
+
+
+# -- vjp, jvp, linearize ---------------------------------------------------------------------------------
+
+
+class _Recorded:
+    """A function recorded on differentiable arguments, with its outputs."""
+
+    def __init__(self, f: Callable[..., Any], primals: Sequence[Any], has_aux: bool, owner: str, kwargs: Any) -> None:
+        leaves, self.in_tree = flatten(tuple(primals))
+        self.values = [as_value(leaf, f"an argument of {function_name(f)}") for leaf in leaves]
+        self.in_avals = [aval_of(v) for v in self.values]
+        self.active = tuple(is_differentiable(aval) for aval in self.in_avals)
+        self.recording = Recording(owner)
+        try:
+            tracers = [add_input(self.recording, value) for value in self.values]
+            result = call(self.recording, f, unflatten(self.in_tree, tracers), kwargs)
+            out, aux = split_aux(result, has_aux, owner)
+            out_leaves, self.out_tree = flatten(out)
+            self.outputs = [output_variable(self.recording, leaf, owner) for leaf in out_leaves]
+            self.out_avals = [self.recording.avals[i] for i in self.outputs]
+            self.aux_leaves, self.aux_tree = flatten(aux)
+            self.own = own_tracers(self.recording, self.aux_leaves)
+        except BaseException:
+            self.recording.close()
+            raise
+
+    @property
+    def variables(self) -> list[int]:
+        return [*self.outputs, *(variable for _, variable in self.own)]
+
+    def flags(self, program: Program) -> list[bool]:
+        return [*self.active, *[False] * (len(program.input_ids) - len(self.active))]
+
+    def results(self, flat: Sequence[Any]) -> tuple[Any, Any]:
+        """Split flat results of ``variables`` into the output and the auxiliary data."""
+        aux = list(self.aux_leaves)
+        for (k, _), value in zip(self.own, flat[len(self.outputs) :], strict=True):
+            aux[k] = value
+        return unflatten(self.out_tree, flat[: len(self.outputs)]), unflatten(self.aux_tree, aux)
+
+
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: Any) -> Any:
+    """Compute ``f(*primals)`` and its pullback.
+
+    Args:
+        f: a function of arrays (pytrees of them).
+        primals: where to evaluate.
+        has_aux: ``f`` returns ``(result, aux)``.
+        kwargs: passed to ``f`` as they are.
+
+    Returns:
+        ``(result, pullback)``, or ``(result, pullback, aux)``. ``pullback(cotangent)``, with a cotangent like the result,
+        returns a tuple with one cotangent per argument; ``None`` for integer arguments, which have no derivative. It
+        can be called many times, and never runs ``f`` again.
+
+    Raises:
+        TreeError: from the pullback, if the cotangent has another structure than the result.
+        ShapeError: from the pullback, if a leaf has another shape.
+
+    Example:
+        >>> import numpy as np
+        >>> y, pullback = vjp(np.sin, np.zeros(2))
+        >>> pullback(np.ones(2))
+        (array([1., 1.]),)
+
+    Cost:
+        ``f``, and about twice ``f`` per pullback; the residuals are kept as long as the pullback.
+    """
+    owner = f"vjp of {function_name(f)}"
+    recorded = _Recorded(f, primals, has_aux, owner, kwargs)
+    with recorded.recording:
+
+        def build(program: Program) -> tuple[Runner, Runner]:
+            forward, linear = linearize_program(program, recorded.flags(program))
+            count = sum(recorded.active)
+            residuals = len(linear.input_ids) - count
+            backward = transpose_program(linear, [False] * residuals + [True] * count)
+            return Runner(forward), Runner(backward)
+
+        (forward, backward), arguments = run_recorded(
+            recorded.recording, recorded.variables, ("vjp", recorded.active), build
+        )
+        flat = forward(arguments)
+    count = len(recorded.variables)
+    residuals = list(flat[count:])
+    out, aux = recorded.results(flat[:count])
+    in_tree, active = recorded.in_tree, recorded.active
+    out_tree, out_avals = recorded.out_tree, recorded.out_avals
+    extra = [np.zeros(a.shape, a.dtype) for a in (aval_of(v) for v in flat[len(recorded.outputs) : count])]
+
+    def pullback(cotangent: PyTree) -> Any:
+        """Return one cotangent per argument of the function that was recorded."""
+        cotangents = _check_like(cotangent, out_tree, out_avals, "cotangents", f"the results of {owner}")
+        found = iter(backward([*residuals, *cotangents, *extra]))
+        return unflatten(in_tree, [next(found) if flag else None for flag in active])
+
+    return (out, pullback, aux) if has_aux else (out, pullback)
+
+
+def jvp(
+    f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False, **kwargs: Any
+) -> Any:
+    """Compute ``f(*primals)`` and its derivative in the direction of ``tangents``.
+
+    Args:
+        f: a function of arrays (pytrees of them).
+        primals: tuple of arguments.
+        tangents: tuple of the same structure; ``None`` stands for "no change" of a whole argument.
+        has_aux: ``f`` returns ``(result, aux)``.
+        kwargs: passed to ``f`` as they are.
+
+    Returns:
+        ``(result, tangent)`` or ``(result, tangent, aux)``.
+
+    Raises:
+        TreeError: if primals and tangents differ in structure.
+        ShapeError: if a tangent differs from its primal in shape.
+
+    Example:
+        >>> import numpy as np
+        >>> jvp(np.sin, (np.float64(0.0),), (np.float64(2.0),))
+        (np.float64(0.0), np.float64(2.0))
+
+    Cost:
+        2 to 3 times ``f``.
+    """
+    owner = f"jvp of {function_name(f)}"
+    recorded = _Recorded(f, tuple(primals), has_aux, owner, kwargs)
+    with recorded.recording:
+        moved = tuple(
+            _zeros_like(primal) if tangent is None else tangent
+            for primal, tangent in zip(primals, tangents, strict=False)
+        ) + tuple(tangents[len(primals) :])
+        directions = _check_like(
+            moved, recorded.in_tree, recorded.in_avals, "tangents", f"the primals of {owner}"
+        )
+
+        def build(program: Program) -> Runner:
+            return Runner(jvp_program(program, recorded.flags(program)))
+
+        runner, arguments = run_recorded(recorded.recording, recorded.variables, ("jvp", recorded.active), build)
+        chosen = [d for d, flag in zip(directions, recorded.active, strict=True) if flag]
+        flat = runner([*arguments, *chosen])
+    count = len(recorded.variables)
+    out, aux = recorded.results(flat[:count])
+    tangent = unflatten(recorded.out_tree, flat[count : count + len(recorded.outputs)])
+    return (out, tangent, aux) if has_aux else (out, tangent)
+
+
+def linearize(f: Callable[..., Any], *primals: Any, **kwargs: Any) -> tuple[Any, Callable[..., Any]]:
+    """Compute ``f(*primals)`` and its derivative there as a linear function of tangents.
+
+    Returns:
+        ``(result, f_jvp)``; ``f_jvp(*tangents)`` returns the tangent of the result, never runs ``f`` again, and costs
+        about one run of ``f``.
+
+    Raises:
+        TreeError: from ``f_jvp``, if tangents and primals differ in structure.
+
+    Example:
+        >>> import numpy as np
+        >>> y, f_jvp = linearize(np.sin, np.float64(0.0))
+        >>> f_jvp(np.float64(3.0))
+        np.float64(3.0)
+    """
+    owner = f"linearize of {function_name(f)}"
+    recorded = _Recorded(f, primals, False, owner, kwargs)
+    with recorded.recording:
+
+        def build(program: Program) -> tuple[Runner, Runner]:
+            forward, linear = linearize_program(program, recorded.flags(program))
+            return Runner(forward), Runner(linear)
+
+        (forward, linear), arguments = run_recorded(
+            recorded.recording, recorded.variables, ("linearize", recorded.active), build
+        )
+        flat = forward(arguments)
+    count = len(recorded.variables)
+    residuals = list(flat[count:])
+    in_tree, in_avals, active, out_tree = recorded.in_tree, recorded.in_avals, recorded.active, recorded.out_tree
+
+    def f_jvp(*tangents: Any) -> Any:
+        """Return the tangent of the result."""
+        directions = _check_like(tangents, in_tree, in_avals, "tangents", f"the primals of {owner}")
+        chosen = [d for d, flag in zip(directions, active, strict=True) if flag]
+        return unflatten(out_tree, linear([*residuals, *chosen]))
+
+    return recorded.results(flat[:count])[0], f_jvp
+
+
+def linear_transpose(f: Callable[..., Any], *primals: Any, **kwargs: Any) -> Callable[[Any], Any]:
+    """Return the transpose of a linear function.
+
+    Args:
+        f: a function that is linear in all its arguments.
+        primals: arrays or `ShapeDtype` that say the shapes and dtypes; their values do not matter.
+
+    Returns:
+        a function from a cotangent like the result to a tuple of cotangents, one per argument.
+
+    Raises:
+        NotDifferentiableError: if ``f`` is not linear.
+    """
+    owner = f"linear_transpose of {function_name(f)}"
+    leaves, in_tree = flatten(primals)
+    avals = [leaf if isinstance(leaf, ShapeDtype) else aval_of(leaf) for leaf in leaves]
+    with Recording(owner, staged=True) as recording:
+        tracers = [recording.new_input(aval) for aval in avals]
+        out_leaves, out_tree = flatten(call(recording, f, unflatten(in_tree, tracers), kwargs))
+        outputs = [output_variable(recording, leaf, owner) for leaf in out_leaves]
+        out_avals = [recording.avals[i] for i in outputs]
+        program = recording.program(tuple(outputs), name=function_name(f))
+        runner = Runner(transpose_program(program))
+
+    def transposed(cotangent: PyTree) -> Any:
+        """Return one cotangent per argument."""
+        return unflatten(in_tree, runner(_check_like(cotangent, out_tree, out_avals, "cotangents", "the results")))
+
+    return transposed
+
+
+def _zeros_like(tree: PyTree) -> PyTree:
+    leaves, treedef = flatten(tree)
+    return unflatten(treedef, [np.zeros(shape_of(x), aval_of(x).dtype)[()] for x in leaves])
+
+
+def _check_like(tree: PyTree, treedef: Any, avals: Sequence[ShapeDtype], what: str, of: str) -> list[Any]:
+    """Flatten tangents or cotangents, which must fit avals; casts real numbers to the dtype wanted."""
+    values = []
+    for leaf, aval in zip(flatten_like(treedef, tree, what, of), avals, strict=True):
+        value = as_value(leaf, what)
+        found = aval_of(value)
+        if found.shape != aval.shape:
+            raise ShapeError(
+                f"{what} have the shape {list(found.shape)} where {of} have {aval}", fix=f"pass shape {aval.shape}"
+            )
+        if found is not aval:
+            if not is_differentiable(aval):
+                value = np.zeros(aval.shape, aval.dtype)
+            elif found.dtype.kind == "c" and aval.dtype.kind != "c":
+                raise DtypeError(f"{what} are {found} where {of} are {aval}", fix="pass real values")
+            else:
+                value = value.astype(aval.dtype)
+        values.append(value)
+    return values

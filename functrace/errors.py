@@ -1,0 +1,111 @@
+"""The error tree: every error that functrace raises on purpose.
+
+Each class inherits the builtin that NumPy would raise in the same place, so that
+``except ValueError`` written for NumPy still works. A message is assembled from facts
+in four parts: what was wrong, where in the user's code, where in the program, and what
+to do about it::
+
+    raise ShapeError("matmul cannot contract f64[3,4] with f64[5]", fix="x should have length 4")
+
+Floor: b (base).
+"""
+
+from __future__ import annotations
+
+from functrace.source import Source, user_source
+
+
+class FunctraceError(Exception):
+    """Base of all errors raised by functrace.
+
+    Args:
+        what: one sentence, with the values that made it wrong.
+        at: the user's line; by default the line that is running now.
+        made: the line that made the offending value, where that is another one.
+        equation: the equation of the program concerned, as text.
+        fix: the way out, as an instruction.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        at: Source | None = None,
+        made: Source | None = None,
+        equation: str | None = None,
+        fix: str | None = None,
+    ) -> None:
+        self.what = what
+        self.at = at if at is not None else user_source()
+        self.made = made
+        self.equation = equation
+        self.fix = fix
+        super().__init__(self._assemble())
+
+    def _assemble(self) -> str:
+        lines = [self.what]
+        if self.at is not None:
+            lines.append(f"  at {self.at}")
+        if self.made is not None and str(self.made) != str(self.at):
+            lines.append(f"  the value was made at {self.made}")
+        if self.equation is not None:
+            lines.append(f"  in equation {self.equation}")
+        if self.fix is not None:
+            lines.append(f"fix: {self.fix}")
+        return "\n".join(lines)
+
+
+class ShapeError(FunctraceError, ValueError):
+    """Shapes or sizes do not fit together."""
+
+
+class DtypeError(FunctraceError, TypeError):
+    """A dtype is not one that the operation or the transform can work with."""
+
+
+class AxisError(ShapeError, IndexError):
+    """An axis is out of bounds for the array's rank, as ``numpy.exceptions.AxisError``."""
+
+
+class TracedIndexError(FunctraceError, IndexError):
+    """An index does not fit the array that it is applied to."""
+
+
+class ConcretizationError(FunctraceError, TypeError):
+    """A Python value was asked of a traced array while no values are known (staging)."""
+
+
+class LostGradientError(FunctraceError, TypeError):
+    """A conversion would cut the derivative in silence (``float(x)``, ``np.array([x, 1.0])``)."""
+
+
+class LeakedTracerError(FunctraceError, RuntimeError):
+    """A traced value was used after the transform that made it had ended."""
+
+
+class UnsupportedFunctionError(FunctraceError, TypeError):
+    """A NumPy function, or one of its options, has no meaning on traced values."""
+
+
+class NotDifferentiableError(FunctraceError, NotImplementedError):
+    """A derivative was asked through something that is declared to have none."""
+
+
+class TreeError(FunctraceError, ValueError, TypeError):
+    """Two pytrees that must have the same structure do not."""
+
+
+class ArgumentError(FunctraceError, ValueError, TypeError):
+    """An argument of a transform (``argnums``, ``in_axes`` …) does not fit the call."""
+
+
+class CapturedArrayError(FunctraceError, ValueError):
+    """An array was overwritten while a recording still had to read it."""
+
+
+class ProgramError(FunctraceError, ValueError):
+    """A program is not well formed; the message shows the neighbouring equations."""
+
+
+class ParseError(FunctraceError, ValueError):
+    """A text or JSON form does not describe a program."""

@@ -1,0 +1,195 @@
+"""Straight-line Python over bound NumPy functions: the compiled form of a program.
+
+One statement per equation; a variable's local name is reused or deleted at its last use, so that arrays die as early as
+they can. Results are always fresh arrays: an output that is, or may be a view of, an argument, a constant or another
+output is copied.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from functrace.executor.kernels import KERNELS
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT
+from functrace.ir.program import Program
+from functrace.tracing.evaluate import evaluate_program
+from functrace.tracing.recording import Tracer
+
+LONGEST_COMPILED = 20_000
+"""Programs with more equations than this stay with the evaluator: Python's compiler would take seconds."""
+
+_numbers = itertools.count()
+
+
+@final
+class Runner:
+    """Runs one program: interprets the first call, compiles at the second.
+
+    Args:
+        program: the program; its inputs are the arguments.
+    """
+
+    __slots__ = ("_calls", "_compiled", "_copied", "program")
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._calls = 0
+        self._compiled: Callable[..., Any] | None = None
+        self._copied: tuple[bool, ...] | None = None
+
+    def __call__(self, arguments: Sequence[Any]) -> Sequence[Any]:
+        """Run on flat arguments (arrays or traced values); returns the flat outputs, fresh arrays."""
+        for value in arguments:
+            if isinstance(value, Tracer):
+                return _fresh_handles(evaluate_program(self.program, arguments))
+        compiled = self._compiled
+        if compiled is None:
+            self._calls += 1
+            if self._calls == 1 or len(self.program.schedule) > LONGEST_COMPILED:
+                return self._interpret(arguments)
+            compiled = self._compiled = compile_program(self.program)
+        try:
+            return compiled(*arguments)
+        except Exception as error:
+            explain(self.program, error)
+            raise
+
+    def _interpret(self, arguments: Sequence[Any]) -> Sequence[Any]:
+        if self._copied is None:
+            self._copied = copied_outputs(self.program)
+        results = evaluate_program(self.program, arguments)
+        return [
+            value.copy() if copied and not isinstance(value, Tracer) else value
+            for copied, value in zip(self._copied, results, strict=True)
+        ]
+
+
+def _fresh_handles(results: list[Any]) -> list[Any]:
+    """Give every traced result a handle of its own, so that in-place changes of one do not reach another."""
+    return [r._recording.handle(r._id) if isinstance(r, Tracer) else np.copy(r) for r in results]
+
+
+def copied_outputs(program: Program) -> tuple[bool, ...]:
+    """Which outputs must be copied so as not to share memory with arguments, constants or each other."""
+    roots: dict[int, int] = {}
+    viewed: set[int] = set()
+    for k, (primitive, operands, _) in enumerate(program.ops):
+        if primitive.view and operands and operands[0] >= 0:
+            roots[k] = roots.get(operands[0], operands[0])
+            viewed.add(k)
+    owned: set[int] = set()
+    copied = []
+    for out in program.output_ids:
+        root = roots.get(out, out)
+        foreign = program.ops[root][0] in (INPUT, CONSTANT) or out in viewed or root in owned
+        owned.add(root)
+        copied.append(foreign)
+    return tuple(copied)
+
+
+def compile_program(program: Program) -> Callable[..., tuple[Any, ...]]:
+    """Compile a program to a Python function of its inputs, which returns a tuple of fresh outputs."""
+    source, bound = generate(program)
+    filename = f"<functrace {program.name} {next(_numbers)}>"
+    exec(compile(source, filename, "exec"), bound)
+    function = bound["run"]
+    # Tracebacks and warnings show the generated line, which ends in the user's position.
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    import weakref
+
+    weakref.finalize(function, linecache.cache.pop, filename, None)
+    return function
+
+
+def generate(program: Program) -> tuple[str, dict[str, Any]]:
+    """Return the source of the compiled form, and the values that its names are bound to."""
+    bound: dict[str, Any] = {}
+    names_of_values: dict[int, str] = {}
+
+    def bind_value(value: Any) -> str:
+        found = names_of_values.get(id(value))
+        if found is None:
+            found = names_of_values[id(value)] = f"k{len(bound)}"
+            bound[found] = value
+        return found
+
+    free: list[str] = []
+    count = itertools.count()
+    names: dict[int, str] = {}
+    keep = set(program.output_ids)
+    for i in program.input_ids:
+        names[i] = f"x{i}"
+    for i, value in program.constant_values.items():
+        names[i] = bind_value(value)
+    lines = [f"def run({', '.join(names[i] for i in program.input_ids)}):"]
+    deaths_of_unused = set()
+
+    def operand(i: int, k: int) -> str:
+        if i >= 0:
+            return names[i]
+        return _literal(program, i, k, bind_value)
+
+    for k, dying in program.schedule:
+        primitive, operands, params = program.ops[k]
+        arguments = tuple(operand(i, k) for i in operands)
+        kernel = KERNELS.get(primitive.name)
+        if kernel is not None:
+            expression = kernel(arguments, params, bind_value)
+        else:
+            static = tuple(bind_value(p) for p in params)
+            expression = f"{bind_value(primitive.eval)}({', '.join((*arguments, *static))})"
+        dead = [names[i] for i in dying if not names[i].startswith("k")]
+        free.extend(dead)
+        results = range(k, k + program.result_count(k)) if primitive.many else range(k, k + 1)
+        for j in results:
+            names[j] = free.pop() if free else f"v{next(count)}"
+        left = ", ".join(names[j] for j in results) + ("," if primitive.many else "")
+        unused = [d for d in dead if d not in {names[j] for j in results}]
+        source = program.source(k)
+        comment = f"  # {source.short}" if source is not None else ""
+        lines.append(f"    {left} = {expression}{comment}")
+        if unused:
+            lines.append(f"    del {', '.join(dict.fromkeys(unused))}")
+    del deaths_of_unused, keep
+    outs = [
+        f"{names[i]}.copy()" if copied else names[i]
+        for i, copied in zip(program.output_ids, copied_outputs(program), strict=True)
+    ]
+    lines.append(f"    return ({', '.join(outs)}{',' if outs else ''})")
+    return "\n".join(lines) + "\n", bound
+
+
+def _literal(program: Program, i: int, k: int, bind_value: Callable[[Any], str]) -> str:
+    """Spell a Python number: as an array of the dtype that it takes on here, which NumPy handles faster."""
+    value = program.literals[~i]
+    primitive, operands, _ = program.ops[k]
+    if isinstance(primitive.eval, np.ufunc) and type(value) is float:
+        kinds = {program.avals[j].dtype for j in operands if j >= 0}
+        if len(kinds) == 1 and next(iter(kinds)).kind == "f":
+            return bind_value(np.asarray(value, next(iter(kinds))))
+    if type(value) is float and not np.isfinite(value):
+        return bind_value(value)
+    return repr(value)
+
+
+def explain(program: Program, error: BaseException) -> None:
+    """Add to an exception that compiled code raised the user's line of the equation that raised it."""
+    traceback = error.__traceback__
+    while traceback is not None:
+        filename = traceback.tb_frame.f_code.co_filename
+        if filename.startswith("<functrace "):
+            line = linecache.getline(filename, traceback.tb_lineno)
+            if "#" in line:
+                error.add_note(f"  recorded at {line.rpartition('#')[2].strip()}")
+            return
+        traceback = traceback.tb_next
+
+
+__all__ = ["RESULT", "Runner", "compile_program", "generate"]

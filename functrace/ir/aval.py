@@ -1,0 +1,114 @@
+"""The abstract value ("aval") of a variable: its shape and dtype.
+
+Avals are interned: two avals that are equal are the same object as long as either is
+alive. So equality is identity, hashing costs nothing, and the commonest question while
+recording ("same shape and dtype?") is one pointer comparison.
+
+Floor: 0.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import weakref
+from typing import Any, final
+
+import numpy as np
+
+_SHORT_NAMES = {
+    "bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
+    "float16": "f16", "float32": "f32", "float64": "f64", "longdouble": "f80",
+    "complex64": "c64", "complex128": "c128", "clongdouble": "c160",
+}  # fmt: skip
+_NAMES_BY_DTYPE = {np.dtype(name): short for name, short in _SHORT_NAMES.items()}
+_DTYPES_BY_NAME = {short: np.dtype(name) for name, short in _SHORT_NAMES.items()}
+
+_interned: weakref.WeakValueDictionary[tuple[Any, ...], ShapeDtype] = weakref.WeakValueDictionary()
+_interning = threading.Lock()
+
+
+@final
+class ShapeDtype:
+    """Shape and dtype of an array, without its values.
+
+    Args:
+        shape: sizes, e.g. ``(3, 4)``; an int is taken as ``(int,)``.
+        dtype: anything that ``numpy.dtype`` takes; stored in native byte order.
+
+    Example:
+        >>> ShapeDtype((3, 4), "float32")
+        f32[3,4]
+    """
+
+    __slots__ = ("__weakref__", "dtype", "shape")
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __new__(cls, shape: tuple[int, ...] | int, dtype: Any = np.float64) -> ShapeDtype:
+        if isinstance(shape, int):
+            shape = (shape,)
+        dtype = np.dtype(dtype).newbyteorder("=")
+        key = (tuple(shape), dtype)
+        found = _interned.get(key)
+        if found is not None:
+            return found
+        made = object.__new__(cls)
+        object.__setattr__(made, "shape", tuple(int(n) for n in shape))
+        object.__setattr__(made, "dtype", dtype)
+        with _interning:
+            return _interned.setdefault(key, made)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"ShapeDtype is immutable: cannot set {name!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ShapeDtype, (self.shape, self.dtype)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of an array with this aval."""
+        return self.size * self.dtype.itemsize
+
+    def __repr__(self) -> str:
+        return f"{dtype_name(self.dtype)}[{','.join(map(str, self.shape))}]"
+
+
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """Return the short name that listings use: ``f64``, ``i32``, ``bool`` …"""
+    return _NAMES_BY_DTYPE.get(dtype) or str(dtype)
+
+
+def dtype_named(name: str) -> np.dtype[Any]:
+    """Return the dtype of a short name; raises ``KeyError`` for an unknown one."""
+    return _DTYPES_BY_NAME[name]
+
+
+def aval_of(value: Any) -> ShapeDtype:
+    """Return the aval of an array, a NumPy scalar, a Python number or a traced value."""
+    known = getattr(value, "aval", None)
+    if known is not None:
+        return known
+    if isinstance(value, np.ndarray | np.generic):
+        return ShapeDtype(value.shape, value.dtype)
+    array = np.asarray(value)
+    return ShapeDtype(array.shape, array.dtype)
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """Return the shape of an array, a number or a traced value (``numpy.shape`` would be recorded)."""
+    try:
+        return value.shape
+    except AttributeError:
+        return np.shape(value)

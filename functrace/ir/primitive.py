@@ -1,0 +1,131 @@
+"""Primitives: what an equation applies, with every rule in one frozen record.
+
+A primitive has five required rules, always in this order:
+
+* ``eval(*values, *params)`` computes the result from NumPy arrays (a tuple, if there are several results).
+* ``aval(*operands, *params)`` predicts the avals of the results. An operand is an aval or, for a Python
+  number, its type; returns one `ShapeDtype` or a tuple.
+* ``jvp(primals, outputs, tangents, *params)`` returns the tangents of the outputs. Tangents of inactive
+  operands are ``None``, and the rule is not called if all of them are. `LINEAR` stands for "the same
+  primitive on the tangent", `ZERO` for "no derivative: the output is piecewise constant".
+* ``transpose(cotangent, *operands, *params)`` returns one cotangent (or ``None``) per operand. Operands that
+  are linear arrive as `LinearOperand`, the others as values.
+* ``batch(operands, is_batched, *params)`` applies the primitive to operands of which some have one more
+  axis, at position 0; all results have the batch axis at 0.
+
+A rule that cannot exist is declared with `absent`; leaving one out is an error at import.
+Parameters are static, hashable and positional: ``params`` names them, every rule takes them last.
+
+Floor: 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+from functrace.errors import NotDifferentiableError
+from functrace.ir.aval import ShapeDtype
+
+Rule = Callable[..., Any]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A rule that cannot exist; calling it raises with the declared reason and way out."""
+
+    because: str
+    instead: str
+
+    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+        raise NotDifferentiableError(self.because, fix=self.instead)
+
+
+def absent(*, because: str, instead: str) -> Absent:
+    """Declare that a rule cannot exist.
+
+    Args:
+        because: why, as a sentence that names the function as the user knows it.
+        instead: what to do, as an instruction.
+    """
+    return Absent(because, instead)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A rule given by a word; the transform knows what to do (`LINEAR`, `ZERO`)."""
+
+    word: str
+
+    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+        raise AssertionError(f"the marker {self.word} is read, never called")
+
+
+LINEAR = Marker("LINEAR")
+"""jvp rule of a primitive that is linear in the operand that carries derivatives."""
+
+ZERO = Marker("ZERO")
+"""jvp rule of a primitive whose output is piecewise constant (``floor``, ``sign``, comparisons)."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LinearOperand:
+    """What a transpose rule sees in place of an operand that it must be transposed to."""
+
+    aval: ShapeDtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the operand."""
+        return self.aval.shape
+
+
+def is_linear(operand: Any) -> bool:
+    """Whether a transpose rule must return a cotangent for this operand."""
+    return type(operand) is LinearOperand
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Primitive:
+    """One primitive and its rules; see the module's docstring for what each rule is given.
+
+    Args:
+        name: the word that listings show.
+        eval, aval, jvp, transpose, batch: the five rules.
+        params: names of the static parameters, in order.
+        many: whether the primitive has a tuple of results; ``eval`` and `bind` then return a tuple.
+        view: whether ``eval`` may return a view of its first operand.
+        written: how NumPy source spells it, e.g. ``"np.sum({0}, axis={axes})"``; by default a call
+            of ``eval`` (a NumPy function by its name, another one with its source).
+    """
+
+    name: str
+    eval: Rule
+    aval: Rule
+    jvp: Rule | Marker | Absent
+    transpose: Rule | Absent
+    batch: Rule | Absent
+    params: tuple[str, ...] = ()
+    many: bool = False
+    view: bool = False
+    written: str | None = None
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _marker(name: str) -> Primitive:
+    rule = absent(because=f"{name} is not an operation", instead="this is a bug in functrace")
+    return Primitive(name, eval=rule, aval=rule, jvp=rule, transpose=rule, batch=rule)
+
+
+INPUT = _marker("input")
+"""Entry of a tape for an input; its parameter is its aval."""
+CONSTANT = _marker("constant")
+"""Entry of a tape for a captured value; its parameter is its aval."""
+RESULT = _marker("result")
+"""Entry of a tape for the second, third … result of the operation before it."""

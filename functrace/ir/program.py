@@ -1,0 +1,366 @@
+"""Programs: frozen, first-order descriptions of a computation.
+
+A program can be printed and parsed back, saved, checked, costed, emitted as NumPy source,
+evaluated, and transformed into another program. It owns its constants. It is stored as a
+tape (see Note [The tape] in ir/tape.py); ``inputs``, ``equations`` and ``outputs`` are views of it for
+people and for their own passes::
+
+    for equation in program.equations:
+        print(equation.primitive, equation.inputs, equation.params, equation.source)
+
+Floor: 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import CodeType
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from functrace.errors import ProgramError
+from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
+from functrace.ir.tape import Builder, Op, Spec
+from functrace.ir.walk import Schedule, reachable
+from functrace.source import Source
+
+Position = tuple[CodeType, int] | None
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Var:
+    """A variable of a program: written once, by an equation, an input or a constant."""
+
+    aval: ShapeDtype
+    name: str | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.name or '_'}: {self.aval}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A Python number that stands in an equation; its dtype follows the other operands (NEP 50)."""
+
+    value: bool | int | float | complex
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Equation:
+    """One application of a primitive.
+
+    Args:
+        primitive: what is applied.
+        inputs: variables and literals.
+        outputs: the variables that it writes; always a tuple.
+        params: the static parameters by name.
+        source: the user's line that it came from, if known.
+    """
+
+    primitive: Primitive
+    inputs: tuple[Var | Literal, ...]
+    outputs: tuple[Var, ...]
+    params: Mapping[str, Any] = field(default_factory=dict)
+    source: Source | None = None
+
+    def __repr__(self) -> str:
+        from functrace.ir.text import equation_text
+
+        return equation_text(self)
+
+
+@final
+class Program:
+    """A frozen program. Make one with `functrace.trace`, `Program.parse`, `Program.build` or a transform."""
+
+    primitives: ClassVar[Mapping[str, Primitive]] = {}
+    """The primitives that `parse` and `from_json` know by name; set once, by ``functrace/__init__.py``."""
+
+    def __init__(
+        self,
+        ops: Sequence[Op],
+        avals: Sequence[ShapeDtype],
+        literals: Sequence[Any],
+        inputs: Sequence[int],
+        constants: Mapping[int, Any],
+        outputs: Sequence[int],
+        *,
+        positions: Sequence[Position] = (),
+        origins: Sequence[int] = (),
+        name: str = "program",
+        input_names: Sequence[str | None] = (),
+    ) -> None:
+        self.ops = tuple(ops)
+        self.avals = tuple(avals)
+        self.literals = tuple(literals)
+        self.input_ids = tuple(inputs)
+        self.constant_values = dict(constants)
+        self.output_ids = tuple(outputs)
+        self.positions = tuple(positions)
+        self.origins = tuple(origins)
+        self.name = name
+        self.input_names = tuple(input_names)
+
+    # -- making one ----------------------------------------------------------------------------
+
+    @classmethod
+    def from_builder(cls, builder: Builder, outputs: Sequence[int], **details: Any) -> Program:
+        """Freeze what a builder has written."""
+        return cls(
+            builder.ops, builder.avals, builder.literals, builder.inputs, builder.constants, outputs, **details
+        )
+
+    @classmethod
+    def build(
+        cls,
+        inputs: Iterable[Var],
+        equations: Iterable[Equation],
+        outputs: Iterable[Var | Literal],
+        constants: Mapping[Var, Any] | None = None,
+        *,
+        name: str = "program",
+    ) -> Program:
+        """Make a program from variables and equations, as a pass of one's own does.
+
+        Raises:
+            ProgramError: if a variable is used before it is written, or written twice.
+        """
+        builder, ids, positions = Builder(), {}, {}
+
+        def write(var: Var, variable: int) -> None:
+            if var in ids:
+                raise ProgramError(f"variable {var!r} is written twice", fix="give every equation new output variables")
+            ids[var] = variable
+
+        def read(operand: Var | Literal, where: str) -> int:
+            if isinstance(operand, Literal):
+                return builder.literal(operand.value)
+            if operand not in ids:
+                raise ProgramError(
+                    f"variable {operand!r} is used by {where} before it is written",
+                    fix="list equations in the order of evaluation, and every free variable as an input or constant",
+                )
+            return ids[operand]
+
+        inputs = tuple(inputs)
+        for var in inputs:
+            write(var, builder.input(var.aval))
+        for var, value in (constants or {}).items():
+            write(var, builder.constant(value, var.aval))
+        for equation in equations:
+            operands = tuple(read(x, equation.primitive.name) for x in equation.inputs)
+            params = tuple(equation.params[name] for name in equation.primitive.params)
+            first = builder.append(equation.primitive, operands, tuple(map(builder.spec, operands)), params)
+            for k, var in enumerate(equation.outputs):
+                write(var, first + k)
+            if equation.source is not None:
+                positions[first] = (equation.source.code, equation.source.offset)
+        outs = []
+        for out in outputs:
+            if isinstance(out, Literal):
+                value = np.asarray(out.value)
+                outs.append(builder.constant(value, aval_of(value)))
+            else:
+                outs.append(read(out, "the outputs"))
+        return cls.from_builder(
+            builder,
+            outs,
+            name=name,
+            input_names=[v.name for v in inputs],
+            positions=[positions.get(i) for i in range(len(builder.ops))],
+        )
+
+    # -- views ---------------------------------------------------------------------------------
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        """Every variable, by its position on the tape, with the name that listings use."""
+        return tuple(Var(aval, name) for aval, name in zip(self.avals, self._names(), strict=True))
+
+    @property
+    def inputs(self) -> tuple[Var, ...]:
+        """The input variables."""
+        return tuple(self.variables[i] for i in self.input_ids)
+
+    @property
+    def outputs(self) -> tuple[Var, ...]:
+        """The output variables."""
+        return tuple(self.variables[i] for i in self.output_ids)
+
+    @property
+    def constants(self) -> dict[Var, Any]:
+        """The values that the program owns, by variable."""
+        return {self.variables[i]: value for i, value in self.constant_values.items()}
+
+    @cached_property
+    def equations(self) -> tuple[Equation, ...]:
+        """The equations, in order of evaluation."""
+        variables, made = self.variables, []
+        for i, (primitive, operands, params) in enumerate(self.ops):
+            if primitive is INPUT or primitive is CONSTANT or primitive is RESULT:
+                continue
+            inputs = tuple(variables[k] if k >= 0 else Literal(self.literals[~k]) for k in operands)
+            made.append(
+                Equation(
+                    primitive,
+                    inputs,
+                    tuple(variables[i : i + self.result_count(i)]),
+                    dict(zip(primitive.params, params, strict=True)),
+                    self.source(i),
+                )
+            )
+        return tuple(made)
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """The operations that outputs depend on, each with the variables that die after it."""
+        return reachable(self)
+
+    def result_count(self, variable: int) -> int:
+        """Number of results of the operation whose first result is ``variable``."""
+        count = 1
+        while variable + count < len(self.ops) and self.ops[variable + count][0] is RESULT:
+            count += 1
+        return count
+
+    def source(self, variable: int) -> Source | None:
+        """The user's line that a variable came from, if known."""
+        position = self.positions[variable] if variable < len(self.positions) else None
+        return None if position is None else Source(*position)
+
+    def spec(self, operand: int) -> Spec:
+        """What an aval rule is told of an operand."""
+        return self.avals[operand] if operand >= 0 else type(self.literals[~operand])
+
+    def _names(self) -> list[str]:
+        names: list[str] = []
+        taken: set[str] = set()
+        given = dict(zip(self.input_ids, self.input_names, strict=False))
+        wanted = set(filter(None, given.values()))
+        letters = _letters()
+        for i in range(len(self.ops)):
+            source = None if i in given or self.ops[i][0] is RESULT else self.source(i)
+            name = given.get(i) or (source.assigned if source is not None else None)
+            if name is None or (not name.isidentifier()) or name in taken or (i not in given and name in wanted):
+                name = next(n for n in letters if n not in taken and n not in wanted)
+            taken.add(name)
+            names.append(name)
+        return names
+
+    # -- forms: each is its own file -----------------------------------------------------------
+
+    def text(self, *, full: bool = True) -> str:
+        """Return the typed listing; with ``full=False``, large constants are shown by a digest only."""
+        from functrace.ir.text import program_text
+
+        return program_text(self, full=full)
+
+    def __str__(self) -> str:
+        return self.text(full=False)
+
+    def __repr__(self) -> str:
+        ins, outs = (", ".join(map(str, (v.aval for v in vs))) for vs in (self.inputs, self.outputs))
+        return f"<Program {self.name}: ({ins}) -> ({outs}), {len(self.equations)} equations>"
+
+    @classmethod
+    def parse(cls, text: str, primitives: Mapping[str, Primitive] | None = None) -> Program:
+        """Read a program back from its text; ``primitives`` adds names of one's own.
+
+        Raises:
+            ParseError: with the line of the text that could not be read.
+        """
+        from functrace.ir.text import parse_program
+
+        return parse_program(text, {**cls.primitives, **(primitives or {})})
+
+    def to_json(self) -> str:
+        """Return the program as JSON text (versioned; arrays in base64)."""
+        from functrace.ir.serial import program_to_json
+
+        return program_to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str, primitives: Mapping[str, Primitive] | None = None) -> Program:
+        """Read a program back from JSON; never executes code.
+
+        Raises:
+            ParseError: if the text is not a program, or of a version that is not known.
+        """
+        from functrace.ir.serial import program_from_json
+
+        return program_from_json(text, {**cls.primitives, **(primitives or {})})
+
+    def as_python(self, name: str | None = None) -> str:
+        """Return NumPy source that runs on its own and computes the same numbers."""
+        from functrace.ir.numpy_source import program_source
+
+        return program_source(self, name)
+
+    def check(self) -> Program:
+        """Check that the program is well formed; returns it.
+
+        Raises:
+            ProgramError: with the neighbouring equations.
+        """
+        from functrace.ir.check import check_program
+
+        check_program(self)
+        return self
+
+    def cost(self) -> Any:
+        """Count flops and bytes, per equation and in total (see `functrace.ir.cost.Cost`)."""
+        from functrace.ir.cost import program_cost
+
+        return program_cost(self)
+
+    # -- equality ------------------------------------------------------------------------------
+
+    @cached_property
+    def _structure(self) -> tuple[Any, ...]:
+        """The tape renumbered (inputs, constants, operations), with every value in comparable form."""
+        order = [*self.input_ids, *self.constant_values]
+        seen = set(order)
+        order += [i for i in range(len(self.ops)) if i not in seen]
+        number = {i: k for k, i in enumerate(order)}
+
+        def operand(k: int) -> Any:
+            if k >= 0:
+                return number[k]
+            value = self.literals[~k]
+            return (type(value).__name__, repr(value))
+
+        ops = tuple((self.ops[i][0], tuple(map(operand, self.ops[i][1])), self.ops[i][2]) for i in order)
+        values = tuple(np.ascontiguousarray(value).tobytes() for value in self.constant_values.values())
+        return len(self.input_ids), ops, values, tuple(number[i] for i in self.output_ids)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Program) and self._structure == other._structure)
+
+    def __hash__(self) -> int:
+        return hash(self._structure)
+
+
+def _letters() -> Iterable[str]:
+    """Yield a, b … z, aa, ab …"""
+    alphabet = "abcdefghijklmnopqrstuvwxyz"
+    n = 0
+    while True:
+        k, name = n, ""
+        while True:
+            name = alphabet[k % 26] + name
+            k = k // 26 - 1
+            if k < 0:
+                break
+        if name not in ("as", "if", "in", "is", "or", "def", "del", "for", "not", "and", "try", "np"):
+            yield name
+        n += 1

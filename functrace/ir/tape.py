@@ -1,0 +1,103 @@
+"""The tape: the compact form of a program, and the builder that writes it.
+
+Note [The tape]
+    A tape is a list with one entry per variable, ``(primitive, operands, params)``; a variable
+    *is* its position in that list. Operands are ints: ``0, 1, 2 …`` name variables, ``-1, -2 …`` name
+    Python literals, whose values stand apart in ``literals`` (``-1`` is ``literals[0]``). So an environment
+    is one list, ``[values of variables] + reversed(literals)``, in which ``env[operand]`` finds either kind;
+    and the tape itself, which holds no values, is the key under which transformed programs are cached.
+    Inputs and captured values have entries too (`INPUT`, `CONSTANT`), as have further results of an
+    operation (`RESULT`).
+    Recording an operation is one append of one small tuple. Equations as objects are views made
+    when somebody asks (`Program.equations`): measured, they would cost more than the recording itself.
+
+Floor: 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
+
+Op = tuple[Primitive, tuple[int, ...], tuple[Any, ...]]
+Spec = ShapeDtype | type
+"""What an aval rule is told of an operand: its aval, or the Python type of a literal."""
+
+_MOST_INFERRED = 20_000
+inferred: dict[tuple[Primitive, tuple[Spec, ...], tuple[Any, ...]], tuple[ShapeDtype, ...]] = {}
+"""Avals of results by (primitive, operand specs, params). Bounded: emptied when full."""
+
+
+def infer(primitive: Primitive, specs: tuple[Spec, ...], params: tuple[Any, ...]) -> tuple[ShapeDtype, ...]:
+    """Return the avals of the results, remembered per (primitive, specs, params)."""
+    key = (primitive, specs, params)
+    found = inferred.get(key)
+    if found is None:
+        made = primitive.aval(*specs, *params)
+        found = made if type(made) is tuple else (made,)
+        if len(inferred) >= _MOST_INFERRED:
+            inferred.clear()
+        inferred[key] = found
+    return found
+
+
+class Builder:
+    """Writes a tape.
+
+    Example:
+        >>> from functrace.ops.elementwise import sin
+        >>> build = Builder()
+        >>> x = build.input(ShapeDtype((3,), "float64"))
+        >>> y = build.append(sin, (x,), (build.avals[x],))
+        >>> build.avals[y]
+        f64[3]
+    """
+
+    __slots__ = ("__weakref__", "avals", "constants", "inputs", "literals", "ops")
+
+    def __init__(self) -> None:
+        self.ops: list[Op] = []
+        self.avals: list[ShapeDtype] = []
+        self.literals: list[Any] = []
+        self.inputs: list[int] = []
+        self.constants: dict[int, Any] = {}
+
+    def input(self, aval: ShapeDtype) -> int:
+        """Add an input; returns its variable."""
+        self.inputs.append(len(self.ops))
+        return self._entry(INPUT, aval)
+
+    def constant(self, value: Any, aval: ShapeDtype) -> int:
+        """Add a value that the program owns; returns its variable."""
+        self.constants[len(self.ops)] = value
+        return self._entry(CONSTANT, aval)
+
+    def literal(self, value: Any) -> int:
+        """Add a Python number; returns the (negative) operand that stands for it."""
+        self.literals.append(value)
+        return -len(self.literals)
+
+    def append(
+        self, primitive: Primitive, operands: tuple[int, ...], specs: tuple[Spec, ...], params: tuple[Any, ...] = ()
+    ) -> int:
+        """Add an operation; returns the variable of its first result (further ones follow it)."""
+        avals = infer(primitive, specs, params)
+        ops = self.ops
+        variable = len(ops)
+        ops.append((primitive, operands, params))
+        self.avals.extend(avals)
+        for k in range(1, len(avals)):
+            ops.append((RESULT, (variable,), (k,)))
+        return variable
+
+    def spec(self, operand: int) -> Spec:
+        """Return what an aval rule is told of an operand."""
+        return self.avals[operand] if operand >= 0 else type(self.literals[~operand])
+
+    def _entry(self, primitive: Primitive, aval: ShapeDtype) -> int:
+        variable = len(self.ops)
+        self.ops.append((primitive, (), (aval,)))
+        self.avals.append(aval)
+        return variable

@@ -1,0 +1,39 @@
+"""The one traversal helper: which operations matter, in order, and what dies when.
+
+Floor: 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT
+
+if TYPE_CHECKING:
+    from functrace.ir.program import Program
+
+Schedule = tuple[tuple[int, tuple[int, ...]], ...]
+
+
+def reachable(program: Program) -> Schedule:
+    """Return the operations that outputs depend on, in order, each with the variables that die after it."""
+    ops = program.ops
+    seen = bytearray(len(ops))
+    for i in program.output_ids:
+        seen[i] = 1
+    schedule: list[tuple[int, tuple[int, ...]]] = []
+    for k in range(len(ops) - 1, -1, -1):
+        if not seen[k]:
+            continue
+        primitive, operands, _ = ops[k]
+        if primitive is INPUT or primitive is CONSTANT:
+            continue
+        dying = []
+        for i in operands:
+            if i >= 0 and not seen[i]:
+                seen[i] = 1
+                dying.append(i)
+        if primitive is not RESULT:
+            schedule.append((k, tuple(dying)))
+    schedule.reverse()
+    return tuple(schedule)

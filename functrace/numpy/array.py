@@ -1,0 +1,610 @@
+"""`TracedArray`: the tracer with NumPy's face.
+
+Operators, methods, attributes and indexing of an ndarray, each recorded as the NumPy function that it is short for.
+`__array_ufunc__` (NEP 13) and `__array_function__` (NEP 18) hand plain ``np.…`` calls to the tables of this room.
+
+Note [In-place operations on traced values]
+    A program is pure, so ``x += y`` and ``x[i] = v`` record a new value and let the handle ``x`` name it from then on: every
+    alias of ``x`` sees the change, as in NumPy, and the caller's arrays never change. A view (``x[1:]``, ``x.T``, ``x.reshape``)
+    remembers its base and how to read itself from it and write itself into it; after a write, the views of the same base
+    that are still alive are read again. Recordings keep weak references to views, so that temporary ones cost nothing.
+    Traced values are laid out in C order whatever the caller's strides are; ``reshape`` of a transposed view is a copy.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from functrace.ir.aval import shape_of
+from functrace.errors import LostGradientError, ShapeError, TracedIndexError
+from functrace.ir.aval import dtype_name
+from functrace.ir.tape import inferred
+from functrace.numpy.indexing import index_array, scatter_set
+from functrace.numpy.tables import FUNCTIONS, call_ufunc, unsupported_function
+from functrace.ops import elementwise as ew
+from functrace.ops.indexing import index_p
+from functrace.ops.shaping import broadcast_to, convert, permute, reshape
+from functrace.source import PACKAGE_PREFIX
+from functrace.tracing.recording import Tracer, bind, leaked
+
+_new = object.__new__
+_getframe = sys._getframe
+_UNARY_UFUNCS = {ufunc: p for ufunc, p in ew.UFUNCS.items() if ufunc.nin == 1 and ufunc.nout == 1}
+
+
+def _binary(primitive: ew.Elementwise, *, reflected: bool = False) -> Callable[[Any, Any], Any]:
+    """Make the operator of a primitive: the hot path of recording, with everything in line.
+
+    Measured on 2 cores: 0.6 us per operation, of which 0.15 us for the source position.
+    """
+
+    def operator(self: Any, other: Any) -> Any:
+        recording = self._recording
+        kind = type(other)
+        if kind is TracedArray:
+            if other._recording is not recording:
+                return bind(primitive, (other, self) if reflected else (self, other))
+            operand, spec = other._id, other.aval
+        elif kind is float or kind is int or kind is bool or kind is complex:
+            literals = recording.literals
+            literals.append(other)
+            operand, spec = -len(literals), kind
+        elif kind is str or other is None:
+            return NotImplemented
+        else:
+            return bind(primitive, (other, self) if reflected else (self, other))
+        if reflected:
+            specs, operands = (spec, self.aval), (operand, self._id)
+        else:
+            specs, operands = (self.aval, spec), (self._id, operand)
+        found = inferred.get((primitive, specs, ()))
+        if found is None:
+            recording.ops.append  # a closed recording raises before anything is inferred
+            first = recording.append(primitive, operands, specs)
+            aval = recording.avals[first]
+        else:
+            aval = found[0]
+            ops = recording.ops
+            first = len(ops)
+            ops.append((primitive, operands, ()))
+            recording.avals.append(aval)
+        positions = recording.positions
+        if positions is not None:
+            frame = _getframe(1)
+            while frame.f_code.co_filename.startswith(PACKAGE_PREFIX):
+                frame = frame.f_back
+            positions.append((frame.f_code, frame.f_lasti))
+        tracer = _new(TracedArray)
+        tracer._recording = recording
+        tracer._id = first
+        tracer.aval = aval
+        tracer._view = None
+        return tracer
+
+    return operator
+
+
+def _in_place(primitive: ew.Elementwise) -> Callable[[Any, Any], Any]:
+    """Make an in-place operator: NumPy's rules for shape and casting, then the handle moves on."""
+
+    def operator(self: Any, other: Any) -> Any:
+        result = bind(primitive, (self, other))
+        return self._assign(result, primitive.name)
+
+    return operator
+
+
+class _View:
+    """How a view reads itself from its base, and writes itself into it."""
+
+    __slots__ = ("base", "contiguous", "read", "write")
+
+    def __init__(
+        self, base: Any, read: Callable[[Any], Any], write: Callable[[Any, Any], Any], contiguous: bool
+    ) -> None:
+        self.base, self.read, self.write = base, read, write
+        self.contiguous = contiguous and (base._view is None or base._view.contiguous)
+
+
+def as_view(
+    result: Any, base: Any, read: Callable[[Any], Any], write: Callable[[Any, Any], Any], *, contiguous: bool = False
+) -> Any:
+    """Make ``result`` a view of ``base``: writes to either are seen by the other."""
+    if type(result) is TracedArray and type(base) is TracedArray and result._recording is base._recording:
+        if result is base:
+            result = base._recording.handle(base._id)
+        result._view = _View(base, read, write, contiguous)
+        base._recording.views.append(weakref.ref(result))
+    return result
+
+
+def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
+    """Reshape; a view of ``x``, unless ``x`` is a view that is not contiguous (then NumPy copies, too)."""
+    result = reshape(x, shape)
+    if type(x) is not TracedArray or (x._view is not None and not x._view.contiguous):
+        return x._recording.handle(x._id) if result is x else result
+    old = x.shape
+    return as_view(
+        result, x, lambda base: reshape(base, shape), lambda base, new: reshape(new, old), contiguous=True
+    )
+
+
+def transposed(x: Any, axes: tuple[int, ...]) -> Any:
+    """Permute the axes; a view of ``x``."""
+    inverse = tuple(int(k) for k in np.argsort(axes))
+    return as_view(permute(x, axes), x, lambda base: permute(base, axes), lambda base, new: permute(new, inverse))
+
+
+def indexed(x: Any, index: tuple[Any, ...]) -> Any:
+    """Read a static basic index; a view of ``x`` if the result is an array."""
+    result = bind(index_p, (x,), (index,))
+    if result.aval.shape or len(index) < x.ndim or Ellipsis in index:
+        first = index[0] if len(index) == 1 else None
+        as_view(
+            result,
+            x,
+            lambda base: bind(index_p, (base,), (index,)),
+            lambda base, new: scatter_set(base, index, new),
+            contiguous=type(first) is int or (type(first) is tuple and first[2] in (None, 1)),
+        )
+    return result
+
+
+class TracedArray(Tracer):
+    """A traced value: an ndarray to look at, a variable of a recording inside.
+
+    Shape and dtype are known at once. Values are known under `functrace.grad`, `functrace.vjp`, `functrace.jvp` … and can be
+    asked by ``if``, ``int``, ``print``; under `functrace.vmap` and `functrace.trace` they are not.
+    """
+
+    __slots__ = ()
+    __array_priority__ = 1000.0
+
+    # -- what NumPy asks -----------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if not kwargs and method == "__call__":
+            primitive = _UNARY_UFUNCS.get(ufunc)
+            if primitive is None:
+                primitive = ew.UFUNCS.get(ufunc)
+                if primitive is not None:
+                    return bind(primitive, inputs)
+                return call_ufunc(ufunc, method, inputs, kwargs)
+            recording = self._recording
+            found = inferred.get((primitive, (self.aval,), ()))
+            if found is None:
+                return bind(primitive, inputs)
+            ops = recording.ops
+            first = len(ops)
+            ops.append((primitive, (self._id,), ()))
+            recording.avals.append(found[0])
+            positions = recording.positions
+            if positions is not None:
+                frame = _getframe(1)
+                while frame.f_code.co_filename.startswith(PACKAGE_PREFIX):
+                    frame = frame.f_back
+                positions.append((frame.f_code, frame.f_lasti))
+            tracer = _new(TracedArray)
+            tracer._recording = recording
+            tracer._id = first
+            tracer.aval = found[0]
+            tracer._view = None
+            return tracer
+        return call_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        implementation = FUNCTIONS.get(func)
+        if implementation is None:
+            raise unsupported_function(func)
+        return implementation(*args, **kwargs)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise LostGradientError(
+            f"a traced value ({self.aval}) cannot become a plain ndarray without losing its derivative",
+            fix="use np.stack([...]) or functrace.numpy.array([...]) to build an array from traced values, "
+            "functrace.value(x) for the plain values; write into np.zeros_like(x) or a functrace.numpy.zeros array "
+            "instead of a plain ndarray",
+        )
+
+    # -- attributes ----------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes by axis."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type."""
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.aval.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.aval.size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.aval.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.aval.nbytes
+
+    @property
+    def T(self) -> Any:  # noqa: N802
+        """The array with its axes reversed."""
+        return transposed(self, tuple(reversed(range(self.ndim))))
+
+    @property
+    def mT(self) -> Any:  # noqa: N802
+        """The array with its last two axes swapped."""
+        if self.ndim < 2:
+            raise ShapeError(f"matrix transpose needs at least 2 axes, got {self.aval}", fix="use .T, or add an axis")
+        return self.swapaxes(-1, -2)
+
+    @property
+    def real(self) -> Any:
+        """Real part."""
+        if self.dtype.kind != "c":
+            return as_view(self, self, lambda base: base, lambda base, new: new)
+        return as_view(
+            ew.real(self), self, ew.real, lambda base, new: ew.add(new, ew.mul(ew.imag(base), 1j))
+        )
+
+    @property
+    def imag(self) -> Any:
+        """Imaginary part; zeros for a real array."""
+        if self.dtype.kind != "c":
+            return broadcast_to(np.zeros((), self.dtype), self.shape)
+        return as_view(
+            ew.imag(self), self, ew.imag, lambda base, new: ew.add(ew.real(base), ew.mul(new, 1j))
+        )
+
+    @property
+    def flat(self) -> Any:
+        """The elements in C order, as a one-dimensional view."""
+        return reshaped(self, (self.size,))
+
+    @property
+    def at(self) -> Any:
+        """Functional updates: ``x.at[index].set(v)``, ``.add``, ``.multiply``, ``.min``, ``.max`` return a new array."""
+        from functrace.numpy.indexing import At
+
+        return At(self)
+
+    # -- indexing ------------------------------------------------------------------------------
+
+    def __getitem__(self, index: Any) -> Any:
+        kind = type(index)
+        if kind is slice:
+            start, stop, step = index.start, index.stop, index.step
+            if (
+                (start is None or type(start) is int)
+                and (stop is None or type(stop) is int)
+                and (step is None or type(step) is int)
+                and self.aval.shape
+            ):
+                return indexed(self, ((start, stop, step),))
+        elif kind is int:
+            return indexed(self, (index,))
+        return index_array(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        from functrace.numpy.indexing import store
+
+        self._assign(store(self, index, value), "assignment")
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise TracedIndexError("iteration over a 0-d array", fix="use the value itself")
+        return (self[k] for k in range(self.shape[0]))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ShapeError("len() of a 0-d array", fix="use .size")
+        return self.shape[0]
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
+
+    # -- in place ------------------------------------------------------------------------------
+
+    def _assign(self, result: Any, what: str) -> Any:
+        """Let this handle name a new value, as NumPy's in-place operations do."""
+        if shape_of(result) != self.shape:
+            raise ShapeError(
+                f"in-place {what}: a result of shape {shape_of(result)} does not fit into {self.aval}",
+                fix="write x = x + y instead of x += y to let x grow",
+            )
+        if result.dtype != self.dtype:
+            if not np.can_cast(result.dtype, self.dtype, "same_kind"):
+                from functrace.errors import DtypeError
+
+                raise DtypeError(
+                    f"in-place {what}: cannot cast {dtype_name(result.dtype)} to {dtype_name(self.dtype)}",
+                    fix="convert first with x = x.astype(...), or write x = x + y",
+                )
+            result = convert(result, self.dtype)
+        self._replace(result)
+        return self
+
+    def _replace(self, result: Any) -> None:
+        view = self._view
+        if view is not None:
+            view.base._replace(view.write(view.base, result))
+            if type(result) is TracedArray and self._recording is result._recording:
+                self._id = result._id
+            return
+        before = self._recording
+        if type(result) is not TracedArray:
+            result = before.handle(before.operand(result)[0])
+        self._recording, self._id = result._recording, result._id
+        alive = []
+        for reference in before.views:
+            other = reference()
+            if other is None:
+                continue
+            alive.append(reference)
+            base = other._view.base
+            root = base
+            while root is not self and root._view is not None:
+                root = root._view.base
+            if root is self:
+                fresh = other._view.read(base)
+                other._recording, other._id = fresh._recording, fresh._id
+        before.views[:] = alive
+
+    # -- Python's questions --------------------------------------------------------------------
+
+    def _concrete(self) -> Any:
+        """The plain value; raises where values are not known."""
+        value: Any = self
+        while isinstance(value, Tracer):
+            if value._recording.closed:
+                raise leaked(value)
+            value = value._recording.value(value._id)
+        return value
+
+    def __bool__(self) -> bool:
+        return bool(self._concrete())
+
+    def __int__(self) -> int:
+        if self.dtype.kind in "fc":
+            raise self._lost("int(x)")
+        return int(self._concrete())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu":
+            raise TracedIndexError(f"only integers can be used as an index, not {self.aval}", fix="use .astype(int)")
+        return int(self._concrete())
+
+    def __float__(self) -> float:
+        if self.dtype.kind in "fc":
+            raise self._lost("float(x)")
+        return float(self._concrete())
+
+    def __complex__(self) -> complex:
+        if self.dtype.kind in "fc":
+            raise self._lost("complex(x)")
+        return complex(self._concrete())
+
+    def _lost(self, what: str) -> LostGradientError:
+        return LostGradientError(
+            f"{what} would lose the derivative of a traced value ({self.aval}) in silence",
+            made=self._recording.source(self._id),
+            fix="keep it an array (np.sin instead of math.sin); functrace.value(x) gives the plain number, "
+            "functrace.stop_gradient(x) a constant",
+        )
+
+    def item(self, *args: Any) -> Any:
+        """The element as a Python number; refused for floats, whose derivative would be lost."""
+        if self.dtype.kind in "fc":
+            raise self._lost("x.item()")
+        return self._concrete().item(*args)
+
+    def tolist(self) -> Any:
+        """The elements as nested lists; refused for floats, whose derivative would be lost."""
+        if self.dtype.kind in "fc":
+            raise self._lost("x.tolist()")
+        return np.asarray(self._concrete()).tolist()
+
+    def __hash__(self) -> int:
+        raise TypeError("unhashable type: 'TracedArray' (as an ndarray)")
+
+    def __repr__(self) -> str:
+        if self._recording.closed:
+            return f"TracedArray({self.aval}, of {self._recording.owner}, which has ended)"
+        try:
+            value = self._concrete()
+        except Exception:
+            return f"TracedArray({self.aval}, in {self._recording.owner})"
+        return f"TracedArray({self.aval}, value={np.array2string(np.asarray(value), threshold=20)})"
+
+    def __format__(self, spec: str) -> str:
+        return format(self._concrete(), spec) if spec else str(self)
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy()
+
+    # -- operators -----------------------------------------------------------------------------
+
+    __add__, __radd__, __iadd__ = _binary(ew.add), _binary(ew.add, reflected=True), _in_place(ew.add)
+    __sub__, __rsub__, __isub__ = _binary(ew.sub), _binary(ew.sub, reflected=True), _in_place(ew.sub)
+    __mul__, __rmul__, __imul__ = _binary(ew.mul), _binary(ew.mul, reflected=True), _in_place(ew.mul)
+    __truediv__, __rtruediv__, __itruediv__ = _binary(ew.div), _binary(ew.div, reflected=True), _in_place(ew.div)
+    __floordiv__ = _binary(ew.floor_divide)
+    __rfloordiv__ = _binary(ew.floor_divide, reflected=True)
+    __ifloordiv__ = _in_place(ew.floor_divide)
+    __mod__, __rmod__, __imod__ = _binary(ew.remainder), _binary(ew.remainder, reflected=True), _in_place(ew.remainder)
+    _pow = _binary(ew.power)
+    __rpow__ = _binary(ew.power, reflected=True)
+
+    def __pow__(self, n: Any, modulo: None = None) -> Any:
+        # NumPy's own shortcuts (array_power): x**2 is square(x), x**0.5 is sqrt(x), x**-1 is reciprocal(x).
+        kind = type(n)
+        if kind is int or kind is float:
+            if n == 2:
+                return ew.square(self)
+            if self.dtype.kind in "fc":
+                if n == 1:
+                    return ew.positive(self)
+                if n == 0.5:
+                    return ew.sqrt(self)
+                if n == -1:
+                    return ew.reciprocal(self)
+        return self._pow(n)
+
+    def __ipow__(self, n: Any) -> Any:
+        return self._assign(self**n, "power")
+
+    __lt__, __le__ = _binary(ew.less), _binary(ew.less_equal)
+    __gt__, __ge__ = _binary(ew.greater), _binary(ew.greater_equal)
+    __eq__, __ne__ = _binary(ew.equal), _binary(ew.not_equal)  # type: ignore[assignment]
+    __and__, __rand__, __iand__ = (
+        _binary(ew.bitwise_and),
+        _binary(ew.bitwise_and, reflected=True),
+        _in_place(ew.bitwise_and),
+    )
+    __or__, __ror__, __ior__ = _binary(ew.bitwise_or), _binary(ew.bitwise_or, reflected=True), _in_place(ew.bitwise_or)
+    __xor__, __rxor__, __ixor__ = (
+        _binary(ew.bitwise_xor),
+        _binary(ew.bitwise_xor, reflected=True),
+        _in_place(ew.bitwise_xor),
+    )
+    __lshift__, __rlshift__, __ilshift__ = (
+        _binary(ew.left_shift),
+        _binary(ew.left_shift, reflected=True),
+        _in_place(ew.left_shift),
+    )
+    __rshift__, __rrshift__, __irshift__ = (
+        _binary(ew.right_shift),
+        _binary(ew.right_shift, reflected=True),
+        _in_place(ew.right_shift),
+    )
+
+    def __neg__(self) -> Any:
+        return ew.neg(self)
+
+    def __pos__(self) -> Any:
+        return ew.positive(self)
+
+    def __abs__(self) -> Any:
+        return ew.absolute(self)
+
+    def __invert__(self) -> Any:
+        return ew.invert(self)
+
+    def __matmul__(self, other: Any) -> Any:
+        return FUNCTIONS[np.matmul](self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return FUNCTIONS[np.matmul](other, self)
+
+    def __imatmul__(self, other: Any) -> Any:
+        return self._assign(self @ other, "matmul")
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        return FUNCTIONS[np.round](self, ndigits or 0)
+
+    # -- methods: each is the NumPy function of the same name ----------------------------------------
+
+    def reshape(self, *shape: Any, order: str = "C", copy: Any = None) -> Any:
+        """As ``numpy.ndarray.reshape``."""
+        if order != "C":
+            return FUNCTIONS[np.reshape](self, shape[0] if len(shape) == 1 else shape, order=order)
+        sizes = shape[0] if len(shape) == 1 and not isinstance(shape[0], int | np.integer) else shape
+        sizes = (sizes,) if isinstance(sizes, int | np.integer) else sizes
+        return reshaped(self, full_shape(tuple(int(n) for n in sizes), self.size))
+
+    def transpose(self, *axes: Any) -> Any:
+        """As ``numpy.ndarray.transpose``."""
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int | np.integer) else axes
+        return FUNCTIONS[np.transpose](self, tuple(order) if order else None)
+
+    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
+        """As ``numpy.ndarray.astype``; a cast to an integer ends the derivative, as NumPy means it."""
+        result = convert(self, dtype)
+        return result if result is not self or not copy else self.copy()
+
+    def copy(self, order: str = "C") -> Any:
+        """A copy: later in-place changes of either are not seen by the other."""
+        return self._recording.handle(self._id)
+
+    def ravel(self, order: str = "C") -> Any:
+        """As ``numpy.ndarray.ravel``."""
+        return FUNCTIONS[np.ravel](self, order)
+
+    def flatten(self, order: str = "C") -> Any:
+        """As ``numpy.ndarray.flatten``: always a copy."""
+        return FUNCTIONS[np.ravel](self, order).copy()
+
+    def fill(self, value: Any) -> None:
+        """Write a value into every element."""
+        self[...] = value
+
+    def sort(self, axis: int = -1, kind: Any = None, order: Any = None) -> None:
+        """Sort in place."""
+        self._assign(FUNCTIONS[np.sort](self, axis), "sort")
+
+    def view(self, *args: Any, **kwargs: Any) -> Any:
+        """A view of all of it; another dtype has no meaning on traced values."""
+        if args or kwargs:
+            raise unsupported_function(np.ndarray.view)
+        return as_view(self._recording.handle(self._id), self, lambda base: base, lambda base, new: new)
+
+
+def full_shape(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """Return a shape with its one ``-1`` worked out."""
+    if -1 not in shape:
+        return shape
+    known = 1
+    for n in shape:
+        if n != -1:
+            known *= n
+    if shape.count(-1) > 1 or known == 0 or size % known:
+        raise ShapeError(f"cannot reshape {size} elements to {shape}", fix="keep the number of elements")
+    return tuple(size // known if n == -1 else n for n in shape)
+
+
+def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return FUNCTIONS[function](self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__doc__ = f"As ``numpy.ndarray.{name}``."
+    return method
+
+
+for _name in (
+    "all", "any", "argmax", "argmin", "argsort", "clip", "compress", "conj", "conjugate", "cumprod", "cumsum", "diagonal",
+    "dot", "max", "mean", "min", "nonzero", "prod", "repeat", "round", "searchsorted", "squeeze", "std", "sum", "swapaxes",
+    "take", "trace", "var", "choose", "argpartition", "put", "partition", "resize",
+):  # fmt: skip
+    setattr(TracedArray, _name, _method(_name, getattr(np, _name)))

@@ -1,0 +1,127 @@
+"""The NEP-13 and NEP-18 tables: what each NumPy function does on traced values.
+
+``FUNCTIONS`` maps a NumPy function to its implementation here, with the same signature; the rows stand in the files
+of this room by topic (``TABLE`` in each) and are put together by ``functrace/numpy/__init__.py``. Ufuncs map to
+elementwise primitives (`functrace.ops.elementwise.UFUNCS`).
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import LostGradientError, UnsupportedFunctionError
+from functrace.ops import elementwise as ew
+from functrace.ops.shaping import broadcast_to, convert
+from functrace.tracing.recording import Tracer, bind
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+"""Implementation by NumPy function."""
+
+REDUCTIONS: dict[np.ufunc, Any] = {
+    np.add: np.sum,
+    np.multiply: np.prod,
+    np.maximum: np.max,
+    np.minimum: np.min,
+    np.logical_and: np.all,
+    np.logical_or: np.any,
+}
+"""The function that ``ufunc.reduce`` is."""
+
+
+def function_name(func: Any) -> str:
+    """The name that users know: ``numpy.linalg.norm``."""
+    module = getattr(func, "__module__", None) or "numpy"
+    return f"{module}.{getattr(func, '__qualname__', getattr(func, '__name__', repr(func)))}"
+
+
+def unsupported_function(func: Any, why: str = "has no implementation on traced values") -> UnsupportedFunctionError:
+    """The error for a NumPy function that traced values cannot go through; names it and the way out."""
+    return UnsupportedFunctionError(
+        f"{function_name(func)} {why}",
+        fix="write it with functions that are supported (see functrace.numpy), or take the plain value with "
+        "functrace.value(x) if no derivative is needed through it",
+    )
+
+
+def refuse_out(out: Any, what: str) -> None:
+    """Refuse ``out=ndarray``: the derivative of what is written there would be lost."""
+    raise LostGradientError(
+        f"{what} would write a traced value into a plain ndarray and lose its derivative",
+        fix="use the returned value, or let the target be traced too: np.zeros_like(x) of a traced x, or "
+        "functrace.numpy.asarray(target)",
+    )
+
+
+def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Apply a ufunc, or one of its methods, in the general form (NEP 13)."""
+    out = kwargs.pop("out", None)
+    if out is not None:
+        targets = out if isinstance(out, tuple) else (out,)
+        if not all(isinstance(t, Tracer) for t in targets if t is not None):
+            refuse_out(out, f"numpy.{ufunc.__name__} with out= (or an in-place operator)")
+        if len(targets) == 1:
+            result = call_ufunc(ufunc, method, inputs, kwargs)
+            return targets[0]._assign(result, ufunc.__name__)  # type: ignore[attr-defined]
+        results = call_ufunc(ufunc, method, inputs, kwargs)
+        return tuple(
+            r if t is None else t._assign(r, ufunc.__name__)  # type: ignore[attr-defined]
+            for t, r in zip(targets, results, strict=True)
+        )
+    if method == "__call__":
+        return _call(ufunc, inputs, kwargs)
+    if method == "reduce" and ufunc in REDUCTIONS:
+        (x,), axis = inputs[:1], kwargs.pop("axis", inputs[1] if len(inputs) > 1 else 0)
+        return FUNCTIONS[REDUCTIONS[ufunc]](x, axis=axis, **kwargs)
+    if method == "reduce" and ufunc in REDUCE_LIKE:
+        return REDUCE_LIKE[ufunc](*inputs, **kwargs)
+    if method == "accumulate" and ufunc in ACCUMULATE:
+        return ACCUMULATE[ufunc](*inputs, **{"axis": 0, **kwargs})
+    if method == "outer" and not kwargs:
+        x, y = inputs
+        x = x if isinstance(x, Tracer) else np.asarray(x)
+        return ufunc(FUNCTIONS[np.reshape](x, (*np.shape(x), *(1,) * np.ndim(y))), y)
+    if method == "at":
+        target, index, *values = inputs
+        if not isinstance(target, Tracer):
+            refuse_out(target, f"numpy.{ufunc.__name__}.at")
+        return AT[ufunc](target, index, *values) if ufunc in AT else _raise(ufunc, method)
+    return _raise(ufunc, method)
+
+
+REDUCE_LIKE: dict[np.ufunc, Callable[..., Any]] = {}
+"""``ufunc.reduce`` of the others; filled from the reductions of this room."""
+ACCUMULATE: dict[np.ufunc, Callable[..., Any]] = {}
+"""``ufunc.accumulate``."""
+AT: dict[np.ufunc, Callable[..., Any]] = {}
+"""``ufunc.at`` on a traced target."""
+
+
+def _raise(ufunc: np.ufunc, method: str) -> Any:
+    name = f"numpy.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
+    raise UnsupportedFunctionError(
+        f"{name} has no implementation on traced values",
+        fix="write it with functions that are supported (see functrace.numpy), or take the plain value with "
+        "functrace.value(x) if no derivative is needed through it",
+    )
+
+
+def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    where = kwargs.pop("where", True)
+    dtype = kwargs.pop("dtype", None)
+    for harmless in ("casting", "order", "subok"):
+        kwargs.pop(harmless, None)
+    primitive = ew.UFUNCS.get(ufunc)
+    if kwargs or (primitive is None and ufunc not in FUNCTIONS):
+        return _raise(ufunc, "__call__")
+    if dtype is not None:
+        inputs = tuple(convert(x, dtype) if not isinstance(x, int | float | complex) else x for x in inputs)
+    result = bind(primitive, inputs) if primitive is not None else FUNCTIONS[ufunc](*inputs)
+    if where is not True:
+        base = broadcast_to(np.zeros((), result.dtype), result.shape)
+        result = ew.where(where, result, base)
+    return result

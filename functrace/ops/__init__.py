@@ -1,0 +1,4 @@
+"""First-order primitives, each with all its rules in one place.
+
+Floor: 2.
+"""

@@ -1,0 +1,156 @@
+"""Primitives that change shape or dtype and leave the values alone.
+
+All are linear; their transposes are each other.
+
+Floor: 2.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrace.ir.aval import shape_of
+from functrace.errors import ShapeError
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.primitive import LINEAR, Primitive
+from functrace.tracing.recording import bind
+
+Shape = tuple[int, ...]
+
+
+# -- reshape -----------------------------------------------------------------------------------------
+
+
+def _reshape_aval(x: ShapeDtype, shape: Shape) -> ShapeDtype:
+    if math.prod(shape) != x.size:
+        raise ShapeError(f"cannot reshape {x} ({x.size} elements) to {shape}", fix="keep the number of elements")
+    return ShapeDtype(shape, x.dtype)
+
+
+def _reshape_batch(operands: Any, _is_batched: Any, shape: Shape) -> Any:
+    (x,) = operands
+    return reshape(x, (x.shape[0], *shape))
+
+
+reshape_p = Primitive(
+    "reshape",
+    eval=lambda x, shape: np.reshape(x, shape),
+    aval=_reshape_aval,
+    jvp=LINEAR,
+    transpose=lambda ct, x, shape: (reshape(ct, x.shape),),
+    batch=_reshape_batch,
+    params=("shape",),
+    view=True,
+    written="np.reshape({0}, {shape})",
+)
+
+
+def reshape(x: Any, shape: Shape) -> Any:
+    """Return ``x`` with another shape (no ``-1`` here)."""
+    return x if shape_of(x) == shape else bind(reshape_p, (x,), (shape,))
+
+
+# -- transpose ---------------------------------------------------------------------------------------
+
+
+def _inverse(axes: Shape) -> Shape:
+    return tuple(int(k) for k in np.argsort(axes))
+
+
+permute_p = Primitive(
+    "transpose",
+    eval=lambda x, axes: np.transpose(x, axes),
+    aval=lambda x, axes: ShapeDtype(tuple(x.shape[k] for k in axes), x.dtype),
+    jvp=LINEAR,
+    transpose=lambda ct, x, axes: (permute(ct, _inverse(axes)),),
+    batch=lambda operands, _, axes: permute(operands[0], (0, *(k + 1 for k in axes))),
+    params=("axes",),
+    view=True,
+    written="np.transpose({0}, {axes})",
+)
+
+
+def permute(x: Any, axes: Shape) -> Any:
+    """Return ``x`` with its axes in another order (all non-negative)."""
+    return x if axes == tuple(range(len(axes))) else bind(permute_p, (x,), (axes,))
+
+
+def moveaxis(x: Any, source: int, destination: int) -> Any:
+    """Return ``x`` with one axis moved (both positions non-negative)."""
+    axes = [k for k in range(len(shape_of(x))) if k != source]
+    axes.insert(destination, source)
+    return permute(x, tuple(axes))
+
+
+# -- broadcast ---------------------------------------------------------------------------------------
+
+
+def _broadcast_aval(x: Any, shape: Shape) -> ShapeDtype:
+    if isinstance(x, type):
+        return ShapeDtype(shape, x)
+    try:
+        ok = np.broadcast_shapes(x.shape, shape) == shape
+    except ValueError:
+        ok = False
+    if not ok:
+        raise ShapeError(f"cannot broadcast {x} to {shape}", fix="sizes must be equal or 1, from the last axis")
+    return ShapeDtype(shape, x.dtype)
+
+
+def _broadcast_batch(operands: Any, _is_batched: Any, shape: Shape) -> Any:
+    (x,) = operands
+    n, missing = x.shape[0], len(shape) - (len(shape_of(x)) - 1)
+    return broadcast_to(reshape(x, (n,) + (1,) * missing + tuple(x.shape[1:])), (n, *shape))
+
+
+broadcast_to_p = Primitive(
+    "broadcast_to",
+    eval=lambda x, shape: np.broadcast_to(x, shape),
+    aval=_broadcast_aval,
+    jvp=LINEAR,
+    transpose=lambda ct, x, shape: (ct,),  # transposition sums cotangents to the operand's aval
+    batch=_broadcast_batch,
+    params=("shape",),
+    view=True,
+    written="np.broadcast_to({0}, {shape})",
+)
+
+
+def broadcast_to(x: Any, shape: Shape) -> Any:
+    """Return ``x`` broadcast to a shape."""
+    return x if shape_of(x) == shape else bind(broadcast_to_p, (x,), (shape,))
+
+
+# -- dtype -------------------------------------------------------------------------------------------
+
+
+def _convert_eval(x: Any, dtype: np.dtype[Any]) -> Any:
+    return np.asarray(x).astype(dtype)[()]
+
+
+convert_p = Primitive(
+    "convert",
+    eval=_convert_eval,
+    aval=lambda x, dtype: ShapeDtype(x.shape if isinstance(x, ShapeDtype) else (), dtype),
+    jvp=LINEAR,
+    transpose=lambda ct, x, dtype: (ct,),  # transposition casts cotangents to the operand's aval
+    batch=lambda operands, _, dtype: convert(operands[0], dtype),
+    params=("dtype",),
+    written="np.asarray({0}).astype({dtype})[()]",
+)
+
+
+def convert(x: Any, dtype: Any) -> Any:
+    """Return ``x`` cast to a dtype; complex to real drops the imaginary part, as ``.real`` does."""
+    dtype = np.dtype(dtype)
+    known = getattr(x, "dtype", None)
+    if known == dtype:
+        return x
+    if known is not None and known.kind == "c" and dtype.kind == "f":
+        from functrace.ops.elementwise import real
+
+        return convert(real(x), dtype)
+    return bind(convert_p, (x,), (dtype,))

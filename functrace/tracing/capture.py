@@ -1,0 +1,86 @@
+"""Captured arrays: what a recording may read later must not change in between.
+
+Note [The caller's arrays can change under us]
+    A recording reads the arrays it has captured only when it is evaluated. If the user overwrites such an array
+    before that (a reused buffer, a minibatch array), the result would be wrong in silence. So a captured array of
+    up to `COPIED_BYTES` is copied at once, and a larger one is write-locked, with the arrays that it is a view of,
+    until the recording ends: an overwrite then raises in the user's line. Locks are counted, because recordings
+    nest and run in threads. A larger array that is itself a view is copied too: its siblings could not be locked.
+    Measured: a copy of 3 elements costs 0.1 us, of 1 MiB about 60 us; a lock and its release 0.7 us.
+
+Floor: 1.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, final
+
+import numpy as np
+
+COPIED_BYTES = 1 << 20
+"""Captured arrays of at most this many bytes are copied; larger ones are write-locked."""
+
+_locks: dict[int, tuple[np.ndarray[Any, Any], int]] = {}
+_guard = threading.Lock()
+
+
+@final
+class Held:
+    """An array as a recording holds it: a private copy, or the caller's own, locked."""
+
+    __slots__ = ("array", "locked", "original")
+
+    def __init__(self, original: np.ndarray[Any, Any]) -> None:
+        self.original = original
+        self.locked = False
+        if not original.flags.writeable and original.base is None:
+            self.array = original
+        elif original.nbytes <= COPIED_BYTES or original.base is not None:
+            self.array = np.array(original, copy=True, subok=False)
+        else:
+            self.array = original.view(np.ndarray)
+            self.locked = True
+            _lock(original)
+
+    def unchanged(self, value: np.ndarray[Any, Any]) -> bool:
+        """Whether ``value``, the array held before, still has the values that it had then."""
+        if self.array is value or self.locked:
+            return True
+        return value.shape == self.array.shape and value.tobytes() == self.array.tobytes()
+
+    def release(self) -> None:
+        """Give the caller's array back."""
+        if self.locked:
+            self.locked = False
+            _unlock(self.original)
+
+
+def hold(array: np.ndarray[Any, Any]) -> Held:
+    """Hold an array for later reading; see Note [The caller's arrays can change under us]."""
+    return Held(array)
+
+
+def any_locked() -> bool:
+    """Whether a recording holds a write lock right now (an overwrite may have met it)."""
+    return bool(_locks)
+
+
+def _lock(array: np.ndarray[Any, Any]) -> None:
+    with _guard:
+        entry = _locks.get(id(array))
+        if entry is None:
+            array.flags.writeable = False
+            _locks[id(array)] = (array, 1)
+        else:
+            _locks[id(array)] = (array, entry[1] + 1)
+
+
+def _unlock(array: np.ndarray[Any, Any]) -> None:
+    with _guard:
+        _, count = _locks[id(array)]
+        if count > 1:
+            _locks[id(array)] = (array, count - 1)
+        else:
+            del _locks[id(array)]
+            array.flags.writeable = True

@@ -1,0 +1,321 @@
+"""Recordings and tracers: how a user's Python becomes a program.
+
+A `Recording` is a builder that the user's code writes by running. A `Tracer` is a handle to one of its
+variables: it knows shape and dtype at once and nothing else. `bind` applies a primitive: if an operand is
+traced, the *newest* recording among the operands records it, otherwise NumPy evaluates it.
+
+Note [Newest recording wins]
+    Recordings are numbered as they start, and an inner transform starts later than an outer one. A value of an
+    older recording met by a newer one is captured: it becomes a `CONSTANT` of the newer tape whose value is the
+    outer tracer. An operation on outer values only is recorded outside. There is no stack and no global state:
+    perturbations of different transforms live on different tapes and cannot be confused, threads do not meet,
+    and an exception cannot leave anything active. The same rule is partial evaluation: in `linearize` primals
+    are tracers of an older recording than tangents, so whatever depends on primals alone is recorded in the
+    forward program, and what the linear program captures of it are the residuals.
+
+Note [Why recording is lazy]
+    Recording appends to the tape and does no array work. If the inputs have values, the recording can be asked
+    (`bool(x > 0)`): it then evaluates what the question needs, once. Everything else waits for the end, when the
+    whole program is known and its transformed, compiled form may already be in a cache.
+
+Floor: 1.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import weakref
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import ConcretizationError, LeakedTracerError, LostGradientError
+from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
+from functrace.ir.program import Position, Program
+from functrace.ir.tape import Builder, Spec, inferred
+from functrace.source import PACKAGE_PREFIX, Source
+from functrace.tracing.capture import hold
+
+LITERALS = frozenset({bool, int, float, complex})
+"""Python types that stand in an equation as literals (weakly typed, NEP 50)."""
+
+_serials = itertools.count()
+
+
+class Tracer:
+    """A handle to a variable of a recording. Final form: `functrace.numpy.array.TracedArray`."""
+
+    __slots__ = ("__weakref__", "_id", "_recording", "_view", "aval")
+    _recording: Recording
+    _id: int
+    aval: ShapeDtype
+    _view: Any
+
+
+class Recording(Builder):
+    """A tape that is being written by running Python code.
+
+    Args:
+        owner: who records, as messages name it, e.g. ``"grad of loss"``.
+        staged: whether questions about values are refused (``vmap``, ``trace``).
+        keeps_source: whether the user's position is kept beside every operation.
+    """
+
+    __slots__ = ("captured", "closed", "origins", "owner", "positions", "serial", "staged", "values", "views")
+
+    tracer_class: type[Tracer] = Tracer
+    """The class of handles; set once, by ``functrace/__init__.py``, to the one with NumPy's operators."""
+
+    def __init__(self, owner: str, *, staged: bool = False, keeps_source: bool = True) -> None:
+        super().__init__()
+        self.owner = owner
+        self.staged = staged
+        self.serial = next(_serials)
+        self.positions: list[Position] | None = [] if keeps_source else None
+        self.values: dict[int, Any] = {}
+        self.captured: dict[Any, tuple[int, Any]] = {}
+        self.views: list[weakref.ref[Tracer]] = []
+        self.origins: list[int] = []
+        self.closed = False
+
+    @classmethod
+    def continuing(cls, program: Program, owner: str) -> Recording:
+        """Return a recording whose tape begins with all of ``program``, variables numbered alike."""
+        made = cls(owner, staged=True, keeps_source=False)
+        made.ops = list(program.ops)
+        made.avals = list(program.avals)
+        made.literals = list(program.literals)
+        made.inputs = list(program.input_ids)
+        made.constants = dict(program.constant_values)
+        made.origins = list(range(len(made.ops)))
+        return made
+
+    # -- handles -------------------------------------------------------------------------------
+
+    def handle(self, variable: int) -> Any:
+        """Return a tracer for a variable."""
+        tracer = object.__new__(self.tracer_class)
+        tracer._recording = self
+        tracer._id = variable
+        tracer.aval = self.avals[variable]
+        tracer._view = None
+        return tracer
+
+    def new_input(self, aval: ShapeDtype, value: Any = None) -> Any:
+        """Add an input and return its tracer; ``value`` is its value where values are known."""
+        variable = self.input(aval)
+        if self.positions is not None:
+            self.positions.append(None)
+        if value is not None:
+            self.values[variable] = value
+        return self.handle(variable)
+
+    def capture(self, value: Any) -> int:
+        """Return the variable that holds a value from outside: an outer tracer or an array."""
+        if isinstance(value, Tracer):
+            outer = value._recording
+            if outer.closed:
+                raise leaked(value)
+            key: Any = (outer, value._id)
+            found = self.captured.get(key)
+            if found is not None:
+                return found[0]
+            kept = outer.handle(value._id)
+            aval = value.aval
+        else:
+            if type(value) is not np.ndarray and not isinstance(value, np.generic):
+                value = as_array(value)
+            key = None
+            if isinstance(value, np.ndarray) and value.ndim:
+                key = id(value)
+                found = self.captured.get(key)
+                if found is not None and found[1].unchanged(value):
+                    return found[0]
+                held = hold(value)
+                kept, aval = held.array, aval_of(value)
+                variable = self.constant(kept, aval)
+                self.captured[key] = (variable, held)
+                self.values[variable] = kept
+                if self.positions is not None:
+                    self.positions.append(_position())
+                return variable
+            kept, aval = value[()], aval_of(value)
+        variable = self.constant(kept, aval)
+        if key is not None:
+            self.captured[key] = (variable, None)
+        self.values[variable] = kept
+        if self.positions is not None:
+            self.positions.append(None)
+        return variable
+
+    def operand(self, value: Any) -> tuple[int, Spec]:
+        """Return how a value stands in an equation of this recording, and its spec."""
+        if isinstance(value, Tracer) and value._recording is self:
+            return value._id, value.aval
+        kind = type(value)
+        if kind in LITERALS:
+            return self.literal(value), kind
+        variable = self.capture(value)
+        return variable, self.avals[variable]
+
+    def record(self, primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
+        """Append an operation; returns its tracer, or a tuple of them if it has several results."""
+        ids, specs = [], []
+        for value in operands:
+            variable, spec = self.operand(value)
+            ids.append(variable)
+            specs.append(spec)
+        key = (primitive, tuple(specs), params)
+        avals = inferred.get(key)
+        if avals is None or len(avals) > 1:
+            first = self.append(primitive, tuple(ids), key[1], params)
+            count = len(self.avals) - first
+        else:
+            first, count = len(self.ops), 1
+            self.ops.append((primitive, tuple(ids), params))
+            self.avals.append(avals[0])
+        if self.positions is not None:
+            self.positions.extend([_position()] * count)
+        if count == 1 and not primitive.many:
+            return self.handle(first)
+        return tuple(self.handle(first + k) for k in range(count))
+
+    # -- values --------------------------------------------------------------------------------
+
+    def value(self, variable: int) -> Any:
+        """Return the value of a variable, evaluating (once) what it depends on.
+
+        The result is an array, or an outer tracer if this recording runs inside another one.
+        """
+        values, ops = self.values, self.ops
+        if variable in values:
+            return values[variable]
+        if self.closed:
+            raise leaked(self.handle(variable))
+        needed, stack = set(), [variable]
+        while stack:
+            k = stack.pop()
+            if k < 0 or k in needed or k in values:
+                continue
+            if ops[k][0] is INPUT:
+                raise ConcretizationError(
+                    f"a value is needed, but {self.owner} records without values",
+                    made=self.source(variable),
+                    fix="use np.where or functrace.cond for a choice that depends on values, or compute "
+                    "the value from something that is not traced",
+                )
+            needed.add(k)
+            stack.extend(ops[k][1])
+        for k in sorted(needed):
+            primitive, operands, params = ops[k]
+            if primitive is RESULT:
+                continue
+            arguments = tuple(values[i] if i >= 0 else self.literals[~i] for i in operands)
+            result = bind(primitive, arguments, params)
+            if primitive.many:
+                values.update(zip(range(k, k + len(result)), result, strict=True))
+            else:
+                values[k] = result
+        return values[variable]
+
+    def source(self, variable: int) -> Source | None:
+        """The user's line that made a variable."""
+        position = self.positions[variable] if self.positions and variable < len(self.positions) else None
+        return None if position is None else Source(*position)
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def program(self, outputs: tuple[int, ...], **details: Any) -> Program:
+        """Freeze the tape."""
+        return Program.from_builder(self, outputs, positions=self.positions or (), **details)
+
+    def close(self) -> None:
+        """End the recording: its tracers are dead, and what it held is let go."""
+        if self.closed:
+            return
+        self.closed = True
+        for _, held in self.captured.values():
+            if held is not None:
+                held.release()
+        self.ops = _Closed(self)  # type: ignore[assignment]
+        self.values, self.captured, self.views, self.constants = {}, {}, [], {}
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+
+class _Closed(list[Any]):
+    """Stands in for the tape of a closed recording: whoever writes to it uses a leaked tracer."""
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__()
+        self.owner, self.made = recording.owner, recording.positions
+
+    def append(self, _op: object) -> None:
+        raise LeakedTracerError(
+            f"a traced value was used after {self.owner} had ended",
+            fix="return it from the function (has_aux=True carries extra results) instead of storing it outside",
+        )
+
+
+def leaked(tracer: Tracer) -> LeakedTracerError:
+    """The error for a tracer that outlived its recording."""
+    recording = tracer._recording
+    return LeakedTracerError(
+        f"a traced value ({tracer.aval}) was used after {recording.owner} had ended",
+        made=recording.source(tracer._id),
+        fix="return it from the function (has_aux=True carries extra results) instead of storing it outside",
+    )
+
+
+def bind(primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
+    """Apply a primitive: record it where an operand is traced, otherwise evaluate it.
+
+    Returns one result, or a tuple of results if the primitive has ``many``.
+    """
+    newest = None
+    for value in operands:
+        if isinstance(value, Tracer):
+            recording = value._recording
+            if newest is None or recording.serial > newest.serial:
+                newest = recording
+    if newest is None:
+        return primitive.eval(*operands, *params)
+    return newest.record(primitive, operands, params)
+
+
+def as_array(value: Any) -> np.ndarray[Any, Any]:
+    """Return a plain value as an array; refuses nests that hold traced values, and objects."""
+    if _holds_tracer(value):
+        raise LostGradientError(
+            "a list that holds traced values cannot become an array without losing its derivative",
+            fix="use np.stack([...]), np.concatenate([...]) or functrace.numpy.array([...])",
+        )
+    array = np.asarray(value)
+    if array.dtype == object:
+        from functrace.errors import DtypeError
+
+        raise DtypeError(
+            f"a {type(value).__name__} cannot be used as an operand: it has no numeric dtype",
+            fix="pass arrays and numbers only",
+        )
+    return array
+
+
+def _holds_tracer(value: Any) -> bool:
+    return isinstance(value, Tracer) or (isinstance(value, list | tuple) and any(map(_holds_tracer, value)))
+
+
+def _position() -> Position:
+    """The user's position: the innermost running frame outside functrace."""
+    frame = sys._getframe(2)
+    while frame.f_code.co_filename.startswith(PACKAGE_PREFIX):
+        if frame.f_back is None:
+            return None
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti

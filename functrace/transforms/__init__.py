@@ -1,0 +1,10 @@
+"""Transforms of programs: jvp, linearize, transpose, vmap. Each is a walk: read, apply the rule, write.
+
+Floor: 3.
+"""
+
+from functrace.transforms.linearize import is_differentiable, jvp_program, linearize_program
+from functrace.transforms.transpose import grad_program, transpose_program
+from functrace.transforms.vmap import vmap_program
+
+__all__ = ["grad_program", "is_differentiable", "jvp_program", "linearize_program", "transpose_program", "vmap_program"]

@@ -1,0 +1,188 @@
+"""jvp and linearize: forward-mode derivatives as a walk over a program.
+
+Both are one walk. The program's tape is continued (variables keep their numbers), and every operation with an
+active operand has its jvp rule called on tracers of that tape for the primals and tracers for the tangents. Where the
+tangents live decides what the walk means:
+
+* on the same tape: the result computes outputs and tangents together (`jvp_program`);
+* on a newer tape: whatever depends on primals only is recorded on the old tape, whatever touches a tangent on the new
+  one, which is linear by construction; what it captures are the residuals (`linearize_program`). This is partial
+  evaluation, and needs no more code than Note [Newest recording wins].
+
+Activity is static: an operand is active if it depends on an active input through operations with derivatives. Rules
+are never called for inactive operations, and no zeros stand in data.
+
+Floor: 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.ir.aval import shape_of
+from functrace.errors import NotDifferentiableError
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.primitive import LINEAR, ZERO, Absent
+from functrace.ir.program import Program
+from functrace.ops.shaping import broadcast_to, convert
+from functrace.tracing.recording import Recording, Tracer, bind
+
+
+def tangent_aval(aval: ShapeDtype) -> ShapeDtype:
+    """The aval of a variable's tangent and cotangent: the same as its own."""
+    return aval
+
+
+def is_differentiable(aval: ShapeDtype) -> bool:
+    """Whether values of this aval carry derivatives (floats and complex numbers do)."""
+    return aval.dtype.kind in "fc"
+
+
+def match_tangent(tangent: Any, aval: ShapeDtype) -> Any:
+    """Broadcast and cast a tangent to the aval of its variable: the one place where forward mode cares."""
+    if getattr(tangent, "aval", None) is aval:
+        return tangent
+    if shape_of(tangent) != aval.shape:
+        tangent = broadcast_to(tangent, aval.shape)
+    return convert(tangent, aval.dtype)
+
+
+def push_tangents(program: Program, known: Recording, tangents: dict[int, Any], made_on: Recording) -> dict[int, Any]:
+    """Walk a program forward, from tangents of inputs to tangents of all active variables.
+
+    Args:
+        program: the program, whose tape ``known`` continues.
+        known: where primals are read, and values that depend on primals only are recorded.
+        tangents: tangent by variable for the active inputs; extended in place.
+        made_on: the recording that receives the operations on tangents (``known`` itself for jvp).
+
+    Returns:
+        Tangent by variable, for every active variable.
+    """
+    ops, avals, literals = program.ops, program.avals, program.literals
+    handle = known.handle
+    for k, _ in program.schedule:
+        primitive, operands, params = ops[k]
+        if not any(i in tangents for i in operands):
+            continue
+        rule = primitive.jvp
+        if rule is ZERO:
+            continue
+        count = program.result_count(k) if primitive.many else 1
+        if not any(is_differentiable(avals[j]) for j in range(k, k + count)):
+            continue
+        moved = tuple(tangents.get(i) for i in operands)
+        if isinstance(rule, Absent):
+            raise NotDifferentiableError(rule.because, at=program.source(k), fix=rule.instead)
+        primals = tuple(handle(i) if i >= 0 else literals[~i] for i in operands)
+        if rule is LINEAR:
+            values = tuple(p if t is None else t for p, t in zip(primals, moved, strict=True))
+            results = bind(primitive, values, params)
+        else:
+            outputs = tuple(handle(j) for j in range(k, k + count))
+            results = rule(primals, outputs, moved, *params)
+        if not primitive.many:
+            results = (results,)
+        for j, tangent in enumerate(results, k):
+            if tangent is not None and is_differentiable(avals[j]):
+                tangents[j] = match_tangent(tangent, avals[j])
+        attribute(known, k)
+        if made_on is not known:
+            attribute(made_on, k)
+    return tangents
+
+
+def attribute(recording: Recording, origin: int) -> None:
+    """Note that the operations added since the last call came from variable ``origin`` of the walked program."""
+    origins = recording.origins
+    origins.extend([origin] * (len(recording.ops) - len(origins)))
+
+
+def finish(recording: Recording, outputs: Sequence[int], program: Program, name: str) -> Program:
+    """Freeze a transform's recording; operations point at the lines that they came from."""
+    origins = recording.origins
+    positions = program.positions
+    made = Program.from_builder(
+        recording,
+        outputs,
+        name=name,
+        origins=origins,
+        positions=[positions[o] if 0 <= o < len(positions) else None for o in origins],
+    )
+    recording.close()
+    return made
+
+
+def operand_of(recording: Recording, value: Any, aval: ShapeDtype) -> int:
+    """The variable that an output stands in; a plain number becomes a constant."""
+    variable, _ = recording.operand(match_tangent(value, aval) if value is not None else np.zeros(aval.shape, aval.dtype))
+    return variable if variable >= 0 else recording.capture(np.asarray(recording.literals[~variable], aval.dtype))
+
+
+def jvp_program(program: Program, active: Sequence[bool] | None = None) -> Program:
+    """Return the program that computes outputs and their tangents.
+
+    Args:
+        program: the program to differentiate.
+        active: one flag per input; ``None`` means every input with a float or complex dtype.
+
+    Returns:
+        A program whose inputs are the primals, then one tangent per active input, and whose outputs are the outputs,
+        then one tangent per output (zeros where an output does not depend on an active input).
+
+    Cost:
+        2 to 3 times the program.
+    """
+    known = Recording.continuing(program, f"jvp of {program.name}")
+    tangents: dict[int, Any] = {}
+    for variable in active_inputs(program, active):
+        tangents[variable] = known.new_input(program.avals[variable])
+    push_tangents(program, known, tangents, known)
+    outs = [operand_of(known, tangents.get(i), program.avals[i]) for i in program.output_ids]
+    return finish(known, (*program.output_ids, *outs), program, f"jvp_of_{program.name}")
+
+
+def linearize_program(program: Program, active: Sequence[bool] | None = None) -> tuple[Program, Program]:
+    """Split a program into a forward program and a linear one.
+
+    Args:
+        program: the program to linearize.
+        active: one flag per input; ``None`` means every input with a float or complex dtype.
+
+    Returns:
+        ``forward``, with the program's inputs; its outputs are the program's, then the residuals. ``linear``, whose
+        inputs are the residuals, then one tangent per active input, and whose outputs are the tangents of the
+        outputs.
+
+    Cost:
+        forward: 1 to 2 times the program; residuals are at most a few values per equation.
+    """
+    known, linear, tangents = split_linear(program, active)
+    outs = [operand_of(linear, tangents.get(i), program.avals[i]) for i in program.output_ids]
+    captured = [k for k, value in linear.constants.items() if isinstance(value, Tracer)]
+    residuals = [linear.constants.pop(k)._id for k in captured]
+    linear.inputs = [*captured, *linear.inputs]
+    forward = finish(known, (*program.output_ids, *residuals), program, f"forward_of_{program.name}")
+    return forward, finish(linear, outs, program, f"linear_of_{program.name}")
+
+
+def split_linear(program: Program, active: Sequence[bool] | None) -> tuple[Recording, Recording, dict[int, Any]]:
+    """Run the walk with tangents on a newer recording; returns both recordings and the tangents."""
+    known = Recording.continuing(program, f"linearize of {program.name}")
+    linear = Recording(f"linearize of {program.name}", staged=True, keeps_source=False)
+    tangents: dict[int, Any] = {}
+    for variable in active_inputs(program, active):
+        tangents[variable] = linear.new_input(program.avals[variable])
+    push_tangents(program, known, tangents, linear)
+    return known, linear, tangents
+
+
+def active_inputs(program: Program, active: Sequence[bool] | None) -> list[int]:
+    """The input variables that carry derivatives."""
+    if active is None:
+        return [i for i in program.input_ids if is_differentiable(program.avals[i])]
+    return [i for i, flag in zip(program.input_ids, active, strict=True) if flag]
+

@@ -1,0 +1,111 @@
+"""vmap: a program over single examples becomes a program over batches.
+
+The walk evaluates the program with operands that may have one more axis, always at position 0, and calls the batch rule
+of every operation that has a batched operand; the others stay as they are. Elementwise primitives have one rule for
+all of them, here: operands of lower rank get axes of size 1 after the batch axis, so that they broadcast as before.
+
+Floor: 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.ir.aval import shape_of
+from functrace.errors import NotDifferentiableError
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.primitive import Absent, Primitive
+from functrace.ir.program import Program
+from functrace.ops.elementwise import ELEMENTWISE
+from functrace.ops.shaping import broadcast_to, reshape
+from functrace.tracing.recording import Recording, bind
+from functrace.transforms.linearize import attribute, finish, operand_of
+
+
+def align_ranks(operands: tuple[Any, ...], is_batched: tuple[bool, ...]) -> tuple[Any, ...]:
+    """Insert axes of size 1 behind the batch axis, so that batched operands broadcast like single ones."""
+    rank = max(len(shape_of(x)) - b for x, b in zip(operands, is_batched, strict=True))
+    return tuple(
+        reshape(x, (x.shape[0],) + (1,) * (rank - len(shape_of(x)) + 1) + tuple(x.shape[1:]))
+        if b and len(shape_of(x)) - 1 < rank
+        else x
+        for x, b in zip(operands, is_batched, strict=True)
+    )
+
+
+def apply_batched(
+    primitive: Primitive, operands: tuple[Any, ...], is_batched: tuple[bool, ...], params: tuple[Any, ...]
+) -> Any:
+    """Apply a primitive to operands of which some have a batch axis; every result has it at 0."""
+    rule = primitive.batch
+    if rule is ELEMENTWISE:
+        return bind(primitive, align_ranks(operands, is_batched), params)
+    if isinstance(rule, Absent):
+        raise NotDifferentiableError(f"{primitive} cannot be batched: {rule.because}", fix=rule.instead)
+    return rule(operands, is_batched, *params)
+
+
+def vmap_program(
+    program: Program, size: int, batched: Sequence[bool] | None = None, out_batched: Sequence[bool] | None = None
+) -> Program:
+    """Return the program that maps ``program`` over a batch.
+
+    Args:
+        program: the program of one example.
+        size: the number of examples.
+        batched: one flag per input: whether it has the batch axis, at position 0 (all by default).
+        out_batched: one flag per output: whether it shall have the batch axis (all by default). An output that does not
+            depend on a batched input is broadcast.
+
+    Returns:
+        A program with the same inputs and outputs, batched ones with the axis at position 0.
+
+    Raises:
+        ShapeError: if an output flagged ``False`` depends on a batched input.
+
+    Cost:
+        ``size`` times the program's array work, one equation (or a few) per equation.
+    """
+    flags = [True] * len(program.input_ids) if batched is None else list(batched)
+    into = Recording(f"vmap of {program.name}", staged=True, keeps_source=False)
+    env: dict[int, Any] = {}
+    mapped: set[int] = set()
+    for i, flag in zip(program.input_ids, flags, strict=True):
+        aval = program.avals[i]
+        env[i] = into.new_input(ShapeDtype((size, *aval.shape), aval.dtype) if flag else aval)
+        if flag:
+            mapped.add(i)
+    for i, value in program.constant_values.items():
+        env[i] = into.handle(into.constant(value, program.avals[i]))
+    for k, _ in program.schedule:
+        primitive, operands, params = program.ops[k]
+        values = tuple(env[i] if i >= 0 else program.literals[~i] for i in operands)
+        is_batched = tuple(i in mapped for i in operands)
+        if any(is_batched):
+            result = apply_batched(primitive, values, is_batched, params)
+        else:
+            result = bind(primitive, values, params)
+        results = tuple(result) if primitive.many else (result,)
+        for j, value in enumerate(results, k):
+            env[j] = value
+            if any(is_batched):
+                mapped.add(j)
+        attribute(into, k)
+    outs = []
+    wanted = [True] * len(program.output_ids) if out_batched is None else out_batched
+    for i, flag in zip(program.output_ids, wanted, strict=True):
+        value, aval = env[i], program.avals[i]
+        if flag and i not in mapped:
+            value = broadcast_to(value, (size, *aval.shape))
+        elif i in mapped and not flag:
+            from functrace.errors import ShapeError
+
+            raise ShapeError(
+                "vmap: an output with out_axes=None depends on the mapped inputs",
+                fix="give it an axis in out_axes, or reduce it over the mapped axis first",
+            )
+        outs.append(operand_of(into, value, aval if not flag else ShapeDtype((size, *aval.shape), aval.dtype)))
+    return finish(into, outs, program, f"vmap_of_{program.name}")

@@ -1,0 +1,94 @@
+"""Pytrees: nests of tuples, lists, dicts, namedtuples … with arrays as leaves. The work is optree's.
+
+``None`` is an empty subtree, as in JAX. ``functrace.tree`` gives the functions one needs most under their usual names.
+
+Floor: b (base).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import optree
+from optree import PyTreeSpec, tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
+
+from functrace.errors import TreeError
+
+__all__ = [
+    "PyTreeSpec", "flatten", "flatten_like", "leaves", "map", "paths", "prefix_leaves", "structure", "tree_flatten",
+    "tree_leaves", "tree_map", "tree_structure", "tree_unflatten", "unflatten",
+]  # fmt: skip
+
+flatten, leaves, structure, map = tree_flatten, tree_leaves, tree_structure, tree_map
+
+
+def unflatten(treedef: PyTreeSpec, values: Any) -> Any:
+    """Put leaves back into a nest."""
+    return tree_unflatten(treedef, values)
+
+
+def paths(tree: Any) -> list[str]:
+    """Name every leaf by how it is reached: ``['w'][0]``."""
+    return ["".join(f"[{k!r}]" for k in path) for path in optree.tree_paths(tree)]
+
+
+def flatten_like(treedef: PyTreeSpec, tree: Any, what: str, of: str) -> list[Any]:
+    """Flatten ``tree``, which must have the structure ``treedef``.
+
+    Raises:
+        TreeError: naming ``what`` was given, ``of`` what it must match, and both structures.
+    """
+    found, structure_found = tree_flatten(tree)
+    if structure_found != treedef:
+        raise TreeError(
+            f"{what} have the structure {_show(structure_found)}, but {of} have {_show(treedef)}",
+            fix=f"pass {what} in the same nest as {of}",
+        )
+    return found
+
+
+def prefix_leaves(prefix: Any, tree: Any, what: str) -> list[Any]:
+    """Spread a prefix tree (``in_axes``) over the leaves of ``tree``; ``None`` in it is a leaf.
+
+    Raises:
+        TreeError: if ``prefix`` is not a prefix of ``tree``.
+    """
+    result: list[Any] = []
+
+    def spread(p: Any, sub: Any) -> None:
+        result.extend([p] * len(tree_leaves(sub)))
+
+    def walk(p: Any, sub: Any) -> None:
+        if p is None or isinstance(p, int):
+            spread(p, sub)
+            return
+        children, metadata = _children(p), _children(sub)
+        if children is None or metadata is None or children[1] != metadata[1]:
+            raise TreeError(
+                f"{what} {prefix!r} does not fit the nest {_show(tree_structure(tree))}",
+                fix=f"{what} is an int, None, or a nest of them that is a prefix of the arguments",
+            )
+        for a, b in zip(children[0], metadata[0], strict=True):
+            walk(a, b)
+
+    walk(prefix, tree)
+    return result
+
+
+def _children(tree: Any) -> tuple[list[Any], Any] | None:
+    if isinstance(tree, dict):
+        keys = sorted(tree, key=repr)
+        return [tree[k] for k in keys], ("dict", tuple(keys))
+    if isinstance(tree, tuple | list):
+        return list(tree), ("sequence", len(tree))
+    return None
+
+
+def _show(treedef: PyTreeSpec) -> str:
+    return str(treedef).removeprefix("PyTreeSpec(").removesuffix(")")
+
+
+def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+    """Apply a function to every leaf."""
+    return tree_map(function, tree)

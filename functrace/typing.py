@@ -1,0 +1,30 @@
+"""Types for annotations: ``Array`` and what functions take.
+
+``ft.Array`` is an abstract type: ``numpy.ndarray`` is registered with it, and so are
+traced values, so that ``Float[ft.Array, "n d"]`` (jaxtyping) checks a user's function on
+arrays and under every transform alike. Static type checkers see it as an ndarray.
+
+Floor: b (base).
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+else:
+
+    class Array(ABC):
+        """Abstract array: an ndarray, a NumPy scalar or a traced value."""
+
+    Array.register(np.ndarray)
+    Array.register(np.generic)
+
+Scalar: TypeAlias = bool | int | float | complex
+ArrayLike: TypeAlias = "Array | np.generic | Scalar | list[Any] | tuple[Any, ...]"
+PyTree: TypeAlias = Any
+"""A nest of tuples, lists, dicts … with arrays as leaves (see ``optree``)."""
