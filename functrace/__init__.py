@@ -1,9 +1,35 @@
-"""functrace: functional transforms for plain NumPy."""
+"""functrace: functional transforms for plain NumPy.
+
+User functions written in ordinary NumPy are recorded as explicit programs; ``grad``, ``vjp``, ``vmap`` and their kin
+are transforms of those programs::
+
+    import numpy as np, functrace as ft
+    ft.grad(lambda x: np.sum(np.sin(x) ** 2))(np.arange(3.0))
+"""
 
 from functrace.numpy.array import TracedArray as _TracedArray
 from functrace.tracing.recording import Recording as _Recording
-
-_Recording.tracer_class = _TracedArray
-
-from functrace.api.differentiate import grad, jvp, linearize, linear_transpose, value_and_grad, vjp  # noqa: E402
 from functrace.typing import Array
+
+# The two places where a lower floor is told of a higher one; nothing else is set from outside.
+_Recording.tracer_class = _TracedArray
+if hasattr(Array, "register"):
+    Array.register(_TracedArray)  # type: ignore[attr-defined]
+
+from functrace import ir, numpy, tree  # noqa: E402
+from functrace.api.differentiate import grad, jvp, linear_transpose, linearize, value_and_grad, vjp  # noqa: E402
+from functrace.api.jacobians import elementwise_grad, hessian, hvp, jacfwd, jacrev  # noqa: E402
+from functrace.api.mapping import vmap  # noqa: E402
+from functrace.api.programs import evaluate, stop_gradient, trace, value  # noqa: E402
+from functrace.ir import Program, ShapeDtype  # noqa: E402
+from functrace.ops import PRIMITIVES as _PRIMITIVES  # noqa: E402
+
+Program.primitives = _PRIMITIVES
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Array", "Program", "ShapeDtype", "elementwise_grad", "evaluate", "grad", "hessian", "hvp", "ir", "jacfwd", "jacrev",
+    "jvp", "linear_transpose", "linearize", "numpy", "stop_gradient", "trace", "tree", "value", "value_and_grad", "vjp",
+    "vmap",
+]  # fmt: skip

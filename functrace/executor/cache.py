@@ -115,7 +115,8 @@ class TransformCache:
                 entry = Entry(_BYTES_PER_OP * (len(recording.ops) + 4))
             else:
                 self._entries.move_to_end(key)
-        arguments = [recording.values[i] for i in recording.inputs]
+        known = recording.batches or recording.values
+        arguments = [known[i] for i in recording.inputs]
         arguments.extend(recording.constants.values())
         exact, general = entry.exact, entry.general
         if exact is not None and exact.fits(literals):

@@ -63,7 +63,7 @@ class Recording(Builder):
         keeps_source: whether the user's position is kept beside every operation.
     """
 
-    __slots__ = ("captured", "closed", "origins", "owner", "positions", "serial", "staged", "values", "views")
+    __slots__ = ("batches", "captured", "closed", "origins", "owner", "positions", "serial", "staged", "values", "views")
 
     tracer_class: type[Tracer] = Tracer
     """The class of handles; set once, by ``functrace/__init__.py``, to the one with NumPy's operators."""
@@ -75,6 +75,7 @@ class Recording(Builder):
         self.serial = next(_serials)
         self.positions: list[Position] | None = [] if keeps_source else None
         self.values: dict[int, Any] = {}
+        self.batches: dict[int, Any] = {}
         self.captured: dict[Any, tuple[int, Any]] = {}
         self.views: list[weakref.ref[Tracer]] = []
         self.origins: list[int] = []
@@ -240,7 +241,7 @@ class Recording(Builder):
             if held is not None:
                 held.release()
         self.ops = _Closed(self)  # type: ignore[assignment]
-        self.values, self.captured, self.views, self.constants = {}, {}, [], {}
+        self.values, self.batches, self.captured, self.views, self.constants = {}, {}, {}, [], {}
 
     def __enter__(self) -> Recording:
         return self

@@ -1,0 +1,237 @@
+"""Jacobians and Hessians: a derivative program, mapped over a basis.
+
+Floor: 7.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.api.calls import function_name, normalize_argnums
+from functrace.api.differentiate import grad, jvp, linearize, vjp
+from functrace.api.mapping import vmap
+from functrace.errors import DtypeError
+from functrace.ir.aval import aval_of, shape_of
+from functrace.ops.shaping import reshape
+from functrace.transforms import is_differentiable
+from functrace.tree import flatten, unflatten
+
+
+def jacrev(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
+    """Return a function that computes the Jacobian of ``f`` in reverse mode: one pullback per output element, mapped.
+
+    Args:
+        f: a function of arrays (pytrees of them).
+        argnums: which positional arguments to differentiate.
+        has_aux: ``f`` returns ``(result, aux)``; the returned function then returns ``(jacobian, aux)``.
+        holomorphic: ``f`` is a holomorphic function of complex arguments.
+
+    Returns:
+        a nest like the result; in place of each leaf a nest like the argument, with arrays of shape
+        ``result.shape + argument.shape``.
+
+    Raises:
+        DtypeError: for integer arguments, and complex results without ``holomorphic``.
+
+    Example:
+        >>> import numpy as np
+        >>> jacrev(lambda x: x**2)(np.array([1.0, 2.0]))
+        array([[2., 0.],
+               [0., 4.]])
+
+    Cost:
+        ``f`` and (number of output elements) pullbacks, in one mapped run.
+    """
+    owner = f"jacrev of {function_name(f)}"
+
+    @functools.wraps(f, updated=())
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        chosen = normalize_argnums(argnums, len(args), owner)
+        partial = _at(f, args, chosen, kwargs)
+        _check_floats([args[k] for k in chosen], owner, holomorphic)
+        out, pullback, *aux = vjp(partial, *(args[k] for k in chosen), has_aux=has_aux)
+        leaves, out_tree = flatten(out)
+        _check_real(leaves, owner, holomorphic)
+        rows = vmap(pullback)(unflatten(out_tree, _basis(leaves)))
+        parts = _split_rows(rows, leaves)
+        result = unflatten(out_tree, [part[0] if isinstance(argnums, int) else part for part in parts])
+        return (result, aux[0]) if has_aux else result
+
+    return jacobian
+
+
+def jacfwd(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
+    """Return a function that computes the Jacobian of ``f`` in forward mode: one tangent per input element, mapped.
+
+    Arguments, results and errors are those of `jacrev`.
+
+    Example:
+        >>> import numpy as np
+        >>> jacfwd(lambda x: x**2)(np.array([1.0, 2.0]))
+        array([[2., 0.],
+               [0., 4.]])
+
+    Cost:
+        ``f`` and (number of input elements) tangents, in one mapped run.
+    """
+    owner = f"jacfwd of {function_name(f)}"
+
+    @functools.wraps(f, updated=())
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        chosen = normalize_argnums(argnums, len(args), owner)
+        partial = _at(f, args, chosen, kwargs)
+        primals = tuple(args[k] for k in chosen)
+        _check_floats(list(primals), owner, holomorphic)
+        aux = []
+
+        def main(*xs: Any) -> Any:
+            if not has_aux:
+                return partial(*xs)
+            result, extra = partial(*xs)
+            aux.append(extra)
+            return result
+
+        out, push = linearize(main, *primals)
+        leaves, in_tree = flatten(primals)
+        out_leaves, out_tree = flatten(out)
+        _check_real(out_leaves, owner, holomorphic)
+        columns = vmap(lambda tangents: push(*tangents), out_axes=-1)(unflatten(in_tree, _basis(leaves)))
+        sizes = [int(np.prod(shape_of(x))) for x in leaves]
+        results = []
+        for column, out_leaf in zip(flatten(columns)[0], out_leaves, strict=True):
+            start, parts = 0, []
+            for leaf, size in zip(leaves, sizes, strict=True):
+                parts.append(reshape(column[..., start : start + size], (*shape_of(out_leaf), *shape_of(leaf))))
+                start += size
+            tree = unflatten(in_tree, parts)
+            results.append(tree[0] if isinstance(argnums, int) else tree)
+        result = unflatten(out_tree, results)
+        return (result, aux[0]) if has_aux else result
+
+    return jacobian
+
+
+def hessian(
+    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
+    """Return a function that computes the Hessian of ``f``: ``jacfwd(jacrev(f))``.
+
+    Example:
+        >>> import numpy as np
+        >>> hessian(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
+        array([[ 6.,  0.],
+               [ 0., 12.]])
+
+    Cost:
+        (number of input elements) times a few ``f``, in one mapped run.
+    """
+    return jacfwd(jacrev(f, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
+
+
+def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], **kwargs: Any) -> Any:
+    """Return the product of the Hessian of ``f`` with ``tangents``, forward over reverse.
+
+    Args:
+        f: a function that returns one real number.
+        primals: tuple of arguments.
+        tangents: tuple like it.
+        kwargs: passed to ``f``.
+
+    Returns:
+        a value like the first argument, or a tuple if there are several.
+
+    Example:
+        >>> import numpy as np
+        >>> hvp(lambda x: np.sum(x**3), (np.array([1.0, 2.0]),), (np.array([1.0, 0.0]),))
+        array([6., 0.])
+
+    Cost:
+        4 to 8 times ``f``; the Hessian is never formed.
+    """
+    argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
+    return jvp(lambda *xs: grad(f, argnums)(*xs, **kwargs), primals, tangents)[1]
+
+
+def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+    """Return a function that computes the derivative of an elementwise function at every element.
+
+    The gradient of the sum of ``f``'s outputs: for a function that works element by element, that is its derivative.
+
+    Example:
+        >>> import numpy as np
+        >>> elementwise_grad(np.sin)(np.zeros(2))
+        array([1., 1.])
+    """
+
+    @functools.wraps(f, updated=())
+    def summed(*args: Any, **kwargs: Any) -> Any:
+        return np.sum(f(*args, **kwargs))
+
+    return grad(summed, argnums)
+
+
+def _at(f: Callable[..., Any], args: tuple[Any, ...], chosen: tuple[int, ...], kwargs: Any) -> Callable[..., Any]:
+    """``f`` as a function of the chosen arguments only."""
+
+    @functools.wraps(f, updated=())
+    def partial(*xs: Any) -> Any:
+        full = list(args)
+        for k, x in zip(chosen, xs, strict=True):
+            full[k] = x
+        return f(*full, **kwargs)
+
+    return partial
+
+
+def _check_floats(trees: list[Any], owner: str, holomorphic: bool) -> None:
+    for leaf in flatten(trees)[0]:
+        aval = aval_of(leaf)
+        if not is_differentiable(aval):
+            raise DtypeError(
+                f"{owner}: an argument is {aval}, and integers and bools have no derivative",
+                fix="pass floats (x.astype(float)), or leave the argument out of argnums",
+            )
+        if (aval.dtype.kind == "c") != holomorphic:
+            raise DtypeError(
+                f"{owner}: holomorphic={holomorphic}, but an argument is {aval}",
+                fix="holomorphic=True goes with complex arguments, False with real ones",
+            )
+
+
+def _check_real(leaves: list[Any], owner: str, holomorphic: bool) -> None:
+    for leaf in leaves:
+        if aval_of(leaf).dtype.kind == "c" and not holomorphic:
+            raise DtypeError(f"{owner}: the function returned {aval_of(leaf)}", fix="return real values")
+
+
+def _basis(leaves: list[Any]) -> list[Any]:
+    """Arrays like the leaves with one more axis in front, along which all unit vectors of the whole nest stand."""
+    avals = [aval_of(leaf) for leaf in leaves]
+    total, start, made = sum(a.size for a in avals), 0, []
+    for aval in avals:
+        unit = np.zeros((total, aval.size), aval.dtype if is_differentiable(aval) else float)
+        unit[start : start + aval.size] = np.eye(aval.size)
+        start += aval.size
+        made.append(unit.reshape(total, *aval.shape))
+    return made
+
+
+def _split_rows(rows: Any, leaves: list[Any]) -> list[Any]:
+    """Cut the mapped pullbacks' results (a tuple per argument) into one nest per output leaf."""
+    flat, tree = flatten(rows)
+    start, results = 0, []
+    for leaf in leaves:
+        size = aval_of(leaf).size
+        parts = [reshape(r[start : start + size], (*shape_of(leaf), *shape_of(r)[1:])) for r in flat]
+        results.append(unflatten(tree, parts))
+        start += size
+    return results
+

@@ -1,0 +1,145 @@
+"""``vmap``: map a function of single examples over a batch, without a loop.
+
+Floor: 7.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.api.calls import as_value, call, function_name, output_variable
+from functrace.errors import ArgumentError, AxisError, ShapeError
+from functrace.executor import Runner, run_recorded
+from functrace.ir.aval import ShapeDtype, aval_of, shape_of
+from functrace.ir.program import Program
+from functrace.ops.shaping import moveaxis
+from functrace.tracing.recording import Recording
+from functrace.transforms import vmap_program
+from functrace.tree import flatten, paths, prefix_leaves, unflatten
+
+
+def vmap(
+    f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_size: int | None = None
+) -> Callable[..., Any]:
+    """Return a function that maps ``f`` over an axis of its arguments.
+
+    Args:
+        f: a function of single examples.
+        in_axes: which axis of each argument to map over: an int, ``None`` (not mapped), or a nest of them that is a prefix
+            of the tuple of arguments. Keyword arguments are mapped along axis 0.
+        out_axes: where the mapped axis goes in the results: an int, ``None`` for results that do not depend on mapped
+            arguments, or a prefix nest.
+        axis_size: number of examples; needed only if nothing is mapped.
+
+    Returns:
+        a function of batches. ``f`` runs once, on traced values without values.
+
+    Raises:
+        ShapeError: if mapped axes differ in size; names the arguments and sizes.
+        ConcretizationError: if ``f`` asks for a value.
+
+    Example:
+        >>> import numpy as np
+        >>> vmap(np.dot)(np.ones((2, 3)), np.ones((2, 3)))
+        array([3., 3.])
+
+    Cost:
+        the array work of all examples, in one NumPy call per equation (or a few).
+    """
+    name = function_name(f)
+    owner = f"vmap of {name}"
+
+    @functools.wraps(f, updated=())
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, treedef = flatten((args, kwargs))
+        if isinstance(in_axes, list):
+            axes_given: Any = tuple(in_axes)
+        else:
+            axes_given = in_axes
+        if isinstance(axes_given, tuple) and len(axes_given) != len(args):
+            raise ArgumentError(
+                f"{owner}: in_axes has {len(axes_given)} entries, but {len(args)} positional arguments were given",
+                fix="give one entry per positional argument (None for those not mapped)",
+            )
+        axes = prefix_leaves(axes_given, args, "in_axes") + [0] * len(flatten(kwargs)[0])
+        values = [as_value(leaf, f"an argument of {name}") if axis is not None else leaf
+                  for leaf, axis in zip(leaves, axes, strict=True)]  # fmt: skip
+        places = [_normalize(axis, value, owner) for axis, value in zip(axes, values, strict=True)]
+        size = _batch_size(places, values, args, kwargs, axis_size, owner)
+        batched = [v if k is None else _to_front(v, k) for k, v in zip(places, values, strict=True)]
+        with Recording(owner, staged=True) as recording:
+            traced = [
+                v if k is None else _example_input(recording, v) for k, v in zip(places, batched, strict=True)
+            ]
+            call_args, call_kwargs = unflatten(treedef, traced)
+            result = call(recording, f, call_args, call_kwargs)
+            out_leaves, out_tree = flatten(result)
+            outputs = [output_variable(recording, leaf, owner) for leaf in out_leaves]
+            out_places = prefix_leaves(out_axes, result, "out_axes")
+            flags = tuple(place is not None for place in out_places)
+            count = len(recording.inputs)
+
+            def build(program: Program) -> Runner:
+                mapped_inputs = [True] * count + [False] * (len(program.input_ids) - count)
+                return Runner(vmap_program(program, size, mapped_inputs, flags))
+
+            runner, arguments = run_recorded(recording, outputs, ("vmap", size, flags), build)
+            results = runner(arguments)
+        return unflatten(out_tree, [_from_front(r, k, owner) for r, k in zip(results, out_places, strict=True)])
+
+    return mapped
+
+
+def _example_input(recording: Recording, batch: Any) -> Any:
+    """Add the input of one example; its value is the whole batch, which is what the mapped program runs on."""
+    tracer = recording.new_input(ShapeDtype(batch.shape[1:], batch.dtype))
+    recording.batches[tracer._id] = batch
+    return tracer
+
+
+def _normalize(axis: int | None, value: Any, owner: str) -> int | None:
+    if axis is None:
+        return None
+    rank = len(shape_of(value))
+    if not -rank <= axis < rank:
+        raise AxisError(
+            f"{owner}: in_axes={axis}, but the argument is {aval_of(value)}", fix="use None for arguments not mapped"
+        )
+    return axis % rank
+
+
+def _batch_size(
+    places: list[int | None], values: list[Any], args: Any, kwargs: Any, axis_size: int | None, owner: str
+) -> int:
+    sizes = {}
+    names = [f"args{p}" for p in paths(args)] + [f"kwargs{p}" for p in paths(kwargs)]
+    for name, place, value in zip(names, places, values, strict=True):
+        if place is not None:
+            sizes[name] = value.shape[place]
+    if axis_size is not None:
+        sizes["axis_size"] = axis_size
+    if not sizes:
+        raise ArgumentError(f"{owner}: nothing is mapped", fix="give an axis in in_axes, or axis_size=")
+    found = set(sizes.values())
+    if len(found) > 1:
+        listed = ", ".join(f"{name} has {n}" for name, n in sizes.items())
+        raise ShapeError(f"{owner}: mapped axes differ in size: {listed}", fix="map over axes of one size")
+    return found.pop()
+
+
+def _to_front(value: Any, axis: int) -> Any:
+    return value if axis == 0 else moveaxis(value, axis, 0)
+
+
+def _from_front(value: Any, axis: int | None, owner: str) -> Any:
+    if axis is None or axis == 0:
+        return value
+    rank = len(shape_of(value))
+    if not -rank <= axis < rank:
+        raise AxisError(f"{owner}: out_axes={axis}, but the result has {rank} axes with the batch axis", fix="use 0")
+    moved = moveaxis(value, 0, axis % rank)
+    return np.ascontiguousarray(moved) if isinstance(moved, np.ndarray) else moved

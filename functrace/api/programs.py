@@ -1,0 +1,139 @@
+"""Programs from functions: ``trace`` and ``evaluate``, and what a function may say about values: ``value``, ``stop_gradient``.
+
+Floor: 7.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.api.calls import as_value, call, function_name, output_variable
+from functrace.errors import ShapeError
+from functrace.executor import Runner
+from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.program import Program
+from functrace.numpy.array import TracedArray
+from functrace.ops import elementwise as ew
+from functrace.tracing.recording import Recording
+from functrace.tree import flatten, map_leaves, paths, unflatten
+from functrace.typing import PyTree
+
+
+def trace(f: Callable[..., Any]) -> Callable[..., Program]:
+    """Return a function that records ``f`` as a program, without computing anything.
+
+    Args:
+        f: a function of arrays (pytrees of them).
+
+    Returns:
+        a function of ``f``'s arguments, arrays or `ShapeDtype`, that returns a `Program`. Its inputs are the leaves of the
+        arguments, in order; its outputs the leaves of the result.
+
+    Raises:
+        ConcretizationError: if ``f`` asks for a value (``if x > 0``), since none is known.
+
+    Example:
+        >>> import numpy as np
+        >>> print(trace(lambda x: np.sin(x) * 2.0)(ShapeDtype((3,))).as_python("double_sine"))  # doctest: +SKIP
+    """
+    name = function_name(f)
+
+    @functools.wraps(f, updated=())
+    def traced(*args: Any, **kwargs: Any) -> Program:
+        owner = f"trace of {name}"
+        leaves, treedef = flatten((args, kwargs))
+        with Recording(owner, staged=True) as recording:
+            avals = [
+                leaf if isinstance(leaf, ShapeDtype) else aval_of(as_value(leaf, f"an argument of {name}"))
+                for leaf in leaves
+            ]
+            tracers = [recording.new_input(aval) for aval in avals]
+            call_args, call_kwargs = unflatten(treedef, tracers)
+            out_leaves, _ = flatten(call(recording, f, call_args, call_kwargs))
+            outputs = tuple(output_variable(recording, leaf, owner) for leaf in out_leaves)
+            identifier = name if name.isidentifier() else "program"
+            return recording.program(outputs, name=identifier, input_names=_input_names(f, args, kwargs))
+
+    return traced
+
+
+def _input_names(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str | None]:
+    """Name the leaves of the arguments after the parameters that they were passed for."""
+    try:
+        parameters = [
+            p.name
+            for p in inspect.signature(f).parameters.values()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+    except (TypeError, ValueError):
+        parameters = []
+    names: list[str | None] = []
+    for k, arg in enumerate(args):
+        found = paths(arg)
+        base = parameters[k] if k < len(parameters) else None
+        for path in found:
+            suffix = "".join(c if c.isalnum() else "_" for c in path).strip("_").replace("__", "_")
+            names.append(None if base is None else f"{base}_{suffix}" if suffix else base)
+    for key in sorted(kwargs):
+        found = paths(kwargs[key])
+        names += [key] if len(found) == 1 and not found[0] else [None] * len(found)
+    return names
+
+
+def evaluate(program: Program, *arguments: Any) -> Any:
+    """Evaluate a program on flat arguments, by the reference evaluator.
+
+    Returns:
+        the output, or a tuple of outputs if the program has several; fresh arrays.
+
+    Raises:
+        ShapeError: if an argument's shape or dtype is not the input's.
+    """
+    if len(arguments) != len(program.input_ids):
+        raise ShapeError(
+            f"{program.name} has {len(program.input_ids)} inputs, but {len(arguments)} arguments were given",
+            fix="pass one array per input, in the order of program.inputs",
+        )
+    values = []
+    for var, argument in zip(program.inputs, arguments, strict=True):
+        value = as_value(argument, f"argument {var.name}")
+        if aval_of(value) is not var.aval:
+            raise ShapeError(
+                f"argument {var.name} of {program.name} is {aval_of(value)}, but the program takes {var.aval}",
+                fix="trace the function again for other shapes and dtypes",
+            )
+        values.append(value)
+    results = Runner(program)(values)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def value(x: PyTree) -> PyTree:
+    """Return the plain values of traced arrays (pytrees of them): arrays without derivative.
+
+    Raises:
+        ConcretizationError: where values are not known (``vmap``, ``trace``).
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> seen = []
+        >>> _ = ft.grad(lambda x: (seen.append(ft.value(x)), x * x)[1])(3.0)
+        >>> seen
+        [np.float64(3.0)]
+    """
+    return map_leaves(lambda leaf: np.copy(leaf._concrete())[()] if isinstance(leaf, TracedArray) else leaf, x)
+
+
+def stop_gradient(x: PyTree) -> PyTree:
+    """Return ``x`` as a constant for derivatives: its tangent and cotangent are zero.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.grad(lambda x: x * ft.stop_gradient(x))(3.0)
+        np.float64(3.0)
+    """
+    return map_leaves(lambda leaf: ew.stop_gradient(leaf) if isinstance(leaf, TracedArray) else leaf, x)
