@@ -72,11 +72,13 @@ ZERO = Marker("ZERO")
 
 
 @final
-@dataclass(frozen=True, slots=True)
 class LinearOperand:
     """What a transpose rule sees in place of an operand that it must be transposed to."""
 
-    aval: ShapeDtype
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapeDtype) -> None:
+        self.aval = aval
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -34,7 +34,7 @@ from functrace.errors import ConcretizationError, LeakedTracerError, LostGradien
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.ir.program import Position, Program
-from functrace.ir.tape import Builder, Spec, inferred
+from functrace.ir.tape import Builder, Spec, infer, inferred
 from functrace.source import PACKAGE_PREFIX, Source
 from functrace.tracing.capture import hold
 
@@ -42,6 +42,7 @@ LITERALS = frozenset({bool, int, float, complex})
 """Python types that stand in an equation as literals (weakly typed, NEP 50)."""
 
 _serials = itertools.count()
+_new = object.__new__
 
 
 class Tracer:
@@ -163,25 +164,45 @@ class Recording(Builder):
 
     def record(self, primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
         """Append an operation; returns its tracer, or a tuple of them if it has several results."""
-        ids, specs = [], []
+        ids: list[int] = []
+        kinds: list[Spec] = []
+        literals = self.literals
         for value in operands:
-            variable, spec = self.operand(value)
-            ids.append(variable)
-            specs.append(spec)
-        key = (primitive, tuple(specs), params)
-        avals = inferred.get(key)
-        if avals is None or len(avals) > 1:
-            first = self.append(primitive, tuple(ids), key[1], params)
-            count = len(self.avals) - first
-        else:
-            first, count = len(self.ops), 1
-            self.ops.append((primitive, tuple(ids), params))
-            self.avals.append(avals[0])
-        if self.positions is not None:
-            self.positions.extend([_position()] * count)
-        if count == 1 and not primitive.many:
-            return self.handle(first)
-        return tuple(self.handle(first + k) for k in range(count))
+            kind = value.__class__
+            if kind in LITERALS:
+                literals.append(value)
+                ids.append(-len(literals))
+                kinds.append(kind)
+            elif isinstance(value, Tracer) and value._recording is self:
+                ids.append(value._id)
+                kinds.append(value.aval)
+            else:
+                variable = self.capture(value)
+                ids.append(variable)
+                kinds.append(self.avals[variable])
+        specs = tuple(kinds)
+        avals = inferred.get((primitive, specs, params)) or infer(primitive, specs, params)
+        ops = self.ops
+        first = len(ops)
+        ops.append((primitive, tuple(ids), params))
+        positions = self.positions
+        if not primitive.many:
+            aval = avals[0]
+            self.avals.append(aval)
+            if positions is not None:
+                positions.append(_position())
+            tracer = _new(self.tracer_class)
+            tracer._recording = self
+            tracer._id = first
+            tracer.aval = aval
+            tracer._view = None
+            return tracer
+        self.avals.extend(avals)
+        for k in range(1, len(avals)):
+            ops.append((RESULT, (first,), (k,)))
+        if positions is not None:
+            positions.extend([_position()] * len(avals))
+        return tuple(self.handle(first + k) for k in range(len(avals)))
 
     # -- values --------------------------------------------------------------------------------
 
@@ -314,7 +335,7 @@ def _holds_tracer(value: Any) -> bool:
 
 def _position() -> Position:
     """The user's position: the innermost running frame outside functrace."""
-    frame = sys._getframe(2)
+    frame = sys._getframe(3)  # past this function, record (or capture) and its caller, which are functrace's own
     while frame.f_code.co_filename.startswith(PACKAGE_PREFIX):
         if frame.f_back is None:
             return None

@@ -63,42 +63,55 @@ def push_tangents(program: Program, known: Recording, tangents: dict[int, Any], 
         Tangent by variable, for every active variable.
     """
     ops, avals, literals = program.ops, program.avals, program.literals
-    handle = known.handle
+    handles: dict[int, Any] = {}
+    active = tangents.get
+    linear_origins = made_on.origins
+
+    def primal(i: int) -> Any:
+        if i < 0:
+            return literals[~i]
+        found = handles.get(i)
+        if found is None:
+            found = handles[i] = known.handle(i)
+        return found
+
     for k, _ in program.schedule:
         primitive, operands, params = ops[k]
-        if not any(i in tangents for i in operands):
-            continue
+        moved = tuple([active(i) for i in operands])
         rule = primitive.jvp
-        if rule is ZERO:
+        if rule is ZERO or moved.count(None) == len(moved):
             continue
         count = program.result_count(k) if primitive.many else 1
-        if not any(is_differentiable(avals[j]) for j in range(k, k + count)):
+        if not is_differentiable(avals[k]) and not any(is_differentiable(a) for a in avals[k + 1 : k + count]):
             continue
-        moved = tuple(tangents.get(i) for i in operands)
         if isinstance(rule, Absent):
             raise NotDifferentiableError(rule.because, at=program.source(k), fix=rule.instead)
-        primals = tuple(handle(i) if i >= 0 else literals[~i] for i in operands)
         if rule is LINEAR:
-            values = tuple(p if t is None else t for p, t in zip(primals, moved, strict=True))
+            values = tuple([primal(i) if t is None else t for i, t in zip(operands, moved, strict=True)])
             results = bind(primitive, values, params)
         else:
-            outputs = tuple(handle(j) for j in range(k, k + count))
-            results = rule(primals, outputs, moved, *params)
-        if not primitive.many:
-            results = (results,)
-        for j, tangent in enumerate(results, k):
-            if tangent is not None and is_differentiable(avals[j]):
-                tangents[j] = match_tangent(tangent, avals[j])
+            outputs = (primal(k),) if count == 1 else tuple(primal(j) for j in range(k, k + count))
+            results = rule(tuple([primal(i) for i in operands]), outputs, moved, *params)
+        for j, tangent in enumerate(results if primitive.many else (results,), k):
+            if tangent is not None:
+                aval = avals[j]
+                if getattr(tangent, "aval", None) is aval:
+                    tangents[j] = tangent
+                elif is_differentiable(aval):
+                    tangents[j] = match_tangent(tangent, aval)
         attribute(known, k)
-        if made_on is not known:
-            attribute(made_on, k)
+        missing = len(made_on.ops) - len(linear_origins)
+        if missing:
+            linear_origins.extend([k] * missing)
     return tangents
 
 
 def attribute(recording: Recording, origin: int) -> None:
     """Note that the operations added since the last call came from variable ``origin`` of the walked program."""
     origins = recording.origins
-    origins.extend([origin] * (len(recording.ops) - len(origins)))
+    missing = len(recording.ops) - len(origins)
+    if missing:
+        origins.extend([origin] * missing)
 
 
 def finish(recording: Recording, outputs: Sequence[int], program: Program, name: str) -> Program:

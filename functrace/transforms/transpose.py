@@ -18,7 +18,7 @@ import numpy as np
 from functrace.ir.aval import shape_of
 from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.primitive import Absent, LinearOperand
+from functrace.ir.primitive import RESULT, Absent, LinearOperand
 from functrace.ir.program import Program
 from functrace.ops.elementwise import add
 from functrace.ops.reductions import reduce_sum
@@ -71,17 +71,15 @@ def pull_cotangents(
     """
     for k in range(len(ops) - 1, -1, -1):
         primitive, operands, params = ops[k]
-        if not operands or k not in linear:
+        if not operands or primitive is RESULT:
             continue
         if primitive.many:
             count = 1
-            while k + count < len(ops) and ops[k + count][1] == (k,) and ops[k + count][0].name == "result":
+            while k + count < len(ops) and ops[k + count][0] is RESULT:
                 count += 1
             ct: Any = tuple(cotangents.pop(j, None) for j in range(k, k + count))
             if all(c is None for c in ct):
                 continue
-        elif primitive.name == "result":
-            continue
         else:
             ct = cotangents.pop(k, None)
             if ct is None:
@@ -89,11 +87,13 @@ def pull_cotangents(
         rule = primitive.transpose
         if isinstance(rule, Absent):
             raise NotDifferentiableError(f"{primitive} cannot be transposed: {rule.because}", fix=rule.instead)
-        seen = tuple(LinearOperand(avals[i]) if i in linear else values(i) for i in operands)
+        seen = [LinearOperand(avals[i]) if i in linear else values(i) for i in operands]
         for i, part in zip(operands, rule(ct, *seen, *params), strict=True):
             if part is None or i not in linear:
                 continue
-            part = match_cotangent(part, avals[i])
+            aval = avals[i]
+            if getattr(part, "aval", None) is not aval:
+                part = match_cotangent(part, aval)
             before = cotangents.get(i)
             cotangents[i] = part if before is None else add(before, part)
         attribute(into, origins[k] if origins else k)
