@@ -17,6 +17,9 @@ from functrace.source import source_of_traceback
 from functrace.tracing.capture import any_locked, hold
 from functrace.tracing.recording import Recording, Tracer, as_array
 
+NUMERIC = (Tracer, np.ndarray, np.generic, bool, int, float, complex)
+"""What stands for an array or a number. (A tuple: ``A | B`` would build a new type at every call.)"""
+
 
 def function_name(f: Callable[..., Any]) -> str:
     """The name by which messages call a function."""
@@ -29,11 +32,13 @@ def as_value(leaf: Any, what: str) -> Any:
     Raises:
         DtypeError: if it is not numeric.
     """
+    if type(leaf) is np.ndarray and leaf.ndim and leaf.dtype.kind in "fc":
+        return leaf
     if isinstance(leaf, np.ndarray):
         if leaf.dtype.kind not in "biufc":
             raise DtypeError(f"{what} has dtype {leaf.dtype}, which is not numeric", fix="pass arrays and numbers")
         return leaf if leaf.ndim else leaf[()]
-    if isinstance(leaf, Tracer | np.generic):
+    if isinstance(leaf, (Tracer, np.generic)):
         return leaf
     if isinstance(leaf, float):
         return np.float64(leaf)
@@ -45,7 +50,7 @@ def as_value(leaf: Any, what: str) -> Any:
 
 def add_input(recording: Recording, value: Any) -> Any:
     """Make an argument an input of the recording; the array is held until the recording ends."""
-    if type(value) is np.ndarray or isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray):
         held = hold(value)
         tracer = recording.new_input(aval_of(value), held.array)
         recording.captured[("input", tracer._id)] = (tracer._id, held)
@@ -90,7 +95,7 @@ def output_variable(recording: Recording, leaf: Any, what: str) -> int:
     """
     if isinstance(leaf, TracedArray) and leaf._recording is recording:
         return leaf._id
-    if isinstance(leaf, Tracer | np.ndarray | np.generic | bool | int | float | complex | list | tuple):
+    if isinstance(leaf, NUMERIC) or isinstance(leaf, (list, tuple)):
         return recording.capture(leaf if isinstance(leaf, Tracer) else as_value(leaf, what))
     raise DtypeError(
         f"{what} returned a {type(leaf).__name__}, not an array or a number",

@@ -15,6 +15,7 @@ import numpy as np
 
 from functrace.ir.aval import shape_of
 from functrace.api.calls import (
+    NUMERIC,
     add_input,
     as_value,
     call,
@@ -173,7 +174,9 @@ def _check_input(value: Any, owner: str, holomorphic: bool) -> None:
 
 
 def _scalar_output(recording: Recording, out: Any, owner: str, holomorphic: bool) -> int:
-    if not isinstance(out, Tracer | np.ndarray | np.generic | bool | int | float | complex):
+    if type(out) is TracedArray and out._recording is recording and out.aval.shape == () and out.aval.dtype.kind == "f":
+        return out._id
+    if not isinstance(out, NUMERIC):
         raise DtypeError(
             f"{owner}: the function returned {type(out).__name__}, not a number",
             fix="return one number (np.sum(...)); has_aux=True carries other results",

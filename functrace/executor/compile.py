@@ -167,13 +167,18 @@ def generate(program: Program) -> tuple[str, dict[str, Any]]:
 
 
 def _literal(program: Program, i: int, k: int, bind_value: Callable[[Any], str]) -> str:
-    """Spell a Python number: as an array of the dtype that it takes on here, which NumPy handles faster."""
+    """Spell a Python number: as an array of the dtype that it takes on here, which NumPy handles faster.
+
+    Measured on 3 elements: multiply(x, 1.01) 0.33 us, multiply(x, array(1.01)) 0.22 us.
+    """
     value = program.literals[~i]
     primitive, operands, _ = program.ops[k]
-    if isinstance(primitive.eval, np.ufunc) and type(value) is float:
-        kinds = {program.avals[j].dtype for j in operands if j >= 0}
-        if len(kinds) == 1 and next(iter(kinds)).kind == "f":
-            return bind_value(np.asarray(value, next(iter(kinds))))
+    ufunc = primitive.eval
+    if isinstance(ufunc, np.ufunc) and type(value) in (int, float):
+        kinds = tuple(program.avals[j].dtype if j >= 0 else type(program.literals[~j]) for j in operands)
+        wanted = ufunc.resolve_dtypes(kinds + (None,) * ufunc.nout)[operands.index(i)]
+        if wanted.kind == "f":
+            return bind_value(np.asarray(value, wanted))
     if type(value) is float and not np.isfinite(value):
         return bind_value(value)
     return repr(value)

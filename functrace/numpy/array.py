@@ -36,7 +36,6 @@ from functrace.tracing.recording import Tracer, bind, leaked
 
 _new = object.__new__
 _getframe = sys._getframe
-_UNARY_UFUNCS = {ufunc: p for ufunc, p in ew.UFUNCS.items() if ufunc.nin == 1 and ufunc.nout == 1}
 
 
 def _binary(primitive: ew.Elementwise, *, reflected: bool = False) -> Callable[[Any, Any], Any]:
@@ -89,6 +88,39 @@ def _binary(primitive: ew.Elementwise, *, reflected: bool = False) -> Callable[[
         return tracer
 
     return operator
+
+
+def _unary(primitive: ew.Elementwise) -> Callable[[Any], Any]:
+    """Make the operation of a primitive with one operand: the other half of the hot path."""
+
+    def operator(self: Any) -> Any:
+        recording, aval = self._recording, self.aval
+        found = inferred.get((primitive, (aval,), ()))
+        if found is None:
+            return bind(primitive, (self,))
+        ops = recording.ops
+        first = len(ops)
+        ops.append((primitive, (self._id,), ()))
+        recording.avals.append(found[0])
+        positions = recording.positions
+        if positions is not None:
+            frame = _getframe(1)
+            while frame.f_code.co_filename.startswith(PACKAGE_PREFIX):
+                frame = frame.f_back
+            positions.append((frame.f_code, frame.f_lasti))
+        tracer = _new(TracedArray)
+        tracer._recording = recording
+        tracer._id = first
+        tracer.aval = found[0]
+        tracer._view = None
+        return tracer
+
+    return operator
+
+
+_UNARY = {ufunc: _unary(p) for ufunc, p in ew.UFUNCS.items() if ufunc.nin == 1 and ufunc.nout == 1}
+
+_square = _UNARY[np.square]
 
 
 def _in_place(primitive: ew.Elementwise) -> Callable[[Any, Any], Any]:
@@ -171,32 +203,12 @@ class TracedArray(Tracer):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if not kwargs and method == "__call__":
-            primitive = _UNARY_UFUNCS.get(ufunc)
-            if primitive is None:
-                primitive = ew.UFUNCS.get(ufunc)
-                if primitive is not None:
-                    return bind(primitive, inputs)
-                return call_ufunc(ufunc, method, inputs, kwargs)
-            recording = self._recording
-            found = inferred.get((primitive, (self.aval,), ()))
-            if found is None:
+            record = _UNARY.get(ufunc)
+            if record is not None:
+                return record(self)
+            primitive = ew.UFUNCS.get(ufunc)
+            if primitive is not None:
                 return bind(primitive, inputs)
-            ops = recording.ops
-            first = len(ops)
-            ops.append((primitive, (self._id,), ()))
-            recording.avals.append(found[0])
-            positions = recording.positions
-            if positions is not None:
-                frame = _getframe(1)
-                while frame.f_code.co_filename.startswith(PACKAGE_PREFIX):
-                    frame = frame.f_back
-                positions.append((frame.f_code, frame.f_lasti))
-            tracer = _new(TracedArray)
-            tracer._recording = recording
-            tracer._id = first
-            tracer.aval = found[0]
-            tracer._view = None
-            return tracer
         return call_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -465,7 +477,7 @@ class TracedArray(Tracer):
         kind = type(n)
         if kind is int or kind is float:
             if n == 2:
-                return ew.square(self)
+                return _square(self)
             if self.dtype.kind in "fc":
                 if n == 1:
                     return ew.positive(self)
@@ -503,17 +515,8 @@ class TracedArray(Tracer):
         _in_place(ew.right_shift),
     )
 
-    def __neg__(self) -> Any:
-        return ew.neg(self)
-
-    def __pos__(self) -> Any:
-        return ew.positive(self)
-
-    def __abs__(self) -> Any:
-        return ew.absolute(self)
-
-    def __invert__(self) -> Any:
-        return ew.invert(self)
+    __neg__, __pos__ = _UNARY[np.negative], _UNARY[np.positive]
+    __abs__, __invert__ = _UNARY[np.absolute], _UNARY[np.invert]
 
     def __matmul__(self, other: Any) -> Any:
         return FUNCTIONS[np.matmul](self, other)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import AxisError
-from functrace.ir.aval import ShapeDtype
+from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import LINEAR, Primitive
 from functrace.ops.shaping import broadcast_to, reshape
 from functrace.tracing.recording import bind
@@ -57,6 +57,11 @@ def expand_reduced(y: Any, shape: tuple[int, ...], axes: Axes) -> Any:
     return reshape(y, kept_shape(shape, axes))
 
 
+def expand_to(y: Any, shape: tuple[int, ...], axes: Axes) -> Any:
+    """Broadcast a reduced result back over the reduced axes."""
+    return broadcast_to(y if shape_of(y) == () else expand_reduced(y, shape, axes), shape)
+
+
 def shift_axes(primitive_of: Any) -> Any:
     """batch rule of a reduction: the same one, with axes counted past the batch axis."""
 
@@ -76,7 +81,7 @@ reduce_sum_p = Primitive(
     eval=lambda x, axes: np.add.reduce(x, axis=axes),
     aval=_sum_aval,
     jvp=LINEAR,
-    transpose=lambda ct, x, axes: (broadcast_to(expand_reduced(ct, x.shape, axes), x.shape),),
+    transpose=lambda ct, x, axes: (expand_to(ct, x.shape, axes),),
     batch=shift_axes(lambda: reduce_sum_p),
     params=("axes",),
     written="np.sum({0}, axis={axes})",

@@ -34,10 +34,10 @@ class Held:
     def __init__(self, original: np.ndarray[Any, Any]) -> None:
         self.original = original
         self.locked = False
-        if not original.flags.writeable and original.base is None:
+        if original.nbytes <= COPIED_BYTES or original.base is not None:
+            self.array = np.array(original)
+        elif not original.flags.writeable:
             self.array = original
-        elif original.nbytes <= COPIED_BYTES or original.base is not None:
-            self.array = np.array(original, copy=True, subok=False)
         else:
             self.array = original.view(np.ndarray)
             self.locked = True

@@ -259,10 +259,11 @@ class Recording(Builder):
             return
         self.closed = True
         for _, held in self.captured.values():
-            if held is not None:
+            if held is not None and held.locked:
                 held.release()
-        self.ops = _Closed(self)  # type: ignore[assignment]
-        self.values, self.batches, self.captured, self.views, self.constants = {}, {}, {}, [], {}
+        self.ops = _Closed(self)
+        self.values = self.batches = self.captured = self.constants = _NOTHING
+        self.views = []
 
     def __enter__(self) -> Recording:
         return self
@@ -271,12 +272,16 @@ class Recording(Builder):
         self.close()
 
 
+_NOTHING: dict[Any, Any] = {}
+
+
 class _Closed(list[Any]):
     """Stands in for the tape of a closed recording: whoever writes to it uses a leaked tracer."""
 
+    __slots__ = ("owner",)
+
     def __init__(self, recording: Recording) -> None:
-        super().__init__()
-        self.owner, self.made = recording.owner, recording.positions
+        self.owner = recording.owner
 
     def append(self, _op: object) -> None:
         raise LeakedTracerError(
