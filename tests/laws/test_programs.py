@@ -1,0 +1,176 @@
+"""Laws that hold for every program, on random well-typed ones. A failing law prints the shrunk program as Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+
+import functrace as ft
+from functrace.executor import Runner
+from functrace.transforms import jvp_program, linearize_program, transpose_program, vmap_program
+from tests.laws.programs import Recipe, programs, seeds
+from tests.oracles import assert_same, differences, emitted, inner, outputs_of, random_like, stacked
+
+
+def directions_for(arguments: list[Any], seed: int) -> list[Any]:
+    rng = np.random.default_rng(seed + 1)
+    return [random_like(rng, x) for x in arguments]
+
+
+@given(programs(), seeds())
+def test_trace_means_what_numpy_means(recipe: Recipe, seed: int) -> None:
+    arguments = recipe.arguments(seed)
+    program = ft.trace(recipe)(*arguments)
+    for found, expected in zip(outputs_of(ft.evaluate(program, *arguments)), recipe(*arguments), strict=True):
+        assert_same(found, expected, rtol=1e-13, atol=1e-13)
+
+
+@given(programs(), seeds())
+def test_check_holds_after_every_transform(recipe: Recipe, seed: int) -> None:
+    program = ft.trace(recipe)(*recipe.arguments(seed)).check()
+    flags = [True] * len(program.inputs)
+    jvp_program(program, flags).check()
+    forward, linear = linearize_program(program, flags)
+    forward.check()
+    linear.check()
+    residuals = len(linear.inputs) - len(flags)
+    backward = transpose_program(linear, [False] * residuals + flags).check()
+    vmap_program(program, 3).check()
+    vmap_program(backward, 2).check()
+
+
+@given(programs(), seeds())
+def test_executor_equals_evaluator(recipe: Recipe, seed: int) -> None:
+    arguments = recipe.arguments(seed)
+    program = ft.trace(recipe)(*arguments)
+    for subject in (program, jvp_program(program, [True] * len(arguments))):
+        given_values = arguments if subject is program else [*arguments, *directions_for(arguments, seed)]
+        expected = outputs_of(ft.evaluate(subject, *given_values))
+        runner = Runner(subject)
+        for _ in range(3):
+            for found, value in zip(runner(given_values), expected, strict=True):
+                assert_same(found, value, rtol=1e-12, atol=1e-12)
+
+
+@given(programs(), seeds())
+def test_results_share_no_memory_with_arguments(recipe: Recipe, seed: int) -> None:
+    arguments = recipe.arguments(seed)
+    before = [np.copy(a) for a in arguments]
+    runner = Runner(ft.trace(recipe)(*arguments))
+    for _ in range(3):
+        results = [np.asarray(r) for r in runner(list(arguments))]
+        for k, result in enumerate(results):
+            for other in [*arguments, *results[:k]]:
+                assert not (isinstance(other, np.ndarray) and np.shares_memory(result, other))
+    for a, b in zip(arguments, before, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@given(programs(), seeds())
+def test_jvp_equals_differences(recipe: Recipe, seed: int) -> None:
+    arguments = recipe.arguments(seed)
+    directions = directions_for(arguments, seed)
+    _, tangents = ft.jvp(recipe, tuple(arguments), tuple(directions))
+    expected = differences(recipe, arguments, directions)
+    for found, value in zip(tangents, expected, strict=True):
+        scale = 1.0 + float(np.max(np.abs(value), initial=0.0))
+        np.testing.assert_allclose(found, value, rtol=1e-6, atol=1e-6 * scale)
+
+
+@given(programs(), seeds())
+def test_transpose_is_adjoint(recipe: Recipe, seed: int) -> None:
+    arguments = recipe.arguments(seed)
+    directions = directions_for(arguments, seed)
+    values, tangents = ft.jvp(recipe, tuple(arguments), tuple(directions))
+    rng = np.random.default_rng(seed + 2)
+    bars = tuple(random_like(rng, y) for y in values)
+    _, pullback = ft.vjp(recipe, *arguments)
+    cotangents = pullback(bars)
+    np.testing.assert_allclose(inner(bars, tangents), inner(cotangents, directions), rtol=1e-9, atol=1e-9)
+
+
+@given(programs(), seeds())
+def test_linearize_equals_jvp(recipe: Recipe, seed: int) -> None:
+    arguments = recipe.arguments(seed)
+    directions = directions_for(arguments, seed)
+    values, tangents = ft.jvp(recipe, tuple(arguments), tuple(directions))
+    linear_values, f_jvp = ft.linearize(recipe, *arguments)
+    for found, expected in zip([*linear_values, *f_jvp(*directions)], [*values, *tangents], strict=True):
+        assert_same(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@given(programs(), seeds())
+def test_vmap_equals_loop(recipe: Recipe, seed: int) -> None:
+    batch = [np.stack(rows) for rows in zip(*(recipe.arguments(seed + k) for k in range(3)), strict=True)]
+    for found, expected in zip(ft.vmap(recipe)(*batch), stacked(recipe, batch), strict=True):
+        assert_same(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@given(programs(), seeds())
+def test_vmap_of_pullback_equals_loop(recipe: Recipe, seed: int) -> None:
+    batch = [np.stack(rows) for rows in zip(*(recipe.arguments(seed + k) for k in range(2)), strict=True)]
+
+    def pulled(*arguments: Any) -> Any:
+        values, pullback = ft.vjp(recipe, *arguments)
+        return pullback(tuple(np.cos(y) for y in values))
+
+    for found, expected in zip(ft.vmap(pulled)(*batch), stacked(pulled, batch), strict=True):
+        assert_same(found, expected, rtol=1e-10, atol=1e-10)
+
+
+@given(programs(most_steps=5), seeds())
+def test_forward_over_reverse_equals_reverse_over_reverse(recipe: Recipe, seed: int) -> None:
+    arguments = recipe.arguments(seed)
+    directions = directions_for(arguments, seed)
+
+    def loss(*values: Any) -> Any:
+        total: Any = 0.0
+        for y in recipe(*values):
+            total = total + np.sum(np.sin(y))
+        return total
+
+    positions = tuple(range(len(arguments)))
+    gradient = ft.grad(loss, argnums=positions)
+    _, forward = ft.jvp(gradient, tuple(arguments), tuple(directions))
+
+    def along(*values: Any) -> Any:
+        total: Any = 0.0
+        for g, d in zip(gradient(*values), directions, strict=True):
+            total = total + np.sum(g * d)
+        return total
+
+    reverse = ft.grad(along, argnums=positions)(*arguments)
+    for a, b in zip(forward, reverse, strict=True):
+        scale = 1.0 + float(np.max(np.abs(a), initial=0.0))
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9 * scale)
+
+
+@given(programs(), seeds())
+def test_print_then_parse_is_identity(recipe: Recipe, seed: int) -> None:
+    program = ft.trace(recipe)(*recipe.arguments(seed))
+    assert ft.Program.parse(program.text()) == program
+    derived = jvp_program(program, [True] * len(program.inputs))
+    assert ft.Program.parse(derived.text()) == derived
+    assert hash(ft.Program.parse(derived.text())) == hash(derived)
+
+
+@given(programs(), seeds())
+def test_json_round_trip_is_identity(recipe: Recipe, seed: int) -> None:
+    program = ft.trace(recipe)(*recipe.arguments(seed))
+    assert ft.Program.from_json(program.to_json()) == program
+
+
+@given(programs(), seeds())
+def test_as_python_equals_eval(recipe: Recipe, seed: int) -> None:
+    arguments = recipe.arguments(seed)
+    program = ft.trace(recipe)(*arguments)
+    expected = outputs_of(ft.evaluate(program, *arguments))
+    for found, value in zip(outputs_of(emitted(program)(*arguments)), expected, strict=True):
+        assert_same(found, value, rtol=1e-13, atol=1e-13)
+    derived = jvp_program(program, [True] * len(program.inputs))
+    given_values = [*arguments, *directions_for(arguments, seed)]
+    expected = outputs_of(ft.evaluate(derived, *given_values))
+    for found, value in zip(outputs_of(emitted(derived)(*given_values)), expected, strict=True):
+        assert_same(found, value, rtol=1e-13, atol=1e-13)
