@@ -1,0 +1,330 @@
+"""Contractions: products summed over shared axes, ``matmul`` and ``einsum``.
+
+Both are linear in each operand, and their transposes are contractions again. ``matmul`` takes every combination of
+ranks that NumPy's does (vectors, matrices, stacks that broadcast). ``einsum`` takes explicit subscripts without an
+ellipsis; more than two operands are contracted pairwise along a path from opt_einsum, so that derivatives are pairwise,
+too, and every intermediate is computed once.
+
+Floor: 2.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import string
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import ShapeError
+from functrace.ir.aval import ShapeDtype, shape_of
+from functrace.ir.primitive import Primitive, is_linear
+from functrace.ir.tape import Spec
+from functrace.ops.elementwise import add, mul, where
+from functrace.ops.shaping import broadcast_to, convert, permute, reshape
+from functrace.tracing.recording import bind
+
+Shape = tuple[int, ...]
+
+
+def swap_last(x: Any) -> Any:
+    """Return ``x`` with its last two axes swapped."""
+    rank = len(shape_of(x))
+    return permute(x, (*range(rank - 2), rank - 1, rank - 2))
+
+
+# -- matmul ------------------------------------------------------------------------------------------
+
+
+def _matmul_aval(x: Spec, y: Spec) -> ShapeDtype:
+    for spec in (x, y):
+        if isinstance(spec, type) or not spec.shape:
+            what = f"a Python {spec.__name__}" if isinstance(spec, type) else f"the 0-d array {spec}"
+            raise ShapeError(f"matmul needs operands with at least one axis, got {what}", fix="use * for scalars")
+    n, m = x.shape[-1], y.shape[-2 if y.ndim > 1 else 0]  # type: ignore[union-attr]
+    if n != m:
+        raise ShapeError(
+            f"matmul cannot contract {x} with {y}: sizes {n} and {m} differ",
+            fix="the last axis of the left operand must be as long as the last but one (or the only one) of the right; "
+            "x.mT swaps the last two axes",
+        )
+    try:
+        stack = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])  # type: ignore[union-attr]
+    except ValueError:
+        raise ShapeError(
+            f"matmul cannot broadcast the stacks of {x} and {y}",
+            fix="make the leading sizes equal, or 1; x[:, None] adds an axis",
+        ) from None
+    shape = (*stack, *x.shape[-2:-1], *(y.shape[-1:] if y.ndim > 1 else ()))  # type: ignore[union-attr]
+    return ShapeDtype(shape, np.matmul.resolve_dtypes((x.dtype, y.dtype, None))[-1])  # type: ignore[union-attr]
+
+
+def _matmul_jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
+    (x, y), (a, b) = primals, tangents
+    if a is None:
+        return matmul(x, b)
+    return matmul(a, y) if b is None else add(matmul(a, y), matmul(x, b))
+
+
+def _matmul_transpose(ct: Any, x: Any, y: Any) -> Any:
+    if is_linear(x):
+        return _to_left(ct, x.shape, y), None
+    return None, _to_right(ct, x, y.shape)
+
+
+def _to_left(ct: Any, left: Shape, y: Any) -> Any:
+    """Cotangent of the left operand, up to a sum over broadcast axes."""
+    right, out = shape_of(y), shape_of(ct)
+    if len(right) == 1:
+        return mul(reshape(ct, (*out, 1)), y)
+    if len(left) == 1:
+        if len(right) == 2:
+            return matmul(y, ct)
+        return reshape(matmul(y, reshape(ct, (*out, 1))), right[:-1])
+    if len(left) == 2 and len(right) > 2:  # one matrix for a whole stack: sum over the stack inside the product
+        stack = math.prod(right[:-2])
+        return contract("abc,adc->bd", reshape(ct, (stack, *out[-2:])), reshape(y, (stack, *right[-2:])))
+    return matmul(ct, swap_last(y))
+
+
+def _to_right(ct: Any, x: Any, right: Shape) -> Any:
+    """Cotangent of the right operand, up to a sum over broadcast axes."""
+    left, out = shape_of(x), shape_of(ct)
+    if len(left) == 1:
+        if len(right) == 1:
+            return mul(x, ct)
+        return mul(reshape(x, (*left, 1)), reshape(ct, (*out[:-1], 1, out[-1])))
+    if len(right) == 1:
+        rows = math.prod(out)
+        return matmul(reshape(ct, (rows,)), reshape(x, (rows, left[-1])))
+    if len(right) == 2:
+        rows = math.prod(left[:-1])
+        return matmul(swap_last(reshape(x, (rows, left[-1]))), reshape(ct, (rows, out[-1])))
+    return matmul(swap_last(x), ct)
+
+
+def _matmul_batch(operands: Any, is_batched: Any) -> Any:
+    (x, y), (b, c) = operands, is_batched
+    left, right = shape_of(x), shape_of(y)
+    p, q = len(left) - b, len(right) - c  # ranks of one example
+    if not c and q <= 2:
+        return matmul(x, y)
+    if not b and p == 1:
+        return matmul(y, x) if q == 1 else matmul(x, y)
+    if not b and p == 2 and q == 1:
+        return matmul(y, swap_last(x))
+    rank = max(p, q, 2)
+    x = reshape(x, _as_matrices(left, b, p, rank, (1,), ()))
+    y = reshape(y, _as_matrices(right, c, q, rank, (), (1,)))
+    out = matmul(x, y)
+    full = shape_of(out)
+    return reshape(out, (*full[:-2], *(full[-2:-1] if p > 1 else ()), *(full[-1:] if q > 1 else ())))
+
+
+def _as_matrices(shape: Shape, batched: bool, rank: int, wanted: int, before: Shape, after: Shape) -> Shape:
+    """Shape of an operand with vectors as matrices, and the batch axis in front of ``wanted`` axes."""
+    example = shape[1:] if batched else shape
+    if rank == 1:
+        example = (*before, *example, *after)
+    return (shape[0], *(1,) * (wanted - len(example)), *example) if batched else example
+
+
+matmul_p = Primitive(
+    "matmul",
+    eval=np.matmul,
+    aval=_matmul_aval,
+    jvp=_matmul_jvp,
+    transpose=_matmul_transpose,
+    batch=_matmul_batch,
+    written="{0} @ {1}",
+)
+
+
+def matmul(x: Any, y: Any) -> Any:
+    """Matrix product, with NumPy's meaning of ranks and stacks."""
+    return bind(matmul_p, (x, y))
+
+
+# -- einsum ------------------------------------------------------------------------------------------
+
+LETTERS = string.ascii_letters
+_SMALL = 2**14
+"""Multiplications up to which NumPy's own loop beats the way through BLAS (about 20 us of Python)."""
+
+
+def _split(subscripts: str) -> tuple[list[str], str]:
+    left, out = subscripts.split("->")
+    return left.split(","), out
+
+
+@functools.lru_cache(4096)
+def _sizes(subscripts: str, shapes: tuple[Shape, ...]) -> dict[str, int]:
+    """Size by letter; raises `ShapeError` where two sizes are not equal (and neither is a broadcast 1)."""
+    terms, out = _split(subscripts)
+    if len(terms) != len(shapes):
+        raise ShapeError(f"einsum '{subscripts}' names {len(terms)} operands, got {len(shapes)}", fix="name every operand")
+    sizes: dict[str, int] = {}
+    for k, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
+        if len(term) != len(shape):
+            raise ShapeError(
+                f"einsum '{subscripts}': operand {k} has the shape {list(shape)}, and '{term}' names {len(term)} axes",
+                fix="name every axis of the operand with one letter, or use an ellipsis",
+            )
+        own: dict[str, int] = {}
+        for letter, n in zip(term, shape, strict=True):
+            if own.setdefault(letter, n) != n:
+                raise ShapeError(
+                    f"einsum '{subscripts}': '{letter}' is {own[letter]} and {n} in operand {k}", fix="make the sizes equal"
+                )
+        for letter, n in own.items():
+            known = sizes.get(letter, 1)
+            if known != 1 and n not in (1, known):
+                raise ShapeError(
+                    f"einsum '{subscripts}': '{letter}' is {known} before, and {n} in operand {k} of shape {list(shape)}",
+                    fix="make the sizes equal, or use another letter",
+                )
+            sizes[letter] = n if known == 1 else known
+    if len(set(out)) != len(out) or not set(out) <= set(sizes):
+        raise ShapeError(
+            f"einsum '{subscripts}': the output must name letters of the operands, each once",
+            fix="write the output letters after '->'",
+        )
+    return sizes
+
+
+def _einsum_eval(*arguments: Any) -> Any:
+    *operands, subscripts, optimize = arguments
+    return np.einsum(subscripts, *operands, optimize=optimize)
+
+
+def _einsum_aval(*arguments: Any) -> ShapeDtype:
+    *specs, subscripts, _ = arguments
+    sizes = _sizes(subscripts, tuple(s.shape for s in specs))
+    return ShapeDtype(tuple(sizes[a] for a in _split(subscripts)[1]), np.result_type(*(s.dtype for s in specs)))
+
+
+def _einsum_jvp(primals: Any, _outputs: Any, tangents: Any, subscripts: str, _optimize: bool) -> Any:
+    total = None
+    for k, tangent in enumerate(tangents):
+        if tangent is not None:
+            term = contract(subscripts, *primals[:k], tangent, *primals[k + 1 :])
+            total = term if total is None else add(total, term)
+    return total
+
+
+def _einsum_transpose(ct: Any, *arguments: Any) -> Any:
+    *operands, subscripts, _ = arguments
+    terms, out = _split(subscripts)
+    results: list[Any] = [None] * len(operands)
+    for k, operand in enumerate(operands):
+        if is_linear(operand):
+            others = [j for j in range(len(operands)) if j != k]
+            names = [out, *(terms[j] for j in others)]
+            core = "".join(a for a in dict.fromkeys(terms[k]) if any(a in name for name in names))
+            part = contract(f"{','.join(names)}->{core}", ct, *(operands[j] for j in others))
+            results[k] = _spread(part, core, terms[k], operand.shape)
+    return tuple(results)
+
+
+def _spread(x: Any, core: str, term: str, shape: Shape) -> Any:
+    """Broadcast ``x``, with axes ``core``, to the axes ``term``; repeated letters get zeros off the diagonal."""
+    first = [term.index(a) == k for k, a in enumerate(term)]
+    x = reshape(x, tuple(n if new and a in core else 1 for a, n, new in zip(term, shape, first, strict=True)))
+    x = broadcast_to(x, shape)
+    if all(first):
+        return x
+    diagonal = np.ones(shape, bool)
+    for k, a in enumerate(term):
+        if not first[k]:
+            places = np.indices((shape[k], shape[k]), sparse=True)
+            row, column = (1,) * len(shape), (1,) * len(shape)
+            row, column = _with(row, term.index(a), shape[k]), _with(column, k, shape[k])
+            diagonal &= places[0].reshape(row) == places[1].reshape(column)
+    return where(diagonal, x, 0.0)
+
+
+def _with(shape: Shape, k: int, n: int) -> Shape:
+    return (*shape[:k], n, *shape[k + 1 :])
+
+
+def _einsum_batch(operands: Any, is_batched: Any, subscripts: str, _optimize: bool) -> Any:
+    terms, out = _split(subscripts)
+    fresh = next((a for a in LETTERS if a not in subscripts), None)
+    if fresh is None:
+        raise ShapeError("einsum under vmap: all 52 letters are in use", fix="use fewer axes")
+    left = ",".join(fresh + term if batched else term for term, batched in zip(terms, is_batched, strict=True))
+    return contract(f"{left}->{fresh}{out}", *operands)
+
+
+einsum_p = Primitive(
+    "einsum",
+    eval=_einsum_eval,
+    aval=_einsum_aval,
+    jvp=_einsum_jvp,
+    transpose=_einsum_transpose,
+    batch=_einsum_batch,
+    params=("subscripts", "optimize"),
+)
+
+
+@functools.lru_cache(4096)
+def _canonical(subscripts: str) -> str:
+    """The same subscripts with letters a, b, c … by first appearance, so that equal contractions are equal."""
+    names = {a: LETTERS[k] for k, a in enumerate(dict.fromkeys(c for c in subscripts if c not in ",->"))}
+    return "".join(names.get(c, c) for c in subscripts)
+
+
+def contract(subscripts: str, *operands: Any) -> Any:
+    """Apply `einsum_p` once, to any number of operands; sizes must be equal (no broadcast 1)."""
+    subscripts = _canonical(subscripts)
+    sizes = _sizes(subscripts, tuple(map(shape_of, operands)))
+    optimize = len(operands) > 1 and math.prod(sizes.values()) > _SMALL
+    return bind(einsum_p, operands, (subscripts, optimize))
+
+
+@functools.lru_cache(1024)
+def _pairwise(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[tuple[tuple[int, ...], str], ...]:
+    """Steps (positions taken out, subscripts of the step) of a contraction; results go to the end of the list."""
+    import opt_einsum
+
+    terms, out = _split(subscripts)
+    path, _ = opt_einsum.contract_path(subscripts, *shapes, shapes=True)
+    steps = []
+    for taken in path:
+        used = [terms[k] for k in taken]
+        terms = [t for k, t in enumerate(terms) if k not in taken]
+        needed = set(out).union(*terms)
+        result = out if not terms else "".join(a for a in dict.fromkeys("".join(used)) if a in needed)
+        steps.append((tuple(taken), f"{','.join(used)}->{result}"))
+        terms.append(result)
+    return tuple(steps)
+
+
+def einsum(subscripts: str, *operands: Any) -> Any:
+    """Contract operands by explicit subscripts such as ``'ab,bc->ac'`` (no ellipsis).
+
+    An axis of size 1 broadcasts, as in NumPy. More than two operands are contracted pairwise.
+
+    Raises:
+        ShapeError: if sizes of one letter differ, or letters and axes do not fit.
+    """
+    sizes = _sizes(subscripts, tuple(map(shape_of, operands)))
+    terms, out = _split(subscripts)
+    values = list(operands)
+    for k, term in enumerate(terms):
+        shape = shape_of(values[k])
+        kept = [j for j, a in enumerate(term) if shape[j] == sizes[a]]
+        if len(kept) < len(term):
+            values[k] = reshape(values[k], tuple(shape[j] for j in kept))
+            terms[k] = "".join(term[j] for j in kept)
+    subscripts = _canonical(f"{','.join(terms)}->{out}")
+    if len(values) <= 2:
+        return contract(subscripts, *values)
+    dtype = np.result_type(*(v.dtype for v in values))
+    values = [convert(v, dtype) for v in values]
+    for taken, step in _pairwise(subscripts, tuple(map(shape_of, values))):
+        used = [values[k] for k in taken]
+        values = [v for k, v in enumerate(values) if k not in taken]
+        values.append(contract(step, *used))
+    return values[0]

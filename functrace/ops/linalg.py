@@ -1,0 +1,560 @@
+"""Linear algebra: solving, inverting, determinants and factorizations of stacks of square or rectangular matrices.
+
+Every primitive takes stacks as NumPy's gufuncs do (matrices in the last two axes), so batching is the primitive itself.
+Operands are float or complex and have at least two axes; the NumPy layer sees to that.
+
+Note [Functions of symmetric matrices]
+    ``cholesky`` and ``eigh`` read one triangle of their operand. Their derivative is that of the function of the symmetric
+    part (A + A^H) / 2, as in JAX and PyTorch: gradients are symmetric (Hermitian), and the two triangles share them.
+
+Note [Degenerate spectra]
+    The derivative of an eigenvector or singular vector has the factor 1 / (w_j - w_i), which has no meaning where two
+    values are equal; there it is taken as 0, so that functions that do not depend on the choice of basis are right.
+
+Source: M. Giles, "Collected matrix derivative results for forward and reverse mode AD" (2008); J. Townsend,
+"Differentiating the singular value decomposition" (2016); Golub and Pereyra (1973) for the pseudoinverse.
+
+Floor: 2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import NotDifferentiableError, ShapeError
+from functrace.ir.aval import ShapeDtype, shape_of
+from functrace.ir.primitive import Primitive, absent, is_linear
+from functrace.ops.contraction import einsum, matmul, swap_last
+from functrace.ops.elementwise import add, conj, div, equal, imag, mul, neg, real, sub, where
+from functrace.ops.indexing import index_static
+from functrace.ops.reductions import reduce_sum
+from functrace.ops.shaping import permute, reshape
+from functrace.tracing.recording import bind
+
+Shape = tuple[int, ...]
+
+
+def _not_linear(name: str) -> Any:
+    return absent(because=f"{name} is not linear", instead="differentiate with functrace.vjp or functrace.grad instead")
+
+
+def _native_batch(primitive_of: Any) -> Any:
+    """batch rule of a primitive of one stack: the batch axis is one more axis of the stack."""
+
+    def batch(operands: Any, _is_batched: Any, *params: Any) -> Any:
+        return bind(primitive_of(), operands, params)
+
+    return batch
+
+
+def _check_square(name: str, x: ShapeDtype) -> None:
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise ShapeError(
+            f"{name} needs square matrices in the last two axes, got {x}", fix="pass an array of shape (..., n, n)"
+        )
+
+
+def _same_square(name: str) -> Any:
+    def aval(x: ShapeDtype, *_params: Any) -> ShapeDtype:
+        _check_square(name, x)
+        return x
+
+    return aval
+
+
+def _real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.empty(0, dtype).real.dtype
+
+
+def adjoint(x: Any) -> Any:
+    """Conjugate transpose of the matrices of a stack."""
+    return swap_last(conj(x) if x.dtype.kind == "c" else x)
+
+
+def _hermitian_part(x: Any) -> Any:
+    return mul(add(x, adjoint(x)), 0.5)
+
+
+def _mask(x: Any, weights: np.ndarray[Any, Any]) -> Any:
+    """Multiply matrices by constant weights, in their own precision."""
+    return mul(x, weights.astype(_real_dtype(x.dtype)))
+
+
+def _real(x: Any) -> Any:
+    return real(x) if x.dtype.kind == "c" else x
+
+
+def _conj(x: Any) -> Any:
+    return conj(x) if x.dtype.kind == "c" else x
+
+
+def _row(x: Any) -> Any:
+    """Vectors of a stack as rows, (..., 1, n)."""
+    shape = shape_of(x)
+    return reshape(x, (*shape[:-1], 1, shape[-1]))
+
+
+def _column(x: Any) -> Any:
+    """Vectors of a stack as columns, (..., n, 1)."""
+    return reshape(x, (*shape_of(x), 1))
+
+
+def diagonal_of(x: Any) -> Any:
+    """Main diagonals of square matrices."""
+    stack = "abcdefghijklmnopqrstuvwxyz"[: len(shape_of(x)) - 2]
+    return einsum(f"{stack}ZZ->{stack}Z", x)
+
+
+def _trace_of_product(x: Any, y: Any) -> Any:
+    """tr(x y) of stacks, without computing the product."""
+    return reduce_sum(mul(swap_last(x), y), _last_two(x))
+
+
+def _last_two(x: Any) -> tuple[int, int]:
+    rank = len(shape_of(x))
+    return rank - 2, rank - 1
+
+
+def _gaps_inverse(w: Any) -> Any:
+    """1 / (w_j - w_i), and 0 where they are equal. See Note [Degenerate spectra]."""
+    gap = sub(_row(w), _column(w))
+    same = equal(gap, 0)
+    return where(same, 0.0, div(1.0, where(same, 1.0, gap)))
+
+
+# -- inv, solve ----------------------------------------------------------------------------------------
+
+
+def _inv_jvp(_primals: Any, outputs: Any, tangents: Any) -> Any:
+    (inverse,) = outputs
+    return neg(matmul(matmul(inverse, tangents[0]), inverse))
+
+
+inv_p = Primitive(
+    "inv",
+    eval=np.linalg.inv,
+    aval=_same_square("inv"),
+    jvp=_inv_jvp,
+    transpose=_not_linear("inv"),
+    batch=_native_batch(lambda: inv_p),
+    written="np.linalg.inv({0})",
+)
+
+
+def inv(x: Any) -> Any:
+    """Inverses of square matrices."""
+    return bind(inv_p, (x,))
+
+
+def _solve_aval(a: ShapeDtype, b: ShapeDtype) -> ShapeDtype:
+    _check_square("solve", a)
+    try:
+        stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        fits = a.shape[-1] == b.shape[-2]
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ShapeError(
+            f"solve cannot solve {a} for the right-hand sides {b}",
+            fix="pass matrices (..., n, n) and right-hand sides (..., n, k), or one vector of length n",
+        )
+    return ShapeDtype((*stack, *b.shape[-2:]), np.result_type(a.dtype, b.dtype))
+
+
+def _solve_jvp(primals: Any, outputs: Any, tangents: Any) -> Any:
+    (a, _), (x,), (da, db) = primals, outputs, tangents
+    if da is None:
+        return solve(a, db)
+    moved = matmul(da, x)
+    return neg(solve(a, moved)) if db is None else solve(a, sub(db, moved))
+
+
+def _solve_transpose(ct: Any, a: Any, b: Any) -> Any:
+    if is_linear(a):
+        raise NotDifferentiableError("solve is not linear in its matrix", fix="differentiate with functrace.vjp instead")
+    return None, solve(swap_last(a), ct)
+
+
+def _solve_batch(operands: Any, is_batched: Any) -> Any:
+    (a, b), (p, q) = operands, is_batched
+    left, right = shape_of(a), shape_of(b)
+    if not p and len(left) == 2 and len(right) == 3:  # one matrix, many right-hand sides: one factorization
+        count, n, k = right
+        x = solve(a, reshape(permute(b, (1, 0, 2)), (n, count * k)))
+        return permute(reshape(x, (n, count, k)), (1, 0, 2))
+    rank = max(len(left) - p, len(right) - q)
+    if p:
+        a = reshape(a, (left[0], *(1,) * (rank + 1 - len(left)), *left[1:]))
+    if q:
+        b = reshape(b, (right[0], *(1,) * (rank + 1 - len(right)), *right[1:]))
+    return solve(a, b)
+
+
+solve_p = Primitive(
+    "solve",
+    eval=np.linalg.solve,
+    aval=_solve_aval,
+    jvp=_solve_jvp,
+    transpose=_solve_transpose,
+    batch=_solve_batch,
+    written="np.linalg.solve({0}, {1})",
+)
+
+
+def solve(a: Any, b: Any) -> Any:
+    """Solve ``a x = b`` for stacks of matrices; ``b`` has at least two axes."""
+    return bind(solve_p, (a, b))
+
+
+# -- determinants --------------------------------------------------------------------------------------
+
+
+def _det_aval(x: ShapeDtype) -> ShapeDtype:
+    _check_square("det", x)
+    return ShapeDtype(x.shape[:-2], x.dtype)
+
+
+def _det_jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
+    (x,) = primals
+    return reduce_sum(mul(tangents[0], bind(cofactor_p, (x,))), _last_two(x))
+
+
+det_p = Primitive(
+    "det",
+    eval=np.linalg.det,
+    aval=_det_aval,
+    jvp=_det_jvp,
+    transpose=_not_linear("det"),
+    batch=_native_batch(lambda: det_p),
+    written="np.linalg.det({0})",
+)
+
+
+def _cofactor_eval(x: Any) -> Any:
+    # x = U S V^H gives cof(x) = det(U) det(V^H) conj(U) cof(S) conj(V^H): no division, so right for singular x.
+    u, s, vh = np.linalg.svd(x)
+    before = np.ones_like(s)
+    after = np.ones_like(s)
+    before[..., 1:] = np.cumprod(s[..., :-1], axis=-1)
+    after[..., :-1] = np.cumprod(s[..., :0:-1], axis=-1)[..., ::-1]
+    unit = np.linalg.det(u) * np.linalg.det(vh)
+    return unit[..., None, None] * (np.conj(u) * (before * after)[..., None, :]) @ np.conj(vh)
+
+
+def _cofactor_jvp(primals: Any, outputs: Any, tangents: Any) -> Any:
+    # cof = det(x) x^-T, differentiated for regular x.
+    (x,), (cofactor,), (t,) = primals, outputs, tangents
+    if x.shape[-1] == 1:
+        return None
+    inverse = inv(x)
+    trace = _trace_of_product(inverse, t)
+    turned = matmul(matmul(cofactor, swap_last(t)), swap_last(inverse))
+    return sub(mul(cofactor, reshape(trace, (*shape_of(trace), 1, 1))), turned)
+
+
+cofactor_p = Primitive(
+    "cofactor",
+    eval=_cofactor_eval,
+    aval=_same_square("det"),
+    jvp=_cofactor_jvp,
+    transpose=_not_linear("cofactor"),
+    batch=_native_batch(lambda: cofactor_p),
+)
+
+
+def det(x: Any) -> Any:
+    """Determinants. The first derivative is right for singular matrices, too; higher ones need regular matrices."""
+    return bind(det_p, (x,))
+
+
+def _slogdet_aval(x: ShapeDtype) -> tuple[ShapeDtype, ShapeDtype]:
+    _check_square("slogdet", x)
+    return ShapeDtype(x.shape[:-2], x.dtype), ShapeDtype(x.shape[:-2], _real_dtype(x.dtype))
+
+
+def _slogdet_jvp(primals: Any, outputs: Any, tangents: Any) -> Any:
+    (x,), (sign, _) = primals, outputs
+    trace = _trace_of_product(inv(x), tangents[0])
+    if x.dtype.kind != "c":
+        return None, trace
+    return mul(sign, mul(imag(trace), 1j)), real(trace)
+
+
+slogdet_p = Primitive(
+    "slogdet",
+    eval=lambda x: tuple(np.linalg.slogdet(x)),
+    aval=_slogdet_aval,
+    jvp=_slogdet_jvp,
+    transpose=_not_linear("slogdet"),
+    batch=_native_batch(lambda: slogdet_p),
+    many=True,
+    written="np.linalg.slogdet({0})",
+)
+
+# -- cholesky ------------------------------------------------------------------------------------------
+
+
+def _half_lower(n: int) -> np.ndarray[Any, Any]:
+    """Weights that keep the lower triangle, and half of the diagonal."""
+    return np.tri(n, k=-1) + 0.5 * np.eye(n)
+
+
+def _cholesky_jvp(_primals: Any, outputs: Any, tangents: Any) -> Any:
+    (lower,) = outputs
+    inverse = inv(lower)
+    inner = matmul(matmul(inverse, _hermitian_part(tangents[0])), adjoint(inverse))
+    return matmul(lower, _mask(inner, _half_lower(lower.shape[-1])))
+
+
+cholesky_p = Primitive(
+    "cholesky",
+    eval=lambda x: np.linalg.cholesky(x),
+    aval=_same_square("cholesky"),
+    jvp=_cholesky_jvp,
+    transpose=_not_linear("cholesky"),
+    batch=_native_batch(lambda: cholesky_p),
+    written="np.linalg.cholesky({0})",
+)
+
+
+def cholesky(x: Any) -> Any:
+    """Lower Cholesky factors. See Note [Functions of symmetric matrices]."""
+    return bind(cholesky_p, (x,))
+
+
+# -- eigenvalues of symmetric matrices -----------------------------------------------------------------
+
+
+def _eigvalsh_aval(x: ShapeDtype, uplo: str) -> ShapeDtype:
+    _check_square("eigvalsh", x)
+    return ShapeDtype(x.shape[:-1], _real_dtype(x.dtype))
+
+
+def _in_basis(vectors: Any, t: Any) -> Any:
+    """V^H T V for the Hermitian part of T."""
+    return matmul(matmul(adjoint(vectors), _hermitian_part(t)), vectors)
+
+
+def _eigvalsh_jvp(primals: Any, _outputs: Any, tangents: Any, uplo: str) -> Any:
+    _, vectors = bind(eigh_p, primals, (uplo,))
+    return _real(diagonal_of(_in_basis(vectors, tangents[0])))
+
+
+eigvalsh_p = Primitive(
+    "eigvalsh",
+    eval=lambda x, uplo: np.linalg.eigvalsh(x, uplo),
+    aval=_eigvalsh_aval,
+    jvp=_eigvalsh_jvp,
+    transpose=_not_linear("eigvalsh"),
+    batch=_native_batch(lambda: eigvalsh_p),
+    params=("uplo",),
+    written="np.linalg.eigvalsh({0}, {uplo})",
+)
+
+
+def _eigh_aval(x: ShapeDtype, uplo: str) -> tuple[ShapeDtype, ShapeDtype]:
+    _check_square("eigh", x)
+    return ShapeDtype(x.shape[:-1], _real_dtype(x.dtype)), x
+
+
+def _eigh_jvp(_primals: Any, outputs: Any, tangents: Any, uplo: str) -> Any:
+    values, vectors = outputs
+    inner = _in_basis(vectors, tangents[0])
+    return _real(diagonal_of(inner)), matmul(vectors, mul(inner, _gaps_inverse(values)))
+
+
+eigh_p = Primitive(
+    "eigh",
+    eval=lambda x, uplo: tuple(np.linalg.eigh(x, uplo)),
+    aval=_eigh_aval,
+    jvp=_eigh_jvp,
+    transpose=_not_linear("eigh"),
+    batch=_native_batch(lambda: eigh_p),
+    params=("uplo",),
+    many=True,
+    written="np.linalg.eigh({0}, {uplo})",
+)
+
+# -- singular values -----------------------------------------------------------------------------------
+
+
+def _svdvals_aval(x: ShapeDtype) -> ShapeDtype:
+    return ShapeDtype((*x.shape[:-2], min(x.shape[-2:])), _real_dtype(x.dtype))
+
+
+def _svdvals_jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
+    u, _, vh = bind(svd_p, primals, (False,))
+    return _real(diagonal_of(matmul(matmul(adjoint(u), tangents[0]), adjoint(vh))))
+
+
+svdvals_p = Primitive(
+    "svdvals",
+    eval=lambda x: np.linalg.svd(x, compute_uv=False),
+    aval=_svdvals_aval,
+    jvp=_svdvals_jvp,
+    transpose=_not_linear("svdvals"),
+    batch=_native_batch(lambda: svdvals_p),
+    written="np.linalg.svd({0}, compute_uv=False)",
+)
+
+
+def _svd_aval(x: ShapeDtype, full: bool) -> tuple[ShapeDtype, ...]:
+    *stack, m, n = x.shape
+    k = min(m, n)
+    return (
+        ShapeDtype((*stack, m, m if full else k), x.dtype),
+        ShapeDtype((*stack, k), _real_dtype(x.dtype)),
+        ShapeDtype((*stack, n if full else k, n), x.dtype),
+    )
+
+
+def _svd_jvp(primals: Any, outputs: Any, tangents: Any, full: bool) -> Any:
+    (x,), (u, s, vh), (t,) = primals, outputs, tangents
+    m, n = x.shape[-2:]
+    if full and m != n:
+        raise NotDifferentiableError(
+            f"svd with full_matrices=True of {x.aval}: the vectors that complete the basis have no derivative",
+            fix="use np.linalg.svd(x, full_matrices=False), or np.linalg.svdvals(x) for the values alone",
+        )
+    uh, v = adjoint(u), adjoint(vh)
+    inner = matmul(matmul(uh, t), v)
+    factor = mul(_gaps_inverse(s), div(1.0, _nonzero(add(_row(s), _column(s)))))  # 1 / (s_j^2 - s_i^2)
+    left, right = mul(inner, _row(s)), mul(inner, _column(s))
+    du = mul(add(left, adjoint(left)), factor)
+    dv = mul(add(right, adjoint(right)), factor)
+    if x.dtype.kind == "c":  # the phase of a pair of vectors is free; u takes all of its change
+        phase = div(mul(sub(inner, adjoint(inner)), 0.5), _nonzero(_row(s)))
+        du = add(du, _mask(phase, np.eye(s.shape[-1])))
+    du, dv = matmul(u, du), matmul(v, dv)
+    if m > n:
+        rest = matmul(t, v)
+        du = add(du, div(sub(rest, matmul(u, matmul(uh, rest))), _nonzero(_row(s))))
+    if n > m:
+        rest = matmul(adjoint(t), u)
+        dv = add(dv, div(sub(rest, matmul(v, matmul(vh, rest))), _nonzero(_row(s))))
+    return du, _real(diagonal_of(inner)), adjoint(dv)
+
+
+def _nonzero(x: Any) -> Any:
+    return where(equal(x, 0), 1.0, x)
+
+
+svd_p = Primitive(
+    "svd",
+    eval=lambda x, full: tuple(np.linalg.svd(x, full)),
+    aval=_svd_aval,
+    jvp=_svd_jvp,
+    transpose=_not_linear("svd"),
+    batch=_native_batch(lambda: svd_p),
+    params=("full",),
+    many=True,
+    written="np.linalg.svd({0}, {full})",
+)
+
+# -- qr ------------------------------------------------------------------------------------------------
+
+
+def _qr_aval(x: ShapeDtype) -> tuple[ShapeDtype, ShapeDtype]:
+    *stack, m, n = x.shape
+    k = min(m, n)
+    return ShapeDtype((*stack, m, k), x.dtype), ShapeDtype((*stack, k, n), x.dtype)
+
+
+def _qr_jvp(_primals: Any, outputs: Any, tangents: Any) -> Any:
+    (q, r), (t,) = outputs, tangents
+    k, n = r.shape[-2:]
+    leading = (Ellipsis, (None, k, None))
+    head, r_head = (t, r) if k == n else (index_static(t, leading), index_static(r, leading))
+    x = matmul(head, inv(r_head))
+    c = matmul(adjoint(q), x)
+    below = _mask(c, np.tri(k, k=-1))
+    omega = sub(below, adjoint(below))  # Q^H dQ, skew-Hermitian
+    if c.dtype.kind == "c":
+        omega = add(omega, mul(_mask(imag(c), np.eye(k)), 1j))
+    dq = matmul(q, omega)
+    if q.shape[-2] > k:
+        dq = add(dq, sub(x, matmul(q, c)))
+    return dq, sub(matmul(adjoint(q), t), matmul(omega, r))
+
+
+qr_p = Primitive(
+    "qr",
+    eval=lambda x: tuple(np.linalg.qr(x)),
+    aval=_qr_aval,
+    jvp=_qr_jvp,
+    transpose=_not_linear("qr"),
+    batch=_native_batch(lambda: qr_p),
+    many=True,
+    written="np.linalg.qr({0})",
+)
+
+# -- pinv ----------------------------------------------------------------------------------------------
+
+
+def _pinv_aval(x: ShapeDtype, rcond: float | None, hermitian: bool) -> ShapeDtype:
+    *stack, m, n = x.shape
+    if hermitian:
+        _check_square("pinv with hermitian=True", x)
+    return ShapeDtype((*stack, n, m), x.dtype)
+
+
+def _pinv_jvp(primals: Any, outputs: Any, tangents: Any, rcond: float | None, hermitian: bool) -> Any:
+    (a,), (p,), (t,) = primals, outputs, tangents
+    if hermitian:
+        t = _hermitian_part(t)
+    th, ph = adjoint(t), adjoint(p)
+    total = neg(matmul(matmul(p, t), p))
+    left = matmul(matmul(p, ph), th)
+    total = add(total, sub(left, matmul(matmul(left, a), p)))
+    right = matmul(th, matmul(ph, p))
+    return add(total, sub(right, matmul(p, matmul(a, right))))
+
+
+def _pinv_eval(x: Any, rcond: float | None, hermitian: bool) -> Any:
+    return np.linalg.pinv(x, hermitian=hermitian) if rcond is None else np.linalg.pinv(x, rcond, hermitian)
+
+
+pinv_p = Primitive(
+    "pinv",
+    eval=_pinv_eval,
+    aval=_pinv_aval,
+    jvp=_pinv_jvp,
+    transpose=_not_linear("pinv"),
+    batch=_native_batch(lambda: pinv_p),
+    params=("rcond", "hermitian"),
+)
+
+# -- the Euclidean norm --------------------------------------------------------------------------------
+
+
+def _norm_eval(x: Any, axes: tuple[int, ...]) -> Any:
+    squares = np.square(x) if x.dtype.kind != "c" else np.square(x.real) + np.square(x.imag)
+    return np.sqrt(np.add.reduce(squares, axis=axes))
+
+
+def _norm_aval(x: ShapeDtype, axes: tuple[int, ...]) -> ShapeDtype:
+    return ShapeDtype(tuple(n for k, n in enumerate(x.shape) if k not in axes), _real_dtype(x.dtype))
+
+
+def _norm_jvp(primals: Any, outputs: Any, tangents: Any, axes: tuple[int, ...]) -> Any:
+    # norm'(0) = 0: the sum is 0 there, and divided by 1.
+    (x,), (norm,), (t,) = primals, outputs, tangents
+    return div(_real(reduce_sum(mul(_conj(x), t), axes)), _nonzero(norm))
+
+
+norm_p = Primitive(
+    "norm",
+    eval=_norm_eval,
+    aval=_norm_aval,
+    jvp=_norm_jvp,
+    transpose=_not_linear("norm"),
+    batch=lambda operands, _, axes: bind(norm_p, operands, (tuple(k + 1 for k in axes),)),
+    params=("axes",),
+)
+
+
+def euclidean_norm(x: Any, axes: tuple[int, ...]) -> Any:
+    """sqrt(sum(abs(x)**2)) over axes (sorted, non-negative); its derivative at 0 is 0."""
+    return bind(norm_p, (x,), (axes,))
