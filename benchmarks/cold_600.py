@@ -1,0 +1,94 @@
+"""cold-600: the first gradient of 600 operations on 1,000 elements: recording, transforming, compiling, running.
+
+Imports are not counted. The function is new in every round, and the caches of compiled code are empty; JAX uses ``jit``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.work import Target, Work
+
+POINT = np.linspace(-2.0, 2.0, 1000)
+TURNS = 150
+"""Of four operations each."""
+
+
+def functrace():
+    import functrace as ft
+
+    def chain(x):
+        for _ in range(TURNS):
+            x = np.tanh(np.sin(x) * 1.01 + 0.1)
+        return np.sum(x)
+
+    return lambda: ft.grad(chain)(POINT)
+
+
+def numpy():
+    def gradient(x):
+        seen = []
+        for _ in range(TURNS):
+            y = np.tanh(np.sin(x) * 1.01 + 0.1)
+            seen.append((x, y))
+            x = y
+        bar = np.ones_like(x)
+        for x, y in reversed(seen):
+            bar = bar * (1.0 - y * y) * 1.01 * np.cos(x)
+        return bar
+
+    return lambda: gradient(POINT)
+
+
+def jax():
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)
+
+    def chain(x):
+        for _ in range(TURNS):
+            x = jnp.tanh(jnp.sin(x) * 1.01 + 0.1)
+        return jnp.sum(x)
+
+    point = jnp.asarray(POINT)
+    return lambda: jax.jit(jax.grad(chain))(point).block_until_ready()
+
+
+def torch():
+    import torch
+
+    point = torch.tensor(POINT)
+
+    def run():
+        leaf = point.detach().requires_grad_(True)
+        x = leaf
+        for _ in range(TURNS):
+            x = torch.tanh(torch.sin(x) * 1.01 + 0.1)
+        return torch.autograd.grad(x.sum(), leaf)[0]
+
+    return run
+
+
+def autograd():
+    import autograd.numpy as anp
+    from autograd import grad
+
+    def chain(x):
+        for _ in range(TURNS):
+            x = anp.tanh(anp.sin(x) * 1.01 + 0.1)
+        return anp.sum(x)
+
+    return lambda: grad(chain)(POINT)
+
+
+WORKS = (
+    Work(
+        "cold-600",
+        "first gradient of a chain of 600 operations on 1,000 elements",
+        {"functrace": functrace, "numpy": numpy, "jax": jax, "torch": torch, "autograd": autograd},
+        (Target(5.0, "torch"), Target(0.1, "jax")),
+        cold=True,
+        rounds=5,
+    ),
+)
