@@ -17,6 +17,7 @@ from functrace.executor import Runner, run_recorded
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program
 from functrace.ops.shaping import moveaxis
+from functrace.tracing.capture import hold
 from functrace.tracing.recording import Recording
 from functrace.transforms import vmap_program
 from functrace.tree import flatten, paths, prefix_leaves, unflatten
@@ -97,6 +98,10 @@ def vmap(
 def _example_input(recording: Recording, batch: Any) -> Any:
     """Add the input of one example; its value is the whole batch, which is what the mapped program runs on."""
     tracer = recording.new_input(ShapeDtype(batch.shape[1:], batch.dtype))
+    if isinstance(batch, np.ndarray):
+        held = hold(batch)
+        recording.captured[("input", tracer._id)] = (tracer._id, held)
+        batch = held.array
     recording.batches[tracer._id] = batch
     return tracer
 

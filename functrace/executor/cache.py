@@ -11,10 +11,12 @@ Floor: 6.
 
 from __future__ import annotations
 
+import gc
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, final
 
 import numpy as np
@@ -65,6 +67,22 @@ class Entry:
         self.exact: Specialization | None = None
         self.general: Specialization | None = None
         self.size = size
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Keep Python's cycle collector out of a transform, which makes many small tuples and no garbage.
+
+    Measured: a sixth of the time of a first gradient through 2,000 operations. No user code runs inside.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @final
@@ -130,7 +148,8 @@ class TransformCache:
                 )
                 return general.made[0], arguments
         if exact is None:
-            made = build(template(recording, outputs, ())[0])
+            with collector_paused():
+                made = build(template(recording, outputs, ())[0])
             entry.exact = Specialization(literals, (), made)
         else:
             before = general.literals if general is not None else exact.literals
@@ -138,7 +157,8 @@ class TransformCache:
             varying |= {k for k in range(len(literals)) if not _same(literals[k], before[k])}
             chosen = tuple(sorted(varying))
             program, avals = template(recording, outputs, chosen)
-            made = build(program)
+            with collector_paused():
+                made = build(program)
             entry.general = Specialization(literals, chosen, (made, avals))
             arguments.extend(np.asarray(literals[k], a.dtype)[()] for k, a in zip(chosen, avals, strict=True))
         with self._lock:

@@ -22,18 +22,19 @@ def reachable(program: Program) -> Schedule:
     for i in program.output_ids:
         seen[i] = 1
     schedule: list[tuple[int, tuple[int, ...]]] = []
+    append = schedule.append
     for k in range(len(ops) - 1, -1, -1):
         if not seen[k]:
             continue
         primitive, operands, _ = ops[k]
-        if primitive is INPUT or primitive is CONSTANT:
+        if not operands and (primitive is INPUT or primitive is CONSTANT):
             continue
-        dying = []
+        dying: tuple[int, ...] = ()
         for i in operands:
             if i >= 0 and not seen[i]:
                 seen[i] = 1
-                dying.append(i)
+                dying += (i,)
         if primitive is not RESULT:
-            schedule.append((k, tuple(dying)))
+            append((k, dying))
     schedule.reverse()
     return tuple(schedule)

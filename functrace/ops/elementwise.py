@@ -26,7 +26,7 @@ from functrace.errors import DtypeError, ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import ZERO, Absent, Marker, Primitive, Rule, absent, is_linear
 from functrace.ir.tape import Spec
-from functrace.tracing.recording import bind
+from functrace.tracing.recording import Tracer
 
 ELEMENTWISE = Marker("ELEMENTWISE")
 """batch rule of a primitive that broadcasts: align ranks, then the same primitive."""
@@ -43,7 +43,14 @@ class Elementwise(Primitive):
     source: str = ""
 
     def __call__(self, *operands: Any) -> Any:
-        return bind(self, operands)
+        # `bind`, in line: rules call primitives more than anything else does.
+        newest = None
+        for value in operands:
+            if isinstance(value, Tracer):
+                recording = value._recording
+                if newest is None or recording.serial > newest.serial:
+                    newest = recording
+        return self.eval(*operands) if newest is None else newest.record(self, operands)
 
 
 def broadcast_shape(name: str, specs: tuple[Spec, ...]) -> tuple[int, ...]:
@@ -159,6 +166,13 @@ def _mul_transpose(ct: Any, x: Any, y: Any) -> Any:
     return (mul(ct, y), None) if is_linear(x) else (None, mul(x, ct))
 
 
+def _mul_jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
+    (x, y), (a, b) = primals, tangents
+    if b is None:
+        return mul(a, y)
+    return mul(x, b) if a is None else add(mul(a, y), mul(x, b))
+
+
 def _div_jvp(primals: Any, outputs: Any, tangents: Any) -> Any:
     (_, y), (a, b) = primals, tangents
     first = None if a is None else div(a, y)
@@ -168,7 +182,7 @@ def _div_jvp(primals: Any, outputs: Any, tangents: Any) -> Any:
 
 add = elementwise("add", np.add, jvp=_add_jvp, transpose=_add_transpose)
 sub = elementwise("sub", np.subtract, jvp=_sub_jvp, transpose=_sub_transpose)
-mul = elementwise("mul", np.multiply, lambda x, y, o: y, lambda x, y, o: x, transpose=_mul_transpose)
+mul = elementwise("mul", np.multiply, jvp=_mul_jvp, transpose=_mul_transpose)
 div = elementwise("div", np.divide, jvp=_div_jvp, transpose=lambda ct, x, y: (div(ct, y), None))
 neg = elementwise("neg", np.negative, jvp=lambda p, o, t: neg(t[0]), transpose=lambda ct, x: (neg(ct),))
 positive = elementwise("positive", np.positive, jvp=lambda p, o, t: t[0], transpose=lambda ct, x: (ct,))

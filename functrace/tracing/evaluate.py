@@ -8,8 +8,12 @@ Floor: 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+
+import numpy as np
 
 from functrace.ir.program import Program
 from functrace.tracing.recording import Tracer, bind
@@ -34,37 +38,46 @@ def evaluate_program(program: Program, arguments: Sequence[Any]) -> list[Any]:
     for variable, value in program.constant_values.items():
         env[variable] = value
     traced = any(isinstance(v, Tracer) for v in (*arguments, *program.constant_values.values()))
-    running = Running(program)
-    for k, dying in program.schedule:
-        primitive, operands, params = ops[k]
-        running.variable = k
-        values = [env[i] for i in operands]
-        try:
-            result = bind(primitive, tuple(values), params) if traced else primitive.eval(*values, *params)
-        except Exception as error:
-            running.explain(error)
-            raise
-        if primitive.many:
-            env[k : k + len(result)] = result
+    k = -1
+
+    def warn(kind: str, _flag: int) -> None:
+        source = program.source(k)
+        message = f"{kind} encountered in {ops[k][0]}"
+        if source is None:
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
         else:
-            env[k] = result
-        for i in dying:
-            env[i] = None
+            warnings.warn_explicit(message, RuntimeWarning, source.file, source.line)
+
+    try:
+        with naming_warnings(warn):
+            for k, dying in program.schedule:
+                primitive, operands, params = ops[k]
+                if traced:
+                    result = bind(primitive, tuple([env[i] for i in operands]), params)
+                elif params:
+                    result = primitive.eval(*[env[i] for i in operands], *params)
+                else:
+                    result = primitive.eval(*[env[i] for i in operands])
+                if primitive.many:
+                    env[k : k + len(result)] = result
+                else:
+                    env[k] = result
+                for i in dying:
+                    env[i] = None
+    except Exception as error:
+        source = program.source(k)
+        if source is not None:
+            error.add_note(f"  recorded at {source}")
+        raise
     return [env[i] for i in program.output_ids]
 
 
-class Running:
-    """Which equation runs now: names the user's line when NumPy raises or warns."""
-
-    __slots__ = ("program", "variable")
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.variable = -1
-
-    def explain(self, error: BaseException) -> None:
-        """Add to an exception the equation and the user's line that it belongs to."""
-        source = self.program.source(self.variable)
-        if source is not None:
-            error.add_note(f"  recorded at {source}")
-
+@contextmanager
+def naming_warnings(warn: Callable[[str, int], None]) -> Iterator[None]:
+    """Send NumPy's floating-point warnings to ``warn``, which knows the user's line; other modes stay as they are."""
+    modes = np.geterr()
+    if "warn" not in modes.values() or "call" in modes.values() or "log" in modes.values():
+        yield
+        return
+    with np.errstate(**{kind: "call" if mode == "warn" else mode for kind, mode in modes.items()}, call=warn):
+        yield

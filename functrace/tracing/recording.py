@@ -124,32 +124,31 @@ class Recording(Builder):
             found = self.captured.get(key)
             if found is not None:
                 return found[0]
-            kept = outer.handle(value._id)
-            aval = value.aval
-        else:
-            if type(value) is not np.ndarray and not isinstance(value, np.generic):
-                value = as_array(value)
-            key = None
-            if isinstance(value, np.ndarray) and value.ndim:
-                key = id(value)
-                found = self.captured.get(key)
-                if found is not None and found[1].unchanged(value):
-                    return found[0]
-                held = hold(value)
-                kept, aval = held.array, aval_of(value)
-                variable = self.constant(kept, aval)
-                self.captured[key] = (variable, held)
-                self.values[variable] = kept
-                if self.positions is not None:
-                    self.positions.append(_position())
-                return variable
-            kept, aval = value[()], aval_of(value)
-        variable = self.constant(kept, aval)
-        if key is not None:
+            # A user's handle may be moved on by an in-place operation; a transform's cannot.
+            kept = value if outer.positions is None else outer.handle(value._id)
+            variable = self._hold(kept, value.aval)
             self.captured[key] = (variable, None)
-        self.values[variable] = kept
+            return variable
+        if not isinstance(value, (np.ndarray, np.generic)):
+            value = as_array(value)
+        if not value.ndim:
+            return self._hold(value[()], aval_of(value))
+        key = id(value)
+        found = self.captured.get(key)
+        if found is not None and found[1].unchanged(value):
+            return found[0]
+        held = hold(value)
+        variable = self._hold(held.array, aval_of(value))
+        self.captured[key] = (variable, held)
+        return variable
+
+    def _hold(self, value: Any, aval: ShapeDtype) -> int:
+        variable = len(self.ops)
+        self.ops.append((CONSTANT, (), (aval,)))
+        self.avals.append(aval)
+        self.constants[variable] = value
         if self.positions is not None:
-            self.positions.append(None)
+            self.positions.append(_position())
         return variable
 
     def operand(self, value: Any) -> tuple[int, Spec]:
@@ -220,6 +219,9 @@ class Recording(Builder):
         while stack:
             k = stack.pop()
             if k < 0 or k in needed or k in values:
+                continue
+            if ops[k][0] is CONSTANT:
+                values[k] = self.constants[k]
                 continue
             if ops[k][0] is INPUT:
                 raise ConcretizationError(

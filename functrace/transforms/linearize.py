@@ -65,7 +65,8 @@ def push_tangents(program: Program, known: Recording, tangents: dict[int, Any], 
     ops, avals, literals = program.ops, program.avals, program.literals
     handles: dict[int, Any] = {}
     active = tangents.get
-    linear_origins = made_on.origins
+    known_ops, known_origins = known.ops, known.origins
+    linear_ops, linear_origins = made_on.ops, made_on.origins
 
     def primal(i: int) -> Any:
         if i < 0:
@@ -99,8 +100,10 @@ def push_tangents(program: Program, known: Recording, tangents: dict[int, Any], 
                     tangents[j] = tangent
                 elif is_differentiable(aval):
                     tangents[j] = match_tangent(tangent, aval)
-        attribute(known, k)
-        missing = len(made_on.ops) - len(linear_origins)
+        missing = len(known_ops) - len(known_origins)
+        if missing:
+            known_origins.extend([k] * missing)
+        missing = len(linear_ops) - len(linear_origins)
         if missing:
             linear_origins.extend([k] * missing)
     return tangents

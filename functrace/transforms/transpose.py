@@ -69,6 +69,14 @@ def pull_cotangents(
     Returns:
         ``cotangents``, which holds what has reached the linear inputs.
     """
+    stand_ins: dict[ShapeDtype, LinearOperand] = {}
+
+    def stand_in(aval: ShapeDtype) -> LinearOperand:
+        found = stand_ins.get(aval)
+        if found is None:
+            found = stand_ins[aval] = LinearOperand(aval)
+        return found
+
     for k in range(len(ops) - 1, -1, -1):
         primitive, operands, params = ops[k]
         if not operands or primitive is RESULT:
@@ -87,7 +95,7 @@ def pull_cotangents(
         rule = primitive.transpose
         if isinstance(rule, Absent):
             raise NotDifferentiableError(f"{primitive} cannot be transposed: {rule.because}", fix=rule.instead)
-        seen = [LinearOperand(avals[i]) if i in linear else values(i) for i in operands]
+        seen = [stand_in(avals[i]) if i in linear else values(i) for i in operands]
         for i, part in zip(operands, rule(ct, *seen, *params), strict=True):
             if part is None or i not in linear:
                 continue
@@ -96,7 +104,9 @@ def pull_cotangents(
                 part = match_cotangent(part, aval)
             before = cotangents.get(i)
             cotangents[i] = part if before is None else add(before, part)
-        attribute(into, origins[k] if origins else k)
+        missing = len(into.ops) - len(into.origins)
+        if missing:
+            into.origins.extend([origins[k] if origins else k] * missing)
     return cotangents
 
 
