@@ -13,7 +13,9 @@ Floor: 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+import keyword
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import CodeType
@@ -29,6 +31,9 @@ from functrace.ir.walk import Schedule, reachable
 from functrace.source import Source
 
 Position = tuple[CodeType, int] | None
+
+_RESERVED = frozenset({*keyword.kwlist, "np", "inf", "nan", "infj", "nanj", "const"})
+"""Words that listings and NumPy source need for themselves: never names of variables."""
 
 
 @final
@@ -99,6 +104,7 @@ class Program:
         origins: Sequence[int] = (),
         name: str = "program",
         input_names: Sequence[str | None] = (),
+        names: Mapping[int, str] | None = None,
     ) -> None:
         self.ops = tuple(ops)
         self.avals = tuple(avals)
@@ -110,6 +116,7 @@ class Program:
         self.origins = tuple(origins)
         self.name = name
         self.input_names = tuple(input_names)
+        self.names = names or {}
 
     # -- making one ----------------------------------------------------------------------------
 
@@ -135,7 +142,9 @@ class Program:
         Raises:
             ProgramError: if a variable is used before it is written, or written twice.
         """
-        builder, ids, positions = Builder(), {}, {}
+        builder = Builder()
+        ids: dict[Var, int] = {}
+        positions: dict[int, Position] = {}
 
         def write(var: Var, variable: int) -> None:
             if var in ids:
@@ -177,6 +186,7 @@ class Program:
             outs,
             name=name,
             input_names=[v.name for v in inputs],
+            names={i: var.name for var, i in ids.items() if var.name is not None},
             positions=[positions.get(i) for i in range(len(builder.ops))],
         )
 
@@ -243,19 +253,29 @@ class Program:
         return self.avals[operand] if operand >= 0 else type(self.literals[~operand])
 
     def _names(self) -> list[str]:
+        given = {i: name for i, name in zip(self.input_ids, self.input_names, strict=False) if name is not None}
+        given = {**self._assigned_names(), **given, **self.names}
+        wanted = set(given.values())
         names: list[str] = []
         taken: set[str] = set()
-        given = dict(zip(self.input_ids, self.input_names, strict=False))
-        wanted = set(filter(None, given.values()))
-        letters = _letters()
+        letters = (letter for letter in _letters() if letter not in wanted)
         for i in range(len(self.ops)):
-            source = None if i in given or self.ops[i][0] is RESULT else self.source(i)
-            name = given.get(i) or (source.assigned if source is not None else None)
-            if name is None or (not name.isidentifier()) or name in taken or (i not in given and name in wanted):
-                name = next(n for n in letters if n not in taken and n not in wanted)
+            name = given.get(i)
+            if name is None or name in taken or name in _RESERVED or not name.isidentifier():
+                name = next(letters)
             taken.add(name)
             names.append(name)
         return names
+
+    def _assigned_names(self) -> dict[int, str]:
+        """The user's variables: where one line made several operations, the last one is what was stored."""
+        last = {
+            position: i
+            for i, position in enumerate(self.positions[: len(self.ops)])
+            if position is not None and self.ops[i][0] is not CONSTANT and self.ops[i][0] is not RESULT
+        }
+        found = {i: Source(*position).assigned for position, i in last.items()}
+        return {i: name for i, name in found.items() if name is not None}
 
     # -- forms: each is its own file -----------------------------------------------------------
 
@@ -334,13 +354,10 @@ class Program:
         number = {i: k for k, i in enumerate(order)}
 
         def operand(k: int) -> Any:
-            if k >= 0:
-                return number[k]
-            value = self.literals[~k]
-            return (type(value).__name__, repr(value))
+            return number[k] if k >= 0 else _comparable(self.literals[~k])
 
-        ops = tuple((self.ops[i][0], tuple(map(operand, self.ops[i][1])), self.ops[i][2]) for i in order)
-        values = tuple(np.ascontiguousarray(value).tobytes() for value in self.constant_values.values())
+        ops = tuple((self.ops[i][0], tuple(map(operand, self.ops[i][1])), _comparable(self.ops[i][2])) for i in order)
+        values = tuple(map(_comparable_array, self.constant_values.values()))
         return len(self.input_ids), ops, values, tuple(number[i] for i in self.output_ids)
 
     def __eq__(self, other: object) -> bool:
@@ -350,17 +367,29 @@ class Program:
         return hash(self._structure)
 
 
-def _letters() -> Iterable[str]:
-    """Yield a, b … z, aa, ab …"""
+def _comparable(value: Any) -> Any:
+    """A param or literal as a key that tells 1, 1.0 and True apart, and holds that nan is nan."""
+    if type(value) is tuple:
+        return tuple(map(_comparable, value))
+    return (type(value).__name__, repr(value)) if isinstance(value, bool | int | float | complex) else value
+
+
+def _comparable_array(value: Any) -> Any:
+    """A constant by its bytes; a traced one is equal to itself only."""
+    return np.ascontiguousarray(value).tobytes() if isinstance(value, np.ndarray | np.generic) else id(value)
+
+
+def _letters() -> Iterator[str]:
+    """Yield a, b … z, aa, ab …, without the reserved words."""
     alphabet = "abcdefghijklmnopqrstuvwxyz"
-    n = 0
-    while True:
-        k, name = n, ""
-        while True:
-            name = alphabet[k % 26] + name
-            k = k // 26 - 1
-            if k < 0:
-                break
-        if name not in ("as", "if", "in", "is", "or", "def", "del", "for", "not", "and", "try", "np"):
-            yield name
-        n += 1
+    for length in itertools.count(1):
+        for letters in itertools.product(alphabet, repeat=length):
+            name = "".join(letters)
+            if name not in _RESERVED:
+                yield name
+
+
+def position_at(file: str, line: int, function: str = "<program>") -> Position:
+    """Return a position for a line known by number only, as a listing that is read back has it."""
+    code = position_at.__code__.replace(co_filename=file, co_firstlineno=line, co_name=function, co_qualname=function)
+    return code, 0
