@@ -1,0 +1,91 @@
+"""The direction of imports: a room imports only rooms below it, inside functions too; importing functrace stays light.
+
+Floors, lowest first (DESIGN.md, section 2). Imports inside one room are free; ``numpy`` and ``executor`` share a floor and may not import
+each other. ``functrace/__init__.py`` ties the rooms together and may import all.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "functrace"
+BASE = {"errors", "source", "typing", "tree", "version"}
+FLOORS = [
+    {"base"}, {"ir"}, {"tracing"}, {"ops"}, {"transforms"}, {"control"}, {"passes"}, {"numpy", "scipy", "executor"}, {"api"}, {"torch"},
+]  # fmt: skip
+API_FILES = {"testing", "debug", "viz", "random", "policies"}
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+HEAVY = ("scipy", "jax", "torch", "sklearn", "matplotlib", "autograd", "pytest", "hypothesis", "pandas", "tqdm")
+
+
+def room_of(module: str) -> str:
+    """The room of a dotted name below ``functrace``."""
+    first = module.split(".")[1]
+    if first in BASE:
+        return "base"
+    return "api" if first in API_FILES else first
+
+
+def imports_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Every import of a functrace module in a file, wherever it stands: line and dotted name."""
+    package = ["functrace", *path.relative_to(PACKAGE).parts[:-1]]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "functrace":
+                    yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            if module == "functrace":
+                for alias in node.names:
+                    yield node.lineno, f"functrace.{alias.name}"
+            elif module.split(".")[0] == "functrace":
+                yield node.lineno, module
+
+
+def is_type_checking_only(path: Path, line: int) -> bool:
+    """Whether a line stands under ``if TYPE_CHECKING:``, which never runs."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            last = node.body[-1]
+            if node.body[0].lineno <= line <= (last.end_lineno or last.lineno):
+                return True
+    return False
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_downwards(path: Path) -> None:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    own = room_of(".".join(["functrace", *parts]))
+    assert own in FLOOR, f"{path} stands in a room that has no floor: name it in FLOORS"
+    for line, module in imports_of(path):
+        if module == "functrace" or is_type_checking_only(path, line):
+            assert own != "base" or module != "functrace"
+            continue
+        other = room_of(module)
+        assert other in FLOOR, f"{path.name}:{line} imports {module}, which is in no room"
+        assert other == own or FLOOR[other] < FLOOR[own], (
+            f"{'/'.join(parts)}.py:{line} (room {own}) imports {module} (room {other}), which is not below it"
+        )
+
+
+def test_rooms_do_not_import_the_whole_package() -> None:
+    for path in FILES:
+        for line, module in imports_of(path):
+            assert module != "functrace", f"{path}:{line} imports functrace as a whole, all floors at once"
+
+
+def test_import_is_light() -> None:
+    code = "import sys, functrace; print(' '.join(sorted({name.split('.')[0] for name in sys.modules})))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PACKAGE.parent)
+    loaded = set(found.stdout.split())
+    assert "functrace" in loaded
+    assert not loaded.intersection(HEAVY)
