@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from functrace.errors import AxisError
+from functrace.errors import AxisError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import LINEAR, Primitive
-from functrace.ops.shaping import broadcast_to, reshape
+from functrace.ir.primitive import LINEAR, ZERO, Primitive, Rule, absent
+from functrace.ops.elementwise import add, conj, div, equal, exp, isfinite, log, mul, real, square, stop_gradient, sub, where
+from functrace.ops.indexing import index_static
+from functrace.ops.shaping import broadcast_to, convert, permute, reshape
 from functrace.tracing.recording import bind
 
 Axes = tuple[int, ...]
@@ -72,7 +74,7 @@ def shift_axes(primitive_of: Any) -> Any:
 
 
 def _sum_aval(x: ShapeDtype, axes: Axes) -> ShapeDtype:
-    dtype = np.add.reduce(np.empty(0, x.dtype)).dtype
+    dtype = np.add.reduce(np.zeros(0, x.dtype)).dtype
     return ShapeDtype(dropped_shape(x.shape, axes), dtype)
 
 
@@ -96,3 +98,212 @@ def reduce_sum(x: Any, axes: Axes) -> Any:
 def count(shape: tuple[int, ...], axes: Axes) -> int:
     """Number of elements that a reduction over ``axes`` takes together."""
     return math.prod(shape[k] for k in axes)
+
+
+# -- product -----------------------------------------------------------------------------------------------
+
+
+def merge_reduced(x: Any, axes: Axes) -> Any:
+    """Bring the reduced axes to the end and make one axis of them."""
+    shape = shape_of(x)
+    kept = tuple(k for k in range(len(shape)) if k not in axes)
+    return reshape(permute(x, (*kept, *axes)), (*dropped_shape(shape, axes), count(shape, axes)))
+
+
+def _prod_jvp(primals: Any, _outputs: Any, tangents: Any, axes: Axes) -> Any:
+    """Multiply (value, tangent) pairs half by half: no division, so exact with zeros, and so is every further order."""
+    n = count(primals[0].shape, axes)
+    if n == 0:
+        return None
+    x, t = merge_reduced(primals[0], axes), merge_reduced(tangents[0], axes)
+    odd: tuple[Any, Any] | None = None
+    while n > 1:
+        half = n // 2
+        if n % 2:
+            last = _part(x, n - 1, n), _part(t, n - 1, n)
+            odd = last if odd is None else _times(odd, last)
+        x, t = _times((_part(x, 0, half), _part(t, 0, half)), (_part(x, half, 2 * half), _part(t, half, 2 * half)))
+        n = half
+    if odd is not None:
+        x, t = _times((x, t), odd)
+    return reshape(t, shape_of(t)[:-1])
+
+
+def _part(x: Any, start: int, stop: int) -> Any:
+    return index_static(x, (Ellipsis, (start, stop, None)))
+
+
+def _times(left: tuple[Any, Any], right: tuple[Any, Any]) -> tuple[Any, Any]:
+    (x, s), (y, t) = left, right
+    return mul(x, y), add(mul(s, y), mul(x, t))
+
+
+def _reducing_aval(ufunc: np.ufunc) -> Rule:
+    def aval(x: ShapeDtype, axes: Axes) -> ShapeDtype:
+        return ShapeDtype(dropped_shape(x.shape, axes), ufunc.reduce(np.ones(1, x.dtype)).dtype)
+
+    return aval
+
+
+_NOT_LINEAR = absent(because="this reduction is not linear", instead="differentiate with functrace.vjp or functrace.grad")
+
+reduce_prod_p = Primitive(
+    "reduce_prod",
+    eval=lambda x, axes: np.multiply.reduce(x, axis=axes),
+    aval=_reducing_aval(np.multiply),
+    jvp=_prod_jvp,
+    transpose=_NOT_LINEAR,
+    batch=shift_axes(lambda: reduce_prod_p),
+    params=("axes",),
+    written="np.prod({0}, axis={axes})",
+)
+
+
+def reduce_prod(x: Any, axes: Axes) -> Any:
+    """Product over axes; its derivatives are exact with zeros."""
+    return bind(reduce_prod_p, (x,), (axes,))
+
+
+# -- extremes ------------------------------------------------------------------------------------------------
+
+
+def _extreme_aval(x: ShapeDtype, axes: Axes) -> ShapeDtype:
+    if count(x.shape, axes) == 0 and math.prod(dropped_shape(x.shape, axes)):
+        raise ShapeError(f"the maximum or minimum of no elements ({x}) is not defined", fix="pass initial=")
+    return ShapeDtype(dropped_shape(x.shape, axes), x.dtype)
+
+
+def _extreme_jvp(primals: Any, outputs: Any, tangents: Any, axes: Axes) -> Any:
+    """Ties share the derivative evenly."""
+    (x,), (out,), (t,) = primals, outputs, tangents
+    is_best = convert(equal(x, expand_reduced(out, x.shape, axes)), x.dtype)
+    share = div(is_best, expand_reduced(reduce_sum(is_best, axes), x.shape, axes))
+    return reduce_sum(mul(t, share), axes)
+
+
+reduce_max_p = Primitive(
+    "reduce_max",
+    eval=lambda x, axes: np.maximum.reduce(x, axis=axes),
+    aval=_extreme_aval,
+    jvp=_extreme_jvp,
+    transpose=_NOT_LINEAR,
+    batch=shift_axes(lambda: reduce_max_p),
+    params=("axes",),
+    written="np.max({0}, axis={axes})",
+)
+reduce_min_p = Primitive(
+    "reduce_min",
+    eval=lambda x, axes: np.minimum.reduce(x, axis=axes),
+    aval=_extreme_aval,
+    jvp=_extreme_jvp,
+    transpose=_NOT_LINEAR,
+    batch=shift_axes(lambda: reduce_min_p),
+    params=("axes",),
+    written="np.min({0}, axis={axes})",
+)
+
+
+def reduce_max(x: Any, axes: Axes) -> Any:
+    """Maximum over axes; NaN wins."""
+    return bind(reduce_max_p, (x,), (axes,))
+
+
+def reduce_min(x: Any, axes: Axes) -> Any:
+    """Minimum over axes; NaN wins."""
+    return bind(reduce_min_p, (x,), (axes,))
+
+
+# -- truth and positions ---------------------------------------------------------------------------------------
+
+_PIECEWISE = absent(because="the result is a truth value or a position, without derivative", instead="leave it out")
+
+
+def _bool_aval(x: ShapeDtype, axes: Axes) -> ShapeDtype:
+    return ShapeDtype(dropped_shape(x.shape, axes), np.bool_)
+
+
+reduce_any_p = Primitive(
+    "reduce_any",
+    eval=lambda x, axes: np.logical_or.reduce(x, axis=axes),
+    aval=_bool_aval,
+    jvp=ZERO,
+    transpose=_PIECEWISE,
+    batch=shift_axes(lambda: reduce_any_p),
+    params=("axes",),
+    written="np.any({0}, axis={axes})",
+)
+reduce_all_p = Primitive(
+    "reduce_all",
+    eval=lambda x, axes: np.logical_and.reduce(x, axis=axes),
+    aval=_bool_aval,
+    jvp=ZERO,
+    transpose=_PIECEWISE,
+    batch=shift_axes(lambda: reduce_all_p),
+    params=("axes",),
+    written="np.all({0}, axis={axes})",
+)
+
+
+def reduce_any(x: Any, axes: Axes) -> Any:
+    """Whether any element over the axes is true."""
+    return bind(reduce_any_p, (x,), (axes,))
+
+
+def reduce_all(x: Any, axes: Axes) -> Any:
+    """Whether all elements over the axes are true."""
+    return bind(reduce_all_p, (x,), (axes,))
+
+
+def _argument_aval(x: ShapeDtype, axis: int) -> ShapeDtype:
+    if x.shape[axis] == 0:
+        raise ShapeError(f"the position of the best of no elements ({x}) is not defined", fix="give it elements")
+    return ShapeDtype(dropped_shape(x.shape, (axis,)), np.intp)
+
+
+argmax_p = Primitive(
+    "argmax",
+    eval=lambda x, axis: np.argmax(x, axis),
+    aval=_argument_aval,
+    jvp=ZERO,
+    transpose=_PIECEWISE,
+    batch=lambda operands, _, axis: argmax(operands[0], axis + 1),
+    params=("axis",),
+    written="np.argmax({0}, {axis})",
+)
+argmin_p = Primitive(
+    "argmin",
+    eval=lambda x, axis: np.argmin(x, axis),
+    aval=_argument_aval,
+    jvp=ZERO,
+    transpose=_PIECEWISE,
+    batch=lambda operands, _, axis: argmin(operands[0], axis + 1),
+    params=("axis",),
+    written="np.argmin({0}, {axis})",
+)
+
+
+def argmax(x: Any, axis: int) -> Any:
+    """Position of the (first) maximum along an axis."""
+    return bind(argmax_p, (x,), (axis,))
+
+
+def argmin(x: Any, axis: int) -> Any:
+    """Position of the (first) minimum along an axis."""
+    return bind(argmin_p, (x,), (axis,))
+
+
+# -- made of the above -----------------------------------------------------------------------------------------
+
+
+def logsumexp(x: Any, axes: Axes) -> Any:
+    """Compute ``log(sum(exp(x)))`` over axes without overflow; -inf where all elements are -inf."""
+    peak = stop_gradient(reduce_max(x, axes))
+    peak = where(isfinite(peak), peak, 0.0)
+    total = reduce_sum(exp(sub(x, expand_reduced(peak, shape_of(x), axes))), axes)
+    return add(log(total), peak)
+
+
+def squared_deviation(x: Any, mean: Any) -> Any:
+    """Compute ``|x - mean|**2``, real for complex numbers."""
+    deviation = sub(x, mean)
+    return real(mul(deviation, conj(deviation))) if deviation.dtype.kind == "c" else square(deviation)

@@ -1,0 +1,293 @@
+"""Sorting and searching, and the primitives that read and write along one axis by an array of positions.
+
+The derivative of a sorted array is the tangent read in sorted order; positions themselves have no derivative. ``axis`` is
+always non-negative.
+
+Floor: 2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import AxisError, ShapeError
+from functrace.ir.aval import ShapeDtype, shape_of
+from functrace.ir.primitive import LINEAR, ZERO, Primitive, absent, is_linear
+from functrace.ops.elementwise import equal, where
+from functrace.ops.shaping import broadcast_to
+from functrace.tracing.recording import bind
+
+_POSITIONS = absent(because="positions are integers and have no derivative", instead="leave them out of the derivative")
+
+
+def normalize_axis(axis: Any, ndim: int) -> int:
+    """Return one axis as a non-negative int; raises `AxisError`."""
+    axis = int(axis)
+    if not -ndim <= axis < ndim:
+        raise AxisError(f"axis {axis} is out of bounds for an array with {ndim} axes", fix=f"use -{ndim} … {ndim - 1}")
+    return axis % ndim
+
+
+def _all_batched(operands: Any, is_batched: Any) -> list[Any]:
+    n = next(x.shape[0] for x, b in zip(operands, is_batched, strict=True) if b)
+    return [x if b else broadcast_to(x, (n, *shape_of(x))) for x, b in zip(operands, is_batched, strict=True)]
+
+
+# -- reading along an axis ------------------------------------------------------------------------------
+
+
+def _along_shape(x: tuple[int, ...], positions: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return (*x[:axis], positions[axis], *x[axis + 1 :])
+
+
+def _take_batch(operands: Any, is_batched: Any, axis: int, is_permutation: bool) -> Any:
+    return bind(take_along_axis_p, tuple(_all_batched(operands, is_batched)), (axis + 1, is_permutation))
+
+
+take_along_axis_p = Primitive(
+    "take_along_axis",
+    eval=lambda x, positions, axis, is_permutation: np.take_along_axis(x, positions, axis),
+    aval=lambda x, positions, axis, is_permutation: ShapeDtype(_along_shape(x.shape, positions.shape, axis), x.dtype),
+    jvp=LINEAR,
+    transpose=lambda ct, x, positions, axis, is_permutation: (
+        bind(add_along_axis_p, (ct, positions), (axis, x.shape[axis], is_permutation)),
+        None,
+    ),
+    batch=_take_batch,
+    params=("axis", "is_permutation"),
+    written="np.take_along_axis({0}, {1}, {axis})",
+)
+
+
+def take_along_axis(x: Any, positions: Any, axis: int, *, is_permutation: bool = False) -> Any:
+    """Read ``x`` along an axis at integer positions; the other axes broadcast.
+
+    Args:
+        x: what to read.
+        positions: integers, with as many axes as ``x``.
+        axis: non-negative.
+        is_permutation: promises that no position repeats, which makes the transpose a plain write.
+    """
+    shape, wanted = shape_of(x), shape_of(positions)
+    if len(shape) != len(wanted):
+        raise ShapeError(
+            f"take_along_axis needs indices with {len(shape)} axes, got {len(wanted)}",
+            fix="add axes of size 1 to the indices with np.expand_dims",
+        )
+    x, positions = _broadcast_except(x, positions, axis)
+    return bind(take_along_axis_p, (x, positions), (axis, is_permutation))
+
+
+def _broadcast_except(x: Any, positions: Any, axis: int) -> tuple[Any, Any]:
+    shape, wanted = shape_of(x), shape_of(positions)
+    if all(n == m or k == axis for k, (n, m) in enumerate(zip(shape, wanted, strict=True))):
+        return x, positions
+    ones = (1,) * len(shape)
+    try:
+        common = np.broadcast_shapes(_along_shape(shape, ones, axis), _along_shape(wanted, ones, axis))
+    except ValueError:
+        raise ShapeError(
+            f"indices of shape {wanted} do not broadcast against {shape} along axis {axis}",
+            fix="all axes but the one that is indexed must be equal, or 1",
+        ) from None
+    return broadcast_to(x, _along_shape(common, shape, axis)), broadcast_to(positions, _along_shape(common, wanted, axis))
+
+
+# -- adding and writing along an axis --------------------------------------------------------------------
+
+
+def _add_along_axis_eval(x: Any, positions: Any, axis: int, size: int, is_permutation: bool) -> Any:
+    out = np.zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
+    if is_permutation:
+        np.put_along_axis(out, positions, x, axis)
+        return out
+    # One flat index: np.add.at has a fast path for it, and none for several arrays.
+    rows = np.moveaxis(out, axis, -1).reshape(-1, size)
+    where_to = np.moveaxis(positions, axis, -1).reshape(rows.shape[0], -1)
+    flat = np.where(where_to < 0, where_to + size, where_to) + size * np.arange(rows.shape[0])[:, None]
+    sums = np.zeros(rows.size, x.dtype)
+    np.add.at(sums, flat.ravel(), np.moveaxis(x, axis, -1).ravel())
+    shape = (*x.shape[:axis], *x.shape[axis + 1 :], size)
+    return np.moveaxis(sums.reshape(shape), -1, axis)
+
+
+add_along_axis_p = Primitive(
+    "add_along_axis",
+    eval=_add_along_axis_eval,
+    aval=lambda x, positions, axis, size, is_permutation: ShapeDtype(
+        (*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype
+    ),
+    jvp=LINEAR,
+    transpose=lambda ct, x, positions, axis, size, is_permutation: (
+        bind(take_along_axis_p, (ct, positions), (axis, is_permutation)),
+        None,
+    ),
+    batch=lambda operands, is_batched, axis, size, is_permutation: bind(
+        add_along_axis_p, tuple(_all_batched(operands, is_batched)), (axis + 1, size, is_permutation)
+    ),
+    params=("axis", "size", "is_permutation"),
+)
+"""The transpose of `take_along_axis`: values are added up where positions repeat."""
+
+
+def _put_along_axis_eval(x: Any, positions: Any, values: Any, axis: int) -> Any:
+    out = np.array(x)
+    np.put_along_axis(out, positions, values, axis)
+    return out
+
+
+def _put_along_axis_jvp(primals: Any, _outputs: Any, tangents: Any, axis: int) -> Any:
+    (x, positions, _), (x_dot, _, values_dot) = primals, tangents
+    if x_dot is None:
+        x_dot = broadcast_to(np.zeros((), x.dtype), shape_of(x))
+    return put_along_axis(x_dot, positions, 0.0 if values_dot is None else values_dot, axis)
+
+
+def _put_along_axis_transpose(ct: Any, x: Any, positions: Any, values: Any, axis: int) -> Any:
+    x_bar = put_along_axis(ct, positions, 0.0, axis) if is_linear(x) else None
+    if not is_linear(values):
+        return x_bar, None, None
+    # Where a position repeats, the last value stays: number the writes, and see which numbers survive.
+    shape = shape_of(positions)
+    numbers = np.arange(1, 1 + int(np.prod(shape))).reshape(shape)
+    written = put_along_axis(np.zeros(shape_of(ct), np.intp), positions, numbers, axis)
+    survives = equal(take_along_axis(written, positions, axis), numbers)
+    return x_bar, None, where(survives, take_along_axis(ct, positions, axis), 0.0)
+
+
+put_along_axis_p = Primitive(
+    "put_along_axis",
+    eval=_put_along_axis_eval,
+    aval=lambda x, positions, values, axis: x,
+    jvp=_put_along_axis_jvp,
+    transpose=_put_along_axis_transpose,
+    batch=lambda operands, is_batched, axis: bind(put_along_axis_p, tuple(_all_batched(operands, is_batched)), (axis + 1,)),
+    params=("axis",),
+)
+
+
+def put_along_axis(x: Any, positions: Any, values: Any, axis: int) -> Any:
+    """Return ``x`` with values written along an axis at integer positions."""
+    shape = shape_of(x)
+    wanted = _along_shape(shape, shape_of(positions), axis)
+    if shape_of(positions) != wanted:
+        positions = broadcast_to(positions, wanted)
+    if isinstance(values, bool | int | float | complex):
+        values = np.asarray(values)
+    return bind(put_along_axis_p, (x, positions, broadcast_to(values, wanted)), (axis,))
+
+
+# -- order -----------------------------------------------------------------------------------------------
+
+
+def _ordering(name: str, function: Any, written: str, *extra: str) -> Primitive:
+    """Make a primitive whose results are positions along an axis."""
+
+    def batch(operands: Any, _is_batched: Any, *params: Any) -> Any:
+        return bind(made, operands, (*params[:-1], params[-1] + 1))
+
+    made = Primitive(
+        name,
+        eval=function,
+        aval=lambda x, *params: ShapeDtype(x.shape, np.intp),
+        jvp=ZERO,
+        transpose=_POSITIONS,
+        batch=batch,
+        params=(*extra, "axis"),
+        written=written,
+    )
+    return made
+
+
+argsort_p = _ordering(
+    "argsort",
+    lambda x, kind, axis: np.argsort(x, axis=axis, kind=kind),
+    "np.argsort({0}, axis={axis}, kind={kind})",
+    "kind",
+)
+argpartition_p = _ordering(
+    "argpartition",
+    lambda x, kth, axis: np.argpartition(x, kth, axis=axis),
+    "np.argpartition({0}, {kth}, axis={axis})",
+    "kth",
+)
+
+
+def argsort(x: Any, axis: int, kind: str | None = None) -> Any:
+    """Positions that sort ``x`` along an axis."""
+    return bind(argsort_p, (x,), (kind, axis))
+
+
+def argpartition(x: Any, kth: tuple[int, ...], axis: int) -> Any:
+    """Positions that partition ``x`` along an axis, as ``numpy.argpartition``."""
+    return bind(argpartition_p, (x,), (kth, axis))
+
+
+def _sort_jvp(primals: Any, _outputs: Any, tangents: Any, kind: str | None, axis: int) -> Any:
+    # A stable order, whatever the kind: equal elements have equal values, so the output is the same.
+    return take_along_axis(tangents[0], argsort(primals[0], axis, kind), axis, is_permutation=True)
+
+
+sort_p = Primitive(
+    "sort",
+    eval=lambda x, kind, axis: np.sort(x, axis=axis, kind=kind),
+    aval=lambda x, kind, axis: x,
+    jvp=_sort_jvp,
+    transpose=absent(because="sort is not linear", instead="differentiate with functrace.vjp or functrace.grad instead"),
+    batch=lambda operands, _, kind, axis: sort(operands[0], axis + 1, kind),
+    params=("kind", "axis"),
+    written="np.sort({0}, axis={axis}, kind={kind})",
+)
+
+
+def sort(x: Any, axis: int, kind: str | None = None) -> Any:
+    """Sort along an axis, smallest first, NaN last."""
+    return bind(sort_p, (x,), (kind, axis))
+
+
+# -- search ------------------------------------------------------------------------------------------------
+
+
+def _searchsorted_eval(a: Any, v: Any, side: str, rows: int) -> Any:
+    if not rows:
+        return np.searchsorted(a, v, side)
+    out = np.empty(np.shape(v), np.intp)
+    for k in np.ndindex(*np.shape(a)[:rows]):
+        out[k] = np.searchsorted(a[k], v[k], side)
+    return out
+
+
+def _searchsorted_batch(operands: Any, is_batched: Any, side: str, rows: int) -> Any:
+    if not rows and not is_batched[0]:
+        return bind(searchsorted_p, operands, (side, 0))
+    return bind(searchsorted_p, tuple(_all_batched(operands, is_batched)), (side, rows + 1))
+
+
+searchsorted_p = Primitive(
+    "searchsorted",
+    eval=_searchsorted_eval,
+    aval=lambda a, v, side, rows: ShapeDtype(v.shape if isinstance(v, ShapeDtype) else (), np.intp),
+    jvp=ZERO,
+    transpose=_POSITIONS,
+    batch=_searchsorted_batch,
+    params=("side", "rows"),
+)
+"""Positions in a sorted array; ``rows`` counts the leading axes along which ``a`` and ``v`` go together (batches)."""
+
+
+def searchsorted(a: Any, v: Any, side: str = "left") -> Any:
+    """Positions at which to insert ``v`` into the sorted one-dimensional ``a``."""
+    return bind(searchsorted_p, (a, v), (side, 0))
+
+
+lexsort_p = Primitive(
+    "lexsort",
+    eval=lambda *operands: np.lexsort(operands[:-1], operands[-1]),
+    aval=lambda *operands: ShapeDtype(operands[0].shape, np.intp),
+    jvp=ZERO,
+    transpose=_POSITIONS,
+    batch=lambda operands, is_batched, axis: bind(lexsort_p, tuple(_all_batched(operands, is_batched)), (axis + 1,)),
+    params=("axis",),
+)
