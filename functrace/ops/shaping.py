@@ -16,7 +16,7 @@ from functrace.ir.aval import shape_of
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import LINEAR, Primitive
-from functrace.tracing.recording import bind
+from functrace.tracing.recording import Tracer, bind
 
 Shape = tuple[int, ...]
 
@@ -154,3 +154,68 @@ def convert(x: Any, dtype: Any) -> Any:
 
         return convert(real(x), dtype)
     return bind(convert_p, (x,), (dtype,))
+
+
+# -- constant arrays, diagonals ------------------------------------------------------------------------
+
+_LITERAL_TYPES = {np.dtype(kind): kind for kind in (bool, int, float, complex)}
+
+
+def filled(beside: Any, shape: Shape, dtype: Any, value: Any = 0) -> Any:
+    """Return an array full of one plain number, recorded where ``beside`` is, so that it holds no memory there."""
+    dtype = np.dtype(dtype)
+    if not isinstance(beside, Tracer):
+        return np.full(shape, value, dtype)
+    number = np.asarray(value).astype(dtype)[()]
+    if dtype in _LITERAL_TYPES:
+        number = number.item()
+    return beside._recording.record(broadcast_to_p, (number,), (tuple(shape),))
+
+
+def diagonal_length(rows: int, columns: int, offset: int) -> int:
+    """Number of elements on a diagonal of a matrix."""
+    return max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+
+
+def _diagonal_aval(x: ShapeDtype, offset: int) -> ShapeDtype:
+    *rest, rows, columns = x.shape
+    return ShapeDtype((*rest, diagonal_length(rows, columns, offset)), x.dtype)
+
+
+def _embed_diagonal_eval(x: Any, offset: int, rows: int, columns: int) -> Any:
+    out = np.zeros((*x.shape[:-1], rows, columns), x.dtype)
+    k = np.arange(x.shape[-1])
+    out[..., k - min(offset, 0), k + max(offset, 0)] = x
+    return out
+
+
+diagonal_p = Primitive(
+    "diagonal",
+    eval=lambda x, offset: np.diagonal(x, offset, -2, -1),
+    aval=_diagonal_aval,
+    jvp=LINEAR,
+    transpose=lambda ct, x, offset: (embed_diagonal(ct, offset, *x.shape[-2:]),),
+    batch=lambda operands, _, offset: diagonal(operands[0], offset),
+    params=("offset",),
+    view=True,
+    written="np.diagonal({0}, {offset}, -2, -1)",
+)
+embed_diagonal_p = Primitive(
+    "embed_diagonal",
+    eval=_embed_diagonal_eval,
+    aval=lambda x, offset, rows, columns: ShapeDtype((*x.shape[:-1], rows, columns), x.dtype),
+    jvp=LINEAR,
+    transpose=lambda ct, x, offset, rows, columns: (diagonal(ct, offset),),
+    batch=lambda operands, _, offset, rows, columns: embed_diagonal(operands[0], offset, rows, columns),
+    params=("offset", "rows", "columns"),
+)
+
+
+def diagonal(x: Any, offset: int = 0) -> Any:
+    """Return a diagonal of the last two axes, as the last axis."""
+    return bind(diagonal_p, (x,), (offset,))
+
+
+def embed_diagonal(x: Any, offset: int, rows: int, columns: int) -> Any:
+    """Return matrices that are zero but for one diagonal: the last axis of ``x``."""
+    return bind(embed_diagonal_p, (x,), (offset, rows, columns))

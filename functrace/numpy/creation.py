@@ -1,0 +1,530 @@
+"""Arrays made from sizes, endpoints or nests of traced values; and questions about shape and dtype.
+
+``zeros_like(x)`` and its kin of a traced ``x`` are traced themselves, so that traced values can be written into them; so
+are ``np.zeros(shape, like=x)`` and ``np.array([x, 1.0], like=x)`` (NEP 35). `array` is what `functrace.numpy.array` is.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
+from functrace.ir.aval import shape_of
+from functrace.numpy.shaping import along, arrayed, axis_tuple, concatenate, int_tuple, one_axis
+from functrace.numpy.tables import refuse_out
+from functrace.ops import elementwise as ew
+from functrace.ops import joining
+from functrace.ops.indexing import index_static
+from functrace.ops.shaping import broadcast_to, convert, filled, reshape
+from functrace.tracing.recording import Tracer
+
+
+# -- arrays from nests --------------------------------------------------------------------------------
+
+
+def holds_tracer(value: Any) -> bool:
+    """Whether a value is traced, or a nest of lists and tuples with traced values in it."""
+    return isinstance(value, Tracer) or (type(value) in (list, tuple) and any(map(holds_tracer, value)))
+
+
+def stacked(value: Any) -> Any:
+    """Turn a nest of lists that holds traced values into one traced array; anything else stays as it is.
+
+    Raises:
+        ShapeError: if the nest is not rectangular.
+    """
+    if type(value) not in (list, tuple) or not holds_tracer(value):
+        return value
+    parts = [arrayed(stacked(part)) for part in value]
+    shapes = {shape_of(part) for part in parts}
+    if len(shapes) > 1:
+        raise ShapeError(
+            f"a list of arrays of shapes {', '.join(map(str, sorted(shapes)))} is not one array",
+            fix="make all shapes equal, or join them with np.concatenate",
+        )
+    return joining.stack(parts, 0)
+
+
+def array(
+    object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = "K", subok: bool = False,  # noqa: A002
+    ndmin: int = 0, like: Any = None,
+) -> Any:  # fmt: skip
+    """As ``numpy.array``, also for traced values and for nested lists of them.
+
+    Example:
+        >>> import functrace as ft, functrace.numpy as fnp
+        >>> ft.grad(lambda x: fnp.array([x, 2.0 * x, 1.0]).sum())(1.0)
+        np.float64(3.0)
+    """
+    if not holds_tracer(object):
+        if isinstance(like, Tracer):
+            made = np.array(object, dtype, copy=copy, order=order, ndmin=ndmin)
+            return like._recording.handle(like._recording.capture(made))
+        return np.array(object, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin, like=like)
+    made = stacked(object)
+    if dtype is not None:
+        made = convert(made, dtype)
+    if made is object and copy is not False and copy is not None:
+        made = made.copy()
+    missing = ndmin - len(shape_of(made))
+    return reshape(made, (1,) * missing + shape_of(made)) if missing > 0 else made
+
+
+def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None) -> Any:
+    """As ``numpy.asarray``, also for traced values and for nested lists of them."""
+    return array(a, dtype, copy=copy, like=like)
+
+
+def asanyarray(
+    a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None
+) -> Any:
+    """As ``numpy.asanyarray``, also for traced values and for nested lists of them."""
+    return array(a, dtype, copy=copy, subok=True, like=like)
+
+
+def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """As ``numpy.ascontiguousarray``, also for traced values and for nested lists of them."""
+    if not holds_tracer(a) and like is None:
+        return np.ascontiguousarray(a, dtype)
+    return array(a, dtype, copy=None, ndmin=1, like=like)
+
+
+def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """As ``numpy.asfortranarray``, also for traced values, which have no memory layout."""
+    if not holds_tracer(a) and like is None:
+        return np.asfortranarray(a, dtype)
+    return array(a, dtype, copy=None, ndmin=1, like=like)
+
+
+def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
+    """As ``numpy.require``, also for traced values, which meet every requirement."""
+    if not holds_tracer(a) and like is None:
+        return np.require(a, dtype, requirements)
+    return array(a, dtype, copy=None, like=like)
+
+
+# -- arrays like another one ------------------------------------------------------------------------------
+
+
+def _as_shape(shape: Any) -> tuple[int, ...]:
+    return shape if type(shape) is tuple and all(type(n) is int for n in shape) else int_tuple(shape)
+
+
+def _like(a: Any, dtype: Any, shape: Any, value: Any) -> Any:
+    return filled(a, a.shape if shape is None else _as_shape(shape), a.dtype if dtype is None else dtype, value)
+
+
+def zeros_like(
+    a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
+) -> Any:
+    """As ``numpy.zeros_like``; traced, so that traced values can be written into it."""
+    return _like(a, dtype, shape, 0)
+
+
+def ones_like(
+    a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
+) -> Any:
+    """As ``numpy.ones_like``; traced, so that traced values can be written into it."""
+    return _like(a, dtype, shape, 1)
+
+
+def empty_like(
+    prototype: Any, /, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
+) -> Any:
+    """As ``numpy.empty_like``, filled with zeros."""
+    return _like(prototype, dtype, shape, 0)
+
+
+def full_like(
+    a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
+) -> Any:
+    """As ``numpy.full_like``; ``fill_value`` may be traced."""
+    shape, dtype = shape_of(a) if shape is None else _as_shape(shape), a.dtype if dtype is None else np.dtype(dtype)
+    fill_value = stacked(fill_value)
+    if isinstance(fill_value, Tracer):
+        return broadcast_to(convert(fill_value, dtype), shape).copy()
+    if not isinstance(a, Tracer):
+        return np.full(shape, fill_value, dtype)
+    if np.ndim(fill_value) == 0:
+        return filled(a, shape, dtype, fill_value)
+    return array(np.full(shape, fill_value, dtype), like=a)
+
+
+def full(
+    shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, device: Any = None, like: Any = None
+) -> Any:
+    """As ``numpy.full``; ``fill_value`` may be traced."""
+    shape, fill_value = _as_shape(shape), stacked(fill_value)
+    if isinstance(fill_value, Tracer):
+        return broadcast_to(fill_value if dtype is None else convert(fill_value, dtype), shape).copy()
+    made = np.full(shape, fill_value, dtype, order)
+    return array(made, like=like) if isinstance(like, Tracer) else made
+
+
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    """As ``numpy.copyto`` into a traced value; a plain ndarray cannot hold a traced one."""
+    if not isinstance(dst, Tracer):
+        refuse_out(dst, "numpy.copyto (or numpy.full_like of a plain array)")
+    src = arrayed(stacked(src)) if not isinstance(src, bool | int | float | complex) else src
+    if not np.can_cast(getattr(src, "dtype", type(src)), dst.dtype, casting) and not isinstance(src, int | float | complex):
+        raise DtypeError(f"copyto: cannot cast {src.dtype} to {dst.dtype} by the rule {casting!r}", fix="convert it first")
+    new = broadcast_to(src if where is True else ew.where(where, src, dst), dst.shape)
+    dst._assign(convert(new, dst.dtype), "copyto")  # type: ignore[attr-defined]
+
+
+# -- ranges --------------------------------------------------------------------------------------------
+
+
+def arange(*args: Any, dtype: Any = None, device: Any = None, like: Any = None) -> Any:
+    """As ``numpy.arange``; traced ends are asked for their values to know the length, the elements stay traced.
+
+    Raises:
+        ConcretizationError: if a traced end has no value (under ``vmap`` or ``trace``).
+    """
+    if not any(isinstance(x, Tracer) for x in args):
+        made = np.arange(*args, dtype=dtype)
+        return array(made, like=like) if isinstance(like, Tracer) else made
+    start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
+    low, high, by = (x._concrete() if isinstance(x, Tracer) else x for x in (start, stop, step))
+    length = max(0, math.ceil((high - low) / by))
+    made = start + np.arange(length) * step
+    found = np.arange(low, high, by).dtype if dtype is None else np.dtype(dtype)
+    return convert(made, found)
+
+
+def linspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: Any = 0, *,
+    device: Any = None,
+) -> Any:  # fmt: skip
+    """As ``numpy.linspace``."""
+    num = operator.index(num)
+    if num < 0:
+        raise ShapeError(f"linspace: the number of samples, {num}, must be non-negative", fix="pass num >= 0")
+    start, stop = (arrayed(stacked(x)) * 1.0 for x in (start, stop))
+    shape = np.broadcast_shapes(shape_of(start), shape_of(stop))
+    kind = np.result_type(start.dtype, stop.dtype, float(num))
+    divisions = num - 1 if endpoint else num
+    k = np.arange(num, dtype=kind).reshape((num,) + (1,) * len(shape))
+    delta = stop - start
+    step = delta / divisions if divisions > 0 else math.nan
+    made = k * step + start if divisions > 0 else k * delta + start
+    if endpoint and num > 1:
+        made = ew.where(k == divisions, stop, made)
+    wanted = kind if dtype is None else np.dtype(dtype)
+    axis = one_axis(axis, len(shape) + 1)
+    if axis:
+        made = np.moveaxis(made, 0, axis)
+    if wanted.kind in "iu":
+        made = np.floor(made)
+    made = convert(made, wanted)
+    return (made, step) if retstep else made
+
+
+def logspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: Any = 0
+) -> Any:
+    """As ``numpy.logspace``."""
+    base = stacked(base)
+    if len(shape_of(base)):
+        shape = np.broadcast_shapes(*(shape_of(arrayed(stacked(x))) for x in (start, stop, base)))
+        start = broadcast_to(arrayed(stacked(start)), shape)
+        base = np.expand_dims(broadcast_to(arrayed(base), shape), axis)
+    made = np.power(base, linspace(start, stop, num, endpoint, axis=axis))
+    return made if dtype is None else convert(made, dtype)
+
+
+def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: Any = 0) -> Any:
+    """As ``numpy.geomspace``, for real ends."""
+    start, stop = arrayed(stacked(start)), arrayed(stacked(stop))
+    kind = np.result_type(start.dtype, stop.dtype, float(operator.index(num)))
+    if kind.kind == "c":
+        raise UnsupportedFunctionError("geomspace between complex numbers is not supported", fix="use np.exp of a linspace")
+    start, stop = convert(start, kind), convert(stop, kind)
+    sign = np.sign(start)
+    low, high = np.broadcast_arrays(start / sign, stop / sign)
+    exponents = linspace(np.log10(low), np.log10(high), num, endpoint)
+    made = np.power(10.0, exponents)
+    k = np.arange(shape_of(made)[0]).reshape((-1,) + (1,) * (len(shape_of(made)) - 1))
+    made = ew.where(k == 0, low, made)
+    if endpoint and len(k) > 1:
+        made = ew.where(k == len(k) - 1, high, made)
+    made = made * sign
+    axis = one_axis(axis, len(shape_of(made)))
+    if axis:
+        made = np.moveaxis(made, 0, axis)
+    return convert(made, kind if dtype is None else dtype)
+
+
+# -- questions -----------------------------------------------------------------------------------------
+
+
+def _spec(x: Any) -> Any:
+    return x.dtype if isinstance(x, Tracer) else x
+
+
+def _probe(x: Any) -> Any:
+    """A stand-in without values, whose shape and dtype answer questions."""
+    return np.broadcast_to(np.zeros((), x.dtype), x.shape) if isinstance(x, Tracer) else x
+
+
+def _size(a: Any, axis: Any = None) -> int:
+    return a.size if axis is None else math.prod(a.shape[k] for k in axis_tuple(axis, a.ndim))
+
+
+def _min_scalar_type(a: Any, /) -> np.dtype[Any]:
+    return a.dtype if a.ndim else np.min_scalar_type(a._concrete())
+
+
+def _einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
+    return np.einsum_path(*map(_probe, operands), optimize=optimize)
+
+
+def _root(x: Any) -> Any:
+    while isinstance(x, Tracer) and x._view is not None:
+        x = x._view.base
+    return x
+
+
+def _shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
+    return _root(a) is _root(b)
+
+
+# -- samples -------------------------------------------------------------------------------------------
+
+
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    """As ``numpy.interp``; differentiable by ``x``, ``xp``, ``fp``, ``left`` and ``right``."""
+    x, xp, fp = (convert(y, np.result_type(y.dtype, float)) for y in map(arrayed, map(stacked, (x, xp, fp))))
+    if len(shape_of(xp)) != 1 or shape_of(xp) != shape_of(fp) or not shape_of(xp)[0]:
+        raise ShapeError(
+            f"interp: xp and fp must be vectors of one size of at least 1, got {shape_of(xp)} and {shape_of(fp)}",
+            fix="pass one value per point",
+        )
+    if xp.dtype.kind == "c" or x.dtype.kind == "c":
+        raise DtypeError("interp: x and xp must be real", fix="take the real part")
+    if period is not None:
+        period = abs(period)
+        x, xp = x % period, xp % period
+        order = np.argsort(xp)
+        xp, fp = np.take(xp, order), np.take(fp, order)
+        xp = concatenate((xp[-1:] - period, xp, xp[:1] + period))
+        fp = concatenate((fp[-1:], fp, fp[:1]))
+        left = right = None
+    n = shape_of(xp)[0]
+    upper = np.clip(np.searchsorted(xp, x, "right"), 1, max(n - 1, 1))
+    lower = upper - 1
+    upper = np.minimum(upper, n - 1)
+    x0, y0 = np.take(xp, lower), np.take(fp, lower)
+    dx, dy = np.take(xp, upper) - x0, np.take(fp, upper) - y0
+    flat = ew.equal(dx, 0)
+    made = ew.add(ew.mul(ew.div(dy, ew.where(flat, 1.0, dx)), ew.sub(x, x0)), y0)
+    first, last = index_static(xp, (0,)), index_static(xp, (n - 1,))
+    made = ew.where(ew.less(x, first), index_static(fp, (0,)) if left is None else left, made)
+    outside = index_static(fp, (n - 1,))
+    made = ew.where(ew.equal(x, last), outside, made)
+    return ew.where(ew.greater(x, last), outside if right is None else right, made)
+
+
+_MODES = ("full", "same", "valid")
+
+
+def _slid(a: Any, v: Any, mode: Any, what: str) -> tuple[Any, Any, str]:
+    a, v = arrayed(stacked(a)), arrayed(stacked(v))
+    mode = _MODES[::-1][mode] if isinstance(mode, int) and 0 <= mode < 3 else mode
+    if mode not in _MODES:
+        raise ShapeError(f"{what}: mode must be one of 'full', 'same', 'valid', not {mode!r}", fix="pass one of them")
+    if len(shape_of(a)) > 1 or len(shape_of(v)) > 1:
+        raise ShapeError(f"{what} needs vectors, got shapes {shape_of(a)} and {shape_of(v)}", fix="use .ravel()")
+    a, v = (reshape(x, (math.prod(shape_of(x)),)) for x in (a, v))
+    if not shape_of(a)[0] or not shape_of(v)[0]:
+        raise ShapeError(f"{what}: neither argument can be empty", fix="pass at least one element")
+    return a, v, mode
+
+
+def _cut(full_result: Any, m: int, n: int, mode: str, start: int) -> Any:
+    small, large = min(m, n), max(m, n)
+    if mode == "full":
+        return full_result
+    if mode == "same":
+        return index_static(full_result, ((start, start + large, None),))
+    return index_static(full_result, ((small - 1, large, None),))
+
+
+def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
+    """As ``numpy.convolve``."""
+    a, v, mode = _slid(a, v, mode, "convolve")
+    m, n = len(a), len(v)
+    return _cut(joining.convolve(a, v), m, n, mode, (min(m, n) - 1) // 2)
+
+
+def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
+    """As ``numpy.correlate``: of ``a`` with the complex conjugate of ``v``."""
+    a, v, mode = _slid(a, v, mode, "correlate")
+    m, n = len(a), len(v)
+    other = ew.conj(v) if v.dtype.kind == "c" else v
+    made = joining.convolve(a, index_static(other, ((None, None, -1),)))
+    # Where v is the longer one NumPy swaps the two and turns the result round, which moves the middle of an even length.
+    return _cut(made, m, n, mode, (m - 1) // 2 if n > m and m % 2 else min(m, n) // 2 if n > m else (n - 1) // 2)
+
+
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """As ``numpy.gradient``; differentiable by the values and by the spacings."""
+    f = arrayed(stacked(f))
+    ndim = len(shape_of(f))
+    axes = tuple(range(ndim)) if axis is None else axis_tuple(axis, ndim)
+    spacings = [stacked(s) for s in varargs] or [1.0]
+    if len(spacings) == 1 and not len(shape_of(arrayed(spacings[0]))):
+        spacings = spacings * len(axes)
+    if len(spacings) != len(axes):
+        raise DtypeError(f"gradient: {len(varargs)} spacings do not fit {len(axes)} axes", fix="give one per axis")
+    if edge_order not in (1, 2):
+        raise ShapeError("gradient: 'edge_order' greater than 2 not supported", fix="use 1 or 2")
+    if f.dtype.kind not in "fc":
+        f = convert(f, float)
+    made = [_gradient_along(f, s, k, edge_order) for s, k in zip(spacings, axes, strict=True)]
+    return made[0] if len(axes) == 1 else tuple(made)
+
+
+def _gradient_along(f: Any, spacing: Any, axis: int, edge_order: int) -> Any:
+    n, ndim = shape_of(f)[axis], len(shape_of(f))
+    if n < edge_order + 1:
+        raise ShapeError(
+            f"Shape of array too small to calculate a numerical gradient: axis {axis} has {n} elements",
+            fix=f"at least {edge_order + 1} elements are required",
+        )
+    spacing = arrayed(spacing)
+
+    def part(a: int | None, b: int | None) -> Any:
+        return index_static(f, along(axis, (a, b, None)))
+
+    uniform = not len(shape_of(spacing))
+    if uniform:
+        h = first = last = before_last = second = spacing
+        inner = (part(2, None) - part(None, -2)) / (2.0 * h)
+    else:
+        if shape_of(spacing) != (n,):
+            raise ShapeError(f"gradient: {shape_of(spacing)} coordinates do not fit axis {axis} of size {n}", fix="give one each")
+        steps = convert(spacing[1:] - spacing[:-1], np.result_type(spacing.dtype, f.dtype.type(0).real.dtype))
+        first, second, last, before_last = (index_static(steps, (k,)) for k in (0, min(1, n - 2), n - 2, max(0, n - 3)))
+        steps = reshape(steps, (n - 1,) + (1,) * (ndim - 1 - axis))
+        low, high = index_static(steps, ((None, -1, None),)), index_static(steps, ((1, None, None),))
+        a, b, c = -high / (low * (low + high)), (high - low) / (low * high), low / (high * (low + high))
+        inner = a * part(None, -2) + b * part(1, -1) + c * part(2, None)
+    if edge_order == 1:
+        left = (part(1, 2) - part(0, 1)) / first
+        right = (part(n - 1, n) - part(n - 2, n - 1)) / last
+    else:
+        left = -_one_sided(part(0, 1), part(1, 2), part(2, 3), first, second)
+        right = _one_sided(part(n - 1, n), part(n - 2, n - 1), part(n - 3, n - 2), last, before_last)
+    return joining.concatenate([convert(x, f.dtype) for x in (left, inner, right)], axis)
+
+
+def _one_sided(y0: Any, y1: Any, y2: Any, h1: Any, h2: Any) -> Any:
+    """Second-order difference at the end ``y0``, seen from outside; ``h1`` and ``h2`` are the next two steps."""
+    return (2.0 * h1 + h2) / (h1 * (h1 + h2)) * y0 - (h1 + h2) / (h1 * h2) * y1 + h1 / (h2 * (h1 + h2)) * y2
+
+
+def cov(
+    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, fweights: Any = None,
+    aweights: Any = None, *, dtype: Any = None,
+) -> Any:  # fmt: skip
+    """As ``numpy.cov``."""
+    if ddof is not None and ddof != int(ddof):
+        raise ShapeError("ddof must be integer", fix="pass 0 or 1")
+    m = arrayed(stacked(m))
+    rows = [m] if y is None else [m, arrayed(stacked(y))]
+    if any(len(shape_of(x)) > 2 for x in rows):
+        raise ShapeError("cov: m and y must have at most 2 axes", fix="use a matrix whose rows are variables")
+    kind = np.result_type(*(x.dtype for x in rows), np.float64) if dtype is None else np.dtype(dtype)
+    made = []
+    for k, x in enumerate(rows):
+        x = convert(x, kind)
+        shape = shape_of(x)
+        x = reshape(x, (1,) * (2 - len(shape)) + shape)
+        made.append(np.transpose(x) if not rowvar and (len(shape) == 2 if k == 0 else shape_of(x)[0] != 1) else x)
+    x = made[0] if len(made) == 1 else joining.concatenate(made, 0)
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    weights = None
+    for given in (fweights, aweights):
+        if given is not None:
+            given = arrayed(stacked(given))
+            if shape_of(given) != shape_of(x)[1:]:
+                raise ShapeError(f"cov: weights of shape {shape_of(given)} do not fit {shape_of(x)[1]} observations", fix="give one each")
+            weights = given if weights is None else weights * given
+    n = shape_of(x)[1]
+    if weights is None:
+        mean, total = np.mean(x, axis=1, keepdims=True), float(n)
+        scale: Any = total - ddof
+    else:
+        total = np.sum(weights)
+        mean = np.sum(x * weights, axis=1, keepdims=True) / total
+        scale = total - ddof if aweights is None or ddof == 0 else total - ddof * np.sum(weights * arrayed(stacked(aweights))) / total
+    centred = x - mean
+    other = np.transpose(centred if weights is None else centred * weights)
+    result = np.matmul(centred, np.conj(other) if kind.kind == "c" else other) * ew.div(1.0, scale)
+    return np.squeeze(result)
+
+
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+    """As ``numpy.corrcoef``; NumPy's clipping to [-1, 1] only moves values by rounding, and is left out."""
+    c = cov(x, y, rowvar, dtype=dtype)
+    if not len(shape_of(c)):
+        return c / c
+    deviation = np.sqrt(np.real(np.diagonal(c)))
+    return c / deviation[:, None] / deviation[None, :]
+
+
+TABLE: dict[Any, Callable[..., Any]] = {
+    np.zeros_like: zeros_like, np.ones_like: ones_like, np.empty_like: empty_like, np.full_like: full_like,
+    np.copyto: copyto, np.linspace: linspace, np.logspace: logspace, np.geomspace: geomspace,
+    np.shape: lambda a: a.shape,
+    np.ndim: lambda a: a.ndim,
+    np.size: _size,
+    np.result_type: lambda *arrays_and_dtypes: np.result_type(*map(_spec, arrays_and_dtypes)),
+    np.can_cast: lambda from_, to, casting="safe": np.can_cast(_spec(from_), _spec(to), casting),
+    np.iscomplexobj: lambda x: x.dtype.kind == "c",
+    np.isrealobj: lambda x: x.dtype.kind != "c",
+    np.common_type: lambda *arrays: np.common_type(*map(_probe, arrays)),
+    np.min_scalar_type: _min_scalar_type,
+    np.einsum_path: _einsum_path,
+    np.may_share_memory: _shares_memory,
+    np.shares_memory: _shares_memory,
+    np.array_repr: lambda arr, *_, **__: repr(arr),
+    np.array_str: lambda a, *_, **__: repr(a),
+    np.array2string: lambda a, *_, **__: repr(a),
+    np.interp: interp, np.convolve: convolve, np.correlate: correlate, np.gradient: gradient, np.cov: cov,
+    np.corrcoef: corrcoef,
+}  # fmt: skip
+"""Implementation by NumPy function."""
+
+
+def _sized_like(name: str) -> Callable[..., Any]:
+    function = getattr(np, name)
+
+    def make(like: Any, *args: Any, **kwargs: Any) -> Any:
+        return array(function(*args, **kwargs), like=like)
+
+    return make
+
+
+LIKE: dict[Any, Callable[..., Any]] = {
+    np.zeros: lambda like, shape, dtype=float, *_, **__: filled(like, _as_shape(shape), dtype, 0),
+    np.ones: lambda like, shape, dtype=None, *_, **__: filled(like, _as_shape(shape), float if dtype is None else dtype, 1),
+    np.empty: lambda like, shape, dtype=float, *_, **__: filled(like, _as_shape(shape), dtype, 0),
+    np.full: lambda like, *args, **kwargs: full(*args, like=like, **kwargs),
+    np.array: lambda like, *args, **kwargs: array(*args, like=like, **kwargs),
+    np.asarray: lambda like, *args, **kwargs: asarray(*args, like=like, **kwargs),
+    np.asanyarray: lambda like, *args, **kwargs: asanyarray(*args, like=like, **kwargs),
+    np.ascontiguousarray: lambda like, *args, **kwargs: ascontiguousarray(*args, like=like, **kwargs),
+    np.asfortranarray: lambda like, *args, **kwargs: asfortranarray(*args, like=like, **kwargs),
+    np.require: lambda like, *args, **kwargs: require(*args, like=like, **kwargs),
+    np.arange: lambda like, *args, **kwargs: arange(*args, like=like, **kwargs),
+} | {getattr(np, name): _sized_like(name) for name in ("eye", "identity", "tri")}
+"""What ``like=`` of a traced value means (NEP 35), by NumPy function; called with the traced value first."""

@@ -1,0 +1,765 @@
+"""NumPy's functions that rearrange, join, cut and repeat arrays, on traced values.
+
+What is a view in NumPy is a view here, too (see Note [In-place operations on traced values] in numpy/array.py); views that
+NumPy makes read-only (``broadcast_to``, ``diagonal``) refuse to be written to.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import AxisError, DtypeError, ShapeError, UnsupportedFunctionError
+from functrace.ir.aval import shape_of
+from functrace.numpy.array import as_view, full_shape, indexed, reshaped, transposed
+from functrace.ops import elementwise as ew
+from functrace.ops import joining, shaping
+from functrace.ops.indexing import index_static
+from functrace.ops.reductions import normalize_axes, reduce_sum
+from functrace.ops.shaping import broadcast_to as broadcast
+from functrace.ops.shaping import convert, permute, reshape as reshape_to
+from functrace.tracing.recording import Tracer, as_array
+
+_ALL = (None, None, None)
+Shape = tuple[int, ...]
+
+
+# -- helpers -------------------------------------------------------------------------------------------
+
+
+def arrayed(x: Any) -> Any:
+    """Return a traced value as it is, anything else as an array."""
+    return x if isinstance(x, Tracer) or type(x) is np.ndarray else as_array(x)
+
+
+def one_axis(axis: Any, ndim: int) -> int:
+    """Return an axis as a non-negative int; raises `AxisError` if there is no such axis."""
+    return normalize_axes(operator.index(axis), ndim)[0]
+
+
+def axis_tuple(axis: Any, ndim: int) -> Shape:
+    """Return axes in the order given, non-negative."""
+    axes = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
+    normalize_axes(axes, ndim)
+    return tuple(operator.index(k) % ndim for k in axes)
+
+
+def int_tuple(sizes: Any) -> Shape:
+    """Return a size or a sequence of sizes as a tuple of ints."""
+    if isinstance(sizes, Tracer) and sizes.aval.shape:
+        return tuple(int(n) for n in sizes)
+    if isinstance(sizes, tuple | list | np.ndarray) and np.ndim(sizes) > 0:
+        return tuple(operator.index(n) for n in sizes)
+    return (operator.index(sizes),)
+
+
+def along(axis: int, part: Any) -> tuple[Any, ...]:
+    """Return the static index that takes ``part`` of one axis."""
+    return (*(_ALL,) * axis, part)
+
+
+def _sized(x: Any, shape: Shape) -> Any:
+    """Insert or drop axes of size 1: always a view, even of a view that is not contiguous."""
+    old = shape_of(x)
+    if not isinstance(x, Tracer):
+        return np.reshape(x, shape)
+    return as_view(
+        reshape_to(x, shape), x, lambda b: reshape_to(b, shape), lambda b, new: reshape_to(new, old), contiguous=True
+    )
+
+
+def _read_only(_base: Any, _new: Any) -> Any:
+    raise ShapeError("assignment destination is read-only", fix="write into a copy: x.copy()")
+
+
+def _order(order: Any, what: str) -> str:
+    if order in ("C", "A", "K", None):
+        return "C"
+    if order == "F":
+        return "F"
+    raise UnsupportedFunctionError(f"{what}: order must be 'C', 'F', 'A' or 'K', not {order!r}", fix="leave it out")
+
+
+def _at_least(x: Any, ndim: int, what: str) -> None:
+    if len(shape_of(x)) < ndim:
+        raise ShapeError(f"{what} needs an array with at least {ndim} axes, got shape {shape_of(x)}", fix="add an axis")
+
+
+# -- shape ---------------------------------------------------------------------------------------------
+
+
+def reshape(a: Any, /, shape: Any, order: Any = "C", *, copy: bool | None = None) -> Any:
+    """As ``numpy.reshape``."""
+    sizes = full_shape(int_tuple(shape) if shape != () else (), a.size)
+    if _order(order, "reshape") == "F":
+        return transposed(reshaped(transposed(a, _reversed(a.ndim)), sizes[::-1]), _reversed(len(sizes)))
+    result = reshaped(a, sizes)
+    return result.copy() if copy else result
+
+
+def _reversed(ndim: int) -> Shape:
+    return tuple(range(ndim))[::-1]
+
+
+def ravel(a: Any, order: Any = "C") -> Any:
+    """As ``numpy.ravel``."""
+    return reshape(a, (a.size,), order)
+
+
+def transpose(a: Any, axes: Any = None) -> Any:
+    """As ``numpy.transpose``."""
+    if axes is None:
+        return transposed(a, _reversed(a.ndim))
+    order = axis_tuple(tuple(axes), a.ndim)
+    if len(order) != a.ndim:
+        raise ShapeError(f"transpose: axes {tuple(axes)} do not match {a.aval}", fix="name every axis once")
+    return transposed(a, order)
+
+
+def swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
+    """As ``numpy.swapaxes``."""
+    axes = list(range(a.ndim))
+    i, j = one_axis(axis1, a.ndim), one_axis(axis2, a.ndim)
+    axes[i], axes[j] = j, i
+    return transposed(a, tuple(axes))
+
+
+def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    """As ``numpy.moveaxis``."""
+    sources, targets = axis_tuple(source, a.ndim), axis_tuple(destination, a.ndim)
+    if len(sources) != len(targets):
+        raise ShapeError(
+            f"moveaxis: {len(sources)} source axes, but {len(targets)} destinations", fix="give as many of both"
+        )
+    axes = [k for k in range(a.ndim) if k not in sources]
+    for target, one in sorted(zip(targets, sources, strict=True)):
+        axes.insert(target, one)
+    return transposed(a, tuple(axes))
+
+
+def rollaxis(a: Any, axis: Any, start: int = 0) -> Any:
+    """As ``numpy.rollaxis``."""
+    n = a.ndim
+    axis = one_axis(axis, n)
+    start = start + n if start < 0 else start
+    if not 0 <= start <= n:
+        raise AxisError(f"rollaxis: start {start} is out of bounds for {a.aval}", fix=f"use -{n} … {n}")
+    axes = [k for k in range(n) if k != axis]
+    axes.insert(start - 1 if axis < start else start, axis)
+    return transposed(a, tuple(axes))
+
+
+def matrix_transpose(x: Any, /) -> Any:
+    """As ``numpy.matrix_transpose``."""
+    _at_least(x, 2, "matrix_transpose")
+    return swapaxes(x, -1, -2)
+
+
+def squeeze(a: Any, axis: Any = None) -> Any:
+    """As ``numpy.squeeze``."""
+    if axis is None:
+        axes = tuple(k for k, n in enumerate(a.shape) if n == 1)
+    else:
+        axes = axis_tuple(axis, a.ndim)
+        for k in axes:
+            if a.shape[k] != 1:
+                raise ShapeError(f"squeeze: axis {k} of {a.aval} has size {a.shape[k]}, not 1", fix="choose another axis")
+    return _sized(a, tuple(n for k, n in enumerate(a.shape) if k not in axes))
+
+
+def expand_dims(a: Any, axis: Any) -> Any:
+    """As ``numpy.expand_dims``."""
+    given = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
+    ndim = len(shape_of(a)) + len(given)
+    axes = axis_tuple(given, ndim)
+    sizes = iter(shape_of(a))
+    return _sized(a, tuple(1 if k in axes else next(sizes) for k in range(ndim)))
+
+
+def _atleast(*arrays: Any, ndim: int, place: Callable[[Shape], Shape]) -> Any:
+    made = []
+    for x in map(arrayed, arrays):
+        shape = shape_of(x)
+        made.append(_sized(x, place(shape)) if len(shape) < ndim else x)
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def atleast_1d(*arys: Any) -> Any:
+    """As ``numpy.atleast_1d``."""
+    return _atleast(*arys, ndim=1, place=lambda _: (1,))
+
+
+def atleast_2d(*arys: Any) -> Any:
+    """As ``numpy.atleast_2d``."""
+    return _atleast(*arys, ndim=2, place=lambda shape: (1, *shape) if shape else (1, 1))
+
+
+def atleast_3d(*arys: Any) -> Any:
+    """As ``numpy.atleast_3d``."""
+    places = {0: lambda s: (1, 1, 1), 1: lambda s: (1, *s, 1), 2: lambda s: (*s, 1)}
+    return _atleast(*arys, ndim=3, place=lambda shape: places[len(shape)](shape))
+
+
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+    """As ``numpy.broadcast_to``."""
+    sizes = int_tuple(shape) if shape != () else ()
+    if shape_of(array) == sizes:
+        return _read_only_view(array._recording.handle(array._id), array, lambda base: base)
+    return _read_only_view(broadcast(array, sizes), array, lambda base: broadcast(base, sizes))
+
+
+def _read_only_view(result: Any, base: Any, read: Callable[[Any], Any]) -> Any:
+    return as_view(result, base, read, _read_only)
+
+
+def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
+    """As ``numpy.broadcast_arrays``."""
+    arrays = [arrayed(x) for x in args]
+    shape = _common_shape("broadcast_arrays", arrays)
+    return tuple(broadcast_to(x, shape) if isinstance(x, Tracer) else np.broadcast_to(x, shape) for x in arrays)
+
+
+def _common_shape(what: str, arrays: Any) -> Shape:
+    try:
+        return np.broadcast_shapes(*(shape_of(x) for x in arrays))
+    except ValueError:
+        shapes = ", ".join(str(shape_of(x)) for x in arrays)
+        raise ShapeError(f"{what} cannot broadcast shapes {shapes}", fix="make the sizes equal, or 1") from None
+
+
+def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
+    """As ``numpy.copy``."""
+    return a.copy()
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    """As ``numpy.astype``."""
+    return x.astype(dtype, copy=copy)
+
+
+# -- turning and rolling --------------------------------------------------------------------------------
+
+
+def flip(m: Any, axis: Any = None) -> Any:
+    """As ``numpy.flip``."""
+    axes = normalize_axes(axis, m.ndim)
+    return indexed(m, tuple((None, None, -1) if k in axes else _ALL for k in range(m.ndim)))
+
+
+def fliplr(m: Any) -> Any:
+    """As ``numpy.fliplr``."""
+    _at_least(m, 2, "fliplr")
+    return flip(m, 1)
+
+
+def flipud(m: Any) -> Any:
+    """As ``numpy.flipud``."""
+    _at_least(m, 1, "flipud")
+    return flip(m, 0)
+
+
+def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+    """As ``numpy.rot90``."""
+    _at_least(m, 2, "rot90")
+    if len(tuple(axes)) != 2:
+        raise ShapeError(f"rot90 turns in a plane of 2 axes, got {tuple(axes)}", fix="pass two axes")
+    i, j = axis_tuple(tuple(axes), m.ndim)
+    turns = operator.index(k) % 4
+    if turns == 0:
+        return m[...]
+    if turns == 2:
+        return flip(m, (i, j))
+    return swapaxes(flip(m, j), i, j) if turns == 1 else flip(swapaxes(m, i, j), j)
+
+
+def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    """As ``numpy.roll``."""
+    if axis is None:
+        return reshape_to(roll(reshape_to(a, (a.size,)), sum(int_tuple(shift)), 0), a.shape)
+    shifts, axes = int_tuple(shift), tuple(axis) if isinstance(axis, tuple | list) else (axis,)
+    count = max(len(shifts), len(axes))
+    if {len(shifts), len(axes)} - {1, count}:
+        raise ShapeError(f"roll: {len(shifts)} shifts do not fit {len(axes)} axes", fix="give one shift per axis")
+    total: dict[int, int] = {}
+    for n, k in zip(shifts * (count // len(shifts)), axes * (count // len(axes)), strict=True):
+        k = one_axis(k, a.ndim)
+        total[k] = total.get(k, 0) + n
+    result = a
+    for k, n in total.items():
+        n = n % a.shape[k] if a.shape[k] else 0
+        if n:
+            parts = index_static(result, along(k, (-n, None, None))), index_static(result, along(k, (None, -n, None)))
+            result = joining.concatenate(parts, k)
+    return result.copy() if result is a else result
+
+
+# -- joining -------------------------------------------------------------------------------------------
+
+
+def _join(arrays: Any, axis: int, dtype: Any, casting: str) -> Any:
+    arrays = [_cast(x, dtype, casting) for x in arrays]
+    return joining.concatenate(arrays, axis)
+
+
+def _cast(x: Any, dtype: Any, casting: str) -> Any:
+    if dtype is None:
+        return x
+    if not np.can_cast(x.dtype, dtype, casting):
+        raise DtypeError(f"cannot cast {x.dtype} to {np.dtype(dtype)} by the rule {casting!r}", fix="pass casting='unsafe'")
+    return convert(x, dtype)
+
+
+def _sequence(arrays: Any, what: str) -> list[Any]:
+    found = [arrayed(x) for x in arrays]
+    if not found:
+        raise ShapeError(f"{what} needs at least one array", fix="pass a sequence that is not empty")
+    return found
+
+
+def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """As ``numpy.concatenate``."""
+    found = _sequence(arrays, "concatenate")
+    if axis is None:
+        found, axis = [reshape_to(x, (math.prod(shape_of(x)),)) for x in found], 0
+    ndim = len(shape_of(found[0]))
+    if ndim == 0:
+        raise ShapeError("zero-dimensional arrays cannot be concatenated", fix="use np.stack, or axis=None")
+    return _stored(_join(found, one_axis(axis, ndim), dtype, casting), out, "concatenate")
+
+
+def _stored(result: Any, out: Any, what: str) -> Any:
+    if out is None:
+        return result
+    if isinstance(out, Tracer):
+        return out._assign(result, what)  # type: ignore[attr-defined]
+    from functrace.numpy.tables import refuse_out
+
+    return refuse_out(out, f"numpy.{what} with out=")
+
+
+def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """As ``numpy.stack``."""
+    found = [_cast(x, dtype, casting) for x in _sequence(arrays, "stack")]
+    if len({shape_of(x) for x in found}) > 1:
+        shapes = ", ".join(str(shape_of(x)) for x in found)
+        raise ShapeError(f"all input arrays must have the same shape, stack got {shapes}", fix="use np.concatenate")
+    return _stored(joining.stack(found, one_axis(axis, len(shape_of(found[0])) + 1)), out, "stack")
+
+
+def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """As ``numpy.vstack``."""
+    return _join([atleast_2d(x) for x in _sequence(tup, "vstack")], 0, dtype, casting)
+
+
+def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """As ``numpy.hstack``."""
+    found = [atleast_1d(x) for x in _sequence(tup, "hstack")]
+    return _join(found, 0 if len(shape_of(found[0])) == 1 else 1, dtype, casting)
+
+
+def dstack(tup: Any) -> Any:
+    """As ``numpy.dstack``."""
+    return _join([atleast_3d(x) for x in _sequence(tup, "dstack")], 2, None, "same_kind")
+
+
+def column_stack(tup: Any) -> Any:
+    """As ``numpy.column_stack``."""
+    columns = []
+    for x in _sequence(tup, "column_stack"):
+        shape = shape_of(x)
+        columns.append(x if len(shape) >= 2 else _sized(x, (math.prod(shape), 1)))
+    return _join(columns, 1, None, "same_kind")
+
+
+def block(arrays: Any) -> Any:
+    """As ``numpy.block``."""
+    depth, ndim = _block_depth(arrays, "arrays")
+    ndim = max(depth, ndim)
+
+    def joined(nest: Any, level: int) -> Any:
+        if level == depth:
+            x = arrayed(nest)
+            return _sized(x, (1,) * (ndim - len(shape_of(x))) + shape_of(x))
+        return joining.concatenate([joined(part, level + 1) for part in nest], ndim - depth + level)
+
+    result = joined(arrays, 0)
+    return result.copy() if depth == 0 else result
+
+
+def _block_depth(nest: Any, where: str) -> tuple[int, int]:
+    if type(nest) is tuple:
+        raise DtypeError(f"{where} is a tuple: only lists can be used to arrange blocks", fix="write lists")
+    if type(nest) is not list:
+        return 0, len(shape_of(nest))
+    if not nest:
+        raise ShapeError(f"{where} is an empty list", fix="leave it out")
+    found = [_block_depth(part, f"{where}[{k}]") for k, part in enumerate(nest)]
+    depths = {depth for depth, _ in found}
+    if len(depths) > 1:
+        raise ShapeError(f"the lists in {where} are nested {sorted(depths)} deep", fix="nest all blocks equally deep")
+    return 1 + depths.pop(), max(ndim for _, ndim in found)
+
+
+def append(arr: Any, values: Any, axis: Any = None) -> Any:
+    """As ``numpy.append``."""
+    return concatenate((arr, values), axis)
+
+
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """As ``numpy.ediff1d``."""
+    ary = arrayed(ary)
+    x = reshape_to(ary, (math.prod(shape_of(ary)),))
+    differences = x[1:] - x[:-1]
+    parts = [differences]
+    for end, place in ((to_begin, 0), (to_end, len(parts) + 1)):
+        if end is None:
+            continue
+        end = arrayed(end)
+        if not np.can_cast(end.dtype, x.dtype, "same_kind"):
+            raise DtypeError(f"ediff1d: {end.dtype} does not fit an array of {x.dtype}", fix="convert the array first")
+        parts.insert(place, convert(reshape_to(end, (math.prod(shape_of(end)),)), differences.dtype))
+    return joining.concatenate(parts, 0) if len(parts) > 1 else differences
+
+
+# -- cutting -------------------------------------------------------------------------------------------
+
+
+def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
+    """As ``numpy.array_split``."""
+    axis = one_axis(axis, ary.ndim)
+    n = ary.shape[axis]
+    if np.ndim(indices_or_sections) == 0:
+        sections = operator.index(indices_or_sections)
+        if sections <= 0:
+            raise ShapeError("number sections must be larger than 0", fix="pass a positive number")
+        each, extra = divmod(n, sections)
+        points = [k * each + min(k, extra) for k in range(sections + 1)]
+    else:
+        points = [0, *int_tuple(indices_or_sections), n]
+    return [indexed(ary, along(axis, (a, b, None))) for a, b in zip(points[:-1], points[1:], strict=True)]
+
+
+def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
+    """As ``numpy.split``."""
+    if np.ndim(indices_or_sections) == 0:
+        n, sections = ary.shape[one_axis(axis, ary.ndim)], operator.index(indices_or_sections)
+        if sections > 0 and n % sections:
+            raise ShapeError(
+                f"array split does not result in an equal division: {n} elements into {sections}", fix="use np.array_split"
+            )
+    return array_split(ary, indices_or_sections, axis)
+
+
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """As ``numpy.hsplit``."""
+    _at_least(ary, 1, "hsplit")
+    return split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0)
+
+
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """As ``numpy.vsplit``."""
+    _at_least(ary, 2, "vsplit")
+    return split(ary, indices_or_sections, 0)
+
+
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """As ``numpy.dsplit``."""
+    _at_least(ary, 3, "dsplit")
+    return split(ary, indices_or_sections, 2)
+
+
+def unstack(x: Any, /, *, axis: Any = 0) -> tuple[Any, ...]:
+    """As ``numpy.unstack``."""
+    _at_least(x, 1, "unstack")
+    axis = one_axis(axis, x.ndim)
+    return tuple(indexed(x, along(axis, k)) for k in range(x.shape[axis]))
+
+
+# -- repeating -----------------------------------------------------------------------------------------
+
+
+def tile(A: Any, reps: Any) -> Any:  # noqa: N803
+    """As ``numpy.tile``."""
+    times = int_tuple(reps) if np.ndim(reps) else (operator.index(reps),)
+    ndim = max(len(times), A.ndim)
+    times, shape = (1,) * (ndim - len(times)) + times, (1,) * (ndim - A.ndim) + A.shape
+    if min(times, default=0) < 0:
+        raise ShapeError(f"tile: negative dimensions are not allowed, reps are {times}", fix="pass counts of at least 0")
+    apart = reshape_to(A, tuple(n for size in shape for n in (1, size)))
+    spread = broadcast(apart, tuple(n for pair in zip(times, shape, strict=True) for n in pair))
+    result = reshape_to(spread, tuple(r * n for r, n in zip(times, shape, strict=True)))
+    return result.copy() if result is A else result
+
+
+def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
+    """As ``numpy.repeat``; traced counts are asked for their values."""
+    a = arrayed(a)
+    shape = shape_of(a)
+    if axis is None:
+        a, axis = reshape_to(a, (math.prod(shape),)), 0
+    axis = one_axis(axis, len(shape_of(a)))
+    shape = shape_of(a)
+    counts = np.asarray(int_tuple(repeats)) if np.ndim(repeats) else np.asarray(operator.index(repeats))
+    if counts.size == 1:
+        times = int(counts.reshape(()))
+        if times < 0:
+            raise ShapeError("repeats may not contain negative values", fix="pass counts of at least 0")
+        apart = reshape_to(a, (*shape[: axis + 1], 1, *shape[axis + 1 :]))
+        spread = broadcast(apart, (*shape[: axis + 1], times, *shape[axis + 1 :]))
+        result = reshape_to(spread, (*shape[:axis], shape[axis] * times, *shape[axis + 1 :]))
+        return result.copy() if result is a else result
+    if counts.shape != (shape[axis],):
+        raise ShapeError(f"repeat: {counts.size} counts do not fit an axis of size {shape[axis]}", fix="give one per element")
+    if counts.size and counts.min() < 0:
+        raise ShapeError("repeats may not contain negative values", fix="pass counts of at least 0")
+    return np.take(a, np.repeat(np.arange(shape[axis]), counts), axis)
+
+
+def resize(a: Any, new_shape: Any) -> Any:
+    """As ``numpy.resize``."""
+    shape = int_tuple(new_shape) if new_shape != () else ()
+    if min(shape, default=0) < 0:
+        raise ShapeError("all elements of `new_shape` must be non-negative", fix="pass sizes of at least 0")
+    size = math.prod(shape)
+    if a.size == 0:
+        return shaping.filled(a, shape, a.dtype)
+    flat = tile(reshape_to(a, (a.size,)), -(-size // a.size))
+    return reshape_to(index_static(flat, ((None, size, None),)), shape)
+
+
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
+    """As ``numpy.meshgrid``."""
+    if indexing not in ("xy", "ij"):
+        raise ShapeError("Valid values for `indexing` are 'xy' and 'ij'.", fix="pass one of them")
+    vectors = [arrayed(x) for x in xi]
+    places = list(range(len(xi)))
+    if indexing == "xy" and len(xi) > 1:
+        places[:2] = 1, 0
+    made = []
+    for place, x in zip(places, vectors, strict=True):
+        made.append(reshape_to(x, (1,) * place + (math.prod(shape_of(x)),) + (1,) * (len(xi) - place - 1)))
+    if not sparse:
+        made = list(broadcast(x, _common_shape("meshgrid", made)) for x in made)
+    return tuple(np.array(x) if not isinstance(x, Tracer) and copy else x for x in made)
+
+
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803
+    """As ``numpy.vander``."""
+    if x.ndim != 1:
+        raise ShapeError(f"x must be a one-dimensional array or sequence, vander got {x.aval}", fix="pass a vector")
+    count = len(x) if N is None else operator.index(N)
+    x = convert(x, np.promote_types(x.dtype, int))
+    if count == 0:
+        return shaping.filled(x, (len(x), 0), x.dtype)
+    columns = [shaping.filled(x, x.shape, x.dtype, 1)]
+    for _ in range(1, count):
+        columns.append(x if len(columns) == 1 else columns[-1] * x)
+    return joining.stack(columns if increasing else columns[::-1], 1)
+
+
+# -- diagonals and triangles ------------------------------------------------------------------------------
+
+
+def _diagonal_last(a: Any, axis1: Any, axis2: Any, what: str) -> Any:
+    _at_least(a, 2, what)
+    i, j = one_axis(axis1, a.ndim), one_axis(axis2, a.ndim)
+    if i == j:
+        raise AxisError(f"{what}: axis1 and axis2 cannot be the same ({axis1})", fix="name two axes")
+    return tuple(k for k in range(a.ndim) if k not in (i, j)) + (i, j)
+
+
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """As ``numpy.diagonal``."""
+    axes, offset = _diagonal_last(a, axis1, axis2, "diagonal"), operator.index(offset)
+
+    def read(base: Any) -> Any:
+        return shaping.diagonal(permute(base, axes), offset)
+
+    return _read_only_view(read(a), a, read)
+
+
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+    """As ``numpy.trace``."""
+    axes = _diagonal_last(a, axis1, axis2, "trace")
+    d = shaping.diagonal(permute(a, axes), operator.index(offset))
+    return _stored(reduce_sum(d if dtype is None else convert(d, dtype), (d.ndim - 1,)), out, "trace")
+
+
+def diag(v: Any, k: int = 0) -> Any:
+    """As ``numpy.diag``."""
+    if v.ndim == 2:
+        return diagonal(v, k)
+    if v.ndim != 1:
+        raise ShapeError(f"Input must be 1- or 2-d. diag got {v.aval}", fix="use np.diagonal")
+    k = operator.index(k)
+    n = v.shape[0] + abs(k)
+    return shaping.embed_diagonal(v, k, n, n)
+
+
+def diagflat(v: Any, k: int = 0) -> Any:
+    """As ``numpy.diagflat``."""
+    return diag(reshape_to(v, (v.size,)), k)
+
+
+def _triangle(m: Any, k: int, lower: bool, what: str) -> Any:
+    # NumPy broadcasts a vector against the mask, too.
+    if m.ndim < 1:
+        raise ShapeError(f"{what} needs at least 1 axis", fix="pass a vector or matrices")
+    rows = m.shape[-2] if m.ndim > 1 else m.shape[-1]
+    mask = np.tri(rows, m.shape[-1], k if lower else k - 1, dtype=bool)
+    zero: Any = False if m.dtype.kind == "b" else 0
+    return ew.where(mask, m, zero) if lower else ew.where(mask, zero, m)
+
+
+def tril(m: Any, k: int = 0) -> Any:
+    """As ``numpy.tril``."""
+    return _triangle(m, operator.index(k), True, "tril")
+
+
+def triu(m: Any, k: int = 0) -> Any:
+    """As ``numpy.triu``."""
+    return _triangle(m, operator.index(k), False, "triu")
+
+
+# -- pad -----------------------------------------------------------------------------------------------
+
+_PAD_OPTIONS: dict[str, tuple[str, ...]] = {
+    "constant": ("constant_values",), "edge": (), "empty": (), "wrap": (), "linear_ramp": ("end_values",),
+    "maximum": ("stat_length",), "mean": ("stat_length",), "median": ("stat_length",), "minimum": ("stat_length",),
+    "reflect": ("reflect_type",), "symmetric": ("reflect_type",),
+}  # fmt: skip
+
+
+def _pairs(values: Any, ndim: int, what: str) -> Any:
+    """Spread values given once, as one pair, or as one pair per axis, to an array of shape ``(ndim, 2)``."""
+    if isinstance(values, Tracer):
+        return broadcast(values, (ndim, 2))
+    try:
+        return np.broadcast_to(as_array(values), (ndim, 2))
+    except ValueError:
+        raise ShapeError(f"pad: {what}={values!r} does not fit {ndim} axes", fix=f"give {ndim} pairs, or one") from None
+
+
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+    """As ``numpy.pad``; padding by a function of the user's is not supported."""
+    array = arrayed(array)
+    options = _PAD_OPTIONS.get(mode) if isinstance(mode, str) else None
+    if options is None:
+        raise UnsupportedFunctionError(f"pad: mode {mode!r} is not supported", fix=f"use one of {', '.join(_PAD_OPTIONS)}")
+    unknown = [name for name in kwargs if name not in options]
+    if unknown:
+        raise ShapeError(f"unsupported keyword arguments for mode {mode!r}: {unknown}", fix="leave them out")
+    ndim = len(shape_of(array))
+    if isinstance(pad_width, dict):
+        widths: Any = [(0, 0)] * ndim
+        for key, width in pad_width.items():
+            widths[one_axis(key, ndim)] = (width, width) if isinstance(width, int) else tuple(width)
+    else:
+        widths = _pairs(pad_width, ndim, "pad_width")
+        if widths.dtype.kind not in "iu":
+            raise DtypeError(f"pad: pad_width must be of integral type, not {widths.dtype}", fix="pass ints")
+    ends = _pairs(kwargs.get(options[0], 0), ndim, options[0]) if options and options[0].endswith("_values") else None
+    for axis in range(ndim):
+        low, high = int(widths[axis][0]), int(widths[axis][1])
+        if low < 0 or high < 0:
+            raise ShapeError("index can't contain negative values: pad_width is a count", fix="cut with x[1:] instead")
+        if not low and not high:
+            continue
+        n = shape_of(array)[axis]
+        if mode in ("edge", "reflect", "symmetric", "wrap", *_STATISTICS) and n == 0:
+            raise ShapeError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'", fix="use those")
+        if mode in ("constant", "empty"):
+            array = _pad_constant(array, axis, low, high, None if ends is None else ends[axis])
+        elif mode == "linear_ramp":
+            array = _pad_ramp(array, axis, low, high, ends[axis])
+        elif mode in _STATISTICS:
+            lengths = kwargs.get("stat_length")
+            array = _pad_statistic(array, axis, low, high, mode, lengths if lengths is None else _pairs(lengths, ndim, "")[axis])
+        elif kwargs.get("reflect_type", "even") == "odd":
+            array = _pad_odd(array, axis, low, high, mode)
+        else:
+            array = np.take(array, np.pad(np.arange(n), (low, high), mode), axis)
+    return array.copy()
+
+
+def _surround(x: Any, axis: int, before: Any, after: Any) -> Any:
+    return joining.concatenate([part for part in (before, x, after) if shape_of(part)[axis]], axis)
+
+
+def _pad_constant(x: Any, axis: int, low: int, high: int, ends: Any) -> Any:
+    shape = shape_of(x)
+    first, last = (0, 0) if ends is None else (ends[0], ends[1])
+
+    def side(value: Any, size: int) -> Any:
+        sizes = (*shape[:axis], size, *shape[axis + 1 :])
+        if isinstance(value, Tracer):
+            return broadcast(convert(value, x.dtype), sizes)
+        return shaping.filled(x, sizes, x.dtype, value)
+
+    return _surround(x, axis, side(first, low), side(last, high))
+
+
+def _pad_ramp(x: Any, axis: int, low: int, high: int, ends: Any) -> Any:
+    from functrace.numpy.creation import linspace
+
+    dtype = x.dtype
+    edges = [index_static(x, along(axis, k)) for k in (0, -1)]
+    before, after = (
+        linspace(broadcast(arrayed(end), shape_of(edge)), edge, size, endpoint=False, dtype=dtype, axis=axis)
+        for end, edge, size in zip((ends[0], ends[1]), edges, (low, high), strict=True)
+    )
+    return _surround(x, axis, before, flip(after, axis) if isinstance(after, Tracer) else np.flip(after, axis))
+
+
+_STATISTICS: dict[str, Callable[..., Any]] = {"maximum": np.max, "minimum": np.min, "mean": np.mean, "median": np.median}
+
+
+def _pad_statistic(x: Any, axis: int, low: int, high: int, mode: str, lengths: Any) -> Any:
+    n, shape = shape_of(x)[axis], shape_of(x)
+    first, last = (n, n) if lengths is None else (min(int(lengths[0]), n), min(int(lengths[1]), n))
+    if mode in ("maximum", "minimum") and min(first, last) == 0:
+        raise ShapeError("stat_length of 0 yields no value for padding", fix="pass a positive stat_length")
+
+    def side(part: Any, size: int) -> Any:
+        value = _STATISTICS[mode](index_static(x, along(axis, part)), axis=axis, keepdims=True)
+        if x.dtype.kind in "iu" and mode in ("mean", "median"):
+            value = np.round(value)
+        return broadcast(convert(value, x.dtype), (*shape[:axis], size, *shape[axis + 1 :]))
+
+    return _surround(x, axis, side((0, first, None), low), side((n - last, n, None), high))
+
+
+def _pad_odd(x: Any, axis: int, low: int, high: int, mode: str) -> Any:
+    # Odd reflection is linear, so NumPy itself tells the weights when it pads the identity.
+    weights = np.pad(np.eye(shape_of(x)[axis], dtype=x.dtype), ((low, high), (0, 0)), mode, reflect_type="odd")
+    return np.moveaxis(np.matmul(np.moveaxis(x, axis, -1), weights.T), -1, axis)
+
+
+def _linalg_diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    return diagonal(x, offset, -2, -1)
+
+
+def _linalg_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    return trace(x, offset, -2, -1, dtype)
+
+
+TABLE: dict[Any, Callable[..., Any]] = {
+    np.reshape: reshape, np.ravel: ravel, np.transpose: transpose, np.swapaxes: swapaxes, np.moveaxis: moveaxis,
+    np.rollaxis: rollaxis, np.matrix_transpose: matrix_transpose, np.linalg.matrix_transpose: matrix_transpose,
+    np.squeeze: squeeze, np.expand_dims: expand_dims, np.atleast_1d: atleast_1d, np.atleast_2d: atleast_2d,
+    np.atleast_3d: atleast_3d, np.broadcast_to: broadcast_to, np.broadcast_arrays: broadcast_arrays, np.copy: copy,
+    np.astype: astype, np.flip: flip, np.fliplr: fliplr, np.flipud: flipud, np.rot90: rot90, np.roll: roll,
+    np.concatenate: concatenate, np.stack: stack, np.vstack: vstack, np.hstack: hstack, np.dstack: dstack,
+    np.column_stack: column_stack, np.block: block, np.append: append, np.ediff1d: ediff1d, np.array_split: array_split,
+    np.split: split, np.hsplit: hsplit, np.vsplit: vsplit, np.dsplit: dsplit, np.unstack: unstack, np.tile: tile,
+    np.repeat: repeat, np.resize: resize, np.meshgrid: meshgrid, np.vander: vander, np.diagonal: diagonal,
+    np.linalg.diagonal: _linalg_diagonal, np.trace: trace, np.linalg.trace: _linalg_trace, np.diag: diag,
+    np.diagflat: diagflat, np.tril: tril, np.triu: triu, np.pad: pad,
+}  # fmt: skip
+"""Implementation by NumPy function."""

@@ -1,0 +1,199 @@
+"""Primitives that join arrays: ``concatenate``, ``stack``; and the sliding sum of products, ``convolve``.
+
+Joining is linear in all operands together: a tangent is the same join, with zeros for the operands that carry no
+derivative, and a cotangent is cut apart again.
+
+Floor: 2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import AxisError, ShapeError
+from functrace.ir.aval import ShapeDtype, aval_of, shape_of
+from functrace.ir.primitive import Primitive, is_linear
+from functrace.ops.elementwise import add, result_dtype
+from functrace.ops.indexing import index_static
+from functrace.ops.shaping import broadcast_to, filled, reshape
+from functrace.tracing.recording import Tracer, bind
+
+_ALL = (None, None, None)
+
+
+def _zeros_for_inactive(primals: Any, tangents: Any) -> tuple[Any, ...]:
+    # The newest tangent says on which tape the zeros stand.
+    active = [t for t in tangents if t is not None]
+    beside = max(active, key=lambda t: t._recording.serial if isinstance(t, Tracer) else -1)
+    filler = []
+    for x, t in zip(primals, tangents, strict=True):
+        aval = aval_of(x)
+        filler.append(filled(beside, aval.shape, aval.dtype) if t is None else t)
+    return tuple(filler)
+
+
+def _batched(operands: Any, is_batched: Any) -> tuple[Any, ...]:
+    n = next(shape_of(x)[0] for x, b in zip(operands, is_batched, strict=True) if b)
+    return tuple(x if b else broadcast_to(x, (n, *shape_of(x))) for x, b in zip(operands, is_batched, strict=True))
+
+
+# -- concatenate ---------------------------------------------------------------------------------------
+
+
+def _concatenate_eval(*operands: Any) -> Any:
+    return np.concatenate(operands[:-1], operands[-1])
+
+
+def _concatenate_aval(*operands: Any) -> ShapeDtype:
+    *avals, axis = operands
+    first = avals[0].shape
+    if not 0 <= axis < len(first):
+        raise AxisError(
+            f"concatenate: axis {axis} is out of bounds for {avals[0]}", fix=f"use an axis from 0 to {len(first) - 1}"
+        )
+    for aval in avals[1:]:
+        shape = aval.shape
+        if len(shape) != len(first) or shape[:axis] + shape[axis + 1 :] != first[:axis] + first[axis + 1 :]:
+            raise ShapeError(
+                f"concatenate cannot join {avals[0]} and {aval} along axis {axis}",
+                fix="make all sizes equal but the one that is joined",
+            )
+    length = sum(aval.shape[axis] for aval in avals)
+    return ShapeDtype((*first[:axis], length, *first[axis + 1 :]), result_dtype(*avals))
+
+
+def _concatenate_transpose(ct: Any, *operands: Any) -> tuple[Any, ...]:
+    *values, axis = operands
+    parts, start = [], 0
+    for x in values:
+        n = shape_of(x)[axis]
+        index = (_ALL,) * axis + ((start, start + n, None),)
+        parts.append(index_static(ct, index) if is_linear(x) else None)
+        start += n
+    return tuple(parts)
+
+
+concatenate_p = Primitive(
+    "concatenate",
+    eval=_concatenate_eval,
+    aval=_concatenate_aval,
+    jvp=lambda primals, _, tangents, axis: concatenate(_zeros_for_inactive(primals, tangents), axis),
+    transpose=_concatenate_transpose,
+    batch=lambda operands, is_batched, axis: concatenate(_batched(operands, is_batched), axis + 1),
+    params=("axis",),
+)
+
+
+def concatenate(arrays: Any, axis: int) -> Any:
+    """Join arrays along an axis that they have (non-negative)."""
+    return bind(concatenate_p, tuple(arrays), (axis,))
+
+
+# -- stack ---------------------------------------------------------------------------------------------
+
+
+def _stack_eval(*operands: Any) -> Any:
+    return np.stack(operands[:-1], operands[-1])
+
+
+def _stack_aval(*operands: Any) -> ShapeDtype:
+    *avals, axis = operands
+    shape = avals[0].shape
+    for aval in avals[1:]:
+        if aval.shape != shape:
+            raise ShapeError(f"stack cannot join {avals[0]} and {aval}", fix="give all arrays the same shape")
+    return ShapeDtype((*shape[:axis], len(avals), *shape[axis:]), result_dtype(*avals))
+
+
+def _stack_transpose(ct: Any, *operands: Any) -> tuple[Any, ...]:
+    *values, axis = operands
+    return tuple(
+        index_static(ct, (*(_ALL,) * axis, k)) if is_linear(x) else None for k, x in enumerate(values)
+    )
+
+
+stack_p = Primitive(
+    "stack",
+    eval=_stack_eval,
+    aval=_stack_aval,
+    jvp=lambda primals, _, tangents, axis: stack(_zeros_for_inactive(primals, tangents), axis),
+    transpose=_stack_transpose,
+    batch=lambda operands, is_batched, axis: stack(_batched(operands, is_batched), axis + 1),
+    params=("axis",),
+)
+
+
+def stack(arrays: Any, axis: int) -> Any:
+    """Join arrays of one shape along a new axis (non-negative)."""
+    return bind(stack_p, tuple(arrays), (axis,))
+
+
+# -- convolve ------------------------------------------------------------------------------------------
+
+
+def _convolve_eval(x: Any, y: Any) -> Any:
+    if x.ndim == 1 and y.ndim == 1:
+        return np.convolve(x, y)
+    rest = np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
+    x = np.broadcast_to(x, rest + x.shape[-1:])
+    y = np.broadcast_to(y, rest + y.shape[-1:])
+    out = np.empty((*rest, x.shape[-1] + y.shape[-1] - 1), np.result_type(x, y))
+    for k in np.ndindex(rest):
+        out[k] = np.convolve(x[k], y[k])
+    return out
+
+
+def _convolve_aval(x: ShapeDtype, y: ShapeDtype) -> ShapeDtype:
+    if not (x.ndim and y.ndim and x.shape[-1] and y.shape[-1]):
+        raise ShapeError(f"convolve needs arrays with at least one element, got {x} and {y}", fix="pass vectors")
+    rest = np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
+    return ShapeDtype((*rest, x.shape[-1] + y.shape[-1] - 1), result_dtype(x, y))
+
+
+def _convolve_jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
+    (x, y), (a, b) = primals, tangents
+    first = None if a is None else convolve(a, y)
+    second = None if b is None else convolve(x, b)
+    return second if first is None else first if second is None else add(first, second)
+
+
+def _correlated(ct: Any, y: Any, n: int) -> Any:
+    # d out[k] / d x[i] = y[k - i], so the cotangent is the convolution with y reversed, from its element m - 1 on.
+    m = shape_of(y)[-1]
+    full = convolve(ct, index_static(y, (Ellipsis, (None, None, -1))))
+    return index_static(full, (Ellipsis, (m - 1, m - 1 + n, None)))
+
+
+def _convolve_transpose(ct: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    return (_correlated(ct, y, x.shape[-1]), None) if is_linear(x) else (None, _correlated(ct, x, y.shape[-1]))
+
+
+def _convolve_batch(operands: Any, is_batched: Any) -> Any:
+    rank = max(len(shape_of(x)) - b for x, b in zip(operands, is_batched, strict=True))
+    aligned = []
+    for x, b in zip(operands, is_batched, strict=True):
+        shape = shape_of(x)
+        missing = rank - (len(shape) - b)
+        aligned.append(reshape(x, (shape[0],) + (1,) * missing + tuple(shape[1:])) if b and missing else x)
+    return convolve(*aligned)
+
+
+convolve_p = Primitive(
+    "convolve",
+    eval=_convolve_eval,
+    aval=_convolve_aval,
+    jvp=_convolve_jvp,
+    transpose=_convolve_transpose,
+    batch=_convolve_batch,
+)
+
+
+def convolve(x: Any, y: Any) -> Any:
+    """Return the full discrete convolution along the last axis; the axes before it broadcast.
+
+    Cost:
+        time proportional to the product of the two lengths.
+    """
+    return bind(convolve_p, (x, y))
