@@ -15,11 +15,15 @@ import numpy as _np
 from functrace.numpy import namespace as _namespace
 from functrace.numpy.creation import LIKE as _LIKE_ROWS
 from functrace.numpy.creation import TABLE as _CREATION
+from functrace.numpy.linear_algebra import TABLE as _LINEAR_ALGEBRA
+from functrace.numpy.indexing import TABLE as _INDEXING
 from functrace.numpy.shaping import TABLE as _SHAPING
 from functrace.numpy.tables import FUNCTIONS, LIKE
 
 FUNCTIONS.update(_SHAPING)
+FUNCTIONS.update(_INDEXING)
 FUNCTIONS.update(_CREATION)
+FUNCTIONS.update(_LINEAR_ALGEBRA)
 LIKE.update(_LIKE_ROWS)
 
 
