@@ -22,6 +22,9 @@ from functrace.tracing.recording import Tracer, bind
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 """Implementation by NumPy function."""
 
+LIKE: dict[Any, Callable[..., Any]] = {}
+"""What ``like=`` of a traced value means (NEP 35), by creation function; called with the traced value first."""
+
 REDUCTIONS: dict[np.ufunc, Any] = {
     np.add: np.sum,
     np.multiply: np.prod,
@@ -53,7 +56,7 @@ def refuse_out(out: Any, what: str) -> None:
     raise LostGradientError(
         f"{what} would write a traced value into a plain ndarray and lose its derivative",
         fix="use the returned value, or let the target be traced too: np.zeros_like(x) of a traced x, or "
-        "functrace.numpy.asarray(target)",
+        "np.array(target, like=x)",
     )
 
 
