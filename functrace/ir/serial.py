@@ -24,7 +24,7 @@ from functrace.ir.program import Position, Program, position_at
 from functrace.ir.tape import Builder
 
 VERSION = 1
-_WRITABLE = "use params that are numbers, strings, None, ..., dtypes, avals, slices, NumPy functions, programs, or tuples of them"
+_WRITABLE = "use numbers, strings, None, ..., dtypes, avals, slices, ufuncs, programs, or tuples of them"
 
 
 def program_to_json(program: Program) -> str:

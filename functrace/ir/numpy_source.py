@@ -1,0 +1,452 @@
+"""A program as NumPy source that runs on its own and computes the same numbers.
+
+Each equation becomes one line: a primitive's ``written`` template, a call of the NumPy function that evaluates it, or a
+call of a helper whose source stands above the function. Helpers are the primitives' own ``eval`` rules with whatever
+they refer to; their annotations and docstrings are left out, their names kept where these are free.
+
+Floor: 0.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import builtins
+import functools
+import inspect
+import keyword
+import math
+import re
+import sys
+import textwrap
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import FunctraceError, ProgramError
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.primitive import Primitive
+from functrace.ir.program import Program
+from functrace.ir.serial import array_bytes, constant_array, plain_number
+from functrace.ir.text import inline_elements
+
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_FIX = "give the primitive written=, a NumPy template such as 'np.sum({0}, axis={axes})'"
+
+
+def program_source(program: Program, name: str | None = None) -> str:
+    """Return NumPy source of a function that computes the program.
+
+    Args:
+        program: what to write.
+        name: the function's name; by default the program's.
+
+    Raises:
+        ProgramError: if a primitive's eval rule has no source that runs on its own, or a constant is a traced value.
+    """
+    writer = _Writer()
+    function = writer.function(program, name or program.name)
+    imports = ["import numpy as np", *sorted(writer.imports - {"import numpy as np"})]
+    imports.sort(key=lambda line: line == "import numpy as np")
+    blocks = ["\n".join(imports), *writer.blocks, function]
+    return "\n\n\n".join(blocks) + "\n"
+
+
+def _identifier(name: str) -> str:
+    found = re.sub(r"\W", "_", name.strip("<>"))
+    if keyword.iskeyword(found):
+        found = {"lambda": "function"}.get(found, found + "_")
+    return found if found.isidentifier() else f"_{found}"
+
+
+class _Writer:
+    """Collects imports, module-level constants and helpers, under names that are all different."""
+
+    def __init__(self) -> None:
+        self.imports: set[str] = set()
+        self.blocks: list[str] = []
+        self.taken: set[str] = {"np", "base64", "float", "complex", "slice", "range", "functools"}
+        self.helpers: dict[int, str] = {}
+        self.kept: list[Any] = []
+
+    def free(self, wanted: str) -> str:
+        """Return a name of the module that is not taken yet, and take it."""
+        name, k = wanted, 1
+        while name in self.taken or keyword.iskeyword(name):
+            k += 1
+            name = f"{wanted}_{k}"
+        self.taken.add(name)
+        return name
+
+    # -- the program -----------------------------------------------------------------------------
+
+    def function(self, program: Program, wanted: str) -> str:
+        """Return the source of a program as a function."""
+        name = self.free(_identifier(wanted))
+        # Everything of the module is named before the variables are, which step aside.
+        evaluators = {k: self.evaluator(program.ops[k][0]) for k, _ in program.schedule}
+        params = {k: self.params(program, k) for k, _ in program.schedule}
+        large = {i: self.large_constant(program, i) for i in program.constant_values}
+        names = self.variable_names(program)
+        lines = []
+        used = {i for k, _ in program.schedule for i in program.ops[k][1]} | set(program.output_ids)
+        for i, value in program.constant_values.items():
+            if i in used:
+                lines.append(f"{names[i]} = {large[i] or small_constant(value, names[i])}")
+        for k, _ in program.schedule:
+            primitive, operands, _ = program.ops[k]
+            inputs = [names[i] if i >= 0 else number_source(program.literals[~i]) for i in operands]
+            outputs = [names[k + j] for j in range(program.result_count(k))]
+            target = ", ".join(outputs) if len(outputs) > 1 else f"({outputs[0]},)" if primitive.many else outputs[0]
+            line = f"{target} = {written_call(primitive, evaluators[k], inputs, params[k])}"
+            source = program.source(k)
+            lines.append(line if source is None else f"{line}  # {source.short}")
+        outputs = [names[i] for i in program.output_ids]
+        lines.append("return " + (outputs[0] if len(outputs) == 1 else f"({', '.join(outputs)})"))
+        inputs = [f"{names[i]}: {program.avals[i]}" for i in program.input_ids]
+        results = [str(program.avals[i]) for i in program.output_ids]
+        shown = results[0] if len(results) == 1 else f"({', '.join(results)})"
+        docstring = f'"""({", ".join(inputs)}) -> {shown}"""'
+        body = textwrap.indent("\n".join([docstring, *lines]), "    ")
+        return f"def {name}({', '.join(names[i] for i in program.input_ids)}):\n{body}"
+
+    def variable_names(self, program: Program) -> list[str]:
+        """The listing's names, with an underscore where the module has the name already."""
+        listed = [str(var.name) for var in program.variables]
+        used = set(listed)
+        names = []
+        for name in listed:
+            while name in self.taken or (name not in listed and name in used):
+                name += "_"
+            used.add(name)
+            names.append(name)
+        return names
+
+    def large_constant(self, program: Program, variable: int) -> str | None:
+        """Write a constant at the level of the module, if it is too large for a line; returns its name."""
+        array = constant_array(program.constant_values[variable], str(program.variables[variable].name))
+        if inline_elements(array) is not None:
+            return None
+        self.imports.add("import base64")
+        name = self.free(f"_{program.variables[variable].name}_data")
+        data = base64.b64encode(array_bytes(array)).decode("ascii")
+        chunks = "\n".join(f'    "{line}"' for line in textwrap.wrap(data, 100)) or '    ""'
+        dtype = array.dtype.newbyteorder("<").str
+        self.blocks.append(f'{name} = np.frombuffer(base64.b64decode(\n{chunks}\n), "{dtype}").reshape({array.shape})')
+        return name if array.ndim else f"{name}[()]"
+
+    # -- static parameters -------------------------------------------------------------------------
+
+    def params(self, program: Program, variable: int) -> list[tuple[str, str, str]]:
+        """Return per parameter its name, its source in templates and its source in calls of helpers."""
+        primitive, _, params = program.ops[variable]
+        found = []
+        for name, value in zip(primitive.params, params, strict=True):
+            in_call = self.expression(value, f"a param of {primitive.name}")
+            in_template = in_call
+            if isinstance(value, np.dtype):
+                in_template = _dtype_source(value)
+            elif f"[{{{name}}}]" in (primitive.written or "") and type(value) is tuple:
+                in_template = index_source(value)
+            found.append((name, in_template, in_call))
+        return found
+
+    def expression(self, value: Any, what: str) -> str:
+        """Return the source of a static value."""
+        value = plain_number(value)
+        if isinstance(value, int | float | complex) and not isinstance(value, bool):
+            return number_source(value)
+        if value is None or isinstance(value, bool | str | bytes):
+            return repr(value)
+        if value is Ellipsis:
+            return "..."
+        if type(value) is tuple:
+            inner = [self.expression(v, what) for v in value]
+            return f"({', '.join(inner)}{',' if len(inner) == 1 else ''})"
+        if type(value) is list:
+            return "[" + ", ".join(self.expression(v, what) for v in value) + "]"
+        if type(value) in (set, frozenset):
+            return f"{type(value).__name__}([{', '.join(self.expression(v, what) for v in sorted(value))}])"
+        if type(value) is dict:
+            return "{" + ", ".join(f"{self.expression(k, what)}: {self.expression(v, what)}" for k, v in value.items()) + "}"
+        if isinstance(value, np.dtype):
+            return f"np.dtype({_dtype_source(value)})"
+        if isinstance(value, slice):
+            return "slice(" + ", ".join(self.expression(v, what) for v in (value.start, value.stop, value.step)) + ")"
+        if isinstance(value, np.ndarray):
+            return small_constant(value, what)
+        if isinstance(value, ShapeDtype):
+            return f"np.empty({value.shape}, {_dtype_source(value.dtype)})"
+        if isinstance(value, Program):
+            return self.nested_program(value)
+        return self.callable_source(value, what)
+
+    def nested_program(self, program: Program) -> str:
+        """Write a program that is a param as a function of the module; returns its name."""
+        if id(program) not in self.helpers:
+            source = self.function(program, program.name)
+            self.helpers[id(program)] = source[len("def ") : source.index("(")]
+            self.kept.append(program)
+            self.blocks.append(source)
+        return self.helpers[id(program)]
+
+    # -- functions -----------------------------------------------------------------------------------
+
+    def evaluator(self, primitive: Primitive) -> str | None:
+        """Return how to call a primitive's eval rule; ``None`` if it has a template."""
+        if primitive.written is not None:
+            return None
+        try:
+            return self.callable_source(primitive.eval, f"the eval rule of {primitive.name}", primitive.name)
+        except RecursionError:
+            raise ProgramError(f"the eval rule of {primitive.name} refers to itself in a closure", fix=_FIX) from None
+
+    def callable_source(self, function: Any, what: str, wanted: str = "helper") -> str:
+        """Return an expression for a function, a type or a module; Python functions become helpers."""
+        if isinstance(function, ModuleType):
+            self.imports.add(f"import {function.__name__}")
+            return function.__name__
+        library = self.library_name(function)
+        if library is not None:
+            return library
+        if isinstance(function, functools.partial):
+            self.imports.add("import functools")
+            parts = [self.expression(v, what) for v in (function.func, *function.args)]
+            parts += [f"{k}={self.expression(v, what)}" for k, v in function.keywords.items()]
+            return f"functools.partial({', '.join(parts)})"
+        wrapped = getattr(function, "__wrapped__", None)
+        if isinstance(wrapped, FunctionType):
+            return self.callable_source(wrapped, what, wanted)
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, np.ufunc):
+            return f"{self.expression(owner, what)}.{function.__name__}"
+        if isinstance(function, type) and issubclass(function, FunctraceError):
+            return self.error_class(function)
+        if isinstance(function, FunctionType):
+            if id(function) not in self.helpers:
+                self.helper(function, what, wanted)
+            return self.helpers[id(function)]
+        raise ProgramError(f"{what} is a {type(function).__name__}, which has no NumPy source: {function!r}", fix=_FIX)
+
+    def library_name(self, function: Any) -> str | None:
+        """Return the dotted name by which NumPy, SciPy or Python itself know a function or type."""
+        name = getattr(function, "__name__", "")
+        if getattr(builtins, name, None) is function:
+            return name
+        for module in ("numpy", "numpy.linalg", "numpy.fft", "scipy.special", "scipy.linalg", "math"):
+            found = sys.modules.get(module)
+            if found is not None and getattr(found, name, None) is function:
+                if not module.startswith("numpy"):
+                    self.imports.add(f"import {module}")
+                return f"{module.replace('numpy', 'np')}.{name}"
+        if isinstance(function, type | BuiltinFunctionType | FunctionType):
+            module = str(getattr(function, "__module__", "")).partition(".")[0]
+            if module in sys.stdlib_module_names and getattr(sys.modules.get(function.__module__), name, None) is function:
+                self.imports.add(f"import {function.__module__}")
+                return f"{function.__module__}.{name}"
+        return None
+
+    def error_class(self, error: type[FunctraceError]) -> str:
+        """Write a stand-in for one of functrace's errors, with the builtin that it inherits."""
+        if id(error) not in self.helpers:
+            bases = [b.__name__ for b in error.__mro__ if getattr(builtins, b.__name__, None) is b and b is not object]
+            self.helpers[id(error)] = name = self.free(error.__name__)
+            self.blocks.append(
+                f"class {name}({bases[0]}):\n    def __init__(self, what, **_facts):\n        super().__init__(what)"
+            )
+        return self.helpers[id(error)]
+
+    def helper(self, function: FunctionType, what: str, wanted: str) -> None:
+        """Write a Python function, after what it refers to."""
+        tree = _function_tree(function, what)
+        own = function.__name__ if function.__name__ != "<lambda>" else f"_{_identifier(wanted)}"
+        name = self.free(own)
+        self.helpers[id(function)] = name
+        self.kept.append(function)
+        for node in ast.walk(tree):
+            modules = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            modules += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
+            if any(module.partition(".")[0] == __name__.partition(".")[0] for module in modules):
+                raise ProgramError(f"{what} imports {', '.join(modules)}, so it does not run on its own", fix=_FIX)
+        renamed = {}
+        for used in sorted(_global_names(function.__code__)):
+            if used in function.__globals__:
+                renamed[used] = self.reference(used, function.__globals__[used], what)
+        closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        held = [f"{k} = {self.expression(cell.cell_contents, what)}" for k, cell in closure.items()]
+        tree.name = name if not held else own
+        source = ast.unparse(_Renamed(renamed).visit(tree))
+        if held:
+            maker = self.free(f"_make{name if name.startswith('_') else '_' + name}")
+            lines = textwrap.indent("\n".join([*held, "", source, "", f"return {own}"]), "    ")
+            source = f"def {maker}():\n{lines}\n\n\n{name} = {maker}()"
+        self.blocks.append(source)
+
+    def reference(self, name: str, value: Any, what: str) -> str:
+        """Return what a helper must call a global of its module."""
+        if isinstance(value, ModuleType):
+            if value is np:
+                return "np"
+            module = value.__name__
+            self.imports.add(f"import {module}" if module == name else f"import {module} as {name}")
+            self.taken.add(name)
+            return name
+        if id(value) in self.helpers and any(value is kept for kept in self.kept):
+            return self.helpers[id(value)]
+        expression = self.expression(value, f"{name}, which {what} refers to,")
+        if callable(value) or isinstance(value, bool | int | str) or expression.isidentifier():
+            return expression
+        self.kept.append(value)
+        self.helpers[id(value)] = constant = self.free(name)
+        self.blocks.append(f"{constant} = {expression}")
+        return constant
+
+
+class _Renamed(ast.NodeTransformer):
+    """Puts the emitted module's names in place of those of the module that a helper comes from."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """Replace a name that is read."""
+        new = self.names.get(node.id, node.id)
+        if new == node.id or not isinstance(node.ctx, ast.Load):
+            return node
+        return ast.copy_location(ast.parse(new, mode="eval").body, node)
+
+
+class _Bare(ast.NodeTransformer):
+    """Leaves annotations and docstrings out."""
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        """Drop a parameter's annotation."""
+        node.annotation = None
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+        """Make a plain assignment of an annotated one."""
+        if node.value is None:
+            return ast.copy_location(ast.Pass(), node)
+        return ast.copy_location(ast.Assign([node.target], self.visit(node.value)), node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        """Drop decorators, the annotation of the result and the docstring."""
+        self.generic_visit(node)
+        node.returns, node.decorator_list = None, []
+        if ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+        return node
+
+
+def _function_tree(function: FunctionType, what: str) -> ast.FunctionDef:
+    """Return a function's syntax tree as a ``def``."""
+    try:
+        lines, _ = inspect.findsource(function)
+        module = ast.parse("".join(lines))
+    except (OSError, SyntaxError, TypeError):
+        raise ProgramError(f"the source of {what} ({function.__name__}) is not at hand", fix=_FIX) from None
+    code = function.__code__
+    found: list[ast.FunctionDef] = []
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+            first = node.decorator_list[0].lineno if node.decorator_list else node.lineno
+            if first == code.co_firstlineno:
+                found.append(node)
+        elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and _is_body_of(node, code):
+            body = ast.Return(node.body)
+            found.append(ast.FunctionDef("helper", node.args, [body], [], None, None, lineno=1, col_offset=0))
+    if len(found) != 1:
+        raise ProgramError(f"the source of {what} ({function.__name__}) cannot be told apart", fix=_FIX)
+    return _Bare().visit(ast.fix_missing_locations(found[0]))
+
+
+def _is_body_of(node: ast.Lambda, code: CodeType) -> bool:
+    """Whether a lambda's instructions span its body."""
+    if node.lineno != code.co_firstlineno:
+        return False
+    places = [(a, c, b, d) for a, b, c, d in code.co_positions() if None not in (a, b, c, d) and d]
+    start = min((a, c) for a, c, _, _ in places)
+    end = max((b, d) for _, _, b, d in places)
+    body = node.body
+    return start == (body.lineno, body.col_offset) and end == (body.end_lineno, body.end_col_offset)
+
+
+def _global_names(code: CodeType) -> set[str]:
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= _global_names(constant)
+    return names
+
+
+# -- expressions ---------------------------------------------------------------------------------------
+
+
+def written_call(
+    primitive: Primitive, evaluator: str | None, inputs: list[str], params: list[tuple[str, str, str]]
+) -> str:
+    """Return the expression of one equation: the filled template, or a call of the evaluator."""
+    if evaluator is not None or primitive.written is None:
+        return f"{evaluator}({', '.join([*inputs, *(in_call for _, _, in_call in params)])})"
+    template = primitive.written
+    by_name = {name: in_template for name, in_template, _ in params}
+
+    def fill(match: re.Match[str]) -> str:
+        word = match.group(1)
+        if not word.isdigit():
+            return by_name[word]
+        value = inputs[int(word)]
+        before, after = template[: match.start()].rstrip()[-1:], template[match.end() :].lstrip()[:1]
+        alone = before in ("(", ",") and after in (")", ",")
+        return value if alone or value.isidentifier() else f"({value})"
+
+    return _PLACEHOLDER.sub(fill, template)
+
+
+def number_source(value: Any) -> str:
+    """Return a Python number as source; infinities and NaN by ``float(...)``."""
+    if isinstance(value, bool):
+        return repr(value)
+    if isinstance(value, float):
+        text = float.__repr__(value)
+        return text if math.isfinite(value) else f'float("{text}")'
+    if isinstance(value, complex):
+        # repr is not source for these: 1-0j is 1+0j, and inf is a name.
+        return f"complex({number_source(value.real)}, {number_source(value.imag)})"
+    return int.__repr__(value)
+
+
+def index_source(index: tuple[Any, ...]) -> str:
+    """Return a static index as it stands between brackets: ``1:, ::-1, None``."""
+    parts = []
+    for k in index:
+        if type(k) is tuple:
+            start, stop, step = ("" if v is None else str(v) for v in k)
+            parts.append(f"{start}:{stop}" + (f":{step}" if step else ""))
+        else:
+            parts.append("..." if k is Ellipsis else repr(plain_number(k)))
+    return ", ".join(parts) if parts else "()"
+
+
+def small_constant(value: Any, what: str) -> str:
+    """Return a constant of few elements as source."""
+    array = constant_array(value, what)
+    kind = _dtype_source(array.dtype)
+
+    def nest(values: Any) -> str:
+        return "[" + ", ".join(map(nest, values)) + "]" if isinstance(values, list) else element(values)
+
+    def element(item: Any) -> str:
+        return f'np.longdouble("{item}")' if isinstance(item, np.longdouble) else number_source(plain_number(item))
+
+    if array.ndim == 0:
+        return f"{kind}({element(array[()])})"
+    if array.size == 0:
+        return f"np.empty({array.shape}, {kind})"
+    return f"np.array({nest(array.tolist())}, {kind})"
+
+
+def _dtype_source(dtype: np.dtype[Any]) -> str:
+    return "np.bool_" if dtype.kind == "b" else f"np.{dtype.type.__name__}"
