@@ -153,37 +153,38 @@ class Recording(Builder):
 
     def operand(self, value: Any) -> tuple[int, Spec]:
         """Return how a value stands in an equation of this recording, and its spec."""
+        kind = value.__class__
+        if kind in LITERALS:
+            self.literals.append(value)
+            return -len(self.literals), kind
         if isinstance(value, Tracer) and value._recording is self:
             return value._id, value.aval
-        kind = type(value)
-        if kind in LITERALS:
-            return self.literal(value), kind
         variable = self.capture(value)
         return variable, self.avals[variable]
 
     def record(self, primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
         """Append an operation; returns its tracer, or a tuple of them if it has several results."""
-        ids: list[int] = []
-        kinds: list[Spec] = []
-        literals = self.literals
-        for value in operands:
-            kind = value.__class__
-            if kind in LITERALS:
-                literals.append(value)
-                ids.append(-len(literals))
-                kinds.append(kind)
-            elif isinstance(value, Tracer) and value._recording is self:
-                ids.append(value._id)
-                kinds.append(value.aval)
+        ids: tuple[int, ...]
+        specs: tuple[Spec, ...]
+        if len(operands) == 2:  # in line: a loop over two operands costs 0.3 us more
+            x, y = operands
+            if isinstance(x, Tracer) and x._recording is self:
+                i, p = x._id, x.aval
             else:
-                variable = self.capture(value)
-                ids.append(variable)
-                kinds.append(self.avals[variable])
-        specs = tuple(kinds)
+                i, p = self.operand(x)
+            if isinstance(y, Tracer) and y._recording is self:
+                j, q = y._id, y.aval
+            else:
+                j, q = self.operand(y)
+            ids, specs = (i, j), (p, q)
+        else:
+            placed = [self.operand(value) for value in operands]
+            ids = tuple([i for i, _ in placed])
+            specs = tuple([p for _, p in placed])
         avals = inferred.get((primitive, specs, params)) or infer(primitive, specs, params)
         ops = self.ops
         first = len(ops)
-        ops.append((primitive, tuple(ids), params))
+        ops.append((primitive, ids, params))
         positions = self.positions
         if not primitive.many:
             aval = avals[0]
