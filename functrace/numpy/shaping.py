@@ -64,16 +64,6 @@ def along(axis: int, part: Any) -> tuple[Any, ...]:
     return (*(_ALL,) * axis, part)
 
 
-def _sized(x: Any, shape: Shape) -> Any:
-    """Insert or drop axes of size 1: always a view, even of a view that is not contiguous."""
-    old = shape_of(x)
-    if not isinstance(x, Tracer):
-        return np.reshape(x, shape)
-    return as_view(
-        reshape_to(x, shape), x, lambda b: reshape_to(b, shape), lambda b, new: reshape_to(new, old), contiguous=True
-    )
-
-
 def _read_only(_base: Any, _new: Any) -> Any:
     raise ShapeError("assignment destination is read-only", fix="write into a copy: x.copy()")
 
@@ -170,7 +160,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
         for k in axes:
             if a.shape[k] != 1:
                 raise ShapeError(f"squeeze: axis {k} of {a.aval} has size {a.shape[k]}, not 1", fix="choose another axis")
-    return _sized(a, tuple(n for k, n in enumerate(a.shape) if k not in axes))
+    return reshaped(a, tuple(n for k, n in enumerate(a.shape) if k not in axes))
 
 
 def expand_dims(a: Any, axis: Any) -> Any:
@@ -179,14 +169,14 @@ def expand_dims(a: Any, axis: Any) -> Any:
     ndim = len(shape_of(a)) + len(given)
     axes = axis_tuple(given, ndim)
     sizes = iter(shape_of(a))
-    return _sized(a, tuple(1 if k in axes else next(sizes) for k in range(ndim)))
+    return reshaped(a, tuple(1 if k in axes else next(sizes) for k in range(ndim)))
 
 
 def _atleast(*arrays: Any, ndim: int, place: Callable[[Shape], Shape]) -> Any:
     made = []
     for x in map(arrayed, arrays):
         shape = shape_of(x)
-        made.append(_sized(x, place(shape)) if len(shape) < ndim else x)
+        made.append(reshaped(x, place(shape)) if len(shape) < ndim else x)
     return made[0] if len(made) == 1 else tuple(made)
 
 
@@ -373,7 +363,7 @@ def column_stack(tup: Any) -> Any:
     columns = []
     for x in _sequence(tup, "column_stack"):
         shape = shape_of(x)
-        columns.append(x if len(shape) >= 2 else _sized(x, (math.prod(shape), 1)))
+        columns.append(x if len(shape) >= 2 else reshaped(x, (math.prod(shape), 1)))
     return _join(columns, 1, None, "same_kind")
 
 
@@ -385,7 +375,7 @@ def block(arrays: Any) -> Any:
     def joined(nest: Any, level: int) -> Any:
         if level == depth:
             x = arrayed(nest)
-            return _sized(x, (1,) * (ndim - len(shape_of(x))) + shape_of(x))
+            return reshaped(x, (1,) * (ndim - len(shape_of(x))) + shape_of(x))
         return joining.concatenate([joined(part, level + 1) for part in nest], ndim - depth + level)
 
     result = joined(arrays, 0)
