@@ -20,7 +20,12 @@ __all__ = [
     "tree_leaves", "tree_map", "tree_structure", "tree_unflatten", "unflatten",
 ]  # fmt: skip
 
-flatten, leaves, structure, map = tree_flatten, tree_leaves, tree_structure, tree_map
+leaves, structure, map = tree_leaves, tree_structure, tree_map
+
+
+def flatten(tree: Any) -> tuple[list[Any], PyTreeSpec]:
+    """Return the leaves of a nest, and its structure."""
+    return tree_flatten(tree)
 
 
 def unflatten(treedef: PyTreeSpec, values: Any) -> Any:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 else:
 
-    class Array(ABC):
+    class Array(ABC):  # noqa: B024 (what is one is said by registration)
         """Abstract array: an ndarray, a NumPy scalar or a traced value."""
 
     Array.register(np.ndarray)

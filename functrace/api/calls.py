@@ -13,6 +13,7 @@ import numpy as np
 from functrace.errors import ArgumentError, CapturedArrayError, DtypeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.numpy.array import TracedArray
+from functrace.numpy.indexing import MaskedSelection
 from functrace.source import source_of_traceback
 from functrace.tracing.capture import any_locked, hold
 from functrace.tracing.recording import Recording, Tracer, as_array
@@ -95,8 +96,10 @@ def output_variable(recording: Recording, leaf: Any, what: str) -> int:
     """
     if isinstance(leaf, TracedArray) and leaf._recording is recording:
         return leaf._id
-    if isinstance(leaf, NUMERIC) or isinstance(leaf, (list, tuple)):
+    if isinstance(leaf, (*NUMERIC, list, tuple)):
         return recording.capture(leaf if isinstance(leaf, Tracer) else as_value(leaf, what))
+    if isinstance(leaf, MaskedSelection):
+        raise leaf.refuse()
     raise DtypeError(
         f"{what} returned a {type(leaf).__name__}, not an array or a number",
         fix="return arrays or numbers; has_aux=True carries other results",
@@ -125,8 +128,7 @@ def split_aux(result: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
         return result, None
     if not (isinstance(result, tuple) and len(result) == 2):
         raise ArgumentError(
-            f"{what} with has_aux=True expects a pair (result, aux), but the function returned "
-            f"a {type(result).__name__}",
+            f"{what} with has_aux=True expects a pair (result, aux), but the function returned a {type(result).__name__}",
             fix="return result, aux",
         )
     return result
@@ -134,6 +136,4 @@ def split_aux(result: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
 
 def own_tracers(recording: Recording, leaves: Sequence[Any]) -> list[tuple[int, int]]:
     """Positions and variables of the leaves that are traced by this recording."""
-    return [
-        (k, leaf._id) for k, leaf in enumerate(leaves) if isinstance(leaf, TracedArray) and leaf._recording is recording
-    ]
+    return [(k, leaf._id) for k, leaf in enumerate(leaves) if isinstance(leaf, TracedArray) and leaf._recording is recording]

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from functrace.ir.aval import shape_of
 from functrace.api.calls import (
     NUMERIC,
     add_input,
@@ -27,7 +26,7 @@ from functrace.api.calls import (
 )
 from functrace.errors import DtypeError, ShapeError
 from functrace.executor import Runner, run_recorded
-from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program
 from functrace.numpy.array import TracedArray
 from functrace.tracing.recording import Recording, Tracer
@@ -194,9 +193,7 @@ def _scalar_output(recording: Recording, out: Any, owner: str, holomorphic: bool
             f"{owner}: the function returned a complex number", fix="return a real one, or pass holomorphic=True"
         )
     if kind not in "fc" and isinstance(out, Tracer):
-        raise DtypeError(
-            f"{owner}: the function returned {aval_of(out)}, which carries no derivative", fix="return a float"
-        )
+        raise DtypeError(f"{owner}: the function returned {aval_of(out)}, which carries no derivative", fix="return a float")
     return output_variable(recording, out, owner)
 
 
@@ -298,9 +295,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
     return (out, pullback, aux) if has_aux else (out, pullback)
 
 
-def jvp(
-    f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False, **kwargs: Any
-) -> Any:
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False, **kwargs: Any) -> Any:
     """Compute ``f(*primals)`` and its derivative in the direction of ``tangents``.
 
     Args:
@@ -329,12 +324,9 @@ def jvp(
     recorded = _Recorded(f, tuple(primals), has_aux, owner, kwargs)
     with recorded.recording:
         moved = tuple(
-            _zeros_like(primal) if tangent is None else tangent
-            for primal, tangent in zip(primals, tangents, strict=False)
+            _zeros_like(primal) if tangent is None else tangent for primal, tangent in zip(primals, tangents, strict=False)
         ) + tuple(tangents[len(primals) :])
-        directions = _check_like(
-            moved, recorded.in_tree, recorded.in_avals, "tangents", f"the primals of {owner}"
-        )
+        directions = _check_like(moved, recorded.in_tree, recorded.in_avals, "tangents", f"the primals of {owner}")
 
         def build(program: Program) -> Runner:
             return Runner(jvp_program(program, recorded.flags(program)))

@@ -234,4 +234,3 @@ def _split_rows(rows: Any, leaves: list[Any]) -> list[Any]:
         results.append(unflatten(tree, parts))
         start += size
     return results
-

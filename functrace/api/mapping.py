@@ -23,9 +23,7 @@ from functrace.transforms import vmap_program
 from functrace.tree import flatten, paths, prefix_leaves, unflatten
 
 
-def vmap(
-    f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_size: int | None = None
-) -> Callable[..., Any]:
+def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_size: int | None = None) -> Callable[..., Any]:
     """Return a function that maps ``f`` over an axis of its arguments.
 
     Args:
@@ -73,9 +71,7 @@ def vmap(
         size = _batch_size(places, values, args, kwargs, axis_size, owner)
         batched = [v if k is None else _to_front(v, k) for k, v in zip(places, values, strict=True)]
         with Recording(owner, staged=True) as recording:
-            traced = [
-                v if k is None else _example_input(recording, v) for k, v in zip(places, batched, strict=True)
-            ]
+            traced = [v if k is None else _example_input(recording, v) for k, v in zip(places, batched, strict=True)]
             call_args, call_kwargs = unflatten(treedef, traced)
             result = call(recording, f, call_args, call_kwargs)
             out_leaves, out_tree = flatten(result)

@@ -1,4 +1,4 @@
-"""Programs from functions: ``trace`` and ``evaluate``, and what a function may say about values: ``value``, ``stop_gradient``.
+"""Programs from functions: ``trace`` and ``evaluate``; and what a function may say: ``value``, ``stop_gradient``.
 
 Floor: 7.
 """

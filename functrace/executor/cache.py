@@ -140,7 +140,7 @@ class TransformCache:
         if exact is not None and exact.fits(literals):
             return exact.made, arguments
         if general is not None:
-            fixed = {k for k in range(len(literals))}.difference(general.arguments)
+            fixed = set(range(len(literals))).difference(general.arguments)
             if all(_same(literals[k], general.literals[k]) for k in fixed):
                 avals = general.made[1]
                 arguments.extend(

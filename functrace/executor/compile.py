@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
 
 from functrace.executor.kernels import KERNELS
-from functrace.ir.primitive import CONSTANT, INPUT, RESULT
+from functrace.ir.primitive import CONSTANT, INPUT
 from functrace.ir.program import Program
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import Tracer
@@ -102,8 +103,6 @@ def compile_program(program: Program) -> Callable[..., tuple[Any, ...]]:
     function = bound["run"]
     # Tracebacks and warnings show the generated line, which ends in the user's position.
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    import weakref
-
     weakref.finalize(function, linecache.cache.pop, filename, None)
     return function
 
@@ -123,13 +122,11 @@ def generate(program: Program) -> tuple[str, dict[str, Any]]:
     free: list[str] = []
     count = itertools.count()
     names: dict[int, str] = {}
-    keep = set(program.output_ids)
     for i in program.input_ids:
         names[i] = f"x{i}"
     for i, value in program.constant_values.items():
         names[i] = bind_value(value)
     lines = [f"def run({', '.join(names[i] for i in program.input_ids)}):"]
-    deaths_of_unused = set()
 
     def operand(i: int, k: int) -> str:
         if i >= 0:
@@ -157,7 +154,6 @@ def generate(program: Program) -> tuple[str, dict[str, Any]]:
         lines.append(f"    {left} = {expression}{comment}")
         if unused:
             lines.append(f"    del {', '.join(dict.fromkeys(unused))}")
-    del deaths_of_unused, keep
     outs = [
         f"{names[i]}.copy()" if copied else names[i]
         for i, copied in zip(program.output_ids, copied_outputs(program), strict=True)
@@ -195,6 +191,3 @@ def explain(program: Program, error: BaseException) -> None:
                 error.add_note(f"  recorded at {line.rpartition('#')[2].strip()}")
             return
         traceback = traceback.tb_next
-
-
-__all__ = ["RESULT", "Runner", "compile_program", "generate"]

@@ -51,6 +51,7 @@ class ShapeDtype:
     dtype: np.dtype[Any]
 
     def __new__(cls, shape: tuple[int, ...] | int, dtype: Any = np.float64) -> ShapeDtype:
+        """Return the one aval with this shape and dtype."""
         if isinstance(shape, int):
             shape = (shape,)
         dtype = np.dtype(dtype).newbyteorder("=")

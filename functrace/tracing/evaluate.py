@@ -75,7 +75,7 @@ def evaluate_program(program: Program, arguments: Sequence[Any]) -> list[Any]:
 @contextmanager
 def naming_warnings(warn: Callable[[str, int], None]) -> Iterator[None]:
     """Send NumPy's floating-point warnings to ``warn``, which knows the user's line; other modes stay as they are."""
-    modes = np.geterr()
+    modes: dict[str, Any] = dict(np.geterr())
     if "warn" not in modes.values() or "call" in modes.values() or "log" in modes.values():
         yield
         return

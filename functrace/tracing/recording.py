@@ -46,13 +46,40 @@ _new = object.__new__
 
 
 class Tracer:
-    """A handle to a variable of a recording. Final form: `functrace.numpy.array.TracedArray`."""
+    """A handle to a variable of a recording: it knows shape and dtype, and can be asked for its value.
+
+    Final form, with NumPy's operators: `functrace.numpy.array.TracedArray`.
+    """
 
     __slots__ = ("__weakref__", "_id", "_recording", "_view", "aval")
     _recording: Recording
     _id: int
     aval: ShapeDtype
     _view: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes by axis."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type."""
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.aval.shape)
+
+    def _concrete(self) -> Any:
+        """The plain value; raises where values are not known."""
+        value: Any = self
+        while isinstance(value, Tracer):
+            if value._recording.closed:
+                raise leaked(value)
+            value = value._recording.value(value._id)
+        return value
 
 
 class Recording(Builder):
@@ -129,10 +156,10 @@ class Recording(Builder):
             variable = self._hold(kept, value.aval)
             self.captured[key] = (variable, None)
             return variable
-        if not isinstance(value, (np.ndarray, np.generic)):
-            value = as_array(value)
-        if not value.ndim:
-            return self._hold(value[()], aval_of(value))
+        if not isinstance(value, np.ndarray):
+            value = value if isinstance(value, np.generic) else as_array(value)[()]
+        if isinstance(value, np.generic) or not value.ndim:
+            return self._hold(value if isinstance(value, np.generic) else value[()], aval_of(value))
         key = id(value)
         found = self.captured.get(key)
         if found is not None and found[1].unchanged(value):
@@ -343,7 +370,7 @@ def _holds_tracer(value: Any) -> bool:
 
 def _position() -> Position:
     """The user's position: the innermost running frame outside functrace."""
-    frame = sys._getframe(3)  # past this function, record (or capture) and its caller, which are functrace's own
+    frame: Any = sys._getframe(3)  # past this function, record (or capture) and its caller, which are functrace's own
     while frame.f_code.co_filename.startswith(PACKAGE_PREFIX):
         if frame.f_back is None:
             return None

@@ -22,9 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from functrace.ir.aval import shape_of
 from functrace.errors import NotDifferentiableError
-from functrace.ir.aval import ShapeDtype
+from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import LINEAR, ZERO, Absent
 from functrace.ir.program import Program
 from functrace.ops.shaping import broadcast_to, convert
@@ -201,4 +200,3 @@ def active_inputs(program: Program, active: Sequence[bool] | None) -> list[int]:
     if active is None:
         return [i for i in program.input_ids if is_differentiable(program.avals[i])]
     return [i for i, flag in zip(program.input_ids, active, strict=True) if flag]
-

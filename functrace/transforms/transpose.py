@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from functrace.ir.aval import shape_of
 from functrace.errors import NotDifferentiableError
-from functrace.ir.aval import ShapeDtype
+from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import RESULT, Absent, LinearOperand
 from functrace.ir.program import Program
 from functrace.ops.elementwise import add
@@ -35,9 +34,7 @@ def match_cotangent(ct: Any, aval: ShapeDtype) -> Any:
     if shape != target:
         extra = len(shape) - len(target)
         if extra >= 0:
-            axes = tuple(
-                k for k, n in enumerate(shape) if k < extra or (n != 1 and target[k - extra] == 1)
-            )
+            axes = tuple(k for k, n in enumerate(shape) if k < extra or (n != 1 and target[k - extra] == 1))
             ct = reduce_sum(ct, axes)
             if shape_of(ct) != target:
                 ct = reshape(ct, target) if math.prod(shape_of(ct)) == aval.size else broadcast_to(ct, target)

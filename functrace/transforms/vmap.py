@@ -12,11 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from functrace.ir.aval import shape_of
-from functrace.errors import NotDifferentiableError
-from functrace.ir.aval import ShapeDtype
+from functrace.errors import NotDifferentiableError, ShapeError
+from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import Absent, Primitive
 from functrace.ir.program import Program
 from functrace.ops.elementwise import ELEMENTWISE
@@ -101,8 +98,6 @@ def vmap_program(
         if flag and i not in mapped:
             value = broadcast_to(value, (size, *aval.shape))
         elif i in mapped and not flag:
-            from functrace.errors import ShapeError
-
             raise ShapeError(
                 "vmap: an output with out_axes=None depends on the mapped inputs",
                 fix="give it an axis in out_axes, or reduce it over the mapped axis first",
