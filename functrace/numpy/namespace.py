@@ -18,6 +18,7 @@ import numpy as np
 
 from functrace.numpy import creation
 from functrace.numpy.creation import holds_tracer, stacked
+from functrace.numpy.shaping import pad
 
 _OWN: dict[str, Callable[..., Any]] = {
     name: getattr(creation, name)
@@ -25,7 +26,8 @@ _OWN: dict[str, Callable[..., Any]] = {
         "array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "require", "full", "full_like", "arange",
         "linspace", "logspace", "geomspace", "interp", "convolve", "correlate", "gradient", "cov", "corrcoef",
     )
-}  # fmt: skip
+} | {"pad": pad}  # fmt: skip
+"""Functions with arguments that NumPy's dispatch does not look at; called wherever one of them is traced."""
 
 _OF_SEQUENCES = frozenset(
     {
@@ -44,6 +46,17 @@ def _prepared(name: str, value: Any) -> Any:
     if name in _OF_SEQUENCES:
         return [stacked(part) for part in value]
     return stacked(value)
+
+
+def _own(function: Any, name: str) -> Callable[..., Any]:
+    own = _OWN[name]
+
+    @functools.wraps(function, assigned=("__name__", "__qualname__", "__doc__"), updated=())
+    def call(*args: Any, **kwargs: Any) -> Any:
+        traced = any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))
+        return (own if traced else function)(*args, **kwargs)
+
+    return call
 
 
 def _wrapped(function: Any, name: str) -> Callable[..., Any]:
@@ -101,7 +114,7 @@ def lookup(module: Any, name: str, where: str) -> Any:
         AttributeError: if NumPy has no such public name.
     """
     if module is np and name in _OWN:
-        return _OWN[name]
+        return _own(getattr(np, name), name)
     if module is np and name in ("r_", "c_"):
         return Joiner(name)
     if module is np and name in ("linalg", "fft"):

@@ -16,22 +16,28 @@ from functrace.errors import AxisError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.primitive import Primitive, is_linear
 from functrace.ops.elementwise import add, result_dtype
-from functrace.ops.indexing import index_static
-from functrace.ops.shaping import broadcast_to, filled, reshape
-from functrace.tracing.recording import Tracer, bind
+from functrace.ops.indexing import embed_p, index_static
+from functrace.ops.shaping import broadcast_to, convert, filled, reshape
+from functrace.tracing.recording import bind
 
 _ALL = (None, None, None)
 
 
-def _zeros_for_inactive(primals: Any, tangents: Any) -> tuple[Any, ...]:
-    # The newest tangent says on which tape the zeros stand.
-    active = [t for t in tangents if t is not None]
-    beside = max(active, key=lambda t: t._recording.serial if isinstance(t, Tracer) else -1)
-    filler = []
-    for x, t in zip(primals, tangents, strict=True):
-        aval = aval_of(x)
-        filler.append(filled(beside, aval.shape, aval.dtype) if t is None else t)
-    return tuple(filler)
+def _join_tangents(join: Any, sizes: Any, out: Any, primals: Any, tangents: Any, axis: int) -> Any:
+    """Join tangents, where some are missing.
+
+    If those that exist stand side by side they are joined and placed among zeros, which keeps no constant in the linear
+    program. Otherwise zeros stand in for the others; they are recorded with the primals, where they are free.
+    """
+    active = [k for k, t in enumerate(tangents) if t is not None]
+    first, last = active[0], active[-1]
+    if last - first + 1 == len(active) < len(tangents):
+        start = sum(sizes[:first])
+        joined = join([convert(t, out.dtype) for t in tangents[first : last + 1]], axis)
+        part = (start, start + sum(sizes[first : last + 1]), None)
+        return bind(embed_p, (joined,), ((*(_ALL,) * axis, part), out.shape))
+    zeros = [filled(out, shape_of(x), aval_of(x).dtype) if t is None else t for x, t in zip(primals, tangents, strict=True)]
+    return join(zeros, axis)
 
 
 def _batched(operands: Any, is_batched: Any) -> tuple[Any, ...]:
@@ -64,6 +70,11 @@ def _concatenate_aval(*operands: Any) -> ShapeDtype:
     return ShapeDtype((*first[:axis], length, *first[axis + 1 :]), result_dtype(*avals))
 
 
+def _concatenate_jvp(primals: Any, outputs: Any, tangents: Any, axis: int) -> Any:
+    sizes = [shape_of(x)[axis] for x in primals]
+    return _join_tangents(concatenate, sizes, outputs[0], primals, tangents, axis)
+
+
 def _concatenate_transpose(ct: Any, *operands: Any) -> tuple[Any, ...]:
     *values, axis = operands
     parts, start = [], 0
@@ -79,7 +90,7 @@ concatenate_p = Primitive(
     "concatenate",
     eval=_concatenate_eval,
     aval=_concatenate_aval,
-    jvp=lambda primals, _, tangents, axis: concatenate(_zeros_for_inactive(primals, tangents), axis),
+    jvp=_concatenate_jvp,
     transpose=_concatenate_transpose,
     batch=lambda operands, is_batched, axis: concatenate(_batched(operands, is_batched), axis + 1),
     params=("axis",),
@@ -107,6 +118,10 @@ def _stack_aval(*operands: Any) -> ShapeDtype:
     return ShapeDtype((*shape[:axis], len(avals), *shape[axis:]), result_dtype(*avals))
 
 
+def _stack_jvp(primals: Any, outputs: Any, tangents: Any, axis: int) -> Any:
+    return _join_tangents(stack, [1] * len(primals), outputs[0], primals, tangents, axis)
+
+
 def _stack_transpose(ct: Any, *operands: Any) -> tuple[Any, ...]:
     *values, axis = operands
     return tuple(
@@ -118,7 +133,7 @@ stack_p = Primitive(
     "stack",
     eval=_stack_eval,
     aval=_stack_aval,
-    jvp=lambda primals, _, tangents, axis: stack(_zeros_for_inactive(primals, tangents), axis),
+    jvp=_stack_jvp,
     transpose=_stack_transpose,
     batch=lambda operands, is_batched, axis: stack(_batched(operands, is_batched), axis + 1),
     params=("axis",),

@@ -19,7 +19,7 @@ def _draw(*shape: int) -> Any:
 V, W, M, N, T = _draw(5), _draw(3), _draw(3, 4), _draw(3, 4), _draw(2, 3, 4)
 C = _draw(3, 4) + 1j * _draw(3, 4)
 S = np.array(0.7)
-_KINDS = ((M.astype(np.float32),), (C,), (np.arange(12).reshape(3, 4),), (M > 0,), (M[::-1, ::2],))
+_KINDS = ((M.astype(np.float32),), (C,), (np.arange(12).reshape(3, 4),), (M > 0,), (np.repeat(M, 2, 1)[::-1, ::2],))
 
 
 def _unary(name: str, call: Any, *args: Any, **details: Any) -> Case:
@@ -77,7 +77,7 @@ SHAPES = [
     _unary("broadcast_arrays", lambda x, y: np.broadcast_arrays(x, y[:, None]), V, W),
     _unary("broadcast_arrays/constant", lambda x: np.broadcast_arrays(x, np.ones((2, 1)))[0], V),
     _unary("copy", np.copy, M),
-    _unary("astype", lambda x: np.astype(x, np.float64), M),
+    _unary("astype", lambda x: np.astype(x, np.result_type(x, np.float64)), M),
     _unary("flip", np.flip, T, edge=_KINDS + ((S,),)),
     _unary("flip/axes", lambda x: np.flip(x, (0, -1)), T, raises=(((S,), AxisError),)),
     _unary("fliplr", np.fliplr, M, raises=(((V,), ShapeError),)),
@@ -179,8 +179,9 @@ DIAGONALS = [
 PADS = [
     _unary("pad", lambda x: np.pad(x, 1), M, edge=_KINDS, raises=()),
     _unary("pad/pairs", lambda x: np.pad(x, ((1, 2), (0, 3))), M, raises=(((T,), ShapeError),)),
-    _unary("pad/values", lambda x: np.pad(x, 2, constant_values=((1.0, 2.0), (3.0, np.nan))), M),
-    _unary("pad/traced value", lambda x, y: np.pad(x, (1, 2), constant_values=y), M, S),
+    _unary("pad/values", lambda x: np.pad(x, 2, constant_values=((1.0, 2.0), (3.0, 4.0))), M),
+    _unary("pad/nan", lambda x: np.pad(x, 2, constant_values=np.nan), M, order=0, edge=_KINDS[:2]),
+    _unary("pad/traced value", lambda x, y: np.pad(x, (1, 2), constant_values=y), M, S, vmap=False),
     _unary("pad/by axis", lambda x: np.pad(x, {-1: (1, 2)}), M),
     *(
         _unary(f"pad/{mode}", lambda x, mode=mode: np.pad(x, ((3, 2), (1, 7)), mode=mode), M)
@@ -207,7 +208,7 @@ CREATION = [
     _unary("empty_like/written", lambda x: _filled_by(np.empty_like(x), x), M),
     _unary("ones_like", lambda x: np.ones_like(x) * x, M, edge=_KINDS),
     _unary("full_like", lambda x: np.full_like(x, 2.5) * x, M, edge=_KINDS),
-    _unary("full_like/traced", lambda x, y: np.full_like(x, y) * x, M, S),
+    _unary("full_like/traced", lambda x, y: np.full_like(x, y) * x, M, S, vmap=False),
     _unary("full_like/shape", lambda x: np.full_like(x, 2, shape=(2, 2), dtype=np.float32) * x[0, 0], M, tol=2e-3),
     _unary("zeros/like", lambda x: _filled_by(_zeros((3, 4), x), x), M),
     _unary("linspace", lambda a, b: np.linspace(a, b, 7), S, np.array(2.5), order=2),
@@ -247,7 +248,7 @@ CREATION = [
     _unary("cov", np.cov, M, order=2, edge=((C,), (V,))),
     _unary("cov/two", lambda x, y: np.cov(x, y, bias=True), V, _draw(5)),
     _unary("cov/columns", lambda x: np.cov(x, rowvar=False, ddof=0), M),
-    _unary("cov/weights", lambda x, w: np.cov(x, aweights=w, fweights=np.array([1, 2, 1, 3])), M, np.array([1.0, 2.0, 0.5, 1.5])),
+    _unary("cov/weights", lambda x: np.cov(x, aweights=np.array([1.0, 2.0, 0.5, 1.5]), fweights=np.array([1, 2, 1, 3])), M),
     _unary("corrcoef", np.corrcoef, M, order=2, edge=((V,),)),
 ]
 
@@ -258,7 +259,7 @@ def _filled_by(target: Any, x: Any) -> Any:
 
 
 def _zeros(shape: Any, like: Any) -> Any:
-    return np.zeros(shape, like=like)
+    return np.zeros(shape, like.dtype, like=like)
 
 
 CASES = SHAPES + JOINS + CUTS + REPEATS + DIAGONALS + PADS + CREATION
