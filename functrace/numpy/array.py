@@ -23,18 +23,19 @@ from typing import Any
 import numpy as np
 
 from functrace.ir.aval import shape_of
-from functrace.errors import LostGradientError, ShapeError, TracedIndexError
+from functrace.errors import ConcretizationError, DtypeError, LostGradientError, ShapeError, TracedIndexError
 from functrace.ir.aval import dtype_name
 from functrace.ir.tape import inferred
-from functrace.numpy.indexing import index_array, scatter_set
-from functrace.numpy.tables import FUNCTIONS, call_ufunc, unsupported_function
+from functrace.numpy.indexing import At, parse_index, read, store
+from functrace.numpy.tables import FUNCTIONS, LIKE, call_ufunc, unsupported_function
 from functrace.ops import elementwise as ew
-from functrace.ops.indexing import index_p
+from functrace.ops.indexing import decode_index, index_p, scatter_set
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
 from functrace.source import PACKAGE_PREFIX
 from functrace.tracing.recording import Tracer, bind, leaked
 
 _new = object.__new__
+_ref = weakref.ref
 _getframe = sys._getframe
 
 
@@ -76,7 +77,7 @@ def _binary(primitive: ew.Elementwise, *, reflected: bool = False) -> Callable[[
             recording.avals.append(aval)
         positions = recording.positions
         if positions is not None:
-            frame = _getframe(1)
+            frame: Any = _getframe(1)
             while frame.f_code.co_filename.startswith(PACKAGE_PREFIX):
                 frame = frame.f_back
             positions.append((frame.f_code, frame.f_lasti))
@@ -104,7 +105,7 @@ def _unary(primitive: ew.Elementwise) -> Callable[[Any], Any]:
         recording.avals.append(found[0])
         positions = recording.positions
         if positions is not None:
-            frame = _getframe(1)
+            frame: Any = _getframe(1)
             while frame.f_code.co_filename.startswith(PACKAGE_PREFIX):
                 frame = frame.f_back
             positions.append((frame.f_code, frame.f_lasti))
@@ -124,68 +125,199 @@ _square = _UNARY[np.square]
 
 
 def _in_place(primitive: ew.Elementwise) -> Callable[[Any, Any], Any]:
-    """Make an in-place operator: NumPy's rules for shape and casting, then the handle moves on."""
+    """Make an in-place operator: NumPy's rules for shape and casting, then the handle moves on.
+
+    A 0-d value is a NumPy scalar, which never changes (``total = best; total += 1`` leaves ``best`` alone), unless it is a view.
+    """
 
     def operator(self: Any, other: Any) -> Any:
         result = bind(primitive, (self, other))
+        if not self.aval.shape and self._view is None:
+            return result
         return self._assign(result, primitive.name)
 
     return operator
 
 
+# -- views: how one reads itself from its base, writes itself into it, and what its strides are ----------------
+
+
 class _View:
-    """How a view reads itself from its base, and writes itself into it."""
+    """A view of all of its base; the other kinds say what differs."""
 
-    __slots__ = ("base", "contiguous", "read", "write")
+    __slots__ = ("base",)
 
-    def __init__(
-        self, base: Any, read: Callable[[Any], Any], write: Callable[[Any, Any], Any], contiguous: bool
-    ) -> None:
-        self.base, self.read, self.write = base, read, write
-        self.contiguous = contiguous and (base._view is None or base._view.contiguous)
+    def __init__(self, base: Any) -> None:
+        self.base = base
+
+    def read(self, base: Any) -> Any:
+        """Return the view's value, from the base's."""
+        return base
+
+    def write(self, base: Any, new: Any) -> Any:
+        """Return the base's new value after the view has become ``new``."""
+        return new
+
+    def layout(self, base: Any) -> Any:
+        """Return an ndarray with the strides that NumPy would give the view (its memory is not to be read)."""
+        return base
+
+
+class _IndexView(_View):
+    __slots__ = ("index",)
+
+    def __init__(self, base: Any, index: tuple[Any, ...]) -> None:
+        self.base, self.index = base, index
+
+    def read(self, base: Any) -> Any:
+        return bind(index_p, (base,), (self.index,))
+
+    def write(self, base: Any, new: Any) -> Any:
+        return scatter_set(base, self.index, new)
+
+    def layout(self, base: Any) -> Any:
+        return base[(*decode_index(self.index), ...)] if Ellipsis not in self.index else base[decode_index(self.index)]
+
+
+class _ReshapeView(_View):
+    __slots__ = ("shape",)
+
+    def __init__(self, base: Any, shape: tuple[int, ...]) -> None:
+        self.base, self.shape = base, shape
+
+    def read(self, base: Any) -> Any:
+        return reshape(base, self.shape)
+
+    def write(self, base: Any, new: Any) -> Any:
+        return reshape(new, base.shape)
+
+    def layout(self, base: Any) -> Any:
+        return np.reshape(base, self.shape, copy=False)
+
+
+class _TransposeView(_View):
+    __slots__ = ("axes",)
+
+    def __init__(self, base: Any, axes: tuple[int, ...]) -> None:
+        self.base, self.axes = base, axes
+
+    def read(self, base: Any) -> Any:
+        return permute(base, self.axes)
+
+    def write(self, base: Any, new: Any) -> Any:
+        return permute(new, tuple(int(k) for k in np.argsort(self.axes)))
+
+    def layout(self, base: Any) -> Any:
+        return base.transpose(self.axes)
+
+
+class _RealView(_View):
+    __slots__ = ()
+
+    def read(self, base: Any) -> Any:
+        return ew.real(base)
+
+    def write(self, base: Any, new: Any) -> Any:
+        return ew.add(ew.mul(ew.imag(base), 1j), new)
+
+    def layout(self, base: Any) -> Any:
+        return base.real
+
+
+class _ImagView(_View):
+    __slots__ = ()
+
+    def read(self, base: Any) -> Any:
+        return ew.imag(base)
+
+    def write(self, base: Any, new: Any) -> Any:
+        return ew.add(ew.real(base), ew.mul(new, 1j))
+
+    def layout(self, base: Any) -> Any:
+        return base.imag
+
+
+class _FunctionView(_View):
+    """A view by functions, for what the other kinds do not cover; ``contiguous`` if it only adds or drops axes of size 1."""
+
+    __slots__ = ("contiguous", "read", "shape", "write")
+
+    def __init__(self, base: Any, read: Any, write: Any, shape: tuple[int, ...], contiguous: bool) -> None:
+        self.base, self.read, self.write, self.shape, self.contiguous = base, read, write, shape, contiguous
+
+    def layout(self, base: Any) -> Any:
+        if not self.contiguous:
+            raise ValueError("strides not known")
+        return np.reshape(base, self.shape, copy=False)
 
 
 def as_view(
     result: Any, base: Any, read: Callable[[Any], Any], write: Callable[[Any, Any], Any], *, contiguous: bool = False
 ) -> Any:
-    """Make ``result`` a view of ``base``: writes to either are seen by the other."""
+    """Make ``result`` a view of ``base``: writes to either are seen by the other.
+
+    Args:
+        result: the view's value.
+        base: what it is a view of.
+        read: the view's value from the base's.
+        write: the base's new value from its old one and the view's new one; raises if the view is read-only.
+        contiguous: whether it only adds or drops axes of size 1.
+    """
+    return _linked(result, _FunctionView(base, read, write, shape_of(result), contiguous))
+
+
+def _linked(result: Any, view: _View) -> Any:
+    base = view.base
     if type(result) is TracedArray and type(base) is TracedArray and result._recording is base._recording:
         if result is base:
             result = base._recording.handle(base._id)
-        result._view = _View(base, read, write, contiguous)
-        base._recording.views.append(weakref.ref(result))
+        result._view = view
+        watch(base._recording.views, result)
     return result
 
 
+def watch(views: list[weakref.ref[Any]], view: Any) -> None:
+    """Remember a view by a weak reference; dead ones go whenever the list has grown to a power of two."""
+    count = len(views)
+    if count > 63 and not count & (count - 1):
+        views[:] = [reference for reference in views if reference() is not None]
+    views.append(_ref(view))
+
+
+def _layout(x: Any) -> np.ndarray[Any, Any]:
+    """An ndarray with the strides that NumPy would give ``x``; its memory is not to be read."""
+    if x._view is not None:
+        return x._view.layout(_layout(x._view.base))
+    memory, step, strides = np.empty(1, x.dtype), x.dtype.itemsize, []
+    for n in reversed(x.shape):
+        strides.append(step)
+        step *= n
+    return np.lib.stride_tricks.as_strided(memory, x.shape, tuple(reversed(strides)))
+
+
 def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
-    """Reshape; a view of ``x``, unless ``x`` is a view that is not contiguous (then NumPy copies, too)."""
+    """Reshape; a view of ``x`` wherever NumPy's would be one (its strides decide), otherwise a copy."""
     result = reshape(x, shape)
-    if type(x) is not TracedArray or (x._view is not None and not x._view.contiguous):
-        return x._recording.handle(x._id) if result is x else result
-    old = x.shape
-    return as_view(
-        result, x, lambda base: reshape(base, shape), lambda base, new: reshape(new, old), contiguous=True
-    )
+    if type(x) is not TracedArray:
+        return result
+    if x._view is not None:
+        try:
+            np.reshape(_layout(x), shape, copy=False)
+        except ValueError:
+            return x._recording.handle(x._id) if result is x else result
+    return _linked(result, _ReshapeView(x, shape))
 
 
 def transposed(x: Any, axes: tuple[int, ...]) -> Any:
-    """Permute the axes; a view of ``x``."""
-    inverse = tuple(int(k) for k in np.argsort(axes))
-    return as_view(permute(x, axes), x, lambda base: permute(base, axes), lambda base, new: permute(new, inverse))
+    """Permute the axes (all non-negative); a view of ``x``."""
+    return _linked(permute(x, axes), _TransposeView(x, axes))
 
 
 def indexed(x: Any, index: tuple[Any, ...]) -> Any:
-    """Read a static basic index; a view of ``x`` if the result is an array."""
+    """Read a static basic index; a view of ``x`` if the result is an array, as the hot path in ``__getitem__``."""
     result = bind(index_p, (x,), (index,))
-    if result.aval.shape or len(index) < x.ndim or Ellipsis in index:
-        first = index[0] if len(index) == 1 else None
-        as_view(
-            result,
-            x,
-            lambda base: bind(index_p, (base,), (index,)),
-            lambda base, new: scatter_set(base, index, new),
-            contiguous=type(first) is int or (type(first) is tuple and first[2] in (None, 1)),
-        )
+    if shape_of(result) or Ellipsis in index:
+        return _linked(result, _IndexView(x, index))
     return result
 
 
@@ -214,14 +346,22 @@ class TracedArray(Tracer):
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         implementation = FUNCTIONS.get(func)
         if implementation is None:
-            raise unsupported_function(func)
+            creation = LIKE.get(func)
+            if creation is None:
+                raise unsupported_function(func)
+            return creation(self, *args, **kwargs)
         return implementation(*args, **kwargs)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        if self.dtype.kind not in "fc":  # T[i] of a plain T: integers and bools carry no derivative that could be lost
+            try:
+                return np.array(self._concrete(), dtype)
+            except ConcretizationError as error:
+                raise _unknown_index(error) from error
         raise LostGradientError(
             f"a traced value ({self.aval}) cannot become a plain ndarray without losing its derivative",
             fix="use np.stack([...]) or functrace.numpy.array([...]) to build an array from traced values, "
-            "functrace.value(x) for the plain values; write into np.zeros_like(x) or a functrace.numpy.zeros array "
+            "functrace.value(x) for the plain values; write into np.zeros_like(x) or np.zeros(shape, like=x) "
             "instead of a plain ndarray",
         )
 
@@ -273,52 +413,102 @@ class TracedArray(Tracer):
     def real(self) -> Any:
         """Real part."""
         if self.dtype.kind != "c":
-            return as_view(self, self, lambda base: base, lambda base, new: new)
-        return as_view(
-            ew.real(self), self, ew.real, lambda base, new: ew.add(new, ew.mul(ew.imag(base), 1j))
-        )
+            return _linked(self, _View(self))
+        return _linked(ew.real(self), _RealView(self))
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        self.real[...] = value
 
     @property
     def imag(self) -> Any:
         """Imaginary part; zeros for a real array."""
         if self.dtype.kind != "c":
             return broadcast_to(np.zeros((), self.dtype), self.shape)
-        return as_view(
-            ew.imag(self), self, ew.imag, lambda base, new: ew.add(ew.real(base), ew.mul(new, 1j))
-        )
+        return _linked(ew.imag(self), _ImagView(self))
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        if self.dtype.kind != "c":
+            raise DtypeError(f"a real array ({self.aval}) has no imaginary part to set", fix="use .astype(complex) first")
+        self.imag[...] = value
 
     @property
     def flat(self) -> Any:
         """The elements in C order, as a one-dimensional view."""
-        return reshaped(self, (self.size,))
+        return _linked(reshape(self, (self.size,)), _ReshapeView(self, (self.size,)))
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        self.flat[...] = FUNCTIONS[np.resize](value, (self.size,)) if np.ndim(value) else value
 
     @property
     def at(self) -> Any:
         """Functional updates: ``x.at[index].set(v)``, ``.add``, ``.multiply``, ``.min``, ``.max`` return a new array."""
-        from functrace.numpy.indexing import At
-
         return At(self)
 
     # -- indexing ------------------------------------------------------------------------------
 
     def __getitem__(self, index: Any) -> Any:
+        # The hot path of recording, with everything in line; `indexed` is the same in words.
         kind = type(index)
+        aval = self.aval
         if kind is slice:
             start, stop, step = index.start, index.stop, index.step
-            if (
+            if not (
                 (start is None or type(start) is int)
                 and (stop is None or type(stop) is int)
                 and (step is None or type(step) is int)
-                and self.aval.shape
             ):
-                return indexed(self, ((start, stop, step),))
+                return self._read(index)
+            params = (((start, stop, step),),)
         elif kind is int:
-            return indexed(self, (index,))
-        return index_array(self, index)
+            params = ((index,),)
+        else:
+            return self._read(index)
+        recording = self._recording
+        found = inferred.get((index_p, (aval,), params))
+        if found is None:
+            return indexed(self, params[0])
+        ops = recording.ops
+        first = len(ops)
+        ops.append((index_p, (self._id,), params))
+        aval = found[0]
+        recording.avals.append(aval)
+        positions = recording.positions
+        if positions is not None:
+            frame: Any = _getframe(1)
+            while frame.f_code.co_filename.startswith(PACKAGE_PREFIX):
+                frame = frame.f_back
+            positions.append((frame.f_code, frame.f_lasti))
+        tracer = _new(TracedArray)
+        tracer._recording = recording
+        tracer._id = first
+        tracer.aval = aval
+        if aval.shape:
+            view = _new(_IndexView)
+            view.base = self
+            view.index = params[0]
+            tracer._view = view
+            views = recording.views
+            count = len(views)
+            if count > 63 and not count & (count - 1):
+                watch(views, tracer)
+            else:
+                views.append(_ref(tracer))
+        else:
+            tracer._view = None
+        return tracer
+
+    def _read(self, index: Any) -> Any:
+        """Read any index: a view where it is basic, a copy where arrays or masks stand in it."""
+        if type(index) is tuple and all(type(k) is int or k is None or k is Ellipsis or type(k) is slice for k in index):
+            template, arrays = parse_index(self, index)
+            return indexed(self, template)
+        result = read(self, index)
+        return result
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        from functrace.numpy.indexing import store
-
         self._assign(store(self, index, value), "assignment")
 
     def __iter__(self) -> Iterator[Any]:
@@ -345,8 +535,6 @@ class TracedArray(Tracer):
             )
         if result.dtype != self.dtype:
             if not np.can_cast(result.dtype, self.dtype, "same_kind"):
-                from functrace.errors import DtypeError
-
                 raise DtypeError(
                     f"in-place {what}: cannot cast {dtype_name(result.dtype)} to {dtype_name(self.dtype)}",
                     fix="convert first with x = x.astype(...), or write x = x + y",
@@ -356,28 +544,31 @@ class TracedArray(Tracer):
         return self
 
     def _replace(self, result: Any) -> None:
+        if type(result) is not TracedArray:
+            result = self._recording.handle(self._recording.capture(result))
         view = self._view
         if view is not None:
             view.base._replace(view.write(view.base, result))
-            if type(result) is TracedArray and self._recording is result._recording:
-                self._id = result._id
             return
-        before = self._recording
-        if type(result) is not TracedArray:
-            result = before.handle(before.operand(result)[0])
-        self._recording, self._id = result._recording, result._id
+        before, after = self._recording, result._recording
+        self._recording, self._id = after, result._id
+        views = before.views
+        if not views:
+            return
         alive = []
-        for reference in before.views:
+        for reference in views:
             other = reference()
             if other is None:
                 continue
             alive.append(reference)
             base = other._view.base
             root = base
-            while root is not self and root._view is not None:
+            while root._view is not None:
                 root = root._view.base
             if root is self:
                 fresh = other._view.read(base)
+                if fresh._recording is not other._recording:
+                    after.views.append(reference)  # what an inner recording wrote makes its views the inner one's, too
                 other._recording, other._id = fresh._recording, fresh._id
         before.views[:] = alive
 
@@ -403,7 +594,12 @@ class TracedArray(Tracer):
     def __index__(self) -> int:
         if self.dtype.kind not in "iu":
             raise TracedIndexError(f"only integers can be used as an index, not {self.aval}", fix="use .astype(int)")
-        return int(self._concrete())
+        if self.aval.shape:
+            raise DtypeError(f"only a 0-d integer is a Python index, not {self.aval}", fix="use np.take(T, i) for T[i]")
+        try:
+            return int(self._concrete())
+        except ConcretizationError as error:
+            raise _unknown_index(error) from error
 
     def __float__(self) -> float:
         if self.dtype.kind in "fc":
@@ -580,7 +776,15 @@ class TracedArray(Tracer):
         """A view of all of it; another dtype has no meaning on traced values."""
         if args or kwargs:
             raise unsupported_function(np.ndarray.view)
-        return as_view(self._recording.handle(self._id), self, lambda base: base, lambda base, new: new)
+        return _linked(self, _View(self))
+
+
+def _unknown_index(error: ConcretizationError) -> ConcretizationError:
+    return ConcretizationError(
+        "a traced integer was used where Python or a plain ndarray needs its value, which is not known here",
+        made=error.made,
+        fix="use np.take(T, i) instead of T[i] for a plain array T; a traced x[i] works as it is",
+    )
 
 
 def full_shape(shape: tuple[int, ...], size: int) -> tuple[int, ...]:

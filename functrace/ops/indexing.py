@@ -1,7 +1,18 @@
 """Indexing: reading and writing parts of arrays.
 
-Basic indexing (ints, slices, ``None``, ``...``) has a static index, kept as a hashable tuple: an int as it is, a
-slice as ``(start, stop, step)``, ``None`` and ``Ellipsis`` as they are.
+Every primitive here has a static *template*, an index as a hashable tuple: an int, ``None`` and ``Ellipsis`` as they are,
+a slice as ``(start, stop, step)``, and the word ``"array"`` for each integer array (or 0-d integer), which is an operand and
+may be traced. `index` and `embed` are for templates without arrays.
+
+Note [Where NumPy puts the axes of index arrays]
+    Index arrays (and ints beside them) broadcast to one shape ``B``. If they stand next to each other, ``B`` takes the place
+    of the first one in the result; otherwise (a slice, ``None`` or even an empty ``...`` between) ``B`` comes first. The batch
+    axis of mapped indices is one more index array in front, an ``arange``, after which ``B`` always comes first: `lift` says
+    how to permute back.
+
+Note [Repeated indices]
+    Reading ``x[[0, 0]]`` reads twice, so cotangents add up (`scatter_add`). Writing ``x[[0, 0]] = v`` keeps the last value, so
+    the others have no derivative (`is_last_write`).
 
 Floor: 2.
 """
@@ -12,13 +23,18 @@ from typing import Any
 
 import numpy as np
 
-from functrace.ir.aval import shape_of
-from functrace.errors import TracedIndexError
-from functrace.ir.aval import ShapeDtype
-from functrace.ir.primitive import LINEAR, Primitive
+from functrace.errors import ShapeError, TracedIndexError
+from functrace.ir.aval import ShapeDtype, shape_of
+from functrace.ir.primitive import LINEAR, ZERO, Primitive, absent, is_linear
+from functrace.ops.elementwise import where
+from functrace.ops.shaping import broadcast_to, permute, reshape
 from functrace.tracing.recording import bind
 
 StaticIndex = tuple[Any, ...]
+ARRAY = "array"
+"""Stands in a template for an index array, which is an operand."""
+
+_ALL = (None, None, None)
 
 
 def decode_index(index: StaticIndex) -> tuple[Any, ...]:
@@ -26,24 +42,34 @@ def decode_index(index: StaticIndex) -> tuple[Any, ...]:
     return tuple(slice(*k) if type(k) is tuple else k for k in index)
 
 
-def _index_aval(x: ShapeDtype, index: StaticIndex) -> ShapeDtype:
-    # A zero-stride array of the right shape: NumPy itself says what an index means, at no cost in memory.
+def fill_index(template: StaticIndex, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a template with its arrays, as NumPy takes an index."""
+    left = iter(arrays)
+    return tuple(slice(*k) if type(k) is tuple else next(left) if k == "array" else k for k in template)
+
+
+def _target(x: ShapeDtype, template: StaticIndex, arrays: tuple[Any, ...]) -> tuple[int, ...]:
+    # Zero-stride arrays of the right shapes: NumPy itself says what an index means.
     probe = np.broadcast_to(np.empty((), np.bool_), x.shape)
+    indices = tuple(np.broadcast_to(np.zeros((), np.intp), shape_of(a)) for a in arrays)
     try:
-        return ShapeDtype(shape_of(probe[decode_index(index)]), x.dtype)
+        return shape_of(probe[fill_index(template, indices)])
     except IndexError as error:
-        raise TracedIndexError(f"{error} (indexing {x})", fix="check the index against the shape") from None
+        raise TracedIndexError(f"{error} (indexing {x!r})", fix="check the index against the shape") from None
 
 
 def past_batch(index: StaticIndex) -> StaticIndex:
     """A static index with the batch axis left alone."""
-    return ((None, None, None), *index)
+    return (_ALL, *index)
+
+
+# -- basic indices ---------------------------------------------------------------------------------------
 
 
 index_p = Primitive(
     "index",
     eval=lambda x, index: x[decode_index(index)],
-    aval=_index_aval,
+    aval=lambda x, index: ShapeDtype(_target(x, index, ()), x.dtype),
     jvp=LINEAR,
     transpose=lambda ct, x, index: (bind(embed_p, (ct,), (index, x.shape)),),
     batch=lambda operands, _, index: bind(index_p, operands, (past_batch(index),)),
@@ -75,3 +101,262 @@ embed_p = Primitive(
 def index_static(x: Any, index: StaticIndex) -> Any:
     """Read a part given by a static basic index."""
     return bind(index_p, (x,), (index,))
+
+
+# -- batching of index arrays ----------------------------------------------------------------------------
+
+
+def _placement(template: StaticIndex, ndim: int) -> tuple[int, bool]:
+    """Position of the axes of index arrays in the result, and whether the arrays stand next to each other."""
+    advanced = [k for k, entry in enumerate(template) if entry == ARRAY or type(entry) is int]
+    if ARRAY not in template or advanced[-1] - advanced[0] >= len(advanced):
+        return 0, False
+    filled = ndim - sum(entry is not None and entry is not Ellipsis for entry in template)
+    before = template[: advanced[0]]
+    return sum(filled if entry is Ellipsis else 1 for entry in before), True
+
+
+def _ranks(arrays: tuple[Any, ...], is_batched: tuple[bool, ...]) -> int:
+    return max((len(shape_of(a)) - b for a, b in zip(arrays, is_batched, strict=True)), default=0)
+
+
+def _align(arrays: tuple[Any, ...], is_batched: tuple[bool, ...], rank: int) -> tuple[Any, ...]:
+    """Give batched index arrays axes of size 1 behind the batch axis, so that they broadcast together."""
+    return tuple(
+        reshape(a, (shape_of(a)[0],) + (1,) * (rank + 1 - len(shape_of(a))) + shape_of(a)[1:]) if b else a
+        for a, b in zip(arrays, is_batched, strict=True)
+    )
+
+
+def _target_rank(template: StaticIndex, rank: int, ndim: int) -> int:
+    ints = sum(entry == ARRAY or type(entry) is int for entry in template)
+    return ndim - ints + sum(entry is None for entry in template) + rank
+
+
+def lift(
+    template: StaticIndex, arrays: tuple[Any, ...], is_batched: tuple[bool, ...], size: int, ndim: int
+) -> tuple[StaticIndex, tuple[Any, ...], tuple[int, ...]]:
+    """Return the index of a batched array of rank ``1 + ndim`` that applies ``template`` to each example.
+
+    Returns:
+        template, arrays, and the order of axes that brings what they read to the batch axis and then the axes of one example.
+    """
+    rank = _ranks(arrays, is_batched)
+    total = 1 + _target_rank(template, rank, ndim)
+    start, adjacent = _placement(template, ndim)
+    if not any(is_batched):
+        first = 0 if adjacent else rank
+        return (_ALL, *template), arrays, (first, *(k for k in range(total) if k != first))
+    rows = np.arange(size).reshape((size,) + (1,) * rank)
+    order = (0, *range(1 + rank, 1 + rank + start), *range(1, 1 + rank), *range(1 + rank + start, total))
+    return (ARRAY, *template), (rows, *_align(arrays, is_batched, rank)), order
+
+
+def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(int(k) for k in np.argsort(axes))
+
+
+def _batch_size(operands: tuple[Any, ...], is_batched: tuple[bool, ...]) -> int:
+    return next(shape_of(x)[0] for x, b in zip(operands, is_batched, strict=True) if b)
+
+
+# -- gather: x[i, 1:, j] -----------------------------------------------------------------------------------
+
+
+def _gather_eval(x: Any, *rest: Any) -> Any:
+    *arrays, template = rest
+    return x[fill_index(template, tuple(arrays))]
+
+
+def _gather_aval(x: ShapeDtype, *rest: Any) -> ShapeDtype:
+    *arrays, template = rest
+    return ShapeDtype(_target(x, template, tuple(arrays)), x.dtype)
+
+
+def _gather_transpose(ct: Any, x: Any, *rest: Any) -> Any:
+    *arrays, template = rest
+    return (scatter_add(ct, template, tuple(arrays), x.shape), *(None for _ in arrays))
+
+
+def _gather_batch(operands: tuple[Any, ...], is_batched: tuple[bool, ...], template: StaticIndex) -> Any:
+    x, *arrays = operands
+    if is_batched[0]:
+        size, ndim = shape_of(x)[0], len(shape_of(x)) - 1
+        template, lifted, order = lift(template, tuple(arrays), is_batched[1:], size, ndim)
+        return permute(gather(x, template, lifted), order)
+    rank = _ranks(tuple(arrays), is_batched[1:])
+    start, _ = _placement(template, len(shape_of(x)))
+    result = gather(x, template, _align(tuple(arrays), is_batched[1:], rank))
+    total = len(shape_of(result))
+    return permute(result, (start, *(k for k in range(total) if k != start)))
+
+
+gather_p = Primitive(
+    "gather",
+    eval=_gather_eval,
+    aval=_gather_aval,
+    jvp=LINEAR,
+    transpose=_gather_transpose,
+    batch=_gather_batch,
+    params=("template",),
+    view=True,
+)
+
+
+def gather(x: Any, template: StaticIndex, arrays: tuple[Any, ...]) -> Any:
+    """Read ``x[template]``, index arrays filled in; repeated indices read again."""
+    return bind(gather_p, (x, *arrays), (template,)) if arrays else index_static(x, template)
+
+
+# -- scatter_add: the transpose of gather --------------------------------------------------------------------
+
+
+def _scatter_add_eval(x: Any, *rest: Any) -> Any:
+    *arrays, template, shape = rest
+    out = np.zeros(shape, x.dtype)
+    np.add.at(out, fill_index(template, tuple(arrays)), x)
+    return out if shape else out[()]
+
+
+def _scatter_add_batch(
+    operands: tuple[Any, ...], is_batched: tuple[bool, ...], template: StaticIndex, shape: tuple[int, ...]
+) -> Any:
+    x, *arrays = operands
+    size = _batch_size(operands, is_batched)
+    if not is_batched[0]:
+        x = broadcast_to(x, (size, *shape_of(x)))
+    template, lifted, order = lift(template, tuple(arrays), is_batched[1:], size, len(shape))
+    return scatter_add(permute(x, _inverse(order)), template, lifted, (size, *shape))
+
+
+scatter_add_p = Primitive(
+    "scatter_add",
+    eval=_scatter_add_eval,
+    aval=lambda x, *rest: ShapeDtype(rest[-1], x.dtype),
+    jvp=LINEAR,
+    transpose=lambda ct, x, *rest: (gather(ct, rest[-2], tuple(rest[:-2])), *(None for _ in rest[:-2])),
+    batch=_scatter_add_batch,
+    params=("template", "shape"),
+)
+
+
+def scatter_add(x: Any, template: StaticIndex, arrays: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+    """Return zeros of ``shape`` with ``x`` added at the index; values at repeated indices add up."""
+    return bind(scatter_add_p, (x, *arrays), (template, shape)) if arrays else bind(embed_p, (x,), (template, shape))
+
+
+# -- is_last_write: which of the values written stays ---------------------------------------------------------
+
+
+def _last_write_eval(*rest: Any) -> Any:
+    *arrays, template, shape = rest
+    key = fill_index(template, tuple(arrays))
+    writer = np.zeros(shape, np.intp)
+    numbers = np.arange(writer[key].size).reshape(writer[key].shape)
+    writer[key] = numbers
+    return writer[key] == numbers
+
+
+def _last_write_aval(*rest: Any) -> ShapeDtype:
+    *arrays, template, shape = rest
+    return ShapeDtype(_target(ShapeDtype(shape, np.bool_), template, tuple(arrays)), np.bool_)
+
+
+def _last_write_batch(
+    operands: tuple[Any, ...], is_batched: tuple[bool, ...], template: StaticIndex, shape: tuple[int, ...]
+) -> Any:
+    size = _batch_size(operands, is_batched)
+    template, lifted, order = lift(template, operands, is_batched, size, len(shape))
+    return permute(bind(is_last_write_p, lifted, (template, (size, *shape))), order)
+
+
+is_last_write_p = Primitive(
+    "is_last_write",
+    eval=_last_write_eval,
+    aval=_last_write_aval,
+    jvp=ZERO,
+    transpose=absent(because="is_last_write is not linear", instead="this is a bug in functrace"),
+    batch=_last_write_batch,
+    params=("template", "shape"),
+)
+
+
+def _keep_last(v: Any, template: StaticIndex, arrays: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+    """Zero the values of ``v`` that a later one overwrites; nothing to do where no index can repeat."""
+    if all(shape_of(a) == () for a in arrays):
+        return v
+    return where(bind(is_last_write_p, arrays, (template, shape)), v, 0.0)
+
+
+# -- scatter_set: a copy of x in which x[template] = v ---------------------------------------------------------
+
+
+def _scatter_set_eval(x: Any, v: Any, *rest: Any) -> Any:
+    *arrays, template = rest
+    out = np.array(x)
+    out[fill_index(template, tuple(arrays))] = v
+    return out if out.ndim else out[()]
+
+
+def _scatter_set_aval(x: ShapeDtype, v: Any, *rest: Any) -> ShapeDtype:
+    *arrays, template = rest
+    target, shape = _target(x, template, tuple(arrays)), () if isinstance(v, type) else v.shape
+    try:
+        fits = np.broadcast_shapes(shape, target) == target
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ShapeError(
+            f"could not broadcast input array from shape {shape} into shape {target} (assigning into {x!r})",
+            fix="the value's sizes must be equal to those of x[index], or 1, from the last axis",
+        )
+    return x
+
+
+def _scatter_set_jvp(primals: Any, _outputs: Any, tangents: Any, template: StaticIndex) -> Any:
+    (x, _, *arrays), (x_dot, v_dot) = primals, tangents[:2]
+    if x_dot is not None:
+        return bind(scatter_set_p, (x_dot, 0.0 if v_dot is None else v_dot, *arrays), (template,))
+    shape, indices = shape_of(x), tuple(arrays)
+    target = _target(ShapeDtype(shape, np.bool_), template, indices)
+    return scatter_add(_keep_last(broadcast_to(v_dot, target), template, indices, shape), template, indices, shape)
+
+
+def _scatter_set_transpose(ct: Any, x: Any, v: Any, *rest: Any) -> Any:
+    *arrays, template = rest
+    indices = tuple(arrays)
+    x_bar = bind(scatter_set_p, (ct, 0.0, *indices), (template,)) if is_linear(x) else None
+    v_bar = _keep_last(gather(ct, template, indices), template, indices, shape_of(ct)) if is_linear(v) else None
+    return (x_bar, v_bar, *(None for _ in indices))
+
+
+def _scatter_set_batch(operands: tuple[Any, ...], is_batched: tuple[bool, ...], template: StaticIndex) -> Any:
+    x, v, *arrays = operands
+    size = _batch_size(operands, is_batched)
+    if not is_batched[0]:
+        x = broadcast_to(x, (size, *shape_of(x)))
+    ndim = len(shape_of(x)) - 1
+    template, lifted, order = lift(template, tuple(arrays), is_batched[2:], size, ndim)
+    shape = shape_of(v)
+    if is_batched[1]:
+        v = reshape(v, (size,) + (1,) * (len(order) - len(shape)) + shape[1:])
+        v = permute(v, _inverse(order))
+    elif shape and order != tuple(range(len(order))):
+        v = permute(reshape(v, (1,) * (len(order) - len(shape)) + shape), _inverse(order))
+    return bind(scatter_set_p, (x, v, *lifted), (template,))
+
+
+scatter_set_p = Primitive(
+    "scatter_set",
+    eval=_scatter_set_eval,
+    aval=_scatter_set_aval,
+    jvp=_scatter_set_jvp,
+    transpose=_scatter_set_transpose,
+    batch=_scatter_set_batch,
+    params=("template",),
+)
+
+
+def scatter_set(x: Any, template: StaticIndex, v: Any, arrays: tuple[Any, ...] = ()) -> Any:
+    """Return a copy of ``x`` in which ``x[template] = v``; ``v`` broadcasts, and the last of repeated indices stays."""
+    return bind(scatter_set_p, (x, v, *arrays), (template,))
