@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import base64
 import builtins
+import dis
 import functools
 import inspect
 import keyword
@@ -374,7 +375,7 @@ def _is_body_of(node: ast.Lambda, code: CodeType) -> bool:
 
 
 def _global_names(code: CodeType) -> set[str]:
-    names = set(code.co_names)
+    names = {str(i.argval) for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             names |= _global_names(constant)

@@ -1,0 +1,172 @@
+"""Checking that a program is well formed.
+
+Run after every transform and pass in tests, and by whoever builds programs by hand. It trusts nothing: a program that
+is wrong in any of these ways would otherwise give wrong numbers, or fail far from the cause.
+
+Floor: 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from functrace.errors import FunctraceError, ProgramError
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
+from functrace.ir.program import Program
+
+_AROUND = 2
+"""How many equations before and after the bad one a message shows."""
+_NUMBERS = (bool, int, float, complex)
+
+
+def check_program(program: Program) -> None:
+    """Check a program: wiring, avals, params and constants.
+
+    Raises:
+        ProgramError: showing the neighbouring equations, with the bad one marked.
+    """
+    _check_frame(program)
+    for k, (primitive, operands, params) in enumerate(program.ops):
+        if primitive is INPUT or primitive is CONSTANT:
+            _check_entry(program, k)
+            continue
+        _check_operands(program, k, primitive, operands)
+        if primitive is RESULT:
+            _check_result(program, k, operands, params)
+        else:
+            _check_params(program, k, primitive, params)
+            _check_avals(program, k, primitive, operands, params)
+    for position, i in enumerate(program.output_ids):
+        if not (isinstance(i, int) and 0 <= i < len(program.ops)):
+            raise ProgramError(
+                f"output {position} of {program.name} is variable {i}, but there are {len(program.ops)} variables",
+                fix="return variables of this program",
+            )
+
+
+def _check_frame(program: Program) -> None:
+    """Tape, avals, inputs and constants must agree about what there is."""
+    if len(program.avals) != len(program.ops):
+        raise ProgramError(
+            f"{program.name} has {len(program.ops)} variables, but {len(program.avals)} avals",
+            fix="append to ops and avals together, as Builder does",
+        )
+    for what, primitive, listed in (
+        ("input", INPUT, program.input_ids),
+        ("constant", CONSTANT, tuple(program.constant_values)),
+    ):
+        on_tape = [k for k, op in enumerate(program.ops) if op[0] is primitive]
+        if sorted(listed) != on_tape:
+            raise ProgramError(
+                f"{program.name} lists the variables {sorted(listed)} as its {what}s, but its tape has {on_tape}",
+                fix=f"list every {what} once, and let its entry be a {primitive}",
+            )
+    for value in program.literals:
+        if type(value) not in _NUMBERS:
+            raise ProgramError(
+                f"the literal {value!r} of {program.name} is a {type(value).__name__}, not a Python number",
+                fix="make arrays and NumPy scalars constants: they have a dtype of their own",
+            )
+
+
+def _check_entry(program: Program, k: int) -> None:
+    """An input or constant: its entry, its aval and its value fit."""
+    primitive, operands, params = program.ops[k]
+    if operands or params != (program.avals[k],):
+        _fail(program, k, f"the entry of this {primitive} is ({operands}, {params})", "write it with Builder")
+    if primitive is CONSTANT:
+        value = program.constant_values[k]
+        found = ShapeDtype(value.shape, value.dtype) if isinstance(value, np.ndarray | np.generic) else None
+        found = getattr(value, "aval", None) if found is None else found
+        if found is not program.avals[k]:
+            shown = found or f"a {type(value).__name__}"
+            _fail(program, k, f"the value of this constant is {shown}, not {program.avals[k]}", "convert the value")
+
+
+def _check_operands(program: Program, k: int, primitive: Primitive, operands: Any) -> None:
+    for i in operands:
+        if type(i) is not int:
+            _fail(program, k, f"{primitive} has the operand {i!r}, which is not an int", "use variables and literals")
+        if i >= k:
+            _fail(program, k, f"{primitive} uses variable {i} before it is written", "list it in an earlier equation")
+        if i < 0 and ~i >= len(program.literals):
+            _fail(
+                program,
+                k,
+                f"{primitive} uses literal {~i}, but the program has {len(program.literals)}",
+                "add it with Builder.literal",
+            )
+
+
+def _check_result(program: Program, k: int, operands: Any, params: Any) -> None:
+    """A further result stands right behind its operation, in order."""
+    first = k
+    while first > 0 and program.ops[first][0] is RESULT:
+        first -= 1
+    if operands != (first,) or params != (k - first,):
+        _fail(program, k, f"result {params} of variable {operands} stands {k - first} behind {first}", "use Builder")
+    if not program.ops[first][0].many:
+        _fail(program, k, f"{program.ops[first][0]} has one result, not {program.result_count(first)}", "use Builder")
+
+
+def _check_params(program: Program, k: int, primitive: Primitive, params: Any) -> None:
+    if len(params) != len(primitive.params):
+        _fail(
+            program,
+            k,
+            f"{primitive} takes {len(primitive.params)} params {primitive.params}, but has {len(params)}",
+            "give every declared param, in order",
+        )
+    for name, value in zip(primitive.params, params, strict=True):
+        try:
+            hash(value)
+        except TypeError:
+            _fail(program, k, f"param {name} of {primitive} cannot be hashed: {value!r}", "use tuples and numbers")
+        if isinstance(value, Program):
+            check_program(value)
+
+
+def _check_avals(program: Program, k: int, primitive: Primitive, operands: Any, params: Any) -> None:
+    """The avals on the tape are what the primitive's own rule says, asked afresh."""
+    try:
+        made = primitive.aval(*map(program.spec, operands), *params)
+    except (FunctraceError, TypeError, ValueError, IndexError, AttributeError) as error:
+        _fail(program, k, f"{primitive} refuses its operands: {getattr(error, 'what', error)}", "correct the operands")
+    expected = made if type(made) is tuple else (made,)
+    stated = program.avals[k : k + program.result_count(k)]
+    if stated != expected:
+        shown = [", ".join(map(repr, avals)) for avals in (expected, stated)]
+        _fail(program, k, f"{primitive} gives {shown[0]}, but the program says {shown[1]}", "take the avals from the rule")
+
+
+# -- messages ------------------------------------------------------------------------------------------
+
+
+def _fail(program: Program, k: int, what: str, fix: str) -> NoReturn:
+    marked = [i for i in range(len(program.ops)) if program.ops[i][0] is not RESULT or i == k]
+    at = marked.index(k)
+    names = program._names()
+    lines = []
+    for i in marked[max(0, at - _AROUND) : at + _AROUND + 1]:
+        lines.append(f"  {'>' if i == k else ' '} {_raw_line(program, names, i)}")
+    raise ProgramError("\n".join([f"{what} (in {program.name})", *lines]), at=program.source(k), fix=fix)
+
+
+def _raw_line(program: Program, names: list[str], k: int) -> str:
+    """One entry of the tape as text, whatever is wrong with it."""
+    primitive, operands, params = program.ops[k]
+    shown = []
+    for i in operands:
+        if type(i) is int and 0 <= i < len(names):
+            shown.append(names[i])
+        elif type(i) is int and i < 0 and ~i < len(program.literals):
+            shown.append(repr(program.literals[~i]))
+        else:
+            shown.append(f"?{i}")
+    text = f"{names[k]}: {program.avals[k]} = {' '.join([primitive.name, *shown])}"
+    if params and primitive not in (INPUT, CONSTANT):
+        text += " {" + ", ".join(map(repr, params)) + "}"
+    return text

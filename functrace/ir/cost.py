@@ -1,0 +1,236 @@
+"""What a program costs: floating-point operations and bytes, per equation and in total.
+
+Conventions. One flop per element and elementwise operation, whatever the function (``add`` and ``exp`` alike: on CPUs both
+are mostly bound by memory, and a count must not depend on a library's polynomial). A multiplication with addition is 2. A
+complex operation counts as one. Reductions count their input; moving data costs no flops. Dense linear algebra has its
+leading term (Golub and Van Loan, Matrix Computations, 4th ed.). Bytes are those of operands and results: what would pass
+between memory and processor if nothing stayed in a cache. Views count as well.
+
+Floor: 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.program import Equation, Literal, Program
+from functrace.ir.text import equation_text
+from functrace.source import Source
+
+Avals = tuple[ShapeDtype, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class EquationCost:
+    """What one equation costs.
+
+    Args:
+        text: the equation as listings show it.
+        flops: floating-point operations.
+        bytes: bytes of its operands and results.
+        source: the user's line, if known.
+    """
+
+    text: str
+    flops: int
+    bytes: int
+    source: Source | None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a program costs; equations that no output depends on are counted too.
+
+    Args:
+        flops: floating-point operations.
+        bytes: bytes of operands and results of all equations.
+        equations: the same per equation, in order.
+    """
+
+    flops: int
+    bytes: int
+    equations: tuple[EquationCost, ...]
+
+    @property
+    def intensity(self) -> float:
+        """Flops per byte; 0 for a program that moves nothing."""
+        return self.flops / self.bytes if self.bytes else 0.0
+
+    def __str__(self) -> str:
+        lines = [f"{_amount(self.flops)}flop, {_amount(self.bytes)}B, {len(self.equations)} equations"]
+        rows = [(f"{_amount(e.flops)}flop", f"{_amount(e.bytes)}B", e) for e in self.equations]
+        widths = [max((len(row[k]) for row in rows), default=0) for k in (0, 1)]
+        for flops, size, e in rows:
+            where = "" if e.source is None else f"  # {e.source.short}"
+            first, *rest = e.text.splitlines()
+            lines.append(f"  {flops:>{widths[0]}}  {size:>{widths[1]}}  {first}{' …' if rest else ''}{where}")
+        return "\n".join(lines)
+
+
+def program_cost(program: Program) -> Cost:
+    """Count flops and bytes of a program.
+
+    Returns:
+        the totals and the cost of every equation.
+    """
+    equations = tuple(map(_equation_cost, program.equations))
+    return Cost(sum(e.flops for e in equations), sum(e.bytes for e in equations), equations)
+
+
+def _equation_cost(equation: Equation) -> EquationCost:
+    inputs = tuple(x.aval if not isinstance(x, Literal) else ShapeDtype((), type(x.value)) for x in equation.inputs)
+    read = sum(x.aval.nbytes for x in equation.inputs if not isinstance(x, Literal))
+    outputs = tuple(out.aval for out in equation.outputs)
+    count = FLOPS.get(equation.primitive.name, _elementwise)
+    bodies = [program_cost(p) for p in equation.params.values() if isinstance(p, Program)]
+    repeats = _repeats(equation)
+    if bodies:
+        flops = repeats * sum(body.flops for body in bodies)
+        moved = repeats * sum(body.bytes for body in bodies)
+    else:
+        flops, moved = count(inputs, outputs, equation.params), 0
+    size = read + sum(out.nbytes for out in outputs) + moved
+    return EquationCost(equation_text(equation), int(flops), size, equation.source)
+
+
+def _repeats(equation: Equation) -> int:
+    """How often the programs among an equation's params run: a loop says so by its param ``length``."""
+    length = equation.params.get("length", 1)
+    return length if isinstance(length, int) else 1
+
+
+def _amount(n: float) -> str:
+    for prefix in ("", "k", "M", "G", "T"):
+        if n < 1000:
+            return f"{n:.3g} {prefix}" if prefix else f"{n:d} "
+        n /= 1000
+    return f"{n:.3g} P"
+
+
+# -- the table -----------------------------------------------------------------------------------------
+
+Count = Callable[[Avals, Avals, Any], float]
+
+
+def _elementwise(_inputs: Avals, outputs: Avals, _params: Any) -> int:
+    return max((out.size for out in outputs), default=0)
+
+
+def _moved(_inputs: Avals, _outputs: Avals, _params: Any) -> int:
+    return 0
+
+
+def _input(inputs: Avals, _outputs: Avals, _params: Any) -> int:
+    return max((x.size for x in inputs), default=0)
+
+
+def _added(inputs: Avals, _outputs: Avals, _params: Any) -> int:
+    # One addition per element that is written; which operand holds the values differs, the indices are integers.
+    return max((x.size for x in inputs if x.dtype.kind in "fc"), default=0)
+
+
+def _matmul(inputs: Avals, outputs: Avals, _params: Any) -> int:
+    return 2 * outputs[0].size * inputs[0].shape[-1]
+
+
+def _einsum(inputs: Avals, _outputs: Avals, params: Any) -> int:
+    """2 x the product of all index sizes (1 x for one operand: nothing is multiplied)."""
+    terms = params["subscripts"].partition("->")[0].split(",")
+    sizes = {
+        letter: n for term, x in zip(terms, inputs, strict=True) for letter, n in zip(term, x.shape, strict=False)
+    }
+    return (2 if len(inputs) > 1 else 1) * math.prod(sizes.values())
+
+
+def _convolve(inputs: Avals, outputs: Avals, _params: Any) -> int:
+    batch = math.prod(outputs[0].shape[:-1])
+    return 2 * batch * inputs[0].shape[-1] * inputs[1].shape[-1]
+
+
+def _sorted(inputs: Avals, _outputs: Avals, params: Any) -> float:
+    x = inputs[0]
+    axis = params.get("axis", -1)
+    n = x.shape[axis if isinstance(axis, int) else -1] if x.shape else 1
+    return x.size * math.ceil(math.log2(n)) if n > 1 else 0
+
+
+def _searched(inputs: Avals, outputs: Avals, _params: Any) -> int:
+    n = max(1, inputs[0].shape[-1] if inputs[0].shape else 1)
+    return outputs[0].size * math.ceil(math.log2(n + 1))
+
+
+def _cubic(factor: float) -> Count:
+    """``factor`` x n**3 per square matrix of the first operand."""
+
+    def count(inputs: Avals, _outputs: Avals, _params: Any) -> float:
+        *batch, n = inputs[0].shape[:-1]
+        return factor * math.prod(batch) * n**3
+
+    return count
+
+
+def _tall(square: float, cube: float) -> Count:
+    """``square`` x m n**2 + ``cube`` x n**3 per m x n matrix, m >= n."""
+
+    def count(inputs: Avals, _outputs: Avals, _params: Any) -> float:
+        *batch, rows, columns = inputs[0].shape
+        m, n = max(rows, columns), min(rows, columns)
+        return math.prod(batch) * (square * m * n**2 + cube * n**3)
+
+    return count
+
+
+def _solve(inputs: Avals, outputs: Avals, _params: Any) -> float:
+    """LU, and two triangular solves per right-hand side."""
+    *batch, n = inputs[0].shape[:-1]
+    return 2 / 3 * math.prod(batch) * n**3 + 2 * n * outputs[0].size
+
+
+def _triangular_solve(inputs: Avals, outputs: Avals, _params: Any) -> int:
+    return inputs[0].shape[-1] * outputs[0].size
+
+
+def _fft(inputs: Avals, outputs: Avals, _params: Any) -> float:
+    n = max(inputs[0].size, outputs[0].size)
+    return 5 * n * math.log2(n) if n > 1 else 0
+
+
+def _all(names: str, count: Count) -> dict[str, Count]:
+    return dict.fromkeys(names.split(), count)
+
+
+FLOPS: dict[str, Count] = {
+    **_all("reshape transpose broadcast_to convert diagonal embed_diagonal index embed gather scatter_set", _moved),
+    **_all("concatenate stack pad flip roll tile repeat take_along_axis put_along_axis is_last_write", _moved),
+    **_all("stop_gradient positive real imag conj copy tril triu where", _moved),
+    **_all("reduce_sum reduce_prod reduce_max reduce_min reduce_any reduce_all argmax argmin", _input),
+    **_all("cumsum cumprod cummax cummin", _input),
+    **_all("scatter_add add_along_axis", _added),
+    **_all("norm linear_recurrence", lambda i, o, p: 2 * _input(i, o, p)),
+    **_all("matmul dot", _matmul),
+    **_all("einsum", _einsum),
+    **_all("convolve", _convolve),
+    **_all("sort argsort partition argpartition lexsort", _sorted),
+    **_all("searchsorted", _searched),
+    **_all("cholesky", _cubic(1 / 3)),
+    **_all("det slogdet lu", _cubic(2 / 3)),
+    **_all("inv", _cubic(2)),
+    **_all("cofactor", _tall(14, 8)),
+    **_all("eigvalsh", _cubic(4 / 3)),
+    **_all("eigh", _cubic(9)),
+    **_all("eigvals", _cubic(10)),
+    **_all("eig", _cubic(25)),
+    **_all("qr", _tall(4, -4 / 3)),
+    **_all("svdvals", _tall(4, -4 / 3)),
+    **_all("svd pinv lstsq", _tall(14, 8)),
+    **_all("solve", _solve),
+    **_all("triangular_solve solve_triangular", _triangular_solve),
+    **_all("fft ifft rfft irfft", _fft),
+}
+"""How to count, by the name of the primitive; names that are not here count one flop per element of the result."""
