@@ -25,10 +25,12 @@ import numpy as np
 from functrace.ir.aval import shape_of
 from functrace.errors import ConcretizationError, DtypeError, LostGradientError, ShapeError, TracedIndexError
 from functrace.ir.aval import dtype_name
+from functrace.ir.primitive import Primitive
 from functrace.ir.tape import inferred
 from functrace.numpy.indexing import At, parse_index, read, store
 from functrace.numpy.tables import FUNCTIONS, LIKE, call_ufunc, unsupported_function
 from functrace.ops import elementwise as ew
+from functrace.ops.contraction import matmul_p
 from functrace.ops.indexing import decode_index, index_p, scatter_set
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
 from functrace.source import PACKAGE_PREFIX
@@ -39,7 +41,7 @@ _ref = weakref.ref
 _getframe = sys._getframe
 
 
-def _binary(primitive: ew.Elementwise, *, reflected: bool = False) -> Callable[[Any, Any], Any]:
+def _binary(primitive: Primitive, *, reflected: bool = False) -> Callable[[Any, Any], Any]:
     """Make the operator of a primitive: the hot path of recording, with everything in line.
 
     Measured on 2 cores: 0.6 us per operation, of which 0.15 us for the source position.
@@ -505,8 +507,7 @@ class TracedArray(Tracer):
         if type(index) is tuple and all(type(k) is int or k is None or k is Ellipsis or type(k) is slice for k in index):
             template, arrays = parse_index(self, index)
             return indexed(self, template)
-        result = read(self, index)
-        return result
+        return read(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._assign(store(self, index, value), "assignment")
@@ -595,7 +596,7 @@ class TracedArray(Tracer):
         if self.dtype.kind not in "iu":
             raise TracedIndexError(f"only integers can be used as an index, not {self.aval}", fix="use .astype(int)")
         if self.aval.shape:
-            raise DtypeError(f"only a 0-d integer is a Python index, not {self.aval}", fix="use np.take(T, i) for T[i]")
+            raise DtypeError(f"only a 0-d integer is a Python index, not {self.aval}", fix="use functrace.numpy.take(T, i) for T[i]")
         try:
             return int(self._concrete())
         except ConcretizationError as error:
@@ -714,11 +715,7 @@ class TracedArray(Tracer):
     __neg__, __pos__ = _UNARY[np.negative], _UNARY[np.positive]
     __abs__, __invert__ = _UNARY[np.absolute], _UNARY[np.invert]
 
-    def __matmul__(self, other: Any) -> Any:
-        return FUNCTIONS[np.matmul](self, other)
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return FUNCTIONS[np.matmul](other, self)
+    __matmul__, __rmatmul__ = _binary(matmul_p), _binary(matmul_p, reflected=True)
 
     def __imatmul__(self, other: Any) -> Any:
         return self._assign(self @ other, "matmul")
@@ -783,7 +780,7 @@ def _unknown_index(error: ConcretizationError) -> ConcretizationError:
     return ConcretizationError(
         "a traced integer was used where Python or a plain ndarray needs its value, which is not known here",
         made=error.made,
-        fix="use np.take(T, i) instead of T[i] for a plain array T; a traced x[i] works as it is",
+        fix="use functrace.numpy.take(T, i) instead of T[i] or np.take(T, i) for a plain array T; a traced x[i] works as it is",
     )
 
 

@@ -45,7 +45,7 @@ def _bound(bound: Any) -> int | None:
         raise ConcretizationError(
             "a slice with a traced bound has a length that depends on values, which are not known here",
             made=error.made,
-            fix="np.take(x, start + np.arange(length)) reads a part of fixed length at a traced start",
+            fix="x[start + np.arange(length)] reads a part of fixed length at a traced start",
         ) from error
 
 
@@ -508,14 +508,21 @@ def _one_after_another(
     return reshape(flat, shape)
 
 
+def _in_place_at(update: Callable[[AtIndex, Any], Any], name: str) -> Callable[..., None]:
+    def at(x: Any, index: Any, values: Any) -> None:
+        x._assign(update(At(x)[index], values), f"{name}.at")
+
+    return at
+
+
 AT.update({
-    np.add: lambda x, index, v: x._assign(At(x)[index].add(v), "add.at") and None,
-    np.subtract: lambda x, index, v: x._assign(At(x)[index].subtract(v), "subtract.at") and None,
-    np.multiply: lambda x, index, v: x._assign(At(x)[index].multiply(v), "multiply.at") and None,
-    np.divide: lambda x, index, v: x._assign(At(x)[index].divide(v), "divide.at") and None,
-    np.power: lambda x, index, v: x._assign(At(x)[index].power(v), "power.at") and None,
-    np.minimum: lambda x, index, v: x._assign(At(x)[index].min(v), "minimum.at") and None,
-    np.maximum: lambda x, index, v: x._assign(At(x)[index].max(v), "maximum.at") and None,
+    np.add: _in_place_at(AtIndex.add, "add"),
+    np.subtract: _in_place_at(AtIndex.subtract, "subtract"),
+    np.multiply: _in_place_at(AtIndex.multiply, "multiply"),
+    np.divide: _in_place_at(AtIndex.divide, "divide"),
+    np.power: _in_place_at(AtIndex.power, "power"),
+    np.minimum: _in_place_at(AtIndex.min, "minimum"),
+    np.maximum: _in_place_at(AtIndex.max, "maximum"),
 })
 
 
