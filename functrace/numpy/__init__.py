@@ -1,8 +1,8 @@
 """The NumPy layer: NumPy's functions on traced values, and a namespace for those who want one.
 
 ``import functrace.numpy as fnp`` gives every public NumPy function under its own name. On traced values it does what
-``np.…`` does; besides, it takes lists of traced values (``fnp.mean([x, x + 2])``), and ``fnp.array``, ``fnp.full``, ``fnp.arange``
-accept traced contents, which NumPy's own cannot hand over.
+``np.…`` does; besides, it takes lists of traced values (``fnp.mean([x, x + 2])``), and ``fnp.array``, ``fnp.full``,
+``fnp.arange`` accept traced contents, which NumPy's own cannot hand over.
 
 Floor: 6.
 """
@@ -15,15 +15,21 @@ import numpy as _np
 from functrace.numpy import namespace as _namespace
 from functrace.numpy.creation import LIKE as _LIKE_ROWS
 from functrace.numpy.creation import TABLE as _CREATION
-from functrace.numpy.linear_algebra import TABLE as _LINEAR_ALGEBRA
+from functrace.numpy.elementwise import TABLE as _ELEMENTWISE
 from functrace.numpy.indexing import TABLE as _INDEXING
+from functrace.numpy.linear_algebra import TABLE as _LINEAR_ALGEBRA
+from functrace.numpy.reductions import TABLE as _REDUCTIONS
 from functrace.numpy.shaping import TABLE as _SHAPING
+from functrace.numpy.sorting import TABLE as _SORTING
 from functrace.numpy.tables import FUNCTIONS, LIKE
 
 FUNCTIONS.update(_SHAPING)
 FUNCTIONS.update(_INDEXING)
 FUNCTIONS.update(_CREATION)
 FUNCTIONS.update(_LINEAR_ALGEBRA)
+FUNCTIONS.update(_ELEMENTWISE)
+FUNCTIONS.update(_REDUCTIONS)
+FUNCTIONS.update(_SORTING)
 LIKE.update(_LIKE_ROWS)
 
 

@@ -767,7 +767,11 @@ class TracedArray(Tracer):
 
     def sort(self, axis: int = -1, kind: Any = None, order: Any = None) -> None:
         """Sort in place."""
-        self._assign(FUNCTIONS[np.sort](self, axis), "sort")
+        self._assign(FUNCTIONS[np.sort](self, axis, kind, order), "sort")
+
+    def partition(self, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+        """Partition in place."""
+        self._assign(FUNCTIONS[np.partition](self, kth, axis, kind, order), "partition")
 
     def view(self, *args: Any, **kwargs: Any) -> Any:
         """A view of all of it; another dtype has no meaning on traced values."""
@@ -809,6 +813,6 @@ def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 for _name in (
     "all", "any", "argmax", "argmin", "argsort", "clip", "compress", "conj", "conjugate", "cumprod", "cumsum", "diagonal",
     "dot", "max", "mean", "min", "nonzero", "prod", "repeat", "round", "searchsorted", "squeeze", "std", "sum", "swapaxes",
-    "take", "trace", "var", "choose", "argpartition", "put", "partition", "resize",
+    "take", "trace", "var", "choose", "argpartition", "put", "resize",
 ):  # fmt: skip
     setattr(TracedArray, _name, _method(_name, getattr(np, _name)))

@@ -26,7 +26,7 @@ from functrace.errors import DtypeError, ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import ZERO, Absent, Marker, Primitive, Rule, absent, is_linear
 from functrace.ir.tape import Spec
-from functrace.tracing.recording import Tracer
+from functrace.tracing.recording import Tracer, bind
 
 ELEMENTWISE = Marker("ELEMENTWISE")
 """batch rule of a primitive that broadcasts: align ranks, then the same primitive."""
@@ -194,6 +194,8 @@ def _power_base(x: Any, n: Any, o: Any) -> Any:
     if type(n) in (int, float):
         if n == 0:
             return 0.0
+        if n == 1:
+            return 1.0
         if n == 2:
             return mul(x, 2.0)
         return mul(power(x, n - 1), n)
@@ -203,8 +205,9 @@ def _power_base(x: Any, n: Any, o: Any) -> Any:
 
 def _power_exponent(x: Any, n: Any, o: Any) -> Any:
     # d/dn x**n = x**n log x; at x = 0 the limit for n > 0 is 0.
+    # For n < 0 both factors are infinite there.
     zero = equal(x, 0)
-    return where(zero, 0.0, mul(o, log(where(zero, 1, x))))
+    return where(zero, where(less(n, 0), -math.inf, 0.0), mul(o, log(where(zero, 1, x))))
 
 
 power = elementwise("power", np.power, _power_base, _power_exponent, source="DLMF 4.2.26")
@@ -231,15 +234,13 @@ log1p = elementwise("log1p", np.log1p, lambda x, o: reciprocal(add(x, 1.0)))
 
 
 def _logaddexp_partials(function: Any) -> tuple[Partial, Partial]:
-    def first(x: Any, y: Any, o: Any) -> Any:
-        tie = equal(x, y)
-        return where(tie, 0.5, function(sub(x, where(tie, 0.0, o))))
+    def share(x: Any, y: Any, o: Any) -> Any:
+        # exp(x - o); where both are infinite, x has all of it, or half on a tie.
+        infinite = logical_and(isinf(o), equal(x, o))
+        settled = where(equal(x, y), 0.5, 1.0)
+        return where(infinite, settled, function(sub(where(infinite, 0.0, x), where(infinite, 0.0, o))))
 
-    def second(x: Any, y: Any, o: Any) -> Any:
-        tie = equal(x, y)
-        return where(tie, 0.5, function(sub(y, where(tie, 0.0, o))))
-
-    return first, second
+    return share, lambda x, y, o: share(y, x, o)
 
 
 logaddexp = elementwise("logaddexp", np.logaddexp, *_logaddexp_partials(exp))
@@ -279,22 +280,43 @@ rad2deg = elementwise("rad2deg", np.rad2deg, lambda x, o: 180 / math.pi)
 # -- choices ---------------------------------------------------------------------------------------
 
 
-def _wins(better: Any) -> tuple[Partial, Partial]:
-    """Partials of a two-way choice: 1 for the chosen operand, 1/2 each on a tie."""
+def _choice(name: str, ufunc: np.ufunc, wins: Any) -> Elementwise:
+    """A two-way choice: the tangent of the operand that wins; half of each on a tie."""
 
-    def first(x: Any, y: Any, o: Any) -> Any:
-        return where(equal(x, y), 0.5, where(better(x, y), 1.0, 0.0))
+    def part(t: Any, x: Any, y: Any) -> Any:
+        return where(equal(x, y), mul(t, 0.5), where(wins(x, y), t, 0.0))
 
-    def second(x: Any, y: Any, o: Any) -> Any:
-        return where(equal(x, y), 0.5, where(better(x, y), 0.0, 1.0))
+    def jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
+        (x, y), (a, b) = primals, tangents
+        if b is None:
+            return part(a, x, y)
+        second = where(equal(x, y), mul(b, 0.5), where(wins(x, y), 0.0, b))
+        return second if a is None else add(part(a, x, y), second)
 
-    return first, second
+    return elementwise(name, ufunc, jvp=jvp)
 
 
-maximum = elementwise("maximum", np.maximum, *_wins(lambda x, y: logical_or(greater(x, y), isnan(x))))
-minimum = elementwise("minimum", np.minimum, *_wins(lambda x, y: logical_or(less(x, y), isnan(x))))
-fmax = elementwise("fmax", np.fmax, *_wins(lambda x, y: logical_or(greater(x, y), isnan(y))))
-fmin = elementwise("fmin", np.fmin, *_wins(lambda x, y: logical_or(less(x, y), isnan(y))))
+maximum = _choice("maximum", np.maximum, lambda x, y: logical_or(greater(x, y), isnan(x)))
+minimum = _choice("minimum", np.minimum, lambda x, y: logical_or(less(x, y), isnan(x)))
+fmax = _choice("fmax", np.fmax, lambda x, y: logical_or(greater(x, y), isnan(y)))
+fmin = _choice("fmin", np.fmin, lambda x, y: logical_or(less(x, y), isnan(y)))
+
+
+def _bound(name: str, ufunc: np.ufunc, inside: Any) -> Elementwise:
+    """One side of ``clip``: on the bound, the derivative is all of x's, as PyTorch's ``clamp`` has it."""
+
+    def jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
+        (x, bound), (a, b) = primals, tangents
+        within = inside(x, bound)
+        if a is None or b is None:
+            return where(within, a, 0.0) if b is None else where(within, 0.0, b)
+        return where(within, a, b)
+
+    return elementwise(name, ufunc, jvp=jvp)
+
+
+clip_below = _bound("clip_below", np.maximum, lambda x, low: greater_equal(x, low))
+clip_above = _bound("clip_above", np.minimum, lambda x, high: less_equal(x, high))
 
 # -- remainders: x - y * floor(x / y), x - y * trunc(x / y) -------------------------------------------
 
@@ -305,13 +327,18 @@ fmod = elementwise("fmod", np.fmod, lambda x, y, o: 1.0, lambda x, y, o: neg(tru
 copysign = elementwise(
     "copysign",
     np.copysign,
-    lambda x, y, o: where(equal(signbit(x), signbit(y)), where(equal(x, 0), 0.0, 1.0), where(equal(x, 0), 0.0, -1.0)),
+    lambda x, y, o: where(equal(x, 0), 0.0, where(equal(signbit(x), signbit(y)), 1.0, -1.0)),
     None,
 )
-ldexp = elementwise("ldexp", np.ldexp, lambda x, n, o: exp2(n), None)
+ldexp = elementwise(
+    "ldexp",
+    np.ldexp,
+    jvp=lambda p, o, t: ldexp(t[0], p[1]),
+    transpose=lambda ct, x, n: (ldexp(ct, n), None),
+)
 nextafter = elementwise("nextafter", np.nextafter, lambda x, y, o: 1.0, None)
 modf = elementwise("modf", np.modf, jvp=lambda p, o, t: (t[0], None))
-frexp = elementwise("frexp", np.frexp, jvp=lambda p, o, t: (mul(t[0], exp2(neg(o[1]))), None))
+frexp = elementwise("frexp", np.frexp, jvp=lambda p, o, t: (ldexp(t[0], neg(o[1])), None))
 
 # -- complex numbers ---------------------------------------------------------------------------------
 
@@ -330,11 +357,23 @@ def _real_if_linear(ct: Any, x: Any) -> Any:
 
 absolute = elementwise("absolute", np.absolute, jvp=_abs_jvp)
 fabs = elementwise("fabs", np.fabs, lambda x, o: sign(x))
+
+
+def _sign_jvp(primals: Any, outputs: Any, tangents: Any) -> Any:
+    # Constant for real numbers. For complex ones, sign(x) = x / |x|, and the tangent is the part across that direction.
+    (x,), (out,), (t,) = primals, outputs, tangents
+    if x.dtype.kind != "c":
+        return None
+    zero = equal(x, 0)
+    turned = mul(mul(out, 1j), imag(mul(t, conj(out))))
+    return where(zero, 0.0, div(turned, where(zero, 1.0, absolute(x))))
+
+
+sign = elementwise("sign", np.sign, jvp=_sign_jvp)
 conj = elementwise("conj", np.conjugate, jvp=lambda p, o, t: conj(t[0]), transpose=_real_if_linear)
 
 # -- piecewise constant: no derivative -----------------------------------------------------------------
 
-sign = elementwise("sign", np.sign)
 floor = elementwise("floor", np.floor)
 ceil = elementwise("ceil", np.ceil)
 trunc = elementwise("trunc", np.trunc)
@@ -375,6 +414,8 @@ def _where_aval(condition: Spec, x: Spec, y: Spec) -> ShapeDtype:
 
 def _where_jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
     _, a, b = tangents
+    if a is None and b is None:
+        return None  # only the condition carries a derivative, and it is read as true or false
     return where(primals[0], 0.0 if a is None else a, 0.0 if b is None else b)
 
 
@@ -439,6 +480,59 @@ angle = Elementwise(
     batch=ELEMENTWISE,
     written="np.angle({0})",
 )
+
+
+def _sinc_derivative_eval(x: Any, order: int) -> Any:
+    u = np.pi * np.asarray(x)
+    small = np.abs(u) < max(1, order)
+    # Power series near 0; elsewhere u f = sin u, differentiated n times: u f_n + n f_{n-1} = sin(u + n pi / 2).
+    near, far = np.where(small, u, 0.0), np.where(small, 1.0, u)
+    series, first = np.zeros_like(u), (order + 1) // 2
+    power_of, factorial = near ** (2 * first - order), float(math.factorial(2 * first - order))
+    for k in range(first, first + 12 + 2 * order):
+        n = 2 * k - order
+        series = series + (-1) ** k * power_of / (factorial * (2 * k + 1))
+        power_of, factorial = power_of * near * near, factorial * (n + 1) * (n + 2)
+    value = np.sin(far) / far
+    for n in range(1, order + 1):
+        value = (np.sin(far + n * np.pi / 2) - n * value) / far
+    return (np.pi**order * np.where(small, series, value)).astype(u.dtype)[()]
+
+
+sinc_derivative_p = Primitive(
+    "sinc_derivative",
+    eval=_sinc_derivative_eval,
+    aval=lambda x, order: x,
+    jvp=lambda p, o, t, order: mul(t[0], bind(sinc_derivative_p, (p[0],), (order + 1,))),
+    transpose=absent(because="sinc is not linear", instead="differentiate with functrace.vjp or functrace.grad instead"),
+    batch=ELEMENTWISE,
+    params=("order",),
+)
+sinc = Elementwise(
+    "sinc",
+    eval=np.sinc,
+    aval=lambda spec: ShapeDtype(spec.shape, np.sinc(np.ones((), spec.dtype)).dtype),
+    jvp=lambda p, o, t: mul(t[0], bind(sinc_derivative_p, (p[0],), (1,))),
+    transpose=absent(because="sinc is not linear", instead="differentiate with functrace.vjp or functrace.grad instead"),
+    batch=ELEMENTWISE,
+    written="np.sinc({0})",
+)
+round_p = Primitive(
+    "round",
+    eval=np.round,
+    aval=lambda x, decimals: ShapeDtype(x.shape, np.round(np.zeros(1, x.dtype), decimals).dtype),
+    jvp=ZERO,
+    transpose=absent(because="round is piecewise constant", instead="leave it out of the derivative"),
+    batch=ELEMENTWISE,
+    params=("decimals",),
+    written="np.round({0}, {decimals})",
+)
+
+
+# sqrt with the derivative 0 at 0: what the standard deviation of equal numbers needs.
+sqrt_of_square = elementwise(
+    "sqrt_of_square", np.sqrt, lambda x, o: where(equal(o, 0), 0.0, div(0.5, where(equal(o, 0), 1.0, o)))
+)
 stop_gradient = Elementwise(
     "stop_gradient",
     eval=np.positive,
@@ -452,7 +546,9 @@ stop_gradient = Elementwise(
 TABLE: tuple[Elementwise, ...] = tuple(v for v in list(globals().values()) if isinstance(v, Elementwise))
 """Every primitive of this file, in order."""
 
-UFUNCS: dict[np.ufunc, Elementwise] = {p.eval: p for p in TABLE if isinstance(p.eval, np.ufunc)} | {
-    np.positive: positive
+# Reversed, so that of several primitives with one ufunc the first stands for it.
+UFUNCS: dict[np.ufunc, Elementwise] = {p.eval: p for p in reversed(TABLE) if isinstance(p.eval, np.ufunc)} | {
+    np.degrees: rad2deg,
+    np.radians: deg2rad,
 }  # type: ignore[dict-item]
 """The NEP-13 table: which primitive a ufunc is."""

@@ -1,4 +1,4 @@
-"""Sorting and searching, and the primitives that read and write along one axis by an array of positions.
+"""Sorting and searching, and the primitives that read and add along one axis by an array of positions.
 
 The derivative of a sorted array is the tangent read in sorted order; positions themselves have no derivative. ``axis`` is
 always non-negative.
@@ -14,8 +14,7 @@ import numpy as np
 
 from functrace.errors import AxisError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import LINEAR, ZERO, Primitive, absent, is_linear
-from functrace.ops.elementwise import equal, where
+from functrace.ir.primitive import LINEAR, ZERO, Primitive, absent
 from functrace.ops.shaping import broadcast_to
 from functrace.tracing.recording import bind
 
@@ -95,7 +94,7 @@ def _broadcast_except(x: Any, positions: Any, axis: int) -> tuple[Any, Any]:
     return broadcast_to(x, _along_shape(common, shape, axis)), broadcast_to(positions, _along_shape(common, wanted, axis))
 
 
-# -- adding and writing along an axis --------------------------------------------------------------------
+# -- adding along an axis --------------------------------------------------------------------
 
 
 def _add_along_axis_eval(x: Any, positions: Any, axis: int, size: int, is_permutation: bool) -> Any:
@@ -130,53 +129,6 @@ add_along_axis_p = Primitive(
     params=("axis", "size", "is_permutation"),
 )
 """The transpose of `take_along_axis`: values are added up where positions repeat."""
-
-
-def _put_along_axis_eval(x: Any, positions: Any, values: Any, axis: int) -> Any:
-    out = np.array(x)
-    np.put_along_axis(out, positions, values, axis)
-    return out
-
-
-def _put_along_axis_jvp(primals: Any, _outputs: Any, tangents: Any, axis: int) -> Any:
-    (x, positions, _), (x_dot, _, values_dot) = primals, tangents
-    if x_dot is None:
-        x_dot = broadcast_to(np.zeros((), x.dtype), shape_of(x))
-    return put_along_axis(x_dot, positions, 0.0 if values_dot is None else values_dot, axis)
-
-
-def _put_along_axis_transpose(ct: Any, x: Any, positions: Any, values: Any, axis: int) -> Any:
-    x_bar = put_along_axis(ct, positions, 0.0, axis) if is_linear(x) else None
-    if not is_linear(values):
-        return x_bar, None, None
-    # Where a position repeats, the last value stays: number the writes, and see which numbers survive.
-    shape = shape_of(positions)
-    numbers = np.arange(1, 1 + int(np.prod(shape))).reshape(shape)
-    written = put_along_axis(np.zeros(shape_of(ct), np.intp), positions, numbers, axis)
-    survives = equal(take_along_axis(written, positions, axis), numbers)
-    return x_bar, None, where(survives, take_along_axis(ct, positions, axis), 0.0)
-
-
-put_along_axis_p = Primitive(
-    "put_along_axis",
-    eval=_put_along_axis_eval,
-    aval=lambda x, positions, values, axis: x,
-    jvp=_put_along_axis_jvp,
-    transpose=_put_along_axis_transpose,
-    batch=lambda operands, is_batched, axis: bind(put_along_axis_p, tuple(_all_batched(operands, is_batched)), (axis + 1,)),
-    params=("axis",),
-)
-
-
-def put_along_axis(x: Any, positions: Any, values: Any, axis: int) -> Any:
-    """Return ``x`` with values written along an axis at integer positions."""
-    shape = shape_of(x)
-    wanted = _along_shape(shape, shape_of(positions), axis)
-    if shape_of(positions) != wanted:
-        positions = broadcast_to(positions, wanted)
-    if isinstance(values, bool | int | float | complex):
-        values = np.asarray(values)
-    return bind(put_along_axis_p, (x, positions, broadcast_to(values, wanted)), (axis,))
 
 
 # -- order -----------------------------------------------------------------------------------------------

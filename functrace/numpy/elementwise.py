@@ -1,0 +1,245 @@
+"""Elementwise functions that are not ufuncs.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import ShapeError, UnsupportedFunctionError
+from functrace.numpy.reductions import all_, arrayed, written
+from functrace.numpy.tables import FUNCTIONS, refuse_out
+from functrace.ops import elementwise as ew
+from functrace.ops.shaping import convert
+from functrace.tracing.recording import LITERALS, Tracer, bind
+
+_NO: Any = np._NoValue
+
+
+def _operand(x: Any) -> Any:
+    """Traced values, arrays and Python numbers (which stay weakly typed) as they are; the rest as arrays."""
+    return x if type(x) in LITERALS else arrayed(x)
+
+
+# -- choices ----------------------------------------------------------------------------------------------------
+
+
+def where(condition: Any, x: Any = _NO, y: Any = _NO, /) -> Any:
+    """As ``numpy.where``; with one argument, as ``numpy.nonzero``."""
+    if x is _NO and y is _NO:
+        return FUNCTIONS[np.nonzero](arrayed(condition))
+    if x is _NO or y is _NO:
+        raise ShapeError("where needs both x and y, or neither", fix="pass np.where(condition, x, y)")
+    return ew.where(_operand(condition), _operand(x), _operand(y))
+
+
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """As ``numpy.select``: for each element the first choice whose condition holds."""
+    conditions, choices = list(condlist), list(choicelist)
+    if len(conditions) != len(choices) or not conditions:
+        raise ShapeError(
+            f"select needs as many conditions as choices, got {len(conditions)} and {len(choices)}", fix="pass pairs"
+        )
+    operands = [_operand(c) for c in (*choices, default)]
+    specs = [c if type(c) in LITERALS else c.dtype for c in operands]
+    dtype = np.result_type(*specs)
+    result = convert(operands[-1], dtype) if type(operands[-1]) not in LITERALS else np.asarray(operands[-1], dtype)[()]
+    for condition, choice in zip(reversed(conditions), reversed(operands[:-1]), strict=True):
+        condition = _operand(condition)
+        if getattr(condition, "dtype", np.dtype(bool)).kind != "b":
+            raise UnsupportedFunctionError("select: conditions must be boolean arrays", fix="compare, e.g. x != 0")
+        result = ew.where(condition, choice, result)
+    return convert(result, dtype)
+
+
+def clip(
+    a: Any,
+    a_min: Any = _NO,
+    a_max: Any = _NO,
+    out: Any = None,
+    *,
+    min: Any = _NO,
+    max: Any = _NO,
+    dtype: Any = None,
+) -> Any:
+    """As ``numpy.clip``; on a bound the derivative is that of the array, as in PyTorch."""
+    if (a_min is not _NO or a_max is not _NO) and (min is not _NO or max is not _NO):
+        raise UnsupportedFunctionError("clip takes a_min and a_max, or min and max, not both", fix="use one pair")
+    low, high = (min if a_min is _NO else a_min), (max if a_max is _NO else a_max)
+    low, high = (None if low is _NO else low), (None if high is _NO else high)
+    a = arrayed(a)
+    result = a if dtype is None else convert(a, dtype)
+    if a.dtype.kind in "iu":
+        # NumPy's rule for Python ints beyond the dtype: such a bound does nothing.
+        info = np.iinfo(a.dtype)
+        low = None if type(low) is int and low <= info.min else low
+        high = None if type(high) is int and high >= info.max else high
+    if low is not None:
+        result = ew.clip_below(result, _operand(low))
+    if high is not None:
+        result = ew.clip_above(result, _operand(high))
+    if result is a:
+        result = FUNCTIONS[np.copy](a)
+    return result if out is None else written(out, result, "clip")
+
+
+# -- rounding -----------------------------------------------------------------------------------------------------
+
+
+def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    """As ``numpy.round``: piecewise constant, derivative 0."""
+    result = bind(ew.round_p, (arrayed(a),), (int(decimals),))
+    return result if out is None else written(out, result, "round")
+
+
+def fix(x: Any, out: Any = None) -> Any:
+    """As ``numpy.fix``: piecewise constant, derivative 0."""
+    result = ew.trunc(arrayed(x))
+    return result if out is None else written(out, result, "fix")
+
+
+# -- special values ------------------------------------------------------------------------------------------------
+
+
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """As ``numpy.nan_to_num``; what is replaced has the derivative 0."""
+    x = arrayed(x)
+    if x.dtype.kind not in "fc":
+        result = FUNCTIONS[np.copy](x)
+    elif x.dtype.kind == "c":
+        parts = (_numbers_only(part, nan, posinf, neginf) for part in (ew.real(x), ew.imag(x)))
+        first, second = parts
+        result = convert(ew.add(first, ew.mul(second, 1j)), x.dtype)
+    else:
+        result = _numbers_only(x, nan, posinf, neginf)
+    if copy:
+        return result
+    if not isinstance(x, Tracer):
+        refuse_out(x, "numpy.nan_to_num with copy=False")
+    return x._assign(result, "nan_to_num")  # type: ignore[attr-defined]
+
+
+def _numbers_only(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    info = np.finfo(x.dtype)
+    result = ew.where(ew.isnan(x), nan, x)
+    result = ew.where(ew.equal(x, math.inf), info.max if posinf is None else posinf, result)
+    result = ew.where(ew.equal(x, -math.inf), info.min if neginf is None else neginf, result)
+    return convert(result, x.dtype)
+
+
+def sinc(x: Any) -> Any:
+    """As ``numpy.sinc``; derivatives of every order are exact at 0."""
+    return ew.sinc(arrayed(x))
+
+
+# -- complex numbers --------------------------------------------------------------------------------------------------
+
+
+def real(val: Any) -> Any:
+    """As ``numpy.real``."""
+    return arrayed(val).real
+
+
+def imag(val: Any) -> Any:
+    """As ``numpy.imag``."""
+    return arrayed(val).imag
+
+
+def angle(z: Any, deg: bool = False) -> Any:
+    """As ``numpy.angle``."""
+    result = ew.angle(arrayed(z))
+    return ew.mul(result, 180 / math.pi) if deg else result
+
+
+def real_if_close(a: Any, tol: float = 100) -> Any:
+    """As ``numpy.real_if_close``; asks for values, so not under vmap or trace."""
+    a = arrayed(a)
+    if a.dtype.kind != "c":
+        return a
+    limit = tol * np.finfo(a.dtype).eps if tol > 1 else tol
+    return a.real if bool(all_(ew.less(ew.absolute(a.imag), limit))) else a
+
+
+def isreal(x: Any) -> Any:
+    """As ``numpy.isreal``."""
+    return ew.equal(arrayed(x).imag, 0)
+
+
+def iscomplex(x: Any) -> Any:
+    """As ``numpy.iscomplex``."""
+    return ew.not_equal(arrayed(x).imag, 0)
+
+
+# -- comparisons ---------------------------------------------------------------------------------------------------------
+
+
+def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    """As ``numpy.isclose``."""
+    a, b = _operand(a), _operand(b)
+    if getattr(b, "dtype", np.dtype(float)).kind in "biu":
+        b = convert(b, np.float64)
+    near = ew.less_equal(ew.absolute(ew.sub(a, b)), ew.add(ew.mul(ew.absolute(b), rtol), atol))
+    result = ew.logical_or(ew.logical_and(near, ew.isfinite(b)), ew.equal(a, b))
+    if equal_nan:
+        result = ew.logical_or(result, ew.logical_and(ew.isnan(a), ew.isnan(b)))
+    return result
+
+
+def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    """As ``numpy.allclose``; the result is traced."""
+    return all_(isclose(a, b, rtol, atol, equal_nan))
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    """As ``numpy.array_equal``; the result is traced where the shapes agree."""
+    a1, a2 = arrayed(a1), arrayed(a2)
+    return all_(_same(a1, a2, equal_nan)) if a1.shape == a2.shape else False
+
+
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """As ``numpy.array_equiv``; the result is traced where the shapes broadcast."""
+    a1, a2 = arrayed(a1), arrayed(a2)
+    try:
+        np.broadcast_shapes(a1.shape, a2.shape)
+    except ValueError:
+        return False
+    return all_(ew.equal(a1, a2))
+
+
+def _same(a: Any, b: Any, equal_nan: bool) -> Any:
+    same = ew.equal(a, b)
+    if equal_nan and a.dtype.kind in "fc" and b.dtype.kind in "fc":
+        same = ew.logical_or(same, ew.logical_and(ew.isnan(a), ew.isnan(b)))
+    return same
+
+
+def isposinf(x: Any, out: Any = None) -> Any:
+    """As ``numpy.isposinf``."""
+    result = ew.equal(arrayed(x), math.inf)
+    return result if out is None else written(out, result, "isposinf")
+
+
+def isneginf(x: Any, out: Any = None) -> Any:
+    """As ``numpy.isneginf``."""
+    result = ew.equal(arrayed(x), -math.inf)
+    return result if out is None else written(out, result, "isneginf")
+
+
+def divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
+    """As ``numpy.divmod``."""
+    return ew.floor_divide(x1, x2), ew.remainder(x1, x2)
+
+
+TABLE: dict[Any, Callable[..., Any]] = {
+    np.where: where, np.select: select, np.clip: clip, np.round: round, np.around: round, np.fix: fix,
+    np.nan_to_num: nan_to_num, np.sinc: sinc, np.real: real, np.imag: imag, np.angle: angle,
+    np.real_if_close: real_if_close, np.isreal: isreal, np.iscomplex: iscomplex, np.isclose: isclose,
+    np.allclose: allclose, np.array_equal: array_equal, np.array_equiv: array_equiv, np.isposinf: isposinf,
+    np.isneginf: isneginf, np.divmod: divmod, np.conj: ew.conj,
+}  # fmt: skip
+"""Implementation by NumPy function."""

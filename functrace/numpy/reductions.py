@@ -1,0 +1,789 @@
+"""Reductions, running sums and products, and statistics: NumPy's signatures over `functrace.ops.reductions`.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import AxisError, DtypeError, ShapeError, UnsupportedFunctionError
+from functrace.ir.aval import shape_of
+from functrace.ir.primitive import Primitive
+from functrace.ir.tape import inferred
+from functrace.numpy.array import TracedArray
+from functrace.numpy.tables import ACCUMULATE, FUNCTIONS, REDUCE_LIKE, refuse_out
+from functrace.ops import cumulative, sorting
+from functrace.ops import elementwise as ew
+from functrace.ops import reductions as ops
+from functrace.ops.indexing import index_static
+from functrace.ops.joining import concatenate
+from functrace.ops.shaping import broadcast_to, convert, reshape
+from functrace.source import PACKAGE_PREFIX
+from functrace.tracing.recording import Tracer, as_array, bind
+
+_new = object.__new__
+_getframe = sys._getframe
+_NO: Any = np._NoValue
+_ALL = tuple(tuple(range(n)) for n in range(65))
+_EVERYWHERE = (None, None, None)
+
+
+# -- what they have in common --------------------------------------------------------------------------------
+
+
+def arrayed(x: Any) -> Any:
+    """Return a traced value as it is, a list that holds some stacked, anything else as an array."""
+    if isinstance(x, Tracer | np.ndarray):
+        return x
+    if isinstance(x, list | tuple) and any(isinstance(v, Tracer | list | tuple) for v in x):
+        return FUNCTIONS[np.stack]([arrayed(v) for v in x])
+    return as_array(x)
+
+
+def record(primitive: Primitive, x: Any, params: tuple[Any, ...]) -> Any:
+    """Apply a primitive with one operand: `bind`, with everything in line for a repeated call."""
+    if type(x) is not TracedArray:
+        return bind(primitive, (x,), params)
+    found = inferred.get((primitive, (x.aval,), params))
+    if found is None:
+        return bind(primitive, (x,), params)
+    recording = x._recording
+    ops_ = recording.ops
+    first = len(ops_)
+    ops_.append((primitive, (x._id,), params))
+    recording.avals.append(found[0])
+    positions = recording.positions
+    if positions is not None:
+        frame: Any = _getframe(2)
+        while frame.f_code.co_filename.startswith(PACKAGE_PREFIX):
+            frame = frame.f_back
+        positions.append((frame.f_code, frame.f_lasti))
+    tracer = _new(TracedArray)
+    tracer._recording = recording
+    tracer._id = first
+    tracer.aval = found[0]
+    tracer._view = None
+    return tracer
+
+
+def finished(result: Any, shape: tuple[int, ...], axes: ops.Axes, keepdims: Any, out: Any, name: str) -> Any:
+    """Put the reduced axes back if asked to, and write to a traced ``out``."""
+    if keepdims is not False and keepdims is not _NO and keepdims:
+        result = ops.expand_reduced(result, shape, axes)
+    return result if out is None else written(out, result, name)
+
+
+def written(out: Any, result: Any, name: str) -> Any:
+    """Write a result to ``out=``, which must be traced."""
+    if not isinstance(out, Tracer):
+        refuse_out(out, f"numpy.{name} with out=")
+    return out._assign(result, name)  # type: ignore[attr-defined]
+
+
+def _given(value: Any) -> bool:
+    return value is not _NO and value is not None
+
+
+def _masked(x: Any, where: Any, fill: Any) -> Any:
+    """``x`` where the mask holds, elsewhere a number that changes nothing."""
+    if where is True or where is _NO:
+        return x
+    return ew.where(where, x, fill)
+
+
+def _as(x: Any, dtype: Any) -> Any:
+    return x if dtype is None else convert(x, dtype)
+
+
+def _kept(x: Any) -> Any:
+    """A reduction over no axes: a copy."""
+    return ew.positive(x) if x.dtype.kind != "b" else x
+
+
+# -- sums and products --------------------------------------------------------------------------------------
+
+
+def sum(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _NO, where: Any = True
+) -> Any:
+    """As ``numpy.sum``."""
+    if axis is None and dtype is None and out is None and keepdims is False and initial is _NO and where is True:
+        if type(a) is TracedArray:
+            return record(ops.reduce_sum_p, a, (_ALL[len(a.aval.shape)],))
+    a = _masked(_as(arrayed(a), dtype), where, 0)
+    axes = ops.normalize_axes(axis, a.ndim)
+    result = _as(bind(ops.reduce_sum_p, (a,), (axes,)), dtype)
+    if _given(initial):
+        result = ew.add(result, initial)
+    return finished(result, a.shape, axes, keepdims, out, "sum")
+
+
+def prod(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _NO, where: Any = True
+) -> Any:
+    """As ``numpy.prod``; the derivative is exact where factors are zero."""
+    a = _masked(_as(arrayed(a), dtype), where, 1)
+    axes = ops.normalize_axes(axis, a.ndim)
+    result = _as(ops.reduce_prod(a, axes), dtype)
+    if _given(initial):
+        result = ew.mul(result, initial)
+    return finished(result, a.shape, axes, keepdims, out, "prod")
+
+
+def _extreme(name: str, reduce: Callable[..., Any], combine: Callable[..., Any]) -> Callable[..., Any]:
+    def extreme(
+        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _NO, where: Any = True
+    ) -> Any:
+        a = arrayed(a)
+        if where is not True and where is not _NO:
+            if not _given(initial):
+                raise ShapeError(f"{name} with where= needs initial=", fix="pass initial=-np.inf (or np.inf for a minimum)")
+            a = ew.where(where, a, initial)
+        axes = ops.normalize_axes(axis, a.ndim)
+        if _given(initial) and ops.count(a.shape, axes) == 0:
+            result = broadcast_to(np.asarray(initial).astype(a.dtype)[()], ops.dropped_shape(a.shape, axes))
+        else:
+            result = record(reduce, a, (axes,)) if axes else _kept(a)
+            if _given(initial):
+                result = combine(result, initial)
+        return finished(result, a.shape, axes, keepdims, out, name)
+
+    extreme.__name__ = name
+    extreme.__doc__ = f"As ``numpy.{name}``; ties share the derivative evenly."
+    return extreme
+
+
+max = _extreme("max", ops.reduce_max_p, ew.maximum)
+min = _extreme("min", ops.reduce_min_p, ew.minimum)
+
+
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    """As ``numpy.ptp``."""
+    result = ew.sub(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
+    return result if out is None else written(out, result, "ptp")
+
+
+# -- truth, positions, counts --------------------------------------------------------------------------------
+
+
+def _truth(name: str, primitive: Primitive, neutral: bool) -> Callable[..., Any]:
+    def truth(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+        a = arrayed(a)
+        if where is not True and where is not _NO:
+            a = ew.where(where, ew.not_equal(a, 0), neutral)
+        axes = ops.normalize_axes(axis, a.ndim)
+        return finished(record(primitive, a, (axes,)), a.shape, axes, keepdims, out, name)
+
+    truth.__name__ = name
+    truth.__doc__ = f"As ``numpy.{name}``."
+    return truth
+
+
+any_ = _truth("any", ops.reduce_any_p, False)
+all_ = _truth("all", ops.reduce_all_p, True)
+
+
+def _position(name: str, primitive: Primitive) -> Callable[..., Any]:
+    def position(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+        a = arrayed(a)
+        shape, axes = a.shape, ops.normalize_axes(axis, a.ndim)
+        if axis is None:
+            a = reshape(a, (a.size,))
+        result = bind(primitive, (a,), (0 if axis is None else axes[0],))
+        return finished(result, shape, axes, keepdims, out, name)
+
+    position.__name__ = name
+    position.__doc__ = f"As ``numpy.{name}``: integers, without derivative."
+    return position
+
+
+argmax = _position("argmax", ops.argmax_p)
+argmin = _position("argmin", ops.argmin_p)
+
+
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """As ``numpy.count_nonzero``."""
+    return sum(ew.not_equal(arrayed(a), 0), axis, keepdims=keepdims)
+
+
+# -- mean and spread -----------------------------------------------------------------------------------------
+
+
+def _count(a: Any, axes: ops.Axes, where: Any) -> Any:
+    """How many elements go into each result: a number, or an array with the reduced axes kept under ``where``."""
+    if where is True or where is _NO:
+        return ops.count(a.shape, axes)
+    mask = where if isinstance(where, Tracer) else np.asarray(where, bool)
+    mask = broadcast_to(mask, a.shape)
+    return ops.expand_reduced(ops.reduce_sum(mask, axes) if axes else convert(mask, np.intp), a.shape, axes)
+
+
+def _working(a: Any, dtype: Any) -> tuple[Any, Any]:
+    """The operand in the dtype that a mean is taken in, and the dtype of the result (``None``: as it comes)."""
+    if dtype is not None:
+        return convert(a, dtype), dtype
+    if a.dtype.kind in "biu":
+        return convert(a, np.float64), None
+    return (convert(a, np.float32), np.float16) if a.dtype == np.float16 else (a, None)
+
+
+def mean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+) -> Any:
+    """As ``numpy.mean``."""
+    a = arrayed(a)
+    axes = ops.normalize_axes(axis, a.ndim)
+    x, result_dtype = _working(a, dtype)
+    result = _as(_mean(x, axes, where), result_dtype)
+    return finished(_dropped(result, a.shape, axes), a.shape, axes, keepdims, out, "mean")
+
+
+def _dropped(x: Any, shape: tuple[int, ...], axes: ops.Axes) -> Any:
+    return reshape(x, ops.dropped_shape(shape, axes))
+
+
+def _mean(x: Any, axes: ops.Axes, where: Any) -> Any:
+    """The mean, with the reduced axes kept if there is a mask."""
+    n = _count(x, axes, where)
+    total = record(ops.reduce_sum_p, _masked(x, where, 0), (axes,))
+    return ew.div(total, n) if isinstance(n, int) else ew.div(ops.expand_reduced(total, x.shape, axes), n)
+
+
+def var(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = _NO,
+    correction: Any = _NO,
+) -> Any:
+    """As ``numpy.var``."""
+    result, shape, axes = _variance(a, axis, dtype, ddof, where, mean, correction)
+    return finished(result, shape, axes, keepdims, out, "var")
+
+
+def _variance(
+    a: Any, axis: Any, dtype: Any, ddof: Any, where: Any, given_mean: Any, correction: Any
+) -> tuple[Any, tuple[int, ...], ops.Axes]:
+    a = arrayed(a)
+    if correction is not _NO:
+        if ddof != 0:
+            raise UnsupportedFunctionError("ddof and correction cannot both be given", fix="pass correction only")
+        ddof = correction
+    axes = ops.normalize_axes(axis, a.ndim)
+    x, result_dtype = _working(a, dtype)
+    n = _count(x, axes, where)
+    center = ops.expand_reduced(_mean(x, axes, where), a.shape, axes) if given_mean is _NO else given_mean
+    squares = _masked(ops.squared_deviation(x, center), where, 0)
+    total = record(ops.reduce_sum_p, squares, (axes,))
+    if isinstance(n, int):
+        free: Any = n - ddof if n > ddof else 0
+        result = ew.div(total, free)
+    else:
+        result = ew.div(total, _dropped(ew.maximum(ew.sub(n, ddof), 0), a.shape, axes))
+    if result_dtype is not None:
+        result = convert(result, np.dtype(result_dtype).type(0).real.dtype)
+    return result, a.shape, axes
+
+
+def std(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = _NO,
+    correction: Any = _NO,
+) -> Any:
+    """As ``numpy.std``; the derivative at equal numbers is 0."""
+    result, shape, axes = _variance(a, axis, dtype, ddof, where, mean, correction)
+    return finished(ew.sqrt_of_square(result), shape, axes, keepdims, out, "std")
+
+
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
+    """As ``numpy.average``."""
+    a = arrayed(a)
+    axes = ops.normalize_axes(axis, a.ndim)
+    if weights is None:
+        result = mean(a, axis, keepdims=keepdims)
+        scale: Any = np.asarray(ops.count(a.shape, axes), result.dtype)[()]
+    else:
+        weights = arrayed(weights)
+        if weights.shape != a.shape:
+            if axis is None:
+                raise ShapeError(
+                    f"average: weights of shape {weights.shape} for an array of shape {a.shape} need an axis", fix="pass axis="
+                )
+            order = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
+            order = tuple(sorting.normalize_axis(k, a.ndim) for k in order)
+            if weights.shape != tuple(a.shape[k] for k in order):
+                raise ShapeError(
+                    f"average: weights of shape {weights.shape} do not fit axis {axis} of {a.shape}",
+                    fix="give one weight per element along the axis",
+                )
+            weights = FUNCTIONS[np.transpose](weights, tuple(int(k) for k in np.argsort(order)))
+            weights = reshape(weights, tuple(n if k in axes else 1 for k, n in enumerate(a.shape)))
+        dtype = np.result_type(a.dtype, weights.dtype, *([np.float64] if a.dtype.kind in "biu" else []))
+        spread = broadcast_to(convert(weights, dtype), a.shape)
+        scale = sum(spread, axis, keepdims=keepdims)
+        result = ew.div(sum(ew.mul(a, spread), axis, keepdims=keepdims), scale)
+    if not returned:
+        return result
+    return result, broadcast_to(scale, result.shape)
+
+
+# -- NaN left out ---------------------------------------------------------------------------------------------
+
+
+def _without_nan(a: Any, fill: Any) -> tuple[Any, Any]:
+    """The array with NaN replaced, and the mask of the numbers; ``True`` where the dtype has no NaN."""
+    a = arrayed(a)
+    if a.dtype.kind not in "fc":
+        return a, True
+    missing = ew.isnan(a)
+    return ew.where(missing, fill, a), ew.logical_not(missing)
+
+
+def _and(mask: Any, where: Any) -> Any:
+    if where is True or where is _NO:
+        return mask
+    return where if mask is True else ew.logical_and(mask, where)
+
+
+def nansum(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _NO, where: Any = True
+) -> Any:
+    """As ``numpy.nansum``."""
+    return sum(_without_nan(a, 0.0)[0], axis, dtype, out, keepdims, initial, where)
+
+
+def nanprod(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _NO, where: Any = True
+) -> Any:
+    """As ``numpy.nanprod``."""
+    return prod(_without_nan(a, 1.0)[0], axis, dtype, out, keepdims, initial, where)
+
+
+def _nan_extreme(name: str, extreme: Callable[..., Any], worst: float) -> Callable[..., Any]:
+    def nan_extreme(
+        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _NO, where: Any = True
+    ) -> Any:
+        filled, mask = _without_nan(a, worst)
+        result = extreme(filled, axis, None, keepdims, initial, where)
+        if mask is not True and not _given(initial):
+            result = ew.where(any_(mask, axis, None, keepdims), result, math.nan)
+        return result if out is None else written(out, result, name)
+
+    nan_extreme.__name__ = name
+    nan_extreme.__doc__ = f"As ``numpy.{name}``; NaN where there is no number."
+    return nan_extreme
+
+
+nanmax = _nan_extreme("nanmax", max, -math.inf)
+nanmin = _nan_extreme("nanmin", min, math.inf)
+
+
+def nanmean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+) -> Any:
+    """As ``numpy.nanmean``."""
+    filled, mask = _without_nan(a, 0.0)
+    return mean(filled, axis, dtype, out, keepdims, where=_and(mask, where))
+
+
+def nanvar(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = _NO,
+    correction: Any = _NO,
+) -> Any:
+    """As ``numpy.nanvar``; NaN where there are not more than ``ddof`` numbers."""
+    result = _nan_variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
+    return result if out is None else written(out, result, "nanvar")
+
+
+def nanstd(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = False,
+    *,
+    where: Any = True,
+    mean: Any = _NO,
+    correction: Any = _NO,
+) -> Any:
+    """As ``numpy.nanstd``; the derivative at equal numbers is 0."""
+    result = ew.sqrt_of_square(_nan_variance(a, axis, dtype, ddof, keepdims, where, mean, correction))
+    return result if out is None else written(out, result, "nanstd")
+
+
+def _nan_variance(
+    a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, where: Any, given_mean: Any, correction: Any
+) -> Any:
+    filled, mask = _without_nan(a, 0.0)
+    mask = _and(mask, where)
+    result, shape, axes = _variance(filled, axis, dtype, ddof, mask, given_mean, correction)
+    if mask is not True:
+        enough = ew.greater(_dropped(_count(filled, axes, mask), shape, axes), ddof if correction is _NO else correction)
+        result = ew.where(enough, result, math.nan)
+    return finished(result, shape, axes, keepdims, None, "nanvar")
+
+
+def _nan_position(name: str, position: Callable[..., Any], worst: float) -> Callable[..., Any]:
+    def nan_position(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+        return position(_without_nan(a, worst)[0], axis, out, keepdims=keepdims)
+
+    nan_position.__name__ = name
+    nan_position.__doc__ = f"As ``numpy.{name}``."
+    return nan_position
+
+
+nanargmax = _nan_position("nanargmax", argmax, -math.inf)
+nanargmin = _nan_position("nanargmin", argmin, math.inf)
+
+
+# -- quantiles ---------------------------------------------------------------------------------------------------
+
+_CONTINUOUS = {
+    "linear": (1.0, 1.0), "weibull": (0.0, 0.0), "hazen": (0.5, 0.5), "median_unbiased": (1 / 3, 1 / 3),
+    "normal_unbiased": (3 / 8, 3 / 8), "interpolated_inverted_cdf": (0.0, 1.0),
+}  # fmt: skip
+
+
+def _place(n: Any, q: Any, method: str) -> Any:
+    """Where the quantile stands among ``n`` sorted numbers, as a real position (Hyndman and Fan 1996)."""
+    if method in _CONTINUOUS:
+        alpha, beta = _CONTINUOUS[method]
+        if method == "linear":
+            return ew.mul(ew.sub(n, 1), q)
+        return ew.add(ew.mul(n, q), alpha + ew.mul(q, 1 - alpha - beta) - 1)
+    at = ew.mul(ew.sub(n, 1), q)
+    if method == "lower":
+        return ew.floor(at)
+    if method == "higher":
+        return ew.ceil(at)
+    if method == "nearest":
+        return ew.rint(at)
+    if method == "midpoint":
+        return ew.mul(ew.add(ew.floor(at), ew.ceil(at)), 0.5)
+    raise UnsupportedFunctionError(
+        f"the quantile method {method!r} has no implementation on traced values",
+        fix="use one of " + ", ".join([*_CONTINUOUS, "lower", "higher", "nearest", "midpoint"]),
+    )
+
+
+def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, *, skips_nan: bool) -> Any:
+    a = arrayed(a)
+    q = q if isinstance(q, Tracer) else np.asarray(q)
+    if a.dtype.kind == "c":
+        raise DtypeError("quantiles of complex numbers are not defined", fix="take the real part first")
+    if not isinstance(q, Tracer) and not np.all((q >= 0) & (q <= 1)):
+        raise ShapeError("quantiles must be between 0 and 1 (percentiles between 0 and 100)", fix="rescale q")
+    axes = ops.normalize_axes(axis, a.ndim)
+    floating = a if a.dtype.kind == "f" else convert(a, np.float64)
+    x = ops.merge_reduced(floating, axes)
+    n, rank = x.shape[-1], x.ndim
+    x = sorting.sort(x, rank - 1)
+    missing = ew.isnan(x)
+    count: Any = n
+    if skips_nan:
+        count = ops.expand_reduced(ops.reduce_sum(ew.logical_not(missing), (rank - 1,)), x.shape, (rank - 1,))
+    q_shape = shape_of(q)
+    flat = reshape(q, (math.prod(q_shape),))
+    at = _place(count, flat, method)
+    if not isinstance(at, Tracer):
+        at = np.asarray(at)
+    top = count - 1
+    at = ew.minimum(ew.maximum(at, 0), top) if method != "linear" else at
+    below = ew.floor(at)
+    low = convert(ew.maximum(below, 0), np.intp)
+    high = ew.minimum(ew.add(low, 1), ew.maximum(top, 0))
+    fraction = ew.sub(at, below)
+    fraction = convert(fraction, floating.dtype) if q.dtype.kind != "f" or not q_shape else fraction
+
+    def read(places: Any) -> Any:
+        missing_axes = rank - len(shape_of(places))
+        places = reshape(places, (1,) * missing_axes + shape_of(places))
+        return sorting.take_along_axis(x, broadcast_to(places, (*x.shape[:-1], shape_of(places)[-1])), rank - 1)
+
+    left, right = read(low), read(high)
+    result = ew.add(left, ew.mul(ew.sub(right, left), fraction))
+    # From the nearer end, as NumPy does: exact at both.
+    result = ew.where(
+        ew.greater_equal(fraction, 0.5), ew.sub(right, ew.mul(ew.sub(right, left), ew.sub(1, fraction))), result
+    )
+    result = ew.where(ew.equal(fraction, 0), left, result)
+    if not skips_nan and n:
+        result = ew.where(index_static(missing, (Ellipsis, (n - 1, n, None))), math.nan, result)
+    kept = ops.dropped_shape(a.shape, axes)
+    result = FUNCTIONS[np.moveaxis](result, -1, 0)
+    reduced = ops.kept_shape(a.shape, axes) if keepdims is not _NO and keepdims else kept
+    return reshape(result, (*q_shape, *reduced))
+
+
+def _refuse_weights(weights: Any) -> None:
+    if weights is not None:
+        raise UnsupportedFunctionError(
+            "weights= of quantiles has no implementation on traced values", fix="repeat the elements with np.repeat instead"
+        )
+
+
+def _quantile_function(name: str, scale: float, *, skips_nan: bool) -> Callable[..., Any]:
+    def function(
+        a: Any,
+        q: Any,
+        axis: Any = None,
+        out: Any = None,
+        overwrite_input: bool = False,
+        method: str = "linear",
+        keepdims: Any = False,
+        *,
+        weights: Any = None,
+    ) -> Any:
+        _refuse_weights(weights)
+        q = q if isinstance(q, Tracer) else np.asarray(q)
+        q = ew.div(q, scale) if scale != 1 else q
+        result = _quantile(a, q, axis, method, keepdims, skips_nan=skips_nan)
+        return result if out is None else written(out, result, name)
+
+    function.__name__ = name
+    function.__doc__ = f"As ``numpy.{name}``; differentiable in the data, and in ``q`` with continuous methods."
+    return function
+
+
+quantile = _quantile_function("quantile", 1, skips_nan=False)
+percentile = _quantile_function("percentile", 100, skips_nan=False)
+nanquantile = _quantile_function("nanquantile", 1, skips_nan=True)
+nanpercentile = _quantile_function("nanpercentile", 100, skips_nan=True)
+
+
+def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
+    """As ``numpy.median``; of an even count the two in the middle share the derivative."""
+    a = arrayed(a)
+    axes = ops.normalize_axes(axis, a.ndim)
+    x = ops.merge_reduced(a, axes)
+    n = x.shape[-1]
+    if n == 0:
+        return mean(a, axis, None, out, keepdims)
+    x = sorting.sort(x, x.ndim - 1)
+    middle = index_static(x, (Ellipsis, ((n - 1) // 2, n // 2 + 1, None)))
+    result = mean(middle, -1)
+    if a.dtype.kind in "fc":
+        last = index_static(x, (Ellipsis, n - 1))
+        result = ew.where(ew.isnan(last), math.nan, result)
+    return finished(result, a.shape, axes, keepdims, out, "median")
+
+
+def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
+    """As ``numpy.nanmedian``."""
+    result = _quantile(a, 0.5, axis, "linear", keepdims, skips_nan=True)
+    return result if out is None else written(out, result, "nanmedian")
+
+
+# -- along an axis -------------------------------------------------------------------------------------------------
+
+
+def _flat_axis(a: Any, axis: Any) -> tuple[Any, int]:
+    if axis is None:
+        return reshape(a, (a.size,)), 0
+    return a, sorting.normalize_axis(axis, a.ndim)
+
+
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """As ``numpy.cumsum``."""
+    a, axis = _flat_axis(_as(arrayed(a), dtype), axis)
+    result = _as(cumulative.cumsum(a, axis), dtype)
+    return result if out is None else written(out, result, "cumsum")
+
+
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """As ``numpy.cumprod``; the derivative is exact where factors are zero."""
+    a, axis = _flat_axis(_as(arrayed(a), dtype), axis)
+    result = _as(cumulative.cumprod(a, axis), dtype)
+    return result if out is None else written(out, result, "cumprod")
+
+
+def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """As ``numpy.nancumsum``."""
+    return cumsum(_without_nan(a, 0.0)[0], axis, dtype, out)
+
+
+def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """As ``numpy.nancumprod``."""
+    return cumprod(_without_nan(a, 1.0)[0], axis, dtype, out)
+
+
+def _with_initial(name: str, running: Callable[..., Any], neutral: int) -> Callable[..., Any]:
+    def function(
+        x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+    ) -> Any:
+        x = arrayed(x)
+        if axis is None:
+            if x.ndim != 1:
+                raise AxisError(f"{name} of an array with {x.ndim} axes needs axis=", fix="pass axis=")
+            axis = 0
+        axis = sorting.normalize_axis(axis, x.ndim)
+        result = running(x, axis, dtype)
+        if include_initial:
+            start = np.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), neutral, result.dtype)
+            result = concatenate([start, result], axis)
+        return result if out is None else written(out, result, name)
+
+    function.__name__ = name
+    function.__doc__ = f"As ``numpy.{name}``."
+    return function
+
+
+cumulative_sum = _with_initial("cumulative_sum", cumsum, 0)
+cumulative_prod = _with_initial("cumulative_prod", cumprod, 1)
+
+
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _NO, append: Any = _NO) -> Any:
+    """As ``numpy.diff``."""
+    if n < 0:
+        raise ShapeError(f"diff: the order must not be negative, got {n}", fix="pass n >= 0")
+    a = arrayed(a)
+    if a.ndim == 0:
+        raise ShapeError("diff needs at least one axis", fix="pass an array with one axis or more")
+    axis = sorting.normalize_axis(axis, a.ndim)
+    if n == 0:
+        return a.copy()
+    parts = [a]
+    if prepend is not _NO:
+        parts.insert(0, _edge(prepend, a, axis))
+    if append is not _NO:
+        parts.append(_edge(append, a, axis))
+    if len(parts) > 1:
+        a = FUNCTIONS[np.concatenate](parts, axis)
+    lead = (_EVERYWHERE,) * axis
+    difference = ew.not_equal if a.dtype.kind == "b" else ew.sub
+    for _ in range(n):
+        a = difference(index_static(a, (*lead, (1, None, None))), index_static(a, (*lead, (None, -1, None))))
+    return a
+
+
+def _edge(part: Any, a: Any, axis: int) -> Any:
+    part = arrayed(part)
+    return broadcast_to(part, (*a.shape[:axis], 1, *a.shape[axis + 1 :])) if part.ndim == 0 else part
+
+
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """As ``numpy.ediff1d``."""
+    flat = arrayed(ary)
+    parts = [diff(reshape(flat, (flat.size,)))]
+    for extra, first in ((to_begin, True), (to_end, False)):
+        if extra is not None:
+            extra = convert(arrayed(extra), parts[0].dtype)
+            parts.insert(0 if first else len(parts), reshape(extra, (extra.size,)))
+    return parts[0] if len(parts) == 1 else FUNCTIONS[np.concatenate](parts)
+
+
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """As ``numpy.trapezoid``."""
+    y = arrayed(y)
+    axis = sorting.normalize_axis(axis, y.ndim)
+    if x is None:
+        step = dx
+    else:
+        x = arrayed(x)
+        step = diff(x, axis=-1 if x.ndim == 1 else axis)
+        if x.ndim == 1:
+            step = reshape(step, (step.shape[0],) + (1,) * (y.ndim - axis - 1))
+    lead = (_EVERYWHERE,) * axis
+    ends = ew.add(index_static(y, (*lead, (1, None, None))), index_static(y, (*lead, (None, -1, None))))
+    return sum(ew.div(ew.mul(step, ends), 2.0), axis)
+
+
+# -- methods of ufuncs ------------------------------------------------------------------------------------------------
+
+
+def _log_sum(scale: float) -> Callable[..., Any]:
+    def reduce(
+        a: Any, axis: Any = 0, dtype: Any = None, keepdims: Any = False, initial: Any = _NO, where: Any = True
+    ) -> Any:
+        a = _masked(_as(arrayed(a), dtype), where, -math.inf)
+        axes = ops.normalize_axes(axis, a.ndim)
+        a = convert(a, np.float64) if a.dtype.kind in "biu" else a
+        if ops.count(a.shape, axes) == 0:
+            result: Any = broadcast_to(np.asarray(-math.inf, a.dtype)[()], ops.dropped_shape(a.shape, axes))
+        else:
+            result = ops.logsumexp(a if scale == 1 else ew.mul(a, scale), axes)
+            result = result if scale == 1 else ew.div(result, scale)
+        if _given(initial):
+            result = (ew.logaddexp if scale == 1 else ew.logaddexp2)(result, initial)
+        return finished(result, a.shape, axes, keepdims, None, "logaddexp.reduce")
+
+    return reduce
+
+
+def _skipping(nan_extreme: Callable[..., Any]) -> Callable[..., Any]:
+    def reduce(
+        a: Any, axis: Any = 0, dtype: Any = None, keepdims: Any = False, initial: Any = _NO, where: Any = True
+    ) -> Any:
+        return nan_extreme(_as(arrayed(a), dtype), axis, None, keepdims, initial, where)
+
+    return reduce
+
+
+def _hypot_reduce(
+    a: Any, axis: Any = 0, dtype: Any = None, keepdims: Any = False, initial: Any = 0.0, where: Any = True
+) -> Any:
+    total = sum(ew.square(_as(arrayed(a), dtype)), axis, keepdims=keepdims, where=where)
+    return ew.sqrt_of_square(ew.add(total, ew.square(0.0 if not _given(initial) else initial)))
+
+
+def _accumulate(primitive: Primitive) -> Callable[..., Any]:
+    def accumulate(a: Any, axis: Any = 0, dtype: Any = None) -> Any:
+        a = _as(arrayed(a), dtype)
+        return bind(primitive, (a,), (sorting.normalize_axis(axis, a.ndim),))
+
+    return accumulate
+
+
+REDUCE_LIKE.update({
+    np.logaddexp: _log_sum(1.0),
+    np.logaddexp2: _log_sum(math.log(2)),
+    np.fmax: _skipping(nanmax),
+    np.fmin: _skipping(nanmin),
+    np.hypot: _hypot_reduce,
+})
+ACCUMULATE.update({
+    np.add: cumsum,
+    np.multiply: cumprod,
+    np.maximum: _accumulate(cumulative.cummax_p),
+    np.minimum: _accumulate(cumulative.cummin_p),
+})
+
+TABLE: dict[Any, Callable[..., Any]] = {
+    np.sum: sum, np.prod: prod, np.max: max, np.amax: max, np.min: min, np.amin: min, np.ptp: ptp,
+    np.any: any_, np.all: all_, np.argmax: argmax, np.argmin: argmin, np.count_nonzero: count_nonzero,
+    np.mean: mean, np.var: var, np.std: std, np.average: average, np.median: median,
+    np.quantile: quantile, np.percentile: percentile, np.nanquantile: nanquantile, np.nanpercentile: nanpercentile,
+    np.nanmedian: nanmedian, np.nansum: nansum, np.nanprod: nanprod, np.nanmax: nanmax, np.nanmin: nanmin,
+    np.nanmean: nanmean, np.nanvar: nanvar, np.nanstd: nanstd, np.nanargmax: nanargmax, np.nanargmin: nanargmin,
+    np.cumsum: cumsum, np.cumprod: cumprod, np.nancumsum: nancumsum, np.nancumprod: nancumprod,
+    np.cumulative_sum: cumulative_sum, np.cumulative_prod: cumulative_prod, np.diff: diff, np.ediff1d: ediff1d,
+    np.trapezoid: trapezoid,
+}  # fmt: skip
+"""Implementation by NumPy function."""

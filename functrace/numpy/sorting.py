@@ -1,0 +1,118 @@
+"""Sorting and searching: NumPy's signatures over `functrace.ops.sorting`.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import ShapeError, UnsupportedFunctionError
+from functrace.numpy.reductions import all_, arrayed
+from functrace.ops import elementwise as ew
+from functrace.ops import sorting as ops
+from functrace.ops.indexing import index_static
+from functrace.ops.shaping import convert, reshape
+from functrace.tracing.recording import Tracer, bind
+
+
+def _lined_up(a: Any, axis: Any) -> tuple[Any, int]:
+    a = arrayed(a)
+    if axis is None:
+        return reshape(a, (a.size,)), 0
+    return a, ops.normalize_axis(axis, a.ndim)
+
+
+def _kind(kind: Any, order: Any, stable: Any) -> str | None:
+    if order is not None:
+        raise UnsupportedFunctionError("order= needs fields, which traced values do not have", fix="leave order out")
+    return "stable" if stable else kind
+
+
+def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+    """As ``numpy.sort``."""
+    a, axis = _lined_up(a, axis)
+    return ops.sort(a, axis, _kind(kind, order, stable))
+
+
+def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+    """As ``numpy.argsort``: integers, without derivative."""
+    a, axis = _lined_up(a, axis)
+    return ops.argsort(a, axis, _kind(kind, order, stable))
+
+
+def sort_complex(a: Any) -> Any:
+    """As ``numpy.sort_complex``."""
+    a = sort(a)
+    if a.dtype.kind == "c":
+        return a
+    small = a.dtype.char in "bhBHe" or a.dtype == np.float32
+    return convert(a, np.complex64 if small and a.dtype.char != "e" else np.result_type(a.dtype, np.complex64))
+
+
+def _places(kth: Any, n: int) -> tuple[int, ...]:
+    listed = np.atleast_1d(np.asarray(kth._concrete() if isinstance(kth, Tracer) else kth))  # type: ignore[attr-defined]
+    found = []
+    for k in listed.tolist():
+        if not -n <= operator.index(k) < n:
+            raise ShapeError(f"partition: kth={k} is out of bounds for {n} elements", fix=f"use -{n} … {n - 1}")
+        found.append(k % n)
+    return tuple(found)
+
+
+def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
+    """As ``numpy.argpartition``: integers, without derivative."""
+    a, axis = _lined_up(a, axis)
+    _kind(None, order, None)
+    return ops.argpartition(a, _places(kth, a.shape[axis]), axis)
+
+
+def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
+    """As ``numpy.partition``; the elements beside the k-th may stand in another order than NumPy's."""
+    a, axis = _lined_up(a, axis)
+    return ops.take_along_axis(a, argpartition(a, kth, axis, kind, order), axis, is_permutation=True)
+
+
+def lexsort(keys: Any, axis: int = -1) -> Any:
+    """As ``numpy.lexsort``: integers, without derivative."""
+    keys = tuple(arrayed(k) for k in keys)
+    if len({k.shape for k in keys}) != 1:
+        raise ShapeError("lexsort: the keys must have equal shapes", fix="broadcast them first")
+    return bind(ops.lexsort_p, keys, (ops.normalize_axis(axis, keys[0].ndim),))
+
+
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    """As ``numpy.searchsorted``: integers, without derivative."""
+    a = arrayed(a)
+    if a.ndim != 1:
+        raise ShapeError(f"searchsorted needs a one-dimensional sorted array, got shape {a.shape}", fix="pass one row")
+    if side not in ("left", "right"):
+        raise ShapeError(f"searchsorted: side must be 'left' or 'right', got {side!r}", fix="pass 'left' or 'right'")
+    if sorter is not None:
+        a = ops.take_along_axis(a, arrayed(sorter), 0)
+    return ops.searchsorted(a, v if isinstance(v, Tracer) else np.asarray(v), side)
+
+
+def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    """As ``numpy.digitize``: integers, without derivative."""
+    bins = arrayed(bins)
+    rising = index_static(bins, ((1, None, None),)), index_static(bins, ((None, -1, None),))
+    # NumPy searches from the other side: digitize means bins[i-1] <= x < bins[i].
+    side = "left" if right else "right"
+    if bool(all_(ew.greater_equal(*rising))):
+        return ops.searchsorted(bins, arrayed(x), side)
+    if bool(all_(ew.less_equal(*rising))):
+        backwards = index_static(bins, ((None, None, -1),))
+        return ew.sub(bins.shape[0], ops.searchsorted(backwards, arrayed(x), side))
+    raise ShapeError("digitize: bins must rise or fall monotonically", fix="sort the bins")
+
+
+TABLE: dict[Any, Callable[..., Any]] = {
+    np.sort: sort, np.argsort: argsort, np.sort_complex: sort_complex, np.partition: partition,
+    np.argpartition: argpartition, np.lexsort: lexsort, np.searchsorted: searchsorted, np.digitize: digitize,
+}  # fmt: skip
+"""Implementation by NumPy function."""
