@@ -78,7 +78,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     a, b = arrayed(a), arrayed(b)
     if a.ndim == 0 or b.ndim == 0:
         result = ew.mul(a, b)
-    elif a.ndim <= 2 and b.ndim <= 2 or b.ndim == 1:
+    elif (a.ndim <= 2 and b.ndim <= 2) or b.ndim == 1:
         result = bind(matmul_p, (a, b))
     else:
         result = tensordot(a, b, axes=(a.ndim - 1, b.ndim - 2))
@@ -364,12 +364,12 @@ def _uplo(name: str, given: str) -> str:
     return uplo
 
 
-def eigh(a: Any, UPLO: str = "L") -> Any:  # noqa: N803
+def eigh(a: Any, UPLO: str = "L") -> Any:
     """As ``numpy.linalg.eigh``; the gradient is that of the symmetric part of ``a``."""
     return EighResult(*bind(linalg.eigh_p, (_matrices("eigh", a, square=True),), (_uplo("eigh", UPLO),)))
 
 
-def eigvalsh(a: Any, UPLO: str = "L") -> Any:  # noqa: N803
+def eigvalsh(a: Any, UPLO: str = "L") -> Any:
     """As ``numpy.linalg.eigvalsh``; the gradient is that of the symmetric part of ``a``."""
     return bind(linalg.eigvalsh_p, (_matrices("eigvalsh", a, square=True),), (_uplo("eigvalsh", UPLO),))
 
@@ -389,8 +389,11 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
         )
     if not compute_uv:
         return bind(linalg.svdvals_p, (a,))
-    full = bool(full_matrices) and a.shape[-1] != a.shape[-2]
-    return SVDResult(*bind(linalg.svd_p, (a,), (full,)))
+    if not full_matrices or a.shape[-1] == a.shape[-2]:
+        return SVDResult(*bind(linalg.svd_p, (a,), (False,)))
+    # Vectors that complete a basis have no derivative; the values on their own do.
+    u, _, vh = bind(linalg.svd_p, (a,), (True,))
+    return SVDResult(u, bind(linalg.svdvals_p, (a,)), vh)
 
 
 def qr(a: Any, mode: str = "reduced") -> Any:
@@ -450,7 +453,9 @@ def multi_dot(arrays: Any, *, out: Any = None) -> Any:
     for k, x in enumerate(chain):
         allowed = (1, 2) if k in (0, len(chain) - 1) else (2,)
         if x.ndim not in allowed:
-            raise ShapeError(f"multi_dot: operand {k} is {aval_of(x)}", fix="pass matrices; the first and last may be vectors")
+            raise ShapeError(
+                f"multi_dot: operand {k} is {aval_of(x)}", fix="pass matrices; the first and last may be vectors"
+            )
     rows = [x.shape[0] if x.ndim == 2 else (1 if k == 0 else x.shape[0]) for k, x in enumerate(chain)]
     sizes = (*rows, chain[-1].shape[1] if chain[-1].ndim == 2 else 1)
     return _stored(_chained(chain, _best_splits(sizes), 0, len(chain) - 1), out, "numpy.linalg.multi_dot with out=")
@@ -508,7 +513,7 @@ def linalg_matmul(x1: Any, x2: Any, /) -> Any:
 # -- norms ---------------------------------------------------------------------------------------------
 
 
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """As ``numpy.linalg.norm``; the derivative of every norm at 0 is 0."""
     x = arrayed(x)
     if x.dtype.kind not in "fc":
@@ -537,14 +542,14 @@ def _keep(result: Any, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: 
     return reshape(result, kept_shape(shape, axes)) if keepdims else result
 
 
-def _unknown_order(ord: Any, what: str) -> ShapeError:  # noqa: A002
+def _unknown_order(ord: Any, what: str) -> ShapeError:
     return ShapeError(
         f"numpy.linalg.norm: ord={ord!r} is not defined for {what}",
         fix="vectors take None and any number; matrices None, 'fro', 'nuc', 1, -1, 2, -2, inf, -inf",
     )
 
 
-def _vector_norm(x: Any, ord: Any, axis: int) -> Any:  # noqa: A002
+def _vector_norm(x: Any, ord: Any, axis: int) -> Any:
     if isinstance(ord, str):
         raise _unknown_order(ord, "vectors")
     if isinstance(ord, Tracer):
@@ -568,7 +573,7 @@ def _vector_norm(x: Any, ord: Any, axis: int) -> Any:  # noqa: A002
     return ew.where(zero, 0.0, ew.power(ew.where(zero, 1.0, total), 1.0 / float(ord)))
 
 
-def _matrix_norm(x: Any, ord: Any, row: int, column: int) -> Any:  # noqa: A002
+def _matrix_norm(x: Any, ord: Any, row: int, column: int) -> Any:
     if row == column:
         raise ShapeError("numpy.linalg.norm: the two axes of a matrix norm must differ", fix="pass two axes")
     if ord in (None, "fro", "f"):
@@ -586,7 +591,7 @@ def _matrix_norm(x: Any, ord: Any, row: int, column: int) -> Any:  # noqa: A002
     return (FUNCTIONS[np.max] if ord > 0 else FUNCTIONS[np.min])(sums, axis=across - (across > along))
 
 
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:  # noqa: A002
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """As ``numpy.linalg.vector_norm``: over any number of axes, as if flattened."""
     x = arrayed(x)
     if x.dtype.kind not in "fc":
@@ -600,7 +605,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     return _keep(_vector_norm(flat, ord, 0), x.shape, axes, keepdims)
 
 
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:  # noqa: A002
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     """As ``numpy.linalg.matrix_norm``: over the last two axes."""
     return norm(x, axis=(-2, -1), keepdims=keepdims, ord=ord)
 
@@ -617,7 +622,7 @@ def cond(x: Any, p: Any = None) -> Any:
     return ew.mul(norm(x, p, (-2, -1)), norm(inv(x), p, (-2, -1)))
 
 
-def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:  # noqa: N803
+def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     """As ``numpy.linalg.matrix_rank``: an integer without derivative, so values must be known."""
     plain = [x._concrete() if isinstance(x, Tracer) else x for x in (arrayed(A), tol, rtol)]  # type: ignore[attr-defined]
     return np.linalg.matrix_rank(plain[0], plain[1], hermitian, rtol=plain[2])

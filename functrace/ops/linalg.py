@@ -27,7 +27,7 @@ from functrace.errors import NotDifferentiableError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import Primitive, absent, is_linear
 from functrace.ops.contraction import einsum, matmul, swap_last
-from functrace.ops.elementwise import add, conj, div, equal, imag, mul, neg, real, sub, where
+from functrace.ops.elementwise import add, conj, div, equal, imag, mul, neg, real, sign, sub, where
 from functrace.ops.indexing import index_static
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import permute, reshape
@@ -274,12 +274,36 @@ def _slogdet_aval(x: ShapeDtype) -> tuple[ShapeDtype, ShapeDtype]:
     return ShapeDtype(x.shape[:-2], x.dtype), ShapeDtype(x.shape[:-2], _real_dtype(x.dtype))
 
 
+def _inv_or_nan_eval(x: Any) -> Any:
+    try:
+        return np.linalg.inv(x)
+    except np.linalg.LinAlgError:
+        out = np.full_like(x, np.nan)
+        for k in np.ndindex(x.shape[:-2]):
+            try:
+                out[k] = np.linalg.inv(x[k])
+            except np.linalg.LinAlgError:
+                continue
+        return out
+
+
+# slogdet has a value (-inf) for singular matrices: their derivative is NaN, and spoils neither value nor the stack.
+inv_or_nan_p = Primitive(
+    "inv_or_nan",
+    eval=_inv_or_nan_eval,
+    aval=_same_square("slogdet"),
+    jvp=_inv_jvp,
+    transpose=_not_linear("inv"),
+    batch=_native_batch(lambda: inv_or_nan_p),
+)
+
+
 def _slogdet_jvp(primals: Any, outputs: Any, tangents: Any) -> Any:
-    (x,), (sign, _) = primals, outputs
-    trace = _trace_of_product(inv(x), tangents[0])
+    (x,), (unit, _) = primals, outputs
+    trace = _trace_of_product(bind(inv_or_nan_p, (x,)), tangents[0])
     if x.dtype.kind != "c":
         return None, trace
-    return mul(sign, mul(imag(trace), 1j)), real(trace)
+    return mul(unit, mul(imag(trace), 1j)), real(trace)
 
 
 slogdet_p = Primitive(
@@ -384,9 +408,10 @@ def _svdvals_aval(x: ShapeDtype) -> ShapeDtype:
     return ShapeDtype((*x.shape[:-2], min(x.shape[-2:])), _real_dtype(x.dtype))
 
 
-def _svdvals_jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
+def _svdvals_jvp(primals: Any, outputs: Any, tangents: Any) -> Any:
     u, _, vh = bind(svd_p, primals, (False,))
-    return _real(diagonal_of(matmul(matmul(adjoint(u), tangents[0]), adjoint(vh))))
+    change = _real(diagonal_of(matmul(matmul(adjoint(u), tangents[0]), adjoint(vh))))
+    return mul(change, sign(outputs[0]))  # like abs'(0) = 0 where a value is 0, so that the nuclear norm has norm'(0) = 0
 
 
 svdvals_p = Primitive(
