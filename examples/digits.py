@@ -75,7 +75,7 @@ def train(rng, params, images, labels, held_images, held_labels):
     wanted = np.eye(classes)[labels] * (1 - SMOOTH) + SMOOTH / classes
     zeros = ft.tree.map(np.zeros_like, params)
     state, history = (0, zeros, zeros), []
-    epochs = tqdm(range(EPOCHS), desc="digits", unit="epoch", file=sys.stdout)
+    epochs = tqdm(range(EPOCHS), desc="digits", unit="epoch", mininterval=0.5)
     for epoch in epochs:
         rate = RATE * 0.5 * (1 + np.cos(np.pi * epoch / EPOCHS))
         losses = []
@@ -85,7 +85,7 @@ def train(rng, params, images, labels, held_images, held_labels):
             losses.append(value)
         seen, held = accuracy(params, images, labels), accuracy(params, held_images, held_labels)
         history.append((float(np.mean(losses)), seen, held))
-        epochs.set_postfix(loss=f"{history[-1][0]:.4f}", held_out=f"{held:.2%}")
+        epochs.set_postfix(loss=f"{history[-1][0]:.4f}", held_out=f"{held:.2%}", refresh=False)
     return params, history
 
 
@@ -103,7 +103,12 @@ def draw(history, params, images, labels):
     axes.plot(epochs, 1 - held, color="tab:orange", label="error, held-out digits")
     axes.plot(epochs, losses, color="0.6", label="training loss")
     axes.axhline(1 - WANTED, color="0.3", linewidth=0.8, linestyle=":")
-    axes.set(xlabel="epoch", yscale="log", title=f"learning curve: {held[-1]:.2%} of held-out digits are read right")
+    axes.set(
+        xlabel="epoch",
+        ylabel="share misread, or loss",
+        yscale="log",
+        title=f"learning curve: {held[-1]:.2%} of held-out digits are read right",
+    )
     axes.legend(frameon=False)
     right.suptitle(f"misread: {np.sum(guesses != labels)} of {len(labels)}")
     for k, panel in enumerate(right.subplots(2, 5).flat):
