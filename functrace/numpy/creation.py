@@ -17,6 +17,7 @@ import numpy as np
 
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
+from functrace.numpy.indexing import take
 from functrace.numpy.shaping import along, arrayed, axis_tuple, concatenate, int_tuple, one_axis
 from functrace.numpy.tables import refuse_out
 from functrace.ops import elementwise as ew
@@ -24,7 +25,6 @@ from functrace.ops import joining
 from functrace.ops.indexing import index_static
 from functrace.ops.shaping import broadcast_to, convert, filled, reshape
 from functrace.tracing.recording import Tracer
-
 
 # -- arrays from nests --------------------------------------------------------------------------------
 
@@ -53,7 +53,7 @@ def stacked(value: Any) -> Any:
 
 
 def array(
-    object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = "K", subok: bool = False,  # noqa: A002
+    object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = "K", subok: bool = False,
     ndmin: int = 0, like: Any = None,
 ) -> Any:  # fmt: skip
     """As ``numpy.array``, also for traced values and for nested lists of them.
@@ -143,8 +143,9 @@ def empty_like(
 
 
 def full_like(
-    a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
-) -> Any:
+    a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *,
+    device: Any = None,
+) -> Any:  # fmt: skip
     """As ``numpy.full_like``; ``fill_value`` may be traced."""
     shape, dtype = shape_of(a) if shape is None else _as_shape(shape), a.dtype if dtype is None else np.dtype(dtype)
     fill_value = stacked(fill_value)
@@ -313,7 +314,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         period = abs(period)
         x, xp = x % period, xp % period
         order = np.argsort(xp)
-        xp, fp = np.take(xp, order), np.take(fp, order)
+        xp, fp = take(xp, order), take(fp, order)
         xp = concatenate((xp[-1:] - period, xp, xp[:1] + period))
         fp = concatenate((fp[-1:], fp, fp[:1]))
         left = right = None
@@ -321,8 +322,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     upper = np.clip(np.searchsorted(xp, x, "right"), 1, max(n - 1, 1))
     lower = upper - 1
     upper = np.minimum(upper, n - 1)
-    x0, y0 = np.take(xp, lower), np.take(fp, lower)
-    dx, dy = np.take(xp, upper) - x0, np.take(fp, upper) - y0
+    x0, y0 = take(xp, lower), take(fp, lower)
+    dx, dy = take(xp, upper) - x0, take(fp, upper) - y0
     flat = ew.equal(dx, 0)
     made = ew.add(ew.mul(ew.div(dy, ew.where(flat, 1.0, dx)), ew.sub(x, x0)), y0)
     first, last = index_static(xp, (0,)), index_static(xp, (n - 1,))
@@ -410,7 +411,9 @@ def _gradient_along(f: Any, spacing: Any, axis: int, edge_order: int) -> Any:
         inner = (part(2, None) - part(None, -2)) / (2.0 * h)
     else:
         if shape_of(spacing) != (n,):
-            raise ShapeError(f"gradient: {shape_of(spacing)} coordinates do not fit axis {axis} of size {n}", fix="give one each")
+            raise ShapeError(
+                f"gradient: {shape_of(spacing)} coordinates do not fit axis {axis} of size {n}", fix="give one each"
+            )
         steps = convert(spacing[1:] - spacing[:-1], np.result_type(spacing.dtype, f.dtype.type(0).real.dtype))
         first, second, last, before_last = (index_static(steps, (k,)) for k in (0, min(1, n - 2), n - 2, max(0, n - 3)))
         steps = reshape(steps, (n - 1,) + (1,) * (ndim - 1 - axis))
@@ -456,7 +459,9 @@ def cov(
         if given is not None:
             given = arrayed(stacked(given))
             if shape_of(given) != shape_of(x)[1:]:
-                raise ShapeError(f"cov: weights of shape {shape_of(given)} do not fit {shape_of(x)[1]} observations", fix="give one each")
+                raise ShapeError(
+                    f"cov: weights of shape {shape_of(given)} do not fit {shape_of(x)[1]} observations", fix="give one each"
+                )
             weights = given if weights is None else weights * given
     n = shape_of(x)[1]
     if weights is None:
@@ -465,7 +470,9 @@ def cov(
     else:
         total = np.sum(weights)
         mean = np.sum(x * weights, axis=1, keepdims=True) / total
-        scale = total - ddof if aweights is None or ddof == 0 else total - ddof * np.sum(weights * arrayed(stacked(aweights))) / total
+        scale = total - ddof
+        if aweights is not None and ddof != 0:
+            scale = total - ddof * np.sum(weights * arrayed(stacked(aweights))) / total
     centred = x - mean
     other = np.transpose(centred if weights is None else centred * weights)
     result = np.matmul(centred, np.conj(other) if kind.kind == "c" else other) * ew.div(1.0, scale)

@@ -1,9 +1,9 @@
 """What makes `functrace.numpy` a namespace: NumPy's functions, which also take lists of traced values.
 
-A function of the namespace is NumPy's own behind a thin wrapper: lists of traced values among its arguments become traced
-arrays (``fnp.mean([x, x + 2])``), then NumPy is called, which hands traced arguments to the tables of this room. Wrappers are
-made when they are first asked for, so that importing costs nothing. Functions that NumPy's dispatch cannot reach (``array``,
-``full``, ``arange`` …) are this room's own.
+A function of the namespace is NumPy's own behind a thin wrapper: lists of traced values among its arguments become
+traced arrays (``fnp.mean([x, x + 2])``), then NumPy is called, which hands traced arguments to the tables of this room.
+Wrappers are made when they are first asked for, so that importing costs nothing. Where NumPy's dispatch does not look
+(the contents of ``array``, the fill of ``full``, the indices of ``take``), the implementation of this room is called.
 
 Floor: 6.
 """
@@ -11,14 +11,14 @@ Floor: 6.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, final
 
 import numpy as np
 
 from functrace.numpy import creation
 from functrace.numpy.creation import holds_tracer, stacked
-from functrace.numpy.shaping import pad
+from functrace.numpy.tables import FUNCTIONS
 
 _OWN: dict[str, Callable[..., Any]] = {
     name: getattr(creation, name)
@@ -26,8 +26,8 @@ _OWN: dict[str, Callable[..., Any]] = {
         "array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "require", "full", "full_like", "arange",
         "linspace", "logspace", "geomspace", "interp", "convolve", "correlate", "gradient", "cov", "corrcoef",
     )
-} | {"pad": pad}  # fmt: skip
-"""Functions with arguments that NumPy's dispatch does not look at; called wherever one of them is traced."""
+}  # fmt: skip
+"""Functions that stack lists themselves; called wherever an argument holds a traced value."""
 
 _OF_SEQUENCES = frozenset(
     {
@@ -65,6 +65,10 @@ def _wrapped(function: Any, name: str) -> Callable[..., Any]:
         args = tuple(_prepared(name, x) for x in args)
         if kwargs:
             kwargs = {key: _prepared(name, x) for key, x in kwargs.items()}
+        own = FUNCTIONS.get(function) if isinstance(function, Hashable) else None
+        # NumPy's dispatch looks at some arguments only (not at the indices of take): any traced one decides here.
+        if own is not None and (any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))):
+            return own(*args, **kwargs)
         return function(*args, **kwargs)
 
     return call
@@ -80,6 +84,7 @@ class Ufunc:
         self.__doc__ = ufunc.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Apply the ufunc; lists of traced values count as arrays."""
         args = tuple(stacked(x) if type(x) in (list, tuple) else x for x in args)
         return self._ufunc(*args, **kwargs)
 
@@ -121,7 +126,7 @@ def lookup(module: Any, name: str, where: str) -> Any:
         return Namespace(getattr(np, name), f"{where}.{name}")
     if name == "__all__":
         return [public for public in module.__all__ if not public.startswith("_")]
-    if name.startswith("_"):
+    if name.startswith("_") and name not in module.__all__:
         raise AttributeError(f"module {where!r} has no attribute {name!r}")
     try:
         found = getattr(module, name)

@@ -8,6 +8,7 @@ Floor: 6.
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Callable
@@ -18,12 +19,14 @@ import numpy as np
 from functrace.errors import AxisError, DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
 from functrace.numpy.array import as_view, full_shape, indexed, reshaped, transposed
+from functrace.numpy.indexing import take
 from functrace.ops import elementwise as ew
 from functrace.ops import joining, shaping
 from functrace.ops.indexing import index_static
 from functrace.ops.reductions import normalize_axes, reduce_sum
 from functrace.ops.shaping import broadcast_to as broadcast
-from functrace.ops.shaping import convert, permute, reshape as reshape_to
+from functrace.ops.shaping import convert, permute
+from functrace.ops.shaping import reshape as reshape_to
 from functrace.tracing.recording import Tracer, as_array
 
 _ALL = (None, None, None)
@@ -432,7 +435,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
         points = [k * each + min(k, extra) for k in range(sections + 1)]
     else:
         points = [0, *int_tuple(indices_or_sections), n]
-    return [indexed(ary, along(axis, (a, b, None))) for a, b in zip(points[:-1], points[1:], strict=True)]
+    return [indexed(ary, along(axis, (a, b, None))) for a, b in itertools.pairwise(points)]
 
 
 def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
@@ -474,7 +477,7 @@ def unstack(x: Any, /, *, axis: Any = 0) -> tuple[Any, ...]:
 # -- repeating -----------------------------------------------------------------------------------------
 
 
-def tile(A: Any, reps: Any) -> Any:  # noqa: N803
+def tile(A: Any, reps: Any) -> Any:
     """As ``numpy.tile``."""
     times = int_tuple(reps) if np.ndim(reps) else (operator.index(reps),)
     ndim = max(len(times), A.ndim)
@@ -505,10 +508,12 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
         result = reshape_to(spread, (*shape[:axis], shape[axis] * times, *shape[axis + 1 :]))
         return result.copy() if result is a else result
     if counts.shape != (shape[axis],):
-        raise ShapeError(f"repeat: {counts.size} counts do not fit an axis of size {shape[axis]}", fix="give one per element")
+        raise ShapeError(
+            f"repeat: {counts.size} counts do not fit an axis of size {shape[axis]}", fix="give one per element"
+        )
     if counts.size and counts.min() < 0:
         raise ShapeError("repeats may not contain negative values", fix="pass counts of at least 0")
-    return np.take(a, np.repeat(np.arange(shape[axis]), counts), axis)
+    return take(a, np.repeat(np.arange(shape[axis]), counts), axis)
 
 
 def resize(a: Any, new_shape: Any) -> Any:
@@ -535,11 +540,12 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     for place, x in zip(places, vectors, strict=True):
         made.append(reshape_to(x, (1,) * place + (math.prod(shape_of(x)),) + (1,) * (len(xi) - place - 1)))
     if not sparse:
-        made = list(broadcast(x, _common_shape("meshgrid", made)) for x in made)
+        shape = _common_shape("meshgrid", made)
+        made = [broadcast(x, shape) for x in made]
     return tuple(np.array(x) if not isinstance(x, Tracer) and copy else x for x in made)
 
 
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """As ``numpy.vander``."""
     if x.ndim != 1:
         raise ShapeError(f"x must be a one-dimensional array or sequence, vander got {x.aval}", fix="pass a vector")
@@ -561,7 +567,7 @@ def _diagonal_last(a: Any, axis1: Any, axis2: Any, what: str) -> Any:
     i, j = one_axis(axis1, a.ndim), one_axis(axis2, a.ndim)
     if i == j:
         raise AxisError(f"{what}: axis1 and axis2 cannot be the same ({axis1})", fix="name two axes")
-    return tuple(k for k in range(a.ndim) if k not in (i, j)) + (i, j)
+    return (*(k for k in range(a.ndim) if k not in (i, j)), i, j)
 
 
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
@@ -670,11 +676,12 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
             array = _pad_ramp(array, axis, low, high, ends[axis])
         elif mode in _STATISTICS:
             lengths = kwargs.get("stat_length")
-            array = _pad_statistic(array, axis, low, high, mode, lengths if lengths is None else _pairs(lengths, ndim, "")[axis])
+            chosen = None if lengths is None else _pairs(lengths, ndim, "stat_length")[axis]
+            array = _pad_statistic(array, axis, low, high, mode, chosen)
         elif kwargs.get("reflect_type", "even") == "odd":
             array = _pad_odd(array, axis, low, high, mode)
         else:
-            array = np.take(array, np.pad(np.arange(n), (low, high), mode), axis)
+            array = take(array, np.pad(np.arange(n), (low, high), mode), axis)
     return array.copy()
 
 

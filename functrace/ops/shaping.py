@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from functrace.ir.aval import shape_of
 from functrace.errors import ShapeError
-from functrace.ir.aval import ShapeDtype
+from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import LINEAR, Primitive
 from functrace.tracing.recording import Tracer, bind
 
