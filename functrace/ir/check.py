@@ -54,16 +54,18 @@ def _check_frame(program: Program) -> None:
             f"{program.name} has {len(program.ops)} variables, but {len(program.avals)} avals",
             fix="append to ops and avals together, as Builder does",
         )
-    for what, primitive, listed in (
-        ("input", INPUT, program.input_ids),
-        ("constant", CONSTANT, tuple(program.constant_values)),
-    ):
-        on_tape = [k for k, op in enumerate(program.ops) if op[0] is primitive]
-        if sorted(listed) != on_tape:
-            raise ProgramError(
-                f"{program.name} lists the variables {sorted(listed)} as its {what}s, but its tape has {on_tape}",
-                fix=f"list every {what} once, and let its entry be a {primitive}",
-            )
+    # A transform may make an input of a constant (a residual): its entry stays what it was.
+    inputs, constants = program.input_ids, tuple(program.constant_values)
+    on_tape = [k for k, op in enumerate(program.ops) if op[0] is INPUT or op[0] is CONSTANT]
+    if sorted((*inputs, *constants)) != on_tape:
+        raise ProgramError(
+            f"{program.name} lists the variables {sorted(inputs)} as its inputs and {sorted(constants)} as its constants, "
+            f"but its tape has entries for {on_tape}",
+            fix="list every entry of this kind exactly once, as an input or as a constant",
+        )
+    for k in constants:
+        if program.ops[k][0] is not CONSTANT:
+            raise ProgramError(f"constant {k} of {program.name} is an input on the tape", fix="use Builder.constant")
     for value in program.literals:
         if type(value) not in _NUMBERS:
             raise ProgramError(
@@ -77,7 +79,7 @@ def _check_entry(program: Program, k: int) -> None:
     primitive, operands, params = program.ops[k]
     if operands or params != (program.avals[k],):
         _fail(program, k, f"the entry of this {primitive} is ({operands}, {params})", "write it with Builder")
-    if primitive is CONSTANT:
+    if k in program.constant_values:
         value = program.constant_values[k]
         found = ShapeDtype(value.shape, value.dtype) if isinstance(value, np.ndarray | np.generic) else None
         found = getattr(value, "aval", None) if found is None else found

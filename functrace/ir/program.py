@@ -356,9 +356,14 @@ class Program:
         def operand(k: int) -> Any:
             return number[k] if k >= 0 else _comparable(self.literals[~k])
 
-        ops = tuple((self.ops[i][0], tuple(map(operand, self.ops[i][1])), _comparable(self.ops[i][2])) for i in order)
+        # Inputs and constants by their avals alone: a residual is an input whose entry is still that of a constant.
+        entries = tuple(self.avals[i] for i in order[: len(seen)])
+        ops = tuple(
+            (self.ops[i][0], tuple(map(operand, self.ops[i][1])), _comparable(self.ops[i][2]))
+            for i in order[len(seen) :]
+        )
         values = tuple(map(_comparable_array, self.constant_values.values()))
-        return len(self.input_ids), ops, values, tuple(number[i] for i in self.output_ids)
+        return len(self.input_ids), entries, ops, values, tuple(number[i] for i in self.output_ids)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Program) and self._structure == other._structure)
@@ -376,7 +381,17 @@ def _comparable(value: Any) -> Any:
 
 def _comparable_array(value: Any) -> Any:
     """A constant by its bytes; a traced one is equal to itself only."""
-    return np.ascontiguousarray(value).tobytes() if isinstance(value, np.ndarray | np.generic) else id(value)
+    return exact_bytes(value) if isinstance(value, np.ndarray | np.generic) else id(value)
+
+
+def exact_bytes(value: Any) -> bytes:
+    """Return an array's elements as bytes; the padding of an 80-bit longdouble, which is noise, as zeros."""
+    array = np.ascontiguousarray(value)
+    if array.dtype.char not in "gG" or np.finfo(np.longdouble).nmant != 63:
+        return array.tobytes()
+    parts = array.reshape(-1).view(np.uint8).reshape(-1, np.dtype(np.longdouble).itemsize).copy()
+    parts[:, 10:] = 0
+    return parts.tobytes()
 
 
 def _letters() -> Iterator[str]:

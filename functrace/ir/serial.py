@@ -20,7 +20,7 @@ import numpy as np
 from functrace.errors import FunctraceError, ParseError, ProgramError
 from functrace.ir.aval import ShapeDtype, dtype_name, dtype_named
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
-from functrace.ir.program import Position, Program, position_at
+from functrace.ir.program import Position, Program, exact_bytes, position_at
 from functrace.ir.tape import Builder
 
 VERSION = 1
@@ -85,7 +85,7 @@ def constant_array(value: Any, name: str) -> np.ndarray[Any, Any]:
 
 def array_bytes(array: np.ndarray[Any, Any]) -> bytes:
     """Return the elements in row-major order and little-endian bytes."""
-    return array.astype(array.dtype.newbyteorder("<"), order="C", copy=False).tobytes()
+    return exact_bytes(array.astype(array.dtype.newbyteorder("<"), order="C", copy=False))
 
 
 def array_from_bytes(data: bytes, aval: ShapeDtype) -> Any:

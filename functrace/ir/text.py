@@ -33,7 +33,7 @@ import numpy as np
 from functrace.errors import FunctraceError, ParseError
 from functrace.ir.aval import ShapeDtype, dtype_name, dtype_named
 from functrace.ir.primitive import Primitive
-from functrace.ir.program import Equation, Literal, Position, Program, Var, position_at
+from functrace.ir.program import Equation, Literal, Position, Program, Var, exact_bytes, position_at
 from functrace.ir.serial import (
     array_bytes,
     array_from_bytes,
@@ -88,7 +88,7 @@ def inline_elements(array: np.ndarray[Any, Any]) -> list[str] | None:
         return None
     texts = [str(element) for element in array.ravel()]
     read = np.array([_element(text, array.dtype) for text in texts], array.dtype)
-    return texts if read.tobytes() == array.tobytes() else None
+    return texts if exact_bytes(read) == exact_bytes(array) else None
 
 
 def _listing_name(name: str) -> str:
