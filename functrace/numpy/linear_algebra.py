@@ -2,7 +2,7 @@
 
 Products are contractions (`functrace.ops.contraction`); factorizations are primitives of their own
 (`functrace.ops.linalg`), and everything else is composed. Signatures and results are NumPy's, named tuples included.
-``lstsq``, ``eig``, ``eigvals``, ``tensorsolve`` and ``tensorinv`` are not here.
+``lstsq``, ``eig`` and ``eigvals`` are not here: shapes or dtypes of their results depend on values.
 
 Floor: 6.
 """
@@ -445,6 +445,31 @@ def matrix_power(a: Any, n: Any) -> Any:
     return result
 
 
+def tensorinv(a: Any, ind: int = 2) -> Any:
+    """As ``numpy.linalg.tensorinv``: the inverse for ``tensordot`` over ``ind`` axes."""
+    a = arrayed(a)
+    if ind <= 0:
+        raise ShapeError(f"tensorinv needs a positive ind, got {ind}", fix="pass ind=2, or the number of leading axes")
+    leading, trailing = a.shape[:ind], a.shape[ind:]
+    result = inv(reshape(a, (math.prod(leading), math.prod(trailing))))
+    return reshape(result, (*trailing, *leading))
+
+
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+    """As ``numpy.linalg.tensorsolve``: solve ``tensordot(a, x, x.ndim) = b``."""
+    a, b = arrayed(a), arrayed(b)
+    if axes is not None:
+        last = tuple(k % a.ndim for k in axes)
+        a = permute(a, (*(k for k in range(a.ndim) if k not in last), *last))
+    shape = a.shape[b.ndim :]
+    if a.size != math.prod(shape) ** 2 or b.size != math.prod(shape):
+        raise ShapeError(
+            f"tensorsolve: {aval_of(a)} is not square for the right-hand side {aval_of(b)}",
+            fix="prod(a.shape[b.ndim:]) must equal prod(a.shape[:b.ndim])",
+        )
+    return reshape(solve(reshape(a, (b.size, math.prod(shape))), _flat(b)), shape)
+
+
 def multi_dot(arrays: Any, *, out: Any = None) -> Any:
     """As ``numpy.linalg.multi_dot``: a chain of products in the cheapest order."""
     chain = [arrayed(x) for x in arrays]
@@ -634,6 +659,7 @@ TABLE: dict[Any, Any] = {
     np.einsum_path: einsum_path, np.linalg.solve: solve, np.linalg.inv: inv, np.linalg.det: det,
     np.linalg.slogdet: slogdet, np.linalg.cholesky: cholesky, np.linalg.eigh: eigh, np.linalg.eigvalsh: eigvalsh,
     np.linalg.svd: svd, np.linalg.svdvals: svdvals, np.linalg.qr: qr, np.linalg.pinv: pinv,
+    np.linalg.tensorinv: tensorinv, np.linalg.tensorsolve: tensorsolve,
     np.linalg.matrix_power: matrix_power, np.linalg.multi_dot: multi_dot, np.linalg.norm: norm,
     np.linalg.vector_norm: vector_norm, np.linalg.matrix_norm: matrix_norm, np.linalg.cond: cond,
     np.linalg.matrix_rank: matrix_rank, np.linalg.outer: linalg_outer, np.linalg.cross: linalg_cross,

@@ -119,11 +119,12 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     for harmless in ("casting", "order", "subok"):
         kwargs.pop(harmless, None)
     primitive = ew.UFUNCS.get(ufunc)
+    options = {"axis": kwargs.pop("axis")} if ufunc is np.vecdot and "axis" in kwargs else {}
     if kwargs or (primitive is None and ufunc not in FUNCTIONS):
         return _raise(ufunc, "__call__")
     if dtype is not None:
         inputs = tuple(convert(x, dtype) if not isinstance(x, int | float | complex) else x for x in inputs)
-    result = bind(primitive, inputs) if primitive is not None else FUNCTIONS[ufunc](*inputs)
+    result = bind(primitive, inputs) if primitive is not None else FUNCTIONS[ufunc](*inputs, **options)
     if where is not True:
         base = broadcast_to(np.zeros((), result.dtype), result.shape)
         result = ew.where(where, result, base)

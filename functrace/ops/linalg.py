@@ -109,7 +109,8 @@ def diagonal_of(x: Any) -> Any:
 
 def _trace_of_product(x: Any, y: Any) -> Any:
     """tr(x y) of stacks, without computing the product."""
-    return reduce_sum(mul(swap_last(x), y), _last_two(x))
+    product = mul(swap_last(x), y)
+    return reduce_sum(product, _last_two(product))
 
 
 def _last_two(x: Any) -> tuple[int, int]:
@@ -243,15 +244,8 @@ def _cofactor_eval(x: Any) -> Any:
     return unit[..., None, None] * (np.conj(u) * (before * after)[..., None, :]) @ np.conj(vh)
 
 
-def _cofactor_jvp(primals: Any, outputs: Any, tangents: Any) -> Any:
-    # cof = det(x) x^-T, differentiated for regular x.
-    (x,), (cofactor,), (t,) = primals, outputs, tangents
-    if x.shape[-1] == 1:
-        return None
-    inverse = inv(x)
-    trace = _trace_of_product(inverse, t)
-    turned = matmul(matmul(cofactor, swap_last(t)), swap_last(inverse))
-    return sub(mul(cofactor, reshape(trace, (*shape_of(trace), 1, 1))), turned)
+def _cofactor_jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
+    return bind(cofactor_change_p, (primals[0], tangents[0]))
 
 
 cofactor_p = Primitive(
@@ -264,8 +258,63 @@ cofactor_p = Primitive(
 )
 
 
+def _cofactor_change_eval(x: Any, t: Any) -> Any:
+    # In the basis of x = U S V^H, E = U^H t V changes adj(S) by -E_ij p_ij off the diagonal, and by the sum of
+    # E_kk p_ik on it, where p_ij is the product of all singular values but the i-th and j-th.
+    u, s, vh = np.linalg.svd(x)
+    diagonal = np.eye(s.shape[-1], dtype=bool)
+    left_out = diagonal[:, None, :] | diagonal[None, :, :]
+    p = np.where(left_out, s.dtype.type(1), s[..., None, None, :]).prod(axis=-1) * ~diagonal
+    uh, v = np.conj(np.swapaxes(u, -1, -2)), np.conj(np.swapaxes(vh, -1, -2))
+    e = uh @ t @ v
+    inner = np.where(diagonal, p @ np.diagonal(e, axis1=-2, axis2=-1)[..., None], -p * e)
+    unit = np.linalg.det(u) * np.linalg.det(vh)
+    return np.swapaxes(unit[..., None, None] * (v @ inner @ uh), -1, -2)
+
+
+def _cofactor_change_jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
+    # From the form for regular x: cof tr(x^-1 t) - cof t^T x^-T.
+    (x, t), (dx, dt) = primals, tangents
+    total = None if dt is None else bind(cofactor_change_p, (x, dt))
+    if dx is None:
+        return total
+    inverse, cofactor, d_cofactor = inv(x), bind(cofactor_p, (x,)), bind(cofactor_change_p, (x, dx))
+    d_inverse = neg(matmul(matmul(inverse, dx), inverse))
+    t_turned = swap_last(t)
+    change = sub(
+        add(mul(d_cofactor, _trace_as_matrix(inverse, t)), mul(cofactor, _trace_as_matrix(d_inverse, t))),
+        add(
+            matmul(matmul(d_cofactor, t_turned), swap_last(inverse)),
+            matmul(matmul(cofactor, t_turned), swap_last(d_inverse)),
+        ),
+    )
+    return change if total is None else add(total, change)
+
+
+def _trace_as_matrix(x: Any, y: Any) -> Any:
+    trace = _trace_of_product(x, y)
+    return reshape(trace, (*shape_of(trace), 1, 1))
+
+
+def _cofactor_change_transpose(ct: Any, x: Any, t: Any) -> Any:
+    # The second derivative of det is a symmetric form: its own transpose.
+    if is_linear(x):
+        raise NotDifferentiableError("cofactor_change is not linear in x", fix="differentiate with functrace.vjp instead")
+    return None, bind(cofactor_change_p, (x, ct))
+
+
+cofactor_change_p = Primitive(
+    "cofactor_change",
+    eval=_cofactor_change_eval,
+    aval=lambda x, t: ShapeDtype(np.broadcast_shapes(x.shape, t.shape), np.result_type(x.dtype, t.dtype)),
+    jvp=_cofactor_change_jvp,
+    transpose=_cofactor_change_transpose,
+    batch=_native_batch(lambda: cofactor_change_p),
+)
+
+
 def det(x: Any) -> Any:
-    """Determinants. The first derivative is right for singular matrices, too; higher ones need regular matrices."""
+    """Determinants. First and second derivatives are right for singular matrices; higher ones need regular matrices."""
     return bind(det_p, (x,))
 
 

@@ -70,6 +70,7 @@ MATMUL = [
     Case("vecmat", lambda v, a: np.vecmat(v, a), (draw(4, 3, **_complex), draw(3, 2)), diff=(0, 1)),
     Case("vecdot", lambda x, y: np.vecdot(x, y), (draw(4, 3, **_complex), draw(3, **_complex)), diff=(0, 1),
          raises=(((draw(4, 3), draw(4, 2)), ValueError),)),
+    Case("vecdot/axis", lambda x, y: np.vecdot(x, y, axis=0), (draw(3, 4), draw(3, 4, seed=1)), diff=(0, 1)),
     Case("linalg.vecdot/axis", lambda x, y: np.linalg.vecdot(x, y, axis=0), (draw(3, 4), draw(3, 4, seed=1)), diff=(0, 1)),
 ]  # fmt: skip
 
@@ -175,8 +176,10 @@ SOLVE = [
     Case("linalg.det/1x1", lambda a: np.linalg.det(a), (draw(1, 1),)),
     Case("linalg.det/stack", lambda a: np.linalg.det(a), (draw(4, 2, 2),)),
     Case("linalg.det/complex", lambda a: np.linalg.det(a), (draw(3, 3, **_complex),)),
-    Case("linalg.det/singular", lambda a: np.linalg.det(a), (np.arange(9.0).reshape(3, 3),), order=1),
-    Case("linalg.det/zero", lambda a: np.linalg.det(a), (np.diag([0.0, 2.0, 3.0]),), order=1),
+    Case("linalg.det/singular", lambda a: np.linalg.det(a), (np.arange(9.0).reshape(3, 3),)),
+    Case("linalg.det/singular complex", lambda a: np.linalg.det(a), (np.outer(draw(3, **_complex), draw(3, seed=1)),)),
+    Case("linalg.det/stack with singular", lambda a: np.linalg.det(a), (np.stack([np.zeros((3, 3)), draw(3, 3)]),)),
+    Case("linalg.det/zero", lambda a: np.linalg.det(a), (np.diag([0.0, 2.0, 3.0]),)),
     Case("linalg.slogdet", lambda a: np.linalg.slogdet(a), (draw(3, 3),),
          edge=((draw(3, 3, **_single),), (np.ones((0, 0)),), (np.zeros((2, 2)),)), raises=(((draw(2, 3),), ValueError),)),
     Case("linalg.slogdet/name", lambda a: np.linalg.slogdet(a).logabsdet, (draw(4, 3, 3),)),
@@ -279,6 +282,11 @@ COMPOSED = [
     Case("linalg.multi_dot/vectors", lambda *xs: np.linalg.multi_dot(xs), (draw(5), draw(5, 3), draw(3, 4), draw(4)),
          diff=(0, 1, 2, 3)),
     Case("linalg.multi_dot/two", lambda *xs: np.linalg.multi_dot(xs), (draw(2, 5), draw(5, 3)), diff=(0, 1)),
+    Case("linalg.tensorinv", lambda x: np.linalg.tensorinv(x), (regular(6, 6).reshape(2, 3, 6),)),
+    Case("linalg.tensorsolve", lambda a, b: np.linalg.tensorsolve(a, b), (regular(6, 6).reshape(2, 3, 6), draw(2, 3)),
+         diff=(0, 1), raises=(((draw(2, 3, 5), draw(2, 3)), ValueError),)),
+    Case("linalg.tensorsolve/axes", lambda a, b: np.linalg.tensorsolve(a, b, axes=(0, 2)),
+         (regular(6, 6).reshape(2, 3, 6).transpose(1, 2, 0), draw(6)), diff=(0, 1)),
     Case("linalg.matrix_rank", lambda x: np.linalg.matrix_rank(x) * np.sum(x), (draw(3, 2),), vmap=False),
 ]  # fmt: skip
 
