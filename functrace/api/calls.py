@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.errors import ArgumentError, CapturedArrayError, DtypeError
+from functrace.errors import ArgumentError, CapturedArrayError, DtypeError, FunctraceError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.numpy.array import TracedArray
 from functrace.numpy.indexing import MaskedSelection
@@ -69,6 +69,8 @@ def call(recording: Recording, f: Callable[..., Any], args: Sequence[Any], kwarg
     try:
         return f(*args, **kwargs)
     except ValueError as error:
+        if isinstance(error.__cause__, FunctraceError):  # NumPy hides it: "setting an array element with a sequence"
+            raise error.__cause__ from None
         if "read-only" in str(error) and any_locked():
             raise CapturedArrayError(
                 f"an array that {recording.owner} still has to read was overwritten",

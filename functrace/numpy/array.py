@@ -616,8 +616,8 @@ class TracedArray(Tracer):
         return LostGradientError(
             f"{what} would lose the derivative of a traced value ({self.aval}) in silence",
             made=self._recording.source(self._id),
-            fix="keep it an array (np.sin instead of math.sin); functrace.value(x) gives the plain number, "
-            "functrace.stop_gradient(x) a constant",
+            fix="keep it an array (np.sin instead of math.sin, np.zeros_like(x) of a traced x to write into); "
+            "functrace.value(x) gives the plain number, functrace.stop_gradient(x) a constant",
         )
 
     def item(self, *args: Any) -> Any:
