@@ -64,9 +64,9 @@ class Cost:
 
     def __str__(self) -> str:
         lines = [f"{_amount(self.flops)}flop, {_amount(self.bytes)}B, {len(self.equations)} equations"]
-        rows = [(f"{_amount(e.flops)}flop", f"{_amount(e.bytes)}B", e) for e in self.equations]
-        widths = [max((len(row[k]) for row in rows), default=0) for k in (0, 1)]
-        for flops, size, e in rows:
+        amounts = [(f"{_amount(e.flops)}flop", f"{_amount(e.bytes)}B") for e in self.equations]
+        widths = [max((len(row[k]) for row in amounts), default=0) for k in (0, 1)]
+        for e, (flops, size) in zip(self.equations, amounts, strict=True):
             where = "" if e.source is None else f"  # {e.source.short}"
             first, *rest = e.text.splitlines()
             lines.append(f"  {flops:>{widths[0]}}  {size:>{widths[1]}}  {first}{' …' if rest else ''}{where}")

@@ -268,14 +268,18 @@ class Program:
         return names
 
     def _assigned_names(self) -> dict[int, str]:
-        """The user's variables: where one line made several operations, the last one is what was stored."""
-        last = {
-            position: i
-            for i, position in enumerate(self.positions[: len(self.ops)])
-            if position is not None and self.ops[i][0] is not CONSTANT and self.ops[i][0] is not RESULT
-        }
-        found = {i: Source(*position).assigned for position, i in last.items()}
-        return {i: name for i, name in found.items() if name is not None}
+        """The user's variables: where one line made several operations in a row, the last one is what was stored."""
+        found: dict[Position, int] = {}
+        before = -1
+        for i, position in enumerate(self.positions[: len(self.ops)]):
+            if self.ops[i][0] is CONSTANT or self.ops[i][0] is RESULT or i in self.input_ids:
+                continue
+            # A later run with the same position is another pass of a loop, or the derivative of the first.
+            if position is not None and found.get(position, before) == before:
+                found[position] = i
+            before = i
+        names = {i: Source(*position).assigned for position, i in found.items() if position is not None}
+        return {i: name for i, name in names.items() if name is not None}
 
     # -- forms: each is its own file -----------------------------------------------------------
 

@@ -120,9 +120,8 @@ def _param_text(value: Any, owner: str, full: bool) -> str:
         return repr(value)
     if isinstance(value, str):
         return json.dumps(value)
-    for kind in (int, float, complex):
-        if isinstance(value, kind):
-            return kind.__repr__(value)
+    if isinstance(value, int | float | complex):
+        return repr(value)
     if type(value) is tuple:
         inner = ", ".join(_param_text(v, owner, full) for v in value)
         return f"({inner},)" if len(value) == 1 else f"({inner})"

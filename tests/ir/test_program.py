@@ -76,3 +76,13 @@ def test_build_takes_several_results_and_literal_outputs():
 
 def test_repr_is_one_short_line():
     assert repr(record(double, aval(3))) == "<Program f: (f64[3]) -> (f64[3]), 2 equations>"
+
+
+def test_a_name_stays_with_the_first_run_of_its_line():
+    def loop(x):
+        for _ in range(2):
+            y = mul(x, 2.0)
+            x = sin(y)
+        return x
+
+    assert [e.outputs[0].name for e in record(loop, aval(3), names=("a",)).equations][:2] == ["y", "x"]
