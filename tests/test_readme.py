@@ -1,4 +1,7 @@
-"""README.md tells the truth: its Python blocks run, in order and in one session, and print what is shown below them."""
+"""README.md tells the truth: its Python blocks run, in order and in one session, and print what is shown below them.
+
+``PYTHONPATH=. python tests/test_readme.py`` writes what they print now into README.md.
+"""
 
 from __future__ import annotations
 
@@ -7,42 +10,56 @@ import io
 import linecache
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 README = Path(__file__).parents[1] / "README.md"
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<shown>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+COMMANDS = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def blocks() -> list[tuple[str, str, int]]:
-    """Return language, text and first line number of every fenced block."""
-    text = README.read_text(encoding="utf-8")
-    return [(m[1], m[2], text.count("\n", 0, m.start(2)) + 1) for m in BLOCK.finditer(text)]
+def printed_by(code: str, session: dict[str, Any]) -> str:
+    """Run a block as a reader would, from a file called readme.py, and return what it prints."""
+    linecache.cache["readme.py"] = (len(code), None, code.splitlines(keepends=True), "readme.py")
+    out = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out):
+            exec(compile(code, "readme.py", "exec"), session)
+    finally:
+        del linecache.cache["readme.py"]
+    return out.getvalue()
 
 
 def test_readme_blocks_print_what_they_show(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    found, session, shown = blocks(), {"__name__": "readme"}, 0
-    for k, (language, source, line) in enumerate(found):
-        if language != "python":
-            continue
-        # The lines of the block, where the listing of a program looks for them.
-        filename = "readme.py"
-        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(source, filename, "exec"), session)
-        follows = found[k + 1] if k + 1 < len(found) else ("", "", 0)
-        expected = follows[1] if follows[0] == "text" else ""
-        assert printed.getvalue().rstrip() == expected.rstrip(), f"the block at README.md:{line} prints something else"
-        shown += bool(expected)
-    linecache.cache.pop("readme.py", None)
-    assert shown, "README.md shows no example with its output"
+    session: dict[str, Any] = {"__name__": "readme"}
+    blocks = list(BLOCK.finditer(README.read_text(encoding="utf-8")))
+    assert any(block["shown"] for block in blocks)
+    for block in blocks:
+        assert printed_by(block["code"], session) == (block["shown"] or "")
 
 
 def test_readme_commands_set_everything_up_themselves() -> None:
-    commands = [line for language, text, _ in blocks() if language == "bash" for line in text.splitlines()]
-    venvs = [line for line in commands if line.startswith("python3 -m venv ")]
-    assert len(venvs) == 2
-    assert "examples/digits.py" in venvs[0]
-    assert "-m pytest" in venvs[1]
+    text = README.read_text(encoding="utf-8")
+    commands = [line for block in COMMANDS.findall(text) for line in block.splitlines() if not line.startswith("#")]
+    main_job, tests = [line for line in commands if line]
+    for command in (main_job, tests):
+        assert command.startswith("python3 -m venv .venv && .venv/bin/pip install ")
+    assert main_job.endswith("examples/digits.py")
+    assert "-m pytest" in tests
+
+
+def write_outputs() -> None:
+    """Replace the outputs that README.md shows by what its blocks print."""
+    session: dict[str, Any] = {"__name__": "readme"}
+
+    def renewed(block: re.Match[str]) -> str:
+        printed = printed_by(block["code"], session)
+        return f"```python\n{block['code']}```\n" + (f"\n```text\n{printed}```\n" if printed else "")
+
+    README.write_text(BLOCK.sub(renewed, README.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_outputs()
