@@ -440,9 +440,9 @@ def small_constant(value: Any, what: str) -> str:
         return "[" + ", ".join(map(nest, values)) + "]" if isinstance(values, list) else element(values)
 
     def element(item: Any) -> str:
-        if isinstance(item, np.longdouble):
+        if type(item) is np.longdouble:
             return f'np.longdouble("{item!s}")'
-        return number_source(complex(item) if isinstance(item, np.clongdouble) else plain_number(item))
+        return number_source(complex(item) if type(item) is np.clongdouble else plain_number(item))
 
     if array.ndim == 0:
         return f"{kind}({element(array[()])})"
