@@ -287,8 +287,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     for k, n in total.items():
         n = n % a.shape[k] if a.shape[k] else 0
         if n:
-            parts = index_static(result, along(k, (-n, None, None))), index_static(result, along(k, (None, -n, None)))
-            result = joining.concatenate(parts, k)
+            result = shaping.roll(result, n, k)
     return result.copy() if result is a else result
 
 
@@ -514,6 +513,29 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     if counts.size and counts.min() < 0:
         raise ShapeError("repeats may not contain negative values", fix="pass counts of at least 0")
     return take(a, np.repeat(np.arange(shape[axis]), counts), axis)
+
+
+def sliding_window_view(
+    x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
+) -> Any:
+    """As ``numpy.lib.stride_tricks.sliding_window_view``; the windows are a copy, not a view."""
+    if writeable:
+        raise UnsupportedFunctionError("sliding_window_view: writeable=True is not supported", fix="leave it out")
+    sizes = int_tuple(window_shape)
+    axes = tuple(range(x.ndim)) if axis is None else axis_tuple(axis, x.ndim)
+    if len(sizes) != len(axes):
+        raise ShapeError(f"sliding_window_view: {len(sizes)} window sizes do not fit {len(axes)} axes", fix="give one each")
+    for size, k in zip(sizes, axes, strict=True):
+        count = shape_of(x)[k] - size + 1
+        if size < 0 or count < 1:
+            raise ShapeError(
+                f"window shape cannot be larger than input array shape: {size} along axis {k} of {x.aval}",
+                fix="make the window smaller",
+            )
+        windows = take(x, np.arange(count)[:, None] + np.arange(size), k)
+        ndim = len(shape_of(windows))
+        x = permute(windows, (*(j for j in range(ndim) if j != k + 1), k + 1))
+    return x
 
 
 def resize(a: Any, new_shape: Any) -> Any:
@@ -755,7 +777,9 @@ TABLE: dict[Any, Callable[..., Any]] = {
     np.concatenate: concatenate, np.stack: stack, np.vstack: vstack, np.hstack: hstack, np.dstack: dstack,
     np.column_stack: column_stack, np.block: block, np.append: append, np.ediff1d: ediff1d, np.array_split: array_split,
     np.split: split, np.hsplit: hsplit, np.vsplit: vsplit, np.dsplit: dsplit, np.unstack: unstack, np.tile: tile,
-    np.repeat: repeat, np.resize: resize, np.meshgrid: meshgrid, np.vander: vander, np.diagonal: diagonal,
+    np.repeat: repeat,
+    np.lib.stride_tricks.sliding_window_view: sliding_window_view,
+    np.resize: resize, np.meshgrid: meshgrid, np.vander: vander, np.diagonal: diagonal,
     np.linalg.diagonal: _linalg_diagonal, np.trace: trace, np.linalg.trace: _linalg_trace, np.diag: diag,
     np.diagflat: diagflat, np.tril: tril, np.triu: triu, np.pad: pad,
 }  # fmt: skip

@@ -66,12 +66,19 @@ def past_batch(index: StaticIndex) -> StaticIndex:
 # -- basic indices ---------------------------------------------------------------------------------------
 
 
+def _index_transpose(ct: Any, x: Any, index: StaticIndex) -> tuple[Any]:
+    # An index that only turns axes round (np.flip) is its own transpose: no zeros to write into.
+    if all(part in (_ALL, (None, None, -1)) for part in index):
+        return (bind(index_p, (ct,), (index,)),)
+    return (bind(embed_p, (ct,), (index, x.shape)),)
+
+
 index_p = Primitive(
     "index",
     eval=lambda x, index: x[decode_index(index)],
     aval=lambda x, index: ShapeDtype(_target(x, index, ()), x.dtype),
     jvp=LINEAR,
-    transpose=lambda ct, x, index: (bind(embed_p, (ct,), (index, x.shape)),),
+    transpose=_index_transpose,
     batch=lambda operands, _, index: bind(index_p, operands, (past_batch(index),)),
     params=("index",),
     view=True,

@@ -84,6 +84,25 @@ def moveaxis(x: Any, source: int, destination: int) -> Any:
     return permute(x, tuple(axes))
 
 
+# -- roll --------------------------------------------------------------------------------------------
+
+roll_p = Primitive(
+    "roll",
+    eval=lambda x, shift, axis: np.roll(x, shift, axis),
+    aval=lambda x, shift, axis: x,
+    jvp=LINEAR,
+    transpose=lambda ct, x, shift, axis: (roll(ct, -shift, axis),),
+    batch=lambda operands, _, shift, axis: roll(operands[0], shift, axis + 1),
+    params=("shift", "axis"),
+    written="np.roll({0}, {shift}, {axis})",
+)
+
+
+def roll(x: Any, shift: int, axis: int) -> Any:
+    """Return ``x`` with its elements moved on along one axis (non-negative), the last ones back to the front."""
+    return bind(roll_p, (x,), (shift, axis))
+
+
 # -- broadcast ---------------------------------------------------------------------------------------
 
 

@@ -151,6 +151,11 @@ REPEATS = [
     _unary("repeat/axis", lambda x: np.repeat(x, 3, axis=0), M, raises=(((S,), AxisError),)),
     _unary("repeat/counts", lambda x: np.repeat(x, [2, 0, 3], axis=0), M, raises=(((_draw(2, 2),), ShapeError),)),
     _unary("repeat/one count", lambda x: np.repeat(x, [2], axis=1), M),
+    _unary(
+        "sliding_window_view", lambda x: np.lib.stride_tricks.sliding_window_view(x, 3), V, raises=(((W[:2],), ShapeError),)
+    ),
+    _unary("sliding_window_view/axes", lambda x: np.lib.stride_tricks.sliding_window_view(x, (2, 2)), M),
+    _unary("sliding_window_view/same axis", lambda x: np.lib.stride_tricks.sliding_window_view(x, 3, axis=-1), M),
     _unary("resize", lambda x: np.resize(x, (2, 3, 4)), M, edge=((V,), (np.zeros(0),))),
     _unary("resize/smaller", lambda x: np.resize(x, 5), M),
     _unary("vander", lambda x: np.vander(x), W, order=2, edge=((W.astype(np.float32),), (np.arange(3),))),
