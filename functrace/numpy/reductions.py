@@ -110,12 +110,18 @@ def _kept(x: Any) -> Any:
 
 
 def sum(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _NO, where: Any = True
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = _NO,
+    where: Any = True,
 ) -> Any:
     """As ``numpy.sum``."""
-    if axis is None and dtype is None and out is None and keepdims is False and initial is _NO and where is True:
-        if type(a) is TracedArray:
-            return record(ops.reduce_sum_p, a, (_ALL[len(a.aval.shape)],))
+    plain = axis is None and dtype is None and out is None and keepdims is False and initial is _NO and where is True
+    if plain and type(a) is TracedArray:
+        return record(ops.reduce_sum_p, a, (_ALL[len(a.aval.shape)],))
     a = _masked(_as(arrayed(a), dtype), where, 0)
     axes = ops.normalize_axes(axis, a.ndim)
     result = _as(bind(ops.reduce_sum_p, (a,), (axes,)), dtype)
@@ -125,7 +131,13 @@ def sum(
 
 
 def prod(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _NO, where: Any = True
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = _NO,
+    where: Any = True,
 ) -> Any:
     """As ``numpy.prod``; the derivative is exact where factors are zero."""
     a = _masked(_as(arrayed(a), dtype), where, 1)
@@ -252,7 +264,9 @@ def _mean(x: Any, axes: ops.Axes, where: Any) -> Any:
     """The mean, with the reduced axes kept if there is a mask."""
     n = _count(x, axes, where)
     total = record(ops.reduce_sum_p, _masked(x, where, 0), (axes,))
-    return ew.div(total, n) if isinstance(n, int) else ew.div(ops.expand_reduced(total, x.shape, axes), n)
+    if isinstance(n, int):
+        return ew.div(total, n)
+    return convert(ew.div(ops.expand_reduced(total, x.shape, axes), n), total.dtype)
 
 
 def var(
@@ -290,7 +304,7 @@ def _variance(
         free: Any = n - ddof if n > ddof else 0
         result = ew.div(total, free)
     else:
-        result = ew.div(total, _dropped(ew.maximum(ew.sub(n, ddof), 0), a.shape, axes))
+        result = convert(ew.div(total, _dropped(ew.maximum(ew.sub(n, ddof), 0), a.shape, axes)), total.dtype)
     if result_dtype is not None:
         result = convert(result, np.dtype(result_dtype).type(0).real.dtype)
     return result, a.shape, axes
@@ -325,7 +339,8 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         if weights.shape != a.shape:
             if axis is None:
                 raise ShapeError(
-                    f"average: weights of shape {weights.shape} for an array of shape {a.shape} need an axis", fix="pass axis="
+                    f"average: weights of shape {weights.shape} for an array of shape {a.shape} need an axis",
+                    fix="pass axis=",
                 )
             order = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
             order = tuple(sorting.normalize_axis(k, a.ndim) for k in order)
@@ -364,14 +379,26 @@ def _and(mask: Any, where: Any) -> Any:
 
 
 def nansum(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _NO, where: Any = True
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = _NO,
+    where: Any = True,
 ) -> Any:
     """As ``numpy.nansum``."""
     return sum(_without_nan(a, 0.0)[0], axis, dtype, out, keepdims, initial, where)
 
 
 def nanprod(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _NO, where: Any = True
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = False,
+    initial: Any = _NO,
+    where: Any = True,
 ) -> Any:
     """As ``numpy.nanprod``."""
     return prod(_without_nan(a, 1.0)[0], axis, dtype, out, keepdims, initial, where)

@@ -50,8 +50,7 @@ def sort_complex(a: Any) -> Any:
     a = sort(a)
     if a.dtype.kind == "c":
         return a
-    small = a.dtype.char in "bhBHe" or a.dtype == np.float32
-    return convert(a, np.complex64 if small and a.dtype.char != "e" else np.result_type(a.dtype, np.complex64))
+    return convert(a, "F" if a.dtype.char in "bhBH" else "G" if a.dtype.char == "g" else "D")
 
 
 def _places(kth: Any, n: int) -> tuple[int, ...]:
