@@ -249,6 +249,9 @@ def mean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
 ) -> Any:
     """As ``numpy.mean``."""
+    plain = axis is None and dtype is None and out is None and keepdims is False and where is True
+    if plain and type(a) is TracedArray and a.aval.dtype.char in "fdFD":
+        return record(ops.reduce_sum_p, a, (_ALL[len(a.aval.shape)],)) / a.aval.size
     a = arrayed(a)
     axes = ops.normalize_axes(axis, a.ndim)
     x, result_dtype = _working(a, dtype)
