@@ -82,9 +82,10 @@ def copied_outputs(program: Program) -> tuple[bool, ...]:
     roots: dict[int, int] = {}
     viewed: set[int] = set()
     for k, (primitive, operands, _) in enumerate(program.ops):
-        if primitive.view and operands and operands[0] >= 0:
-            roots[k] = roots.get(operands[0], operands[0])
-            viewed.add(k)
+        if primitive.view and operands:
+            viewed.add(k)  # also of a literal: broadcast_to makes a read-only view of it
+            if operands[0] >= 0:
+                roots[k] = roots.get(operands[0], operands[0])
     owned: set[int] = set()
     copied = []
     for out in program.output_ids:
