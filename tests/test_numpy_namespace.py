@@ -140,6 +140,16 @@ def test_created_arrays_like_a_traced_one_can_be_written_into(make: Any) -> None
     assert_gradient(f, X)
 
 
+def test_created_arrays_that_leave_a_transform_are_writable() -> None:
+    for _ in range(3):
+        made, _ = ft.vjp(lambda x: (np.zeros_like(x), np.ones(2, like=x), np.diag(np.diag(x[:, :2]))), X)
+        assert all(part.flags.writeable for part in made)
+
+
+def test_scalars_are_not_iterable() -> None:
+    assert ft.grad(lambda x: x * (2.0 if np.iterable(x) else 3.0))(1.0) == 3.0
+
+
 def test_like_makes_lists_of_traced_values_one_array() -> None:
     g = ft.grad(lambda x: np.sum(np.array([x[0, 0] ** 2, 1.0, x[1, 2]], like=x) * np.arange(3.0)))(X)
     expected = np.zeros((2, 3))
