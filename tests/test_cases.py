@@ -49,7 +49,9 @@ every = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 differentiable = pytest.mark.parametrize(
     "case", [case for case in CASES if case.diff and case.order >= 1], ids=lambda case: case.name
 )
-twice = pytest.mark.parametrize("case", [case for case in CASES if case.diff and case.order >= 2], ids=lambda case: case.name)
+twice = pytest.mark.parametrize(
+    "case", [case for case in CASES if case.diff and case.order >= 2], ids=lambda case: case.name
+)
 mapped = pytest.mark.parametrize("case", [case for case in CASES if case.vmap and case.args], ids=lambda case: case.name)
 with_edges = pytest.mark.parametrize("case", [case for case in CASES if case.edge], ids=lambda case: case.name)
 with_bad_input = pytest.mark.parametrize("case", [case for case in CASES if case.raises], ids=lambda case: case.name)

@@ -1,7 +1,7 @@
 """The direction of imports: a room imports only rooms below it, inside functions too; importing functrace stays light.
 
-Floors, lowest first (DESIGN.md, section 2). Imports inside one room are free; ``numpy`` and ``executor`` share a floor and may not import
-each other. ``functrace/__init__.py`` ties the rooms together and may import all.
+Floors, lowest first (DESIGN.md, section 2). Imports inside one room are free; ``numpy`` and ``executor`` share a floor
+and may not import each other. ``functrace/__init__.py`` ties the rooms together and may import all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "functrace"
 BASE = {"errors", "source", "typing", "tree", "version"}
 FLOORS = [
-    {"base"}, {"ir"}, {"tracing"}, {"ops"}, {"transforms"}, {"control"}, {"passes"}, {"numpy", "scipy", "executor"}, {"api"}, {"torch"},
+    {"base"}, {"ir"}, {"tracing"}, {"ops"}, {"transforms"}, {"control"}, {"passes"}, {"numpy", "scipy", "executor"}, {"api"},
+    {"torch"},
 ]  # fmt: skip
 API_FILES = {"testing", "debug", "viz", "random", "policies"}
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

@@ -1,4 +1,4 @@
-"""Users' functions annotated with jaxtyping, checked by beartype: the same on arrays and on traced values, under every transform."""
+"""Users' functions annotated with jaxtyping and checked by beartype: the same on arrays and on traced values, everywhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def loss(w: Float[ft.Array, "n d"], x: Float[ft.Array, " d"]) -> Float[ft.Array,
 
 
 @jaxtyped(typechecker=beartype)
-def pick(x: Float[ft.Array, "*batch d"], k: Int[ft.Array, " m"], where: Bool[ft.Array, " d"]) -> Shaped[ft.Array, "*batch m"]:
+def pick(x: Float[ft.Array, "*b d"], k: Int[ft.Array, " m"], where: Bool[ft.Array, " d"]) -> Shaped[ft.Array, "*b m"]:
     return np.where(where, x, 0.0)[..., k]
 
 

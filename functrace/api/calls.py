@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.errors import ArgumentError, CapturedArrayError, DtypeError, FunctraceError
+from functrace.errors import ArgumentError, CapturedArrayError, ConcretizationError, DtypeError, FunctraceError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.numpy.array import TracedArray
 from functrace.numpy.indexing import MaskedSelection
@@ -78,6 +78,14 @@ def call(recording: Recording, f: Callable[..., Any], args: Sequence[Any], kwarg
                 made=_captured_at(recording),
                 fix="write into a copy (x = x.copy()), or make the array smaller than 1 MiB, which is copied",
             ) from error
+        raise
+    except TypeError as error:
+        if "a single integer, got 'TracedArray" in str(error):  # NumPy hides that the size was refused: np.zeros(n)
+            raise ConcretizationError(
+                f"a shape depends on values, but {recording.owner} records without values",
+                at=source_of_traceback(error.__traceback__),
+                fix="take sizes from shapes or from arguments that are not traced",
+            ) from None
         raise
 
 

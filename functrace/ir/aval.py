@@ -16,6 +16,8 @@ from typing import Any, final
 
 import numpy as np
 
+from functrace.errors import DtypeError
+
 _SHORT_NAMES = {
     "bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
     "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
@@ -59,6 +61,8 @@ class ShapeDtype:
         found = _interned.get(key)
         if found is not None:
             return found
+        if dtype.kind not in "biufc":
+            raise DtypeError(f"dtype {dtype} is not numeric", fix="pass arrays of bools, integers, floats or complex numbers")
         made = object.__new__(cls)
         object.__setattr__(made, "shape", tuple(int(n) for n in shape))
         object.__setattr__(made, "dtype", dtype)

@@ -53,4 +53,4 @@ def jacobian_by_differences(f: Callable[[Any], Any], x: Any) -> Any:
 
     columns = [(4 * along(k, 5e-5) - along(k, 1e-4)) / 3 for k in range(x.size)]
     rows = np.stack(columns, axis=-1)
-    return rows.reshape(*rows.shape[:-1], *x.shape)
+    return rows.reshape((*rows.shape[:-1], *x.shape))

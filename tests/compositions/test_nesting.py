@@ -1,4 +1,4 @@
-"""Derivatives inside derivatives: grad of a function that calls grad, vjp of vjp, triple nesting, closures over outer values."""
+"""Derivatives inside derivatives: grad of a function that calls grad, vjp of vjp, triple nesting, closures."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """`programs()`: random well-typed programs, drawn as plain NumPy calls on arrays or traced values.
 
-A drawn program is a list of steps. A step names an operation, the values that it reads (counted back from the newest) and its static
-choices; `Recipe.__call__` runs the steps through NumPy's own functions, so the same recipe is the oracle on ndarrays and the subject
-on traced values. Hypothesis shrinks recipes by dropping steps, and a recipe prints as Python.
+A drawn program is a list of steps. A step names an operation, the values that it reads and its static choices;
+`Recipe.__call__` runs the steps through NumPy's own functions, so the same recipe is the oracle on ndarrays and the
+subject on traced values. Hypothesis shrinks recipes by dropping steps, and a recipe prints as Python.
 """
 
 from __future__ import annotations
@@ -108,9 +108,8 @@ def _reduction(draw: st.DrawFn, known: list[Shape]) -> Step:
     name = draw(st.sampled_from(["sum", "mean"]))
     function = getattr(np, name)
     shape = np.sum(np.zeros(known[i]), axis=axis, keepdims=keepdims).shape
-    return Step(
-        f"np.{name}({{0}}, axis={axis}, keepdims={keepdims})", (i,), lambda x: function(x, axis=axis, keepdims=keepdims), shape
-    )
+    written = f"np.{name}({{0}}, axis={axis}, keepdims={keepdims})"
+    return Step(written, (i,), lambda x: function(x, axis=axis, keepdims=keepdims), shape)
 
 
 def _shaping(draw: st.DrawFn, known: list[Shape]) -> Step:
@@ -132,9 +131,8 @@ def _shaping(draw: st.DrawFn, known: list[Shape]) -> Step:
         axis = draw(st.integers(0, len(shape) - 1))
         made = tuple(2 * n if k == axis else n for k, n in enumerate(shape))
         if max(made) <= 12:
-            return Step(
-                f"np.concatenate([{{0}}, 2.0 * {{0}}], axis={axis})", (i,), lambda x: np.concatenate([x, 2.0 * x], axis=axis), made
-            )
+            written = f"np.concatenate([{{0}}, 2.0 * {{0}}], axis={axis})"
+            return Step(written, (i,), lambda x: np.concatenate([x, 2.0 * x], axis=axis), made)
     if kind == "stack" and len(shape) < 4:
         return Step("np.stack([np.sin({0}), {0}])", (i,), lambda x: np.stack([np.sin(x), x]), (2, *shape))
     if kind == "flip" and shape:
@@ -158,7 +156,7 @@ def _indexing(draw: st.DrawFn, known: list[Shape]) -> Step:
     elif kind == "array":
         index = draw(st.lists(st.integers(-n, n - 1), min_size=1, max_size=4))
     elif kind == "mask":
-        index = [True] + draw(st.lists(st.booleans(), min_size=n - 1, max_size=n - 1))
+        index = [True, *draw(st.lists(st.booleans(), min_size=n - 1, max_size=n - 1))]
     elif kind == "none" and len(known[i]) < 4:
         index = None
     else:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from tests.peers.functions import A, COMPLEX_OF_REAL, HOLOMORPHIC, REAL_OF_COMPLEX, SCALAR, X, Z, vector
+from tests.peers.functions import COMPLEX_OF_REAL, HOLOMORPHIC, REAL_OF_COMPLEX, SCALAR, A, X, Z, vector
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 jax = pytest.importorskip("jax")
