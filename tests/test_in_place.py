@@ -160,6 +160,16 @@ def _f_zero_d_view(x: Any) -> Any:
     return x
 
 
+def _f_other_basic_indices(x: Any) -> Any:
+    row, everything, new = x[np.int64(1)], x[...], x[None]
+    row *= 2.0
+    everything += 1.0
+    new[0, 0] = 4.0
+    pair = x[np.int64(0), 1:]
+    pair -= row[:2]
+    return x
+
+
 def _f_split(x: Any) -> Any:
     left, right = np.split(x, [1], axis=1)
     left *= 2.0
@@ -243,7 +253,7 @@ def test_integer_arrays_truncate_what_is_assigned_and_refuse_float_arithmetic() 
 
     with pytest.raises(TypeError):
         g(n.copy())
-    with pytest.raises(DtypeError, match="same|cast"):
+    with pytest.raises(DtypeError, match=r"same|cast"):
         ft.vjp(g, n)
 
 
@@ -435,6 +445,9 @@ def test_random_views_and_writes(steps: list[tuple[Any, ...]], seed: int) -> Non
     bar = ft.vjp(f, x)[1](direction)[0]
     weight = np.random.default_rng(2).normal(size=_SHAPE)
     np.testing.assert_allclose(
-        np.sum(bar * weight), np.sum(direction * ft.jvp(f, (x,), (weight,))[1]), rtol=1e-8, atol=1e-8 * (1.0 + np.max(np.abs(bar)))
+        np.sum(bar * weight),
+        np.sum(direction * ft.jvp(f, (x,), (weight,))[1]),
+        rtol=1e-8,
+        atol=1e-8 * (1.0 + np.max(np.abs(bar))),
     )
     np.testing.assert_array_equal(x, kept)

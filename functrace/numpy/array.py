@@ -5,8 +5,9 @@ Operators, methods, attributes and indexing of an ndarray, each recorded as the 
 
 Note [In-place operations on traced values]
     A program is pure, so ``x += y`` and ``x[i] = v`` record a new value and let the handle ``x`` name it from then on: every
-    alias of ``x`` sees the change, as in NumPy, and the caller's arrays never change. A view (``x[1:]``, ``x.T``, ``x.reshape``)
-    remembers its base and how to read itself from it and write itself into it; after a write, the views of the same base
+    alias of ``x`` sees the change, as in NumPy, and the caller's arrays never change. A view (``x[1:]``, ``x.T``,
+    ``x.reshape``) remembers its base and how to read itself from it and write itself into it; after a write,
+    the views of the same base
     that are still alive are read again. Recordings keep weak references to views, so that temporary ones cost nothing.
     Traced values are laid out in C order whatever the caller's strides are; ``reshape`` of a transposed view is a copy.
 
@@ -22,16 +23,22 @@ from typing import Any
 
 import numpy as np
 
-from functrace.ir.aval import shape_of
-from functrace.errors import ConcretizationError, DtypeError, LostGradientError, ShapeError, TracedIndexError
-from functrace.ir.aval import dtype_name
+from functrace.errors import (
+    ConcretizationError,
+    DtypeError,
+    LostGradientError,
+    ShapeError,
+    TracedIndexError,
+    UnsupportedFunctionError,
+)
+from functrace.ir.aval import dtype_name, shape_of
 from functrace.ir.primitive import Primitive
 from functrace.ir.tape import inferred
-from functrace.numpy.indexing import At, parse_index, read, store
+from functrace.numpy.indexing import At, parse_index, select, store
 from functrace.numpy.tables import FUNCTIONS, LIKE, call_ufunc, unsupported_function
 from functrace.ops import elementwise as ew
 from functrace.ops.contraction import matmul_p
-from functrace.ops.indexing import decode_index, index_p, scatter_set
+from functrace.ops.indexing import decode_index, gather, index_p, scatter_set
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
 from functrace.source import PACKAGE_PREFIX
 from functrace.tracing.recording import Tracer, bind, leaked
@@ -129,7 +136,8 @@ _square = _UNARY[np.square]
 def _in_place(primitive: ew.Elementwise) -> Callable[[Any, Any], Any]:
     """Make an in-place operator: NumPy's rules for shape and casting, then the handle moves on.
 
-    A 0-d value is a NumPy scalar, which never changes (``total = best; total += 1`` leaves ``best`` alone), unless it is a view.
+    A 0-d value is a NumPy scalar, which never changes (``total = best; total += 1`` leaves ``best`` alone), unless it is
+    a view.
     """
 
     def operator(self: Any, other: Any) -> Any:
@@ -400,12 +408,12 @@ class TracedArray(Tracer):
         return self.aval.nbytes
 
     @property
-    def T(self) -> Any:  # noqa: N802
+    def T(self) -> Any:
         """The array with its axes reversed."""
         return transposed(self, tuple(reversed(range(self.ndim))))
 
     @property
-    def mT(self) -> Any:  # noqa: N802
+    def mT(self) -> Any:
         """The array with its last two axes swapped."""
         if self.ndim < 2:
             raise ShapeError(f"matrix transpose needs at least 2 axes, got {self.aval}", fix="use .T, or add an axis")
@@ -504,22 +512,23 @@ class TracedArray(Tracer):
 
     def _read(self, index: Any) -> Any:
         """Read any index: a view where it is basic, a copy where arrays or masks stand in it."""
-        if type(index) is tuple and all(type(k) is int or k is None or k is Ellipsis or type(k) is slice for k in index):
-            template, arrays = parse_index(self, index)
-            return indexed(self, template)
-        return read(self, index)
+        selected = select(self, index)
+        if selected is not None:
+            return selected
+        template, arrays = parse_index(self, index)
+        return gather(self, template, arrays) if arrays else indexed(self, template)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._assign(store(self, index, value), "assignment")
 
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:
-            raise TracedIndexError("iteration over a 0-d array", fix="use the value itself")
+            raise UnsupportedFunctionError("iteration over a 0-d array", fix="use the value itself")
         return (self[k] for k in range(self.shape[0]))
 
     def __len__(self) -> int:
         if not self.shape:
-            raise ShapeError("len() of a 0-d array", fix="use .size")
+            raise UnsupportedFunctionError("len() of unsized object: a 0-d array has no length", fix="use .size")
         return self.shape[0]
 
     def __contains__(self, value: Any) -> bool:
@@ -596,7 +605,9 @@ class TracedArray(Tracer):
         if self.dtype.kind not in "iu":
             raise TracedIndexError(f"only integers can be used as an index, not {self.aval}", fix="use .astype(int)")
         if self.aval.shape:
-            raise DtypeError(f"only a 0-d integer is a Python index, not {self.aval}", fix="use functrace.numpy.take(T, i) for T[i]")
+            raise DtypeError(
+                f"only a 0-d integer is a Python index, not {self.aval}", fix="use functrace.numpy.take(T, i) for T[i]"
+            )
         try:
             return int(self._concrete())
         except ConcretizationError as error:
@@ -784,7 +795,8 @@ def _unknown_index(error: ConcretizationError) -> ConcretizationError:
     return ConcretizationError(
         "a traced integer was used where Python or a plain ndarray needs its value, which is not known here",
         made=error.made,
-        fix="use functrace.numpy.take(T, i) instead of T[i] or np.take(T, i) for a plain array T; a traced x[i] works as it is",
+        fix="use functrace.numpy.take(T, i) instead of T[i] or np.take(T, i) for a plain array T; "
+        "a traced x[i] works as it is",
     )
 
 

@@ -1,8 +1,9 @@
 """Indexing of every kind NumPy has, reading and writing.
 
 `parse_index` turns what stands between the brackets into a static template and the index arrays in it
-(functrace/ops/indexing.py). Ints, slices, ``None`` and ``...`` are static. Integer arrays, traced or not, are operands. A mask that
-is known becomes the integer arrays of its true elements; a traced mask is asked for its value, except where the shape of
+(functrace/ops/indexing.py). Ints, slices, ``None`` and ``...`` are static. Integer arrays, traced or not, are operands.
+A mask that is known becomes the integer arrays of its true elements; a traced mask is asked for its value,
+except where the shape of
 the result does not depend on it: ``x[mask] = v`` is ``np.where(mask, v, x)``, and ``x[mask] *= 2`` a `MaskedSelection`.
 
 Floor: 6.
@@ -16,8 +17,15 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.errors import AxisError, ConcretizationError, DtypeError, ShapeError, TracedIndexError, UnsupportedFunctionError
-from functrace.ir.aval import ShapeDtype, shape_of
+from functrace.errors import (
+    AxisError,
+    ConcretizationError,
+    DtypeError,
+    ShapeError,
+    TracedIndexError,
+    UnsupportedFunctionError,
+)
+from functrace.ir.aval import shape_of
 from functrace.numpy.tables import AT, FUNCTIONS, refuse_out, unsupported_function
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import ARRAY, StaticIndex, gather, scatter_add, scatter_set
@@ -165,8 +173,8 @@ def _only_mask(x: Any, index: Any) -> Any:
     return mask if shape == shape_of(x)[: len(shape)] else None
 
 
-def read(x: Any, index: Any) -> Any:
-    """Return ``x[index]`` for a traced ``x``, or a plain one and a traced index, as a new array (never a view)."""
+def select(x: Any, index: Any) -> Any:
+    """Return ``x[mask]`` where the index is a single bool, or a mask whose value is not known; otherwise ``None``."""
     mask = _only_mask(x, index)
     if mask is not None:
         if shape_of(mask) == ():
@@ -177,6 +185,14 @@ def read(x: Any, index: Any) -> Any:
                 known_mask(mask)
             except ConcretizationError as error:
                 return MaskedSelection(x, mask, error)
+    return None
+
+
+def read(x: Any, index: Any) -> Any:
+    """Return ``x[index]`` as a new array, never a view."""
+    selected = select(x, index)
+    if selected is not None:
+        return selected
     template, arrays = parse_index(x, index)
     return gather(x, template, arrays)
 
@@ -293,7 +309,8 @@ class MaskedSelection:
         operands = []
         for value in inputs:
             if type(value) is MaskedSelection:
-                if value.key[0] is not self.key[0] or not _same(*self.key, value.key[1]) or shape_of(value.full) != shape_of(self.full):
+                same_mask = value.key[0] is self.key[0] and _same(*self.key, value.key[1])
+                if not same_mask or shape_of(value.full) != shape_of(self.full):
                     raise self.refuse()
                 value = ew.where(self.condition, value.full, 0.5 if value.full.dtype.kind in "fc" else 1)
             elif shape_of(value) != ():
@@ -460,7 +477,7 @@ class AtIndex:
             return put_at(x, template, arrays, _as_operand(bind(primitive, (part, values)), x.dtype))
         if len(rounds) > MOST_UNROLLED:
             raise UnsupportedFunctionError(
-                f"x.at[…].{primitive} with indices that repeat more than {MOST_UNROLLED} times, or whose values are not known",
+                f"x.at[…].{primitive} with indices that repeat more than {MOST_UNROLLED} times, or are not known",
                 fix="use .add, which has no such limit, or pass indices that are not traced",
             )
         return _one_after_another(x, template, arrays, target, rounds, primitive, values)
@@ -479,7 +496,7 @@ def _rounds(
     count = int(np.prod(target))
     numbers = np.arange(count)
     try:
-        indices = tuple(np.asarray(a._concrete() if isinstance(a, Tracer) else a) for a in arrays)  # type: ignore[attr-defined]
+        indices = tuple(map(_known, arrays))
     except ConcretizationError:
         return [numbers[k : k + 1] for k in range(count)]
     places = np.asarray(gather(np.arange(int(np.prod(shape))).reshape(shape), template, indices)).reshape(-1)
@@ -643,12 +660,12 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     """As ``numpy.choose``; ``a`` may be traced."""
     index = _integers(a, "the first argument of choose")
     parts = [_array(c) for c in choices]
-    if mode == "raise" and not isinstance(index, Tracer) and index.size and not 0 <= index.min() <= index.max() < len(parts):
-        raise TracedIndexError("invalid entry in choice array", fix=f"use 0 … {len(parts) - 1}, or mode='clip' or 'wrap'")
-    if mode == "raise" and isinstance(index, Tracer):
-        known = _known(index)  # asked, because an entry out of bounds must raise
+    if mode == "raise":
+        known = _known(index)  # asked even if it is traced, because an entry out of bounds must raise
         if known.size and not 0 <= known.min() <= known.max() < len(parts):
-            raise TracedIndexError("invalid entry in choice array", fix=f"use 0 … {len(parts) - 1}, or mode='clip' or 'wrap'")
+            raise TracedIndexError(
+                "invalid entry in choice array", fix=f"use 0 … {len(parts) - 1}, or mode='clip' or mode='wrap'"
+            )
     index = index if mode == "raise" else _bounded(index, len(parts), mode, 0)
     shape = np.broadcast_shapes(shape_of(index), *map(shape_of, parts))
     result = broadcast_to(parts[-1], shape)

@@ -6,13 +6,14 @@ may be traced. `index` and `embed` are for templates without arrays.
 
 Note [Where NumPy puts the axes of index arrays]
     Index arrays (and ints beside them) broadcast to one shape ``B``. If they stand next to each other, ``B`` takes the place
-    of the first one in the result; otherwise (a slice, ``None`` or even an empty ``...`` between) ``B`` comes first. The batch
-    axis of mapped indices is one more index array in front, an ``arange``, after which ``B`` always comes first: `lift` says
+    of the first one in the result; otherwise (a slice, ``None`` or even an empty ``...`` between) ``B`` comes first. The
+    batch axis of mapped indices is one more index array in front, an ``arange``, after which ``B`` always
+    comes first: `lift` says
     how to permute back.
 
 Note [Repeated indices]
-    Reading ``x[[0, 0]]`` reads twice, so cotangents add up (`scatter_add`). Writing ``x[[0, 0]] = v`` keeps the last value, so
-    the others have no derivative (`is_last_write`).
+    Reading ``x[[0, 0]]`` reads twice, so cotangents add up (`scatter_add`). Writing ``x[[0, 0]] = v`` keeps the last
+    value, so the others have no derivative (`is_last_write`).
 
 Floor: 2.
 """
@@ -146,7 +147,7 @@ def lift(
     """Return the index of a batched array of rank ``1 + ndim`` that applies ``template`` to each example.
 
     Returns:
-        template, arrays, and the order of axes that brings what they read to the batch axis and then the axes of one example.
+        template, arrays, and the order of axes that brings what they read to the batch axis and then one example's axes.
     """
     rank = _ranks(arrays, is_batched)
     total = 1 + _target_rank(template, rank, ndim)
