@@ -482,7 +482,7 @@ class OwnError(Exception):
 
 
 @everywhere
-@pytest.mark.parametrize("error", [OwnError("mine"), ValueError("mine"), KeyboardInterrupt()], ids=["own", "value", "interrupt"])
+@pytest.mark.parametrize("error", [OwnError("mine"), ValueError("mine"), KeyboardInterrupt()], ids=["own", "value", "stop"])
 def test_own_exception_passes_unchanged(apply: Any, error: BaseException) -> None:
     def f(x: Any) -> Any:
         np.sin(x)

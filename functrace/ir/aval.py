@@ -62,7 +62,7 @@ class ShapeDtype:
         if found is not None:
             return found
         if dtype.kind not in "biufc":
-            raise DtypeError(f"dtype {dtype} is not numeric", fix="pass arrays of bools, integers, floats or complex numbers")
+            raise DtypeError(f"dtype {dtype} is not numeric", fix="pass arrays of bools, integers, floats or complex")
         made = object.__new__(cls)
         object.__setattr__(made, "shape", tuple(int(n) for n in shape))
         object.__setattr__(made, "dtype", dtype)

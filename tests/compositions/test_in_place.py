@@ -1,4 +1,4 @@
-"""In-place NumPy on traced values, under grad, vmap, trace and nested: NumPy's meaning; the caller's arrays stay as they are."""
+"""In-place NumPy on traced values, under grad, vmap, trace, nested: NumPy's meaning; the caller's arrays do not change."""
 
 from __future__ import annotations
 
