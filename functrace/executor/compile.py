@@ -20,6 +20,7 @@ import numpy as np
 from functrace.executor.kernels import KERNELS
 from functrace.ir.primitive import CONSTANT, INPUT
 from functrace.ir.program import Program
+from functrace.passes import fold_constants
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import Tracer
 
@@ -37,29 +38,37 @@ class Runner:
         program: the program; its inputs are the arguments.
     """
 
-    __slots__ = ("_calls", "_compiled", "_copied", "program")
+    __slots__ = ("_calls", "_compiled", "_copied", "_folded", "program")
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self._calls = 0
         self._compiled: Callable[..., Any] | None = None
         self._copied: tuple[bool, ...] | None = None
+        self._folded: Program | None = None
+
+    @property
+    def folded(self) -> Program:
+        """The program with constants folded: what is compiled, and recorded into an outer program."""
+        if self._folded is None:
+            self._folded = fold_constants(self.program)
+        return self._folded
 
     def __call__(self, arguments: Sequence[Any]) -> Sequence[Any]:
         """Run on flat arguments (arrays or traced values); returns the flat outputs, fresh arrays."""
         for value in arguments:
             if isinstance(value, Tracer):
-                return _fresh_handles(evaluate_program(self.program, arguments))
+                return _fresh_handles(evaluate_program(self.folded, arguments))
         compiled = self._compiled
         if compiled is None:
             self._calls += 1
             if self._calls == 1 or len(self.program.schedule) > LONGEST_COMPILED:
                 return self._interpret(arguments)
-            compiled = self._compiled = compile_program(self.program)
+            compiled = self._compiled = compile_program(self.folded)
         try:
             return compiled(*arguments)
         except Exception as error:
-            explain(self.program, error)
+            explain(self.folded, error)
             raise
 
     def _interpret(self, arguments: Sequence[Any]) -> Sequence[Any]:

@@ -1,0 +1,100 @@
+"""Constant folding: what depends on constants only is computed once, multiplication by one is left out.
+
+Derivative programs are full of such things: the seed of a gradient is a 1.0 that is broadcast and multiplied with.
+Equations that no output depends on are dropped on the way.
+
+Floor: 5.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.program import Program
+from functrace.ir.tape import Builder
+from functrace.ops.elementwise import mul
+from functrace.tracing.recording import Tracer
+
+LARGEST_FOLDED = 1 << 15
+"""Results of more bytes than this are not kept as constants."""
+
+
+def fold_constants(program: Program) -> Program:
+    """Return an equal program in which operations on constants have been carried out.
+
+    Args:
+        program: any program.
+
+    Returns:
+        a program with the same inputs and outputs; its values are the same, bit for bit.
+
+    Cost:
+        about 2 us per equation.
+    """
+    build = Builder()
+    positions: list[Any] = []
+    origins: list[int] = []
+    moved: dict[int, int] = {}
+    known: dict[int, Any] = {k: v for k, v in program.constant_values.items() if not isinstance(v, Tracer)}
+    ops, avals, literals = program.ops, program.avals, program.literals
+
+    def place(i: int) -> int:
+        """The operand of the new tape that stands for an operand of the old one."""
+        if i < 0:
+            return build.literal(literals[~i])
+        found = moved.get(i)
+        if found is None:
+            value = known[i] if i in known else program.constant_values[i]
+            found = moved[i] = build.constant(value, avals[i])
+        return found
+
+    def is_known(i: int) -> bool:
+        return i < 0 or i in known
+
+    for i in program.input_ids:
+        moved[i] = build.input(avals[i])
+    for k, _ in program.schedule:
+        primitive, operands, params = ops[k]
+        if not primitive.many and all(is_known(i) for i in operands) and avals[k].nbytes <= LARGEST_FOLDED:
+            value = _computed(primitive, tuple(known[i] if i >= 0 else literals[~i] for i in operands), params, avals[k])
+            if value is not None:
+                known[k] = value
+                continue
+        if primitive is mul:
+            x, y = operands
+            kept = y if _is_one(x, known, literals) else x if _is_one(y, known, literals) else None
+            if kept is not None and kept >= 0 and avals[kept] is avals[k]:
+                moved[k] = place(kept)
+                continue
+        placed = tuple(place(i) for i in operands)
+        first = build.append(primitive, placed, tuple(build.spec(i) for i in placed), params)
+        for j in range(program.result_count(k) if primitive.many else 1):
+            moved[k + j] = first + j
+        position = program.positions[k] if k < len(program.positions) else None
+        missing = len(build.ops) - len(positions)
+        positions.extend([None] * (missing - 1) + [position])
+        origins.extend([program.origins[k] if k < len(program.origins) else k] * missing)
+    outputs = tuple(place(i) for i in program.output_ids)
+    return Program.from_builder(
+        build, outputs, name=program.name, input_names=program.input_names, positions=positions, origins=origins
+    )
+
+
+def _computed(primitive: Any, values: tuple[Any, ...], params: tuple[Any, ...], aval: ShapeDtype) -> Any:
+    """The value of an operation on constants, or None where NumPy has something to say about it at run time."""
+    with np.errstate(all="raise"):
+        try:
+            value = primitive.eval(*values, *params)
+        except (ArithmeticError, ValueError):
+            return None
+    if aval_of(value) is not aval:
+        return None
+    return np.copy(value)[()]
+
+
+def _is_one(i: int, known: dict[int, Any], literals: tuple[Any, ...]) -> bool:
+    value = literals[~i] if i < 0 else known.get(i)
+    return value is not None and type(value) is not bool and bool(np.all(value == 1)) and np.size(value) > 0
