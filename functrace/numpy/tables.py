@@ -68,7 +68,10 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
         if not all(isinstance(t, Tracer) for t in targets if t is not None):
             refuse_out(out, f"numpy.{ufunc.__name__} with out= (or an in-place operator)")
         if len(targets) == 1:
+            where = kwargs.pop("where", True) if method == "__call__" else True
             result = call_ufunc(ufunc, method, inputs, kwargs)
+            if where is not True:  # elsewhere, out keeps what it held
+                result = ew.where(where, result, targets[0])
             return targets[0]._assign(result, ufunc.__name__)  # type: ignore[attr-defined]
         results = call_ufunc(ufunc, method, inputs, kwargs)
         return tuple(

@@ -68,9 +68,36 @@ def accumulated(x: Any) -> Any:
     return y
 
 
+def out_where(x: Any) -> Any:
+    return np.add(x, 1.0, where=x > 0, out=x * 3.0)
+
+
+def split_and_iterated(x: Any) -> Any:
+    y = np.outer(x, x)
+    first, second, _ = np.split(y, 3)
+    first *= 2.0
+    second += first
+    for row in y:
+        row *= row[0]
+    return y
+
+
+def swapped(x: Any) -> Any:
+    y = x * 1.0
+    y[[0, 1]] = y[[1, 0]]
+    y[1:] += y[:-1]
+    y[1], y[2] = y[2], y[1]
+    np.copyto(y[:1], x[2:] ** 2)
+    return y
+
+
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    f.__name__: f for f in (shifted, masked, through_views, reshaped, augmented, out_of_traced, accumulated)
-}
+    f.__name__: f
+    for f in (
+        shifted, masked, through_views, reshaped, augmented, out_of_traced, accumulated, out_where, split_and_iterated,
+        swapped,
+    )
+}  # fmt: skip
 each = pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
 
 
