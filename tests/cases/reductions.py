@@ -125,7 +125,7 @@ CASES = [
     _case("diff", lambda x: np.diff(x), edge=((F32,), (np.array([True, False, False]),), (np.arange(4),))),
     _case("diff/twice", lambda x: np.diff(x, n=2, axis=0)),
     _case("diff/ends", lambda x: np.diff(x, prepend=0.5, append=x[:, :1])),
-    _case("ediff1d/ends", lambda x: np.ediff1d(x, to_begin=-1.0, to_end=[3.0, 4.0])),
+    _case("ediff1d/both_ends", lambda x: np.ediff1d(x, to_begin=-1.0, to_end=[3.0, 4.0])),
     _case("trapezoid", lambda y: np.trapezoid(y), edge=((F32,),)),
     Case("trapezoid/x", lambda y, x: np.trapezoid(y, x, axis=0), (X, np.array([0.0, 0.7, 2.0])), diff=(0, 1)),
     Case("trapezoid/x of equal shape", lambda y, x: np.trapezoid(y, x, axis=1), (X, np.cumsum(POSITIVE, 1)), diff=(0, 1)),
