@@ -17,6 +17,7 @@ from functrace.tree import leaves
 Function = Callable[..., Any]
 Arrays = Sequence[Any]
 
+
 def outputs_of(result: Any) -> list[Any]:
     """Flatten what a function returned to a list of arrays."""
     return leaves(result)

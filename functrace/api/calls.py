@@ -15,7 +15,7 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.numpy.array import TracedArray
 from functrace.numpy.indexing import MaskedSelection
 from functrace.source import source_of_traceback
-from functrace.tracing.capture import any_locked, hold
+from functrace.tracing.capture import COPIED_BYTES, any_locked, hold
 from functrace.tracing.recording import Recording, Tracer, as_array
 
 NUMERIC = (Tracer, np.ndarray, np.generic, bool, int, float, complex)
@@ -52,6 +52,8 @@ def as_value(leaf: Any, what: str) -> Any:
 def add_input(recording: Recording, value: Any) -> Any:
     """Make an argument an input of the recording; the array is held until the recording ends."""
     if isinstance(value, np.ndarray):
+        if value.nbytes <= COPIED_BYTES:
+            return recording.new_input(aval_of(value), np.array(value))
         held = hold(value)
         tracer = recording.new_input(aval_of(value), held.array)
         recording.captured[("input", tracer._id)] = (tracer._id, held)

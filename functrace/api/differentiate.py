@@ -40,13 +40,6 @@ from functrace.transforms import (
 from functrace.tree import flatten, flatten_like, unflatten
 from functrace.typing import PyTree
 
-_LEAF = flatten(0.0)[1]
-
-
-def _flags(recording: Recording, count: int, active: Sequence[bool]) -> Callable[[Program], list[bool]]:
-    flags = list(active)
-    return lambda program: flags + [False] * (len(program.input_ids) - count)
-
 
 def value_and_grad(
     f: Callable[..., Any],
@@ -78,61 +71,7 @@ def value_and_grad(
     Cost:
         2 to 4 times ``f``, whatever the size of the arguments; the intermediate values are kept.
     """
-    name = function_name(f)
-    owner = f"grad of {name}"
-
-    @functools.wraps(f, updated=())
-    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        if argnums == 0 and args:
-            chosen: tuple[int, ...] = (0,)
-        else:
-            chosen = normalize_argnums(argnums, len(args), owner)
-        first = args[chosen[0]] if chosen else None
-        if len(chosen) == 1 and (type(first) is np.ndarray or type(first) is float or type(first) is TracedArray):
-            leaves, treedef = [first], None
-        else:
-            leaves, treedef = flatten(tuple(args[k] for k in chosen))
-        values = [as_value(leaf, f"an argument of {name}") for leaf in leaves]
-        for value in values:
-            _check_input(value, owner, holomorphic)
-        with Recording(owner) as recording:
-            tracers = [add_input(recording, value) for value in values]
-            traced = list(args)
-            if treedef is None:
-                traced[chosen[0]] = tracers[0]
-            else:
-                for k, tree in zip(chosen, unflatten(treedef, tracers), strict=True):
-                    traced[k] = tree
-            out, aux = split_aux(call(recording, f, traced, kwargs), has_aux, owner)
-            outputs = [_scalar_output(recording, out, owner, holomorphic)]
-            if has_aux:
-                aux_leaves, aux_tree = flatten(aux)
-                own = own_tracers(recording, aux_leaves)
-                outputs += [variable for _, variable in own]
-            runner, arguments = run_recorded(recording, outputs, ("grad", len(values)), _build_grad(len(values)))
-            results = runner(arguments)
-        value, gradients = results[0], results[len(outputs) :]
-        if treedef is None:
-            gradient = gradients[0]
-            gradient = gradient if isinstance(argnums, int) else (gradient,)
-        else:
-            gradient = unflatten(treedef, gradients)
-            gradient = gradient[0] if isinstance(argnums, int) else gradient
-        if has_aux:
-            for (k, _), result in zip(own, results[1 : len(outputs)], strict=True):
-                aux_leaves[k] = result
-            return (value, unflatten(aux_tree, aux_leaves)), gradient
-        return value, gradient
-
-    return value_and_gradient
-
-
-def _build_grad(count: int) -> Callable[[Program], Runner]:
-    def build(program: Program) -> Runner:
-        flags = [True] * count + [False] * (len(program.input_ids) - count)
-        return Runner(grad_program(program, flags))
-
-    return build
+    return _differentiate(f, argnums, has_aux, holomorphic, with_value=True)
 
 
 def grad(
@@ -143,21 +82,85 @@ def grad(
 ) -> Callable[..., Any]:
     """Return a function that computes the gradient of ``f``; with ``has_aux``, ``(gradient, aux)``.
 
-    Arguments, errors and cost are those of `value_and_grad`.
+    What only the value of ``f`` needs is not computed. Arguments, errors and cost are those of `value_and_grad`.
 
     Example:
         >>> import numpy as np
         >>> grad(lambda x: np.sum(np.sin(x)))(np.zeros(2))
         array([1., 1.])
     """
-    both = value_and_grad(f, argnums, has_aux, holomorphic)
+    return _differentiate(f, argnums, has_aux, holomorphic, with_value=False)
+
+
+def _differentiate(
+    f: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool, holomorphic: bool, with_value: bool
+) -> Callable[..., Any]:
+    """Make `value_and_grad`, or `grad`: the path that un-jitted gradients take at every call."""
+    name = function_name(f)
+    owner = f"grad of {name}"
+    what = f"an argument of {name}"
+    first_only = argnums == 0 and type(argnums) is int
+    start = 1 if with_value else 0
 
     @functools.wraps(f, updated=())
-    def gradient(*args: Any, **kwargs: Any) -> Any:
-        value, result = both(*args, **kwargs)
-        return (result, value[1]) if has_aux else result
+    def differentiated(*args: Any, **kwargs: Any) -> Any:
+        chosen = (0,) if first_only and args else normalize_argnums(argnums, len(args), owner)
+        leaf = args[chosen[0]] if len(chosen) == 1 else None
+        if type(leaf) in _LEAVES:
+            leaves, treedef = [leaf], None
+        else:
+            leaves, treedef = flatten(tuple([args[k] for k in chosen]))
+        values = [as_value(leaf, what) for leaf in leaves]
+        for value in values:
+            _check_input(value, owner, holomorphic)
+        with Recording(owner) as recording:
+            tracers = [add_input(recording, value) for value in values]
+            traced = list(args)
+            if treedef is None:
+                traced[chosen[0]] = tracers[0]
+            else:
+                for k, tree in zip(chosen, unflatten(treedef, tracers), strict=True):
+                    traced[k] = tree
+            out = call(recording, f, traced, kwargs)
+            own: list[tuple[int, int]] = []
+            if has_aux:
+                out, aux = split_aux(out, has_aux, owner)
+                aux_leaves, aux_tree = flatten(aux)
+                own = own_tracers(recording, aux_leaves)
+            outputs = (_scalar_output(recording, out, owner, holomorphic), *[variable for _, variable in own])
+            transform, build = _grad_transform(len(values), with_value)
+            runner, arguments = run_recorded(recording, outputs, transform, build)
+            results = runner(arguments)
+        count = start + len(own)
+        gradients = results[count:]
+        if treedef is None:
+            gradient = gradients[0] if first_only or isinstance(argnums, int) else (gradients[0],)
+        else:
+            gradient = unflatten(treedef, gradients)
+            gradient = gradient[0] if isinstance(argnums, int) else gradient
+        if not has_aux:
+            return (results[0], gradient) if with_value else gradient
+        for (k, _), result in zip(own, results[start:count], strict=True):
+            aux_leaves[k] = result
+        aux = unflatten(aux_tree, aux_leaves)
+        return ((results[0], aux), gradient) if with_value else (gradient, aux)
 
-    return gradient
+    return differentiated
+
+
+_LEAVES = frozenset({np.ndarray, float, TracedArray})
+"""Types of arguments that are a leaf at sight, without a look by optree."""
+
+
+@functools.lru_cache(maxsize=64)
+def _grad_transform(count: int, with_value: bool) -> tuple[Any, Callable[[Program], Runner]]:
+    """The cache key and the builder of the gradient by ``count`` inputs."""
+
+    def build(program: Program) -> Runner:
+        flags = [True] * count + [False] * (len(program.input_ids) - count)
+        return Runner(grad_program(program, flags, with_value=with_value))
+
+    return ("grad", count, with_value), build
 
 
 def _check_input(value: Any, owner: str, holomorphic: bool) -> None:

@@ -12,9 +12,9 @@ Floor: 6.
 from __future__ import annotations
 
 import gc
+import itertools
 import math
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, final
@@ -61,12 +61,13 @@ def _signs(value: Any) -> tuple[float, ...]:
 class Entry:
     """What is cached for one tape and one transform."""
 
-    __slots__ = ("exact", "general", "size")
+    __slots__ = ("exact", "general", "size", "used")
 
     def __init__(self, size: int) -> None:
         self.exact: Specialization | None = None
         self.general: Specialization | None = None
         self.size = size
+        self.used = 0
 
 
 @contextmanager
@@ -90,7 +91,8 @@ class TransformCache:
     """Transformed forms by tape and transform, bounded in bytes; safe under threads."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self._entries: OrderedDict[Any, Entry] = OrderedDict()
+        self._entries: dict[Any, Entry] = {}
+        self._clock = itertools.count()
         self._lock = threading.Lock()
         self._bytes = 0
         self.most_bytes = most_bytes
@@ -127,15 +129,14 @@ class TransformCache:
         """
         literals = tuple(recording.literals)
         key = (tuple(recording.ops), tuple(map(type, literals)), outputs, transform)
-        with self._lock:
-            entry = self._entries.get(key)
-            if entry is None:
-                entry = Entry(_BYTES_PER_OP * (len(recording.ops) + 4))
-            else:
-                self._entries.move_to_end(key)
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = Entry(_BYTES_PER_OP * (len(recording.ops) + 4))
+        entry.used = next(self._clock)
         known = recording.batches or recording.values
         arguments = [known[i] for i in recording.inputs]
-        arguments.extend(recording.constants.values())
+        if recording.constants:
+            arguments.extend(recording.constants.values())
         exact, general = entry.exact, entry.general
         if exact is not None and exact.fits(literals):
             return exact.made, arguments
@@ -166,8 +167,8 @@ class TransformCache:
                 self._entries[key] = entry
                 self._bytes += entry.size
             while self._bytes > self.most_bytes and len(self._entries) > 1:
-                _, old = self._entries.popitem(last=False)
-                self._bytes -= old.size
+                oldest = min(self._entries, key=lambda k: self._entries[k].used)
+                self._bytes -= self._entries.pop(oldest).size
         return made, arguments
 
 

@@ -385,9 +385,7 @@ def _global_names(code: CodeType) -> set[str]:
 # -- expressions ---------------------------------------------------------------------------------------
 
 
-def written_call(
-    primitive: Primitive, evaluator: str | None, inputs: list[str], params: list[tuple[str, str, str]]
-) -> str:
+def written_call(primitive: Primitive, evaluator: str | None, inputs: list[str], params: list[tuple[str, str, str]]) -> str:
     """Return the expression of one equation: the filled template, or a call of the evaluator."""
     if evaluator is not None or primitive.written is None:
         return f"{evaluator}({', '.join([*inputs, *(in_call for _, _, in_call in params)])})"

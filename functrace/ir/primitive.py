@@ -40,6 +40,7 @@ class Absent:
     instead: str
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+        """Raise with the declared reason."""
         raise NotDifferentiableError(self.because, fix=self.instead)
 
 
@@ -61,6 +62,7 @@ class Marker:
     word: str
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+        """Refuse: a marker is not a function."""
         raise AssertionError(f"the marker {self.word} is read, never called")
 
 

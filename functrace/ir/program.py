@@ -123,9 +123,7 @@ class Program:
     @classmethod
     def from_builder(cls, builder: Builder, outputs: Sequence[int], **details: Any) -> Program:
         """Freeze what a builder has written."""
-        return cls(
-            builder.ops, builder.avals, builder.literals, builder.inputs, builder.constants, outputs, **details
-        )
+        return cls(builder.ops, builder.avals, builder.literals, builder.inputs, builder.constants, outputs, **details)
 
     @classmethod
     def build(
@@ -363,8 +361,7 @@ class Program:
         # Inputs and constants by their avals alone: a residual is an input whose entry is still that of a constant.
         entries = tuple(self.avals[i] for i in order[: len(seen)])
         ops = tuple(
-            (self.ops[i][0], tuple(map(operand, self.ops[i][1])), _comparable(self.ops[i][2]))
-            for i in order[len(seen) :]
+            (self.ops[i][0], tuple(map(operand, self.ops[i][1])), _comparable(self.ops[i][2])) for i in order[len(seen) :]
         )
         values = tuple(map(_comparable_array, self.constant_values.values()))
         return len(self.input_ids), entries, ops, values, tuple(number[i] for i in self.output_ids)

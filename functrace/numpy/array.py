@@ -75,7 +75,6 @@ def _binary(primitive: Primitive, *, reflected: bool = False) -> Callable[[Any, 
             specs, operands = (self.aval, spec), (self._id, operand)
         found = inferred.get((primitive, specs, ()))
         if found is None:
-            recording.ops.append  # a closed recording raises before anything is inferred
             first = recording.append(primitive, operands, specs)
             aval = recording.avals[first]
         else:
@@ -87,9 +86,11 @@ def _binary(primitive: Primitive, *, reflected: bool = False) -> Callable[[Any, 
         positions = recording.positions
         if positions is not None:
             frame: Any = _getframe(1)
-            while frame.f_code.co_filename.startswith(PACKAGE_PREFIX):
+            code = frame.f_code
+            while code.co_filename.startswith(PACKAGE_PREFIX):
                 frame = frame.f_back
-            positions.append((frame.f_code, frame.f_lasti))
+                code = frame.f_code
+            positions.append((code, frame.f_lasti))
         tracer = _new(TracedArray)
         tracer._recording = recording
         tracer._id = first
@@ -115,9 +116,11 @@ def _unary(primitive: ew.Elementwise) -> Callable[[Any], Any]:
         positions = recording.positions
         if positions is not None:
             frame: Any = _getframe(1)
-            while frame.f_code.co_filename.startswith(PACKAGE_PREFIX):
+            code = frame.f_code
+            while code.co_filename.startswith(PACKAGE_PREFIX):
                 frame = frame.f_back
-            positions.append((frame.f_code, frame.f_lasti))
+                code = frame.f_code
+            positions.append((code, frame.f_lasti))
         tracer = _new(TracedArray)
         tracer._recording = recording
         tracer._id = first
@@ -417,7 +420,7 @@ class TracedArray(Tracer):
         """The array with its last two axes swapped."""
         if self.ndim < 2:
             raise ShapeError(f"matrix transpose needs at least 2 axes, got {self.aval}", fix="use .T, or add an axis")
-        return self.swapaxes(-1, -2)
+        return FUNCTIONS[np.swapaxes](self, -1, -2)
 
     @property
     def real(self) -> Any:
@@ -488,9 +491,11 @@ class TracedArray(Tracer):
         positions = recording.positions
         if positions is not None:
             frame: Any = _getframe(1)
-            while frame.f_code.co_filename.startswith(PACKAGE_PREFIX):
+            code = frame.f_code
+            while code.co_filename.startswith(PACKAGE_PREFIX):
                 frame = frame.f_back
-            positions.append((frame.f_code, frame.f_lasti))
+                code = frame.f_code
+            positions.append((code, frame.f_lasti))
         tracer = _new(TracedArray)
         tracer._recording = recording
         tracer._id = first

@@ -158,9 +158,7 @@ def full_like(
     return array(np.full(shape, fill_value, dtype), like=a)
 
 
-def full(
-    shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, device: Any = None, like: Any = None
-) -> Any:
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, device: Any = None, like: Any = None) -> Any:
     """As ``numpy.full``; ``fill_value`` may be traced."""
     shape, fill_value = _as_shape(shape), stacked(fill_value)
     if isinstance(fill_value, Tracer):

@@ -463,8 +463,10 @@ class AtIndex:
     def _update(self, primitive: ew.Elementwise, values: Any) -> Any:
         x, mask = self.x, _only_mask(self.x, self.index)
         if mask is not None and shape_of(values) == ():
-            return store(x, mask, bind(primitive, (read(x, mask), values))) if not isinstance(mask, Tracer) else (
-                _masked_update(x, mask, primitive, values)
+            return (
+                store(x, mask, bind(primitive, (read(x, mask), values)))
+                if not isinstance(mask, Tracer)
+                else (_masked_update(x, mask, primitive, values))
             )
         template, arrays = parse_index(x, self.index)
         part = gather(x, template, arrays)
@@ -532,15 +534,17 @@ def _in_place_at(update: Callable[[AtIndex, Any], Any], name: str) -> Callable[.
     return at
 
 
-AT.update({
-    np.add: _in_place_at(AtIndex.add, "add"),
-    np.subtract: _in_place_at(AtIndex.subtract, "subtract"),
-    np.multiply: _in_place_at(AtIndex.multiply, "multiply"),
-    np.divide: _in_place_at(AtIndex.divide, "divide"),
-    np.power: _in_place_at(AtIndex.power, "power"),
-    np.minimum: _in_place_at(AtIndex.min, "minimum"),
-    np.maximum: _in_place_at(AtIndex.max, "maximum"),
-})
+AT.update(
+    {
+        np.add: _in_place_at(AtIndex.add, "add"),
+        np.subtract: _in_place_at(AtIndex.subtract, "subtract"),
+        np.multiply: _in_place_at(AtIndex.multiply, "multiply"),
+        np.divide: _in_place_at(AtIndex.divide, "divide"),
+        np.power: _in_place_at(AtIndex.power, "power"),
+        np.minimum: _in_place_at(AtIndex.min, "minimum"),
+        np.maximum: _in_place_at(AtIndex.max, "maximum"),
+    }
+)
 
 
 # -- the functions ---------------------------------------------------------------------------------------------

@@ -145,9 +145,7 @@ def kron(a: Any, b: Any) -> Any:
     return reshape(ew.mul(x, y), tuple(n * m for n, m in zip(left, right, strict=True)))
 
 
-def cross(
-    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
-) -> Any:
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
     """As ``numpy.cross``: vectors of 3 (or, deprecated by NumPy, 2) components."""
     if axis is not None:
         axisa = axisb = axisc = axis

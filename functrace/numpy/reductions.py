@@ -245,9 +245,7 @@ def _working(a: Any, dtype: Any) -> tuple[Any, Any]:
     return (convert(a, np.float32), np.float16) if a.dtype == np.float16 else (a, None)
 
 
-def mean(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
-) -> Any:
+def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
     """As ``numpy.mean``."""
     plain = axis is None and dtype is None and out is None and keepdims is False and where is True
     if plain and type(a) is TracedArray and a.aval.dtype.char in "fdFD":
@@ -665,9 +663,7 @@ def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> 
 
 
 def _with_initial(name: str, running: Callable[..., Any], neutral: int) -> Callable[..., Any]:
-    def function(
-        x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
-    ) -> Any:
+    def function(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False) -> Any:
         x = arrayed(x)
         if axis is None:
             if x.ndim != 1:
@@ -791,19 +787,23 @@ def _accumulate(primitive: Primitive) -> Callable[..., Any]:
     return accumulate
 
 
-REDUCE_LIKE.update({
-    np.logaddexp: _log_sum(1.0),
-    np.logaddexp2: _log_sum(math.log(2)),
-    np.fmax: _skipping(nanmax),
-    np.fmin: _skipping(nanmin),
-    np.hypot: _hypot_reduce,
-})
-ACCUMULATE.update({
-    np.add: cumsum,
-    np.multiply: cumprod,
-    np.maximum: _accumulate(cumulative.cummax_p),
-    np.minimum: _accumulate(cumulative.cummin_p),
-})
+REDUCE_LIKE.update(
+    {
+        np.logaddexp: _log_sum(1.0),
+        np.logaddexp2: _log_sum(math.log(2)),
+        np.fmax: _skipping(nanmax),
+        np.fmin: _skipping(nanmin),
+        np.hypot: _hypot_reduce,
+    }
+)
+ACCUMULATE.update(
+    {
+        np.add: cumsum,
+        np.multiply: cumprod,
+        np.maximum: _accumulate(cumulative.cummax_p),
+        np.minimum: _accumulate(cumulative.cummin_p),
+    }
+)
 
 TABLE: dict[Any, Callable[..., Any]] = {
     np.sum: sum, np.prod: prod, np.max: max, np.amax: max, np.min: min, np.amin: min, np.ptp: ptp,

@@ -515,9 +515,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     return take(a, np.repeat(np.arange(shape[axis]), counts), axis)
 
 
-def sliding_window_view(
-    x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
-) -> Any:
+def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Any:
     """As ``numpy.lib.stride_tricks.sliding_window_view``; the windows are a copy, not a view."""
     if writeable:
         raise UnsupportedFunctionError("sliding_window_view: writeable=True is not supported", fix="leave it out")

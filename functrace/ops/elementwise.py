@@ -43,7 +43,7 @@ class Elementwise(Primitive):
     source: str = ""
 
     def __call__(self, *operands: Any) -> Any:
-        # `bind`, in line: rules call primitives more than anything else does.
+        """Apply to arrays or traced values: `bind`, in line, since rules call primitives more than anything else does."""
         newest = None
         for value in operands:
             if isinstance(value, Tracer):
@@ -535,7 +535,7 @@ sqrt_of_square = elementwise(
 )
 stop_gradient = Elementwise(
     "stop_gradient",
-    eval=np.positive,
+    eval=np.copy,
     aval=lambda spec: spec,
     jvp=ZERO,
     transpose=absent(because="stop_gradient has no derivative", instead="leave stop_gradient out"),

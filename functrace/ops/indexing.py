@@ -99,9 +99,7 @@ embed_p = Primitive(
     aval=lambda x, index, shape: ShapeDtype(shape, x.dtype),
     jvp=LINEAR,
     transpose=lambda ct, x, index, shape: (bind(index_p, (ct,), (index,)),),
-    batch=lambda operands, _, index, shape: bind(
-        embed_p, operands, (past_batch(index), (operands[0].shape[0], *shape))
-    ),
+    batch=lambda operands, _, index, shape: bind(embed_p, operands, (past_batch(index), (operands[0].shape[0], *shape))),
     params=("index", "shape"),
 )
 

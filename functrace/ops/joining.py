@@ -124,9 +124,7 @@ def _stack_jvp(primals: Any, outputs: Any, tangents: Any, axis: int) -> Any:
 
 def _stack_transpose(ct: Any, *operands: Any) -> tuple[Any, ...]:
     *values, axis = operands
-    return tuple(
-        index_static(ct, (*(_ALL,) * axis, k)) if is_linear(x) else None for k, x in enumerate(values)
-    )
+    return tuple(index_static(ct, (*(_ALL,) * axis, k)) if is_linear(x) else None for k, x in enumerate(values))
 
 
 stack_p = Primitive(

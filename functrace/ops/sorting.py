@@ -115,9 +115,7 @@ def _add_along_axis_eval(x: Any, positions: Any, axis: int, size: int, is_permut
 add_along_axis_p = Primitive(
     "add_along_axis",
     eval=_add_along_axis_eval,
-    aval=lambda x, positions, axis, size, is_permutation: ShapeDtype(
-        (*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype
-    ),
+    aval=lambda x, positions, axis, size, is_permutation: ShapeDtype((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype),
     jvp=LINEAR,
     transpose=lambda ct, x, positions, axis, size, is_permutation: (
         bind(take_along_axis_p, (ct, positions), (axis, is_permutation)),

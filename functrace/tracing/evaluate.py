@@ -79,5 +79,6 @@ def naming_warnings(warn: Callable[[str, int], None]) -> Iterator[None]:
     if "warn" not in modes.values() or "call" in modes.values() or "log" in modes.values():
         yield
         return
-    with np.errstate(**{kind: "call" if mode == "warn" else mode for kind, mode in modes.items()}, call=warn):
+    called: dict[str, Any] = {kind: "call" if mode == "warn" else mode for kind, mode in modes.items()}
+    with np.errstate(**called, call=warn):
         yield

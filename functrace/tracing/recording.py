@@ -180,12 +180,14 @@ class Recording(Builder):
 
     def operand(self, value: Any) -> tuple[int, Spec]:
         """Return how a value stands in an equation of this recording, and its spec."""
-        kind = value.__class__
-        if kind in LITERALS:
-            self.literals.append(value)
-            return -len(self.literals), kind
-        if isinstance(value, Tracer) and value._recording is self:
-            return value._id, value.aval
+        if isinstance(value, Tracer):
+            if value._recording is self:
+                return value._id, value.aval
+        else:
+            kind = value.__class__
+            if kind in LITERALS:
+                self.literals.append(value)
+                return -len(self.literals), kind
         variable = self.capture(value)
         return variable, self.avals[variable]
 
@@ -204,6 +206,9 @@ class Recording(Builder):
             else:
                 j, q = self.operand(y)
             ids, specs = (i, j), (p, q)
+        elif len(operands) == 1:
+            i, p = self.operand(operands[0])
+            ids, specs = (i,), (p,)
         else:
             placed = [self.operand(value) for value in operands]
             ids = tuple([i for i, _ in placed])

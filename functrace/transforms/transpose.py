@@ -165,10 +165,15 @@ def transpose_program(program: Program, linear_inputs: Sequence[bool] | None = N
     return finish(into, outs, program, f"transpose_of_{program.name}")
 
 
-def grad_program(program: Program, active: Sequence[bool]) -> Program:
+def grad_program(program: Program, active: Sequence[bool], with_value: bool = True) -> Program:
     """Return the program that computes outputs, then gradients of the first output by the active inputs.
 
     The backward pass is recorded onto the continued tape itself, so that forward and backward are one program.
+
+    Args:
+        program: a program whose first output is a scalar.
+        active: one flag per input.
+        with_value: whether the first output is among the results; otherwise what only it needs is not computed.
 
     Cost:
         2 to 4 times the program, whatever the number of inputs.
@@ -192,4 +197,5 @@ def grad_program(program: Program, active: Sequence[bool]) -> Program:
     pull_cotangents(linear.ops, linear.avals, lin, value, cotangents, known, linear.origins)
     outs = [operand_of(known, cotangents.get(s), program.avals[i]) for s, i in zip(starts, by_input, strict=True)]
     linear.close()
-    return finish(known, (*program.output_ids, *outs), program, f"grad_of_{program.name}")
+    kept = program.output_ids if with_value else program.output_ids[1:]
+    return finish(known, (*kept, *outs), program, f"grad_of_{program.name}")

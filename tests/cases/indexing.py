@@ -233,9 +233,7 @@ CASES += [
     ),
     Case("getitem/too_many", lambda x: x[0] + x[0, 0], (_x(3, 3),), raises=(((_x(3),), IndexError),)),
     Case("getitem/float", lambda x: x[0] if x.size > 1 else x[1.0], (_x(3),), raises=(((_x(1),), IndexError),)),
-    Case(
-        "setitem/does_not_broadcast", lambda x: _write(x, slice(0, 2), x), (_x(2),), raises=(((_x(3),), ValueError),)
-    ),
+    Case("setitem/does_not_broadcast", lambda x: _write(x, slice(0, 2), x), (_x(2),), raises=(((_x(3),), ValueError),)),
 ]
 
 

@@ -35,8 +35,7 @@ def positive(x: Any) -> Any:
 def products(name: str, call: Callable[..., Any], *pairs: tuple[Shape, Shape], **more: Any) -> list[Case]:
     """One case per pair of shapes, differentiated by both operands."""
     return [
-        Case(f"{name}/{list(p)}{list(q)}", call, (draw(*p, seed=1), draw(*q, seed=2)), diff=(0, 1), **more)
-        for p, q in pairs
+        Case(f"{name}/{list(p)}{list(q)}", call, (draw(*p, seed=1), draw(*q, seed=2)), diff=(0, 1), **more) for p, q in pairs
     ]
 
 

@@ -29,11 +29,17 @@ def _case(name: str, call: Any, x: Any = X, **more: Any) -> Case:
 
 
 CASES = [
-    _case("sum", lambda x: np.sum(x), edge=(*EDGES, (np.zeros((0, 3)),), (np.array([True, False]),), (np.array([np.inf, 1.0]),))),
+    _case(
+        "sum",
+        lambda x: np.sum(x),
+        edge=(*EDGES, (np.zeros((0, 3)),), (np.array([True, False]),), (np.array([np.inf, 1.0]),)),
+    ),
     _case("sum/axis", lambda x: np.sum(x, axis=1)),
     _case("sum/axes, keepdims", lambda x: np.sum(x, axis=(0, -1), keepdims=True)),
     _case("sum/no axes", lambda x: np.sum(x, axis=())),
-    _case("sum/dtype", lambda x: np.sum(x, dtype=np.float32, axis=0), tol=2e-2, order=1, edge=((np.arange(5).reshape(1, 5),),)),
+    _case(
+        "sum/dtype", lambda x: np.sum(x, dtype=np.float32, axis=0), tol=2e-2, order=1, edge=((np.arange(5).reshape(1, 5),),)
+    ),
     _case("sum/initial, where", lambda x: np.sum(x, axis=0, initial=2.0, where=MASK)),
     _case("sum/method", lambda x: x.sum(0, keepdims=True)),
     _case("sum/complex", lambda x: np.sum(x, axis=-1), Z),
@@ -44,7 +50,13 @@ CASES = [
     _case("prod/initial, where", lambda x: np.prod(x, axis=0, initial=2.0, where=MASK)),
     _case("prod/complex", lambda x: np.prod(x, axis=1), Z),
     _case("prod/one element", lambda x: np.prod(x, axis=0), X[:1]),
-    _case("max", lambda x: np.max(x), DISTINCT, edge=(*REAL_EDGES, (np.array([1.0, np.nan]),)), raises=(((np.zeros(0),), ValueError),)),
+    _case(
+        "max",
+        lambda x: np.max(x),
+        DISTINCT,
+        edge=(*REAL_EDGES, (np.array([1.0, np.nan]),)),
+        raises=(((np.zeros(0),), ValueError),),
+    ),
     _case("max/axis", lambda x: np.amax(x, axis=0, keepdims=True), DISTINCT),
     _case("max/initial, where", lambda x: np.max(x, axis=1, initial=1.03, where=MASK), DISTINCT),
     _case("max/method", lambda x: x.max(-1), DISTINCT),
@@ -79,13 +91,22 @@ CASES = [
     _case("median", lambda x: np.median(x), DISTINCT, edge=((F32,), (NANS,), (np.arange(6),))),
     _case("median/axis", lambda x: np.median(x, axis=0, keepdims=True), DISTINCT),
     _case("median/odd", lambda x: np.median(x, axis=-1), ROW),
-    _case("quantile", lambda x: np.quantile(x, 0.3, axis=1), DISTINCT, edge=((F32,), (NANS,), (np.arange(8).reshape(2, 4),))),
+    _case(
+        "quantile", lambda x: np.quantile(x, 0.3, axis=1), DISTINCT, edge=((F32,), (NANS,), (np.arange(8).reshape(2, 4),))
+    ),
     _case("quantile/several", lambda x: np.quantile(x, [0.0, 0.25, 0.9, 1.0], axis=0, keepdims=True), DISTINCT),
     Case("quantile/by q", lambda x, q: np.quantile(x, q), (ROW, np.array([[0.21], [0.8]])), diff=(0, 1)),
     *[
         _case(f"quantile/{method}", lambda x, m=method: np.quantile(x, [0.13, 0.56], method=m), ROW)
         for method in (
-            "lower", "higher", "nearest", "midpoint", "hazen", "weibull", "median_unbiased", "normal_unbiased",
+            "lower",
+            "higher",
+            "nearest",
+            "midpoint",
+            "hazen",
+            "weibull",
+            "median_unbiased",
+            "normal_unbiased",
             "interpolated_inverted_cdf",
         )
     ],

@@ -52,7 +52,9 @@ SHAPES = [
     _unary("flatten/order F", lambda x: x.flatten("F"), M),
     _unary("transpose", np.transpose, T, edge=(*_KINDS, (V,), (S,))),
     _unary(
-        "transpose/axes", lambda x: np.transpose(x, (1, -1, 0)), T,
+        "transpose/axes",
+        lambda x: np.transpose(x, (1, -1, 0)),
+        T,
         raises=(((M,), ShapeError), ((_draw(2, 2, 2, 2),), ShapeError)),
     ),
     _unary("permute_dims", lambda x: np.permute_dims(x, (1, 2, 0)), T),
@@ -100,7 +102,11 @@ SHAPES = [
 
 JOINS = [
     _unary(
-        "concatenate", lambda x, y: np.concatenate([x, y]), M, _draw(2, 4), order=2,
+        "concatenate",
+        lambda x, y: np.concatenate([x, y]),
+        M,
+        _draw(2, 4),
+        order=2,
         edge=((M.astype(np.float32), M), (C, M), (np.arange(4)[None], M.astype(np.float32)), (np.zeros((0, 4)), M)),
         raises=(((M, V), ShapeError), ((M, _draw(2, 3)), ShapeError), ((S, S), ShapeError)),
     ),

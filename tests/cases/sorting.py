@@ -14,7 +14,12 @@ NANS = np.where(X > 3, np.nan, X)
 GRID = np.array([0.0, 1.0, 2.5, 4.0])
 
 CASES = [
-    Case("sort", lambda x: np.sort(x), (X,), edge=((F32,), (NANS,), (X[::-1, ::-2],), (np.array([3, 1, 2]),), (np.zeros((0, 2)),))),
+    Case(
+        "sort",
+        lambda x: np.sort(x),
+        (X,),
+        edge=((F32,), (NANS,), (X[::-1, ::-2],), (np.array([3, 1, 2]),), (np.zeros((0, 2)),)),
+    ),
     Case("sort/axis", lambda x: np.sort(x, axis=0), (X,)),
     Case("sort/flat, stable", lambda x: np.sort(x, axis=None, stable=True), (X,)),
     Case("sort/kind", lambda x: np.sort(x, axis=-2, kind="mergesort"), (X,)),

@@ -81,9 +81,7 @@ def test_jvp_of_vmap_and_vmap_of_jvp(f: Any) -> None:
     _, mapped = ft.jvp(ft.vmap(f), (BATCH,), (tangents,))
     expected = [ft.jvp(f, (x,), (t,))[1] for x, t in zip(BATCH, tangents, strict=True)]
     np.testing.assert_allclose(mapped, expected, rtol=1e-12)
-    np.testing.assert_allclose(
-        ft.vmap(lambda x, t: ft.jvp(f, (x,), (t,))[1])(BATCH, tangents), expected, rtol=1e-12
-    )
+    np.testing.assert_allclose(ft.vmap(lambda x, t: ft.jvp(f, (x,), (t,))[1])(BATCH, tangents), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("in_axes, out_axes", [(0, 0), (1, 1), (-1, 0), (0, -1)])

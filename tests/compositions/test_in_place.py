@@ -121,9 +121,7 @@ def test_in_place_under_grad(f: Any) -> None:
 @each
 def test_in_place_under_nested_grad(f: Any) -> None:
     loss = lambda x: np.sum(np.sin(f(x)))  # noqa: E731
-    np.testing.assert_allclose(
-        ft.hessian(loss)(X), jacobian_by_differences(ft.grad(loss), X), rtol=1e-7, atol=1e-7
-    )
+    np.testing.assert_allclose(ft.hessian(loss)(X), jacobian_by_differences(ft.grad(loss), X), rtol=1e-7, atol=1e-7)
 
 
 @each
@@ -175,9 +173,7 @@ def test_at_updates_return_new_arrays() -> None:
         y = x.at[0].set(2.0).at[1:].add(x[:2]).at[2].multiply(3.0)
         return np.sum(y * np.array([1.0, 2.0, 3.0])) + x[0]
 
-    expected = jacobian_by_differences(
-        lambda x: 2.0 + 2.0 * (x[1] + x[0]) + 9.0 * (x[2] + x[1]) + x[0], X
-    )
+    expected = jacobian_by_differences(lambda x: 2.0 + 2.0 * (x[1] + x[0]) + 9.0 * (x[2] + x[1]) + x[0], X)
     np.testing.assert_allclose(ft.grad(f)(X), expected, rtol=1e-8)
 
 

@@ -76,7 +76,6 @@ def test_threads_inside_one_function_see_its_values() -> None:
     np.testing.assert_allclose(ft.grad(f)(x), np.cos(x) * x + np.sin(x), rtol=1e-13)
 
 
-
 def _call_grad(big: Any) -> None:
     ft.grad(lambda x: np.sum(np.sin(x * big)))(2.0)
 

@@ -63,8 +63,19 @@ def test_literals_round_trip(literal):
 
 @pytest.mark.parametrize(
     "dtype",
-    ["bool", "int8", "uint64", "int64", "float16", "float32", "float64", "longdouble", "complex64", "complex128",
-     "clongdouble"],
+    [
+        "bool",
+        "int8",
+        "uint64",
+        "int64",
+        "float16",
+        "float32",
+        "float64",
+        "longdouble",
+        "complex64",
+        "complex128",
+        "clongdouble",
+    ],
 )
 @pytest.mark.parametrize("shape", [(), (3,), (2, 2), (0, 3), (5, 7)])
 def test_constants_round_trip_to_the_last_bit(dtype, shape):
