@@ -41,7 +41,7 @@ from functrace.ops.contraction import matmul_p
 from functrace.ops.indexing import decode_index, gather, index_p, scatter_set
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
 from functrace.source import PACKAGE_PREFIX
-from functrace.tracing.recording import Tracer, bind, leaked
+from functrace.tracing.recording import Tracer, bind
 
 _new = object.__new__
 _ref = weakref.ref
@@ -101,39 +101,35 @@ def _binary(primitive: Primitive, *, reflected: bool = False) -> Callable[[Any, 
     return operator
 
 
-def _unary(primitive: ew.Elementwise) -> Callable[[Any], Any]:
-    """Make the operation of a primitive with one operand: the other half of the hot path."""
-
-    def operator(self: Any) -> Any:
-        recording, aval = self._recording, self.aval
-        found = inferred.get((primitive, (aval,), ()))
-        if found is None:
-            return bind(primitive, (self,))
-        ops = recording.ops
-        first = len(ops)
-        ops.append((primitive, (self._id,), ()))
-        recording.avals.append(found[0])
-        positions = recording.positions
-        if positions is not None:
-            frame: Any = _getframe(1)
+def record_one(primitive: Primitive, x: Any, params: tuple[Any, ...] = ()) -> Any:
+    """Apply a primitive to one operand: the other half of the hot path, `bind` with everything in line."""
+    if type(x) is not TracedArray:
+        return bind(primitive, (x,), params)
+    found = inferred.get((primitive, (x.aval,), params))
+    if found is None:
+        return bind(primitive, (x,), params)
+    recording = x._recording
+    ops = recording.ops
+    first = len(ops)
+    ops.append((primitive, (x._id,), params))
+    recording.avals.append(found[0])
+    positions = recording.positions
+    if positions is not None:
+        frame: Any = _getframe(1)
+        code = frame.f_code
+        while code.co_filename.startswith(PACKAGE_PREFIX):
+            frame = frame.f_back
             code = frame.f_code
-            while code.co_filename.startswith(PACKAGE_PREFIX):
-                frame = frame.f_back
-                code = frame.f_code
-            positions.append((code, frame.f_lasti))
-        tracer = _new(TracedArray)
-        tracer._recording = recording
-        tracer._id = first
-        tracer.aval = found[0]
-        tracer._view = None
-        return tracer
-
-    return operator
+        positions.append((code, frame.f_lasti))
+    tracer = _new(TracedArray)
+    tracer._recording = recording
+    tracer._id = first
+    tracer.aval = found[0]
+    tracer._view = None
+    return tracer
 
 
-_UNARY = {ufunc: _unary(p) for ufunc, p in ew.UFUNCS.items() if ufunc.nin == 1 and ufunc.nout == 1}
-
-_square = _UNARY[np.square]
+_UNARY = {ufunc: primitive for ufunc, primitive in ew.UFUNCS.items() if ufunc.nin == 1 and ufunc.nout == 1}
 
 
 def _in_place(primitive: ew.Elementwise) -> Callable[[Any, Any], Any]:
@@ -348,9 +344,9 @@ class TracedArray(Tracer):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if not kwargs and method == "__call__":
-            record = _UNARY.get(ufunc)
-            if record is not None:
-                return record(self)
+            primitive = _UNARY.get(ufunc)
+            if primitive is not None:
+                return record_one(primitive, self)
             primitive = ew.UFUNCS.get(ufunc)
             if primitive is not None:
                 return bind(primitive, inputs)
@@ -379,21 +375,6 @@ class TracedArray(Tracer):
         )
 
     # -- attributes ----------------------------------------------------------------------------
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes by axis."""
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Element type."""
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.aval.shape)
 
     @property
     def size(self) -> int:
@@ -589,15 +570,6 @@ class TracedArray(Tracer):
 
     # -- Python's questions --------------------------------------------------------------------
 
-    def _concrete(self) -> Any:
-        """The plain value; raises where values are not known."""
-        value: Any = self
-        while isinstance(value, Tracer):
-            if value._recording.closed:
-                raise leaked(value)
-            value = value._recording.value(value._id)
-        return value
-
     def __bool__(self) -> bool:
         return bool(self._concrete())
 
@@ -690,7 +662,7 @@ class TracedArray(Tracer):
         kind = type(n)
         if kind is int or kind is float:
             if n == 2:
-                return _square(self)
+                return record_one(ew.square, self)
             if self.dtype.kind in "fc":
                 if n == 1:
                     return ew.positive(self)
@@ -728,8 +700,17 @@ class TracedArray(Tracer):
         _in_place(ew.right_shift),
     )
 
-    __neg__, __pos__ = _UNARY[np.negative], _UNARY[np.positive]
-    __abs__, __invert__ = _UNARY[np.absolute], _UNARY[np.invert]
+    def __neg__(self) -> Any:
+        return record_one(ew.neg, self)
+
+    def __pos__(self) -> Any:
+        return record_one(ew.positive, self)
+
+    def __abs__(self) -> Any:
+        return record_one(ew.absolute, self)
+
+    def __invert__(self) -> Any:
+        return record_one(ew.invert, self)
 
     __matmul__, __rmatmul__ = _binary(matmul_p), _binary(matmul_p, reflected=True)
 

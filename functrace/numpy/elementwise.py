@@ -241,5 +241,6 @@ TABLE: dict[Any, Callable[..., Any]] = {
     np.real_if_close: real_if_close, np.isreal: isreal, np.iscomplex: iscomplex, np.isclose: isclose,
     np.allclose: allclose, np.array_equal: array_equal, np.array_equiv: array_equiv, np.isposinf: isposinf,
     np.isneginf: isneginf, np.divmod: divmod, np.conj: ew.conj,
+    np._core.umath.clip: clip,  # what the method of a plain ndarray calls
 }  # fmt: skip
 """Implementation by NumPy function."""

@@ -15,8 +15,7 @@ import numpy as np
 from functrace.errors import AxisError, DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
 from functrace.ir.primitive import Primitive
-from functrace.ir.tape import inferred
-from functrace.numpy.array import TracedArray
+from functrace.numpy.array import TracedArray, record_one
 from functrace.numpy.tables import ACCUMULATE, FUNCTIONS, REDUCE_LIKE, refuse_out
 from functrace.ops import cumulative, sorting
 from functrace.ops import elementwise as ew
@@ -24,7 +23,6 @@ from functrace.ops import reductions as ops
 from functrace.ops.indexing import index_static
 from functrace.ops.joining import concatenate
 from functrace.ops.shaping import broadcast_to, convert, reshape
-from functrace.source import PACKAGE_PREFIX
 from functrace.tracing.recording import Tracer, as_array, bind
 
 _new = object.__new__
@@ -44,32 +42,6 @@ def arrayed(x: Any) -> Any:
     if isinstance(x, list | tuple) and any(isinstance(v, Tracer | list | tuple) for v in x):
         return FUNCTIONS[np.stack]([arrayed(v) for v in x])
     return as_array(x)
-
-
-def record(primitive: Primitive, x: Any, params: tuple[Any, ...]) -> Any:
-    """Apply a primitive with one operand: `bind`, with everything in line for a repeated call."""
-    if type(x) is not TracedArray:
-        return bind(primitive, (x,), params)
-    found = inferred.get((primitive, (x.aval,), params))
-    if found is None:
-        return bind(primitive, (x,), params)
-    recording = x._recording
-    ops_ = recording.ops
-    first = len(ops_)
-    ops_.append((primitive, (x._id,), params))
-    recording.avals.append(found[0])
-    positions = recording.positions
-    if positions is not None:
-        frame: Any = _getframe(2)
-        while frame.f_code.co_filename.startswith(PACKAGE_PREFIX):
-            frame = frame.f_back
-        positions.append((frame.f_code, frame.f_lasti))
-    tracer = _new(TracedArray)
-    tracer._recording = recording
-    tracer._id = first
-    tracer.aval = found[0]
-    tracer._view = None
-    return tracer
 
 
 def finished(result: Any, shape: tuple[int, ...], axes: ops.Axes, keepdims: Any, out: Any, name: str) -> Any:
@@ -121,7 +93,7 @@ def sum(
     """As ``numpy.sum``."""
     plain = axis is None and dtype is None and out is None and keepdims is False and initial is _NO and where is True
     if plain and type(a) is TracedArray:
-        return record(ops.reduce_sum_p, a, (_ALL[len(a.aval.shape)],))
+        return record_one(ops.reduce_sum_p, a, (_ALL[len(a.aval.shape)],))
     a = _masked(_as(arrayed(a), dtype), where, 0)
     axes = ops.normalize_axes(axis, a.ndim)
     result = _as(bind(ops.reduce_sum_p, (a,), (axes,)), dtype)
@@ -148,7 +120,7 @@ def prod(
     return finished(result, a.shape, axes, keepdims, out, "prod")
 
 
-def _extreme(name: str, reduce: Callable[..., Any], combine: Callable[..., Any]) -> Callable[..., Any]:
+def _extreme(name: str, reduce: Primitive, combine: Callable[..., Any]) -> Callable[..., Any]:
     def extreme(
         a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _NO, where: Any = True
     ) -> Any:
@@ -161,7 +133,7 @@ def _extreme(name: str, reduce: Callable[..., Any], combine: Callable[..., Any])
         if _given(initial) and ops.count(a.shape, axes) == 0:
             result = broadcast_to(np.asarray(initial).astype(a.dtype)[()], ops.dropped_shape(a.shape, axes))
         else:
-            result = record(reduce, a, (axes,)) if axes else _kept(a)
+            result = record_one(reduce, a, (axes,)) if axes else _kept(a)
             if _given(initial):
                 result = combine(result, initial)
         return finished(result, a.shape, axes, keepdims, out, name)
@@ -190,7 +162,7 @@ def _truth(name: str, primitive: Primitive, neutral: bool) -> Callable[..., Any]
         if where is not True and where is not _NO:
             a = ew.where(where, ew.not_equal(a, 0), neutral)
         axes = ops.normalize_axes(axis, a.ndim)
-        return finished(record(primitive, a, (axes,)), a.shape, axes, keepdims, out, name)
+        return finished(record_one(primitive, a, (axes,)), a.shape, axes, keepdims, out, name)
 
     truth.__name__ = name
     truth.__doc__ = f"As ``numpy.{name}``."
@@ -249,7 +221,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     """As ``numpy.mean``."""
     plain = axis is None and dtype is None and out is None and keepdims is False and where is True
     if plain and type(a) is TracedArray and a.aval.dtype.char in "fdFD":
-        return record(ops.reduce_sum_p, a, (_ALL[len(a.aval.shape)],)) / a.aval.size
+        return record_one(ops.reduce_sum_p, a, (_ALL[len(a.aval.shape)],)) / a.aval.size
     a = arrayed(a)
     axes = ops.normalize_axes(axis, a.ndim)
     x, result_dtype = _working(a, dtype)
@@ -264,7 +236,7 @@ def _dropped(x: Any, shape: tuple[int, ...], axes: ops.Axes) -> Any:
 def _mean(x: Any, axes: ops.Axes, where: Any) -> Any:
     """The mean, with the reduced axes kept if there is a mask."""
     n = _count(x, axes, where)
-    total = record(ops.reduce_sum_p, _masked(x, where, 0), (axes,))
+    total = record_one(ops.reduce_sum_p, _masked(x, where, 0), (axes,))
     if isinstance(n, int):
         return ew.div(total, n)
     return convert(ew.div(ops.expand_reduced(total, x.shape, axes), n), total.dtype)
@@ -300,7 +272,7 @@ def _variance(
     n = _count(x, axes, where)
     center = ops.expand_reduced(_mean(x, axes, where), a.shape, axes) if given_mean is _NO else given_mean
     squares = _masked(ops.squared_deviation(x, center), where, 0)
-    total = record(ops.reduce_sum_p, squares, (axes,))
+    total = record_one(ops.reduce_sum_p, squares, (axes,))
     if isinstance(n, int):
         free: Any = n - ddof if n > ddof else 0
         result = ew.div(total, free)
@@ -714,17 +686,6 @@ def _edge(part: Any, a: Any, axis: int) -> Any:
     return broadcast_to(part, (*a.shape[:axis], 1, *a.shape[axis + 1 :])) if part.ndim == 0 else part
 
 
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    """As ``numpy.ediff1d``."""
-    flat = arrayed(ary)
-    parts = [diff(reshape(flat, (flat.size,)))]
-    for extra, first in ((to_begin, True), (to_end, False)):
-        if extra is not None:
-            extra = convert(arrayed(extra), parts[0].dtype)
-            parts.insert(0 if first else len(parts), reshape(extra, (extra.size,)))
-    return parts[0] if len(parts) == 1 else FUNCTIONS[np.concatenate](parts)
-
-
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """As ``numpy.trapezoid``."""
     y = arrayed(y)
@@ -813,7 +774,7 @@ TABLE: dict[Any, Callable[..., Any]] = {
     np.nanmedian: nanmedian, np.nansum: nansum, np.nanprod: nanprod, np.nanmax: nanmax, np.nanmin: nanmin,
     np.nanmean: nanmean, np.nanvar: nanvar, np.nanstd: nanstd, np.nanargmax: nanargmax, np.nanargmin: nanargmin,
     np.cumsum: cumsum, np.cumprod: cumprod, np.nancumsum: nancumsum, np.nancumprod: nancumprod,
-    np.cumulative_sum: cumulative_sum, np.cumulative_prod: cumulative_prod, np.diff: diff, np.ediff1d: ediff1d,
+    np.cumulative_sum: cumulative_sum, np.cumulative_prod: cumulative_prod, np.diff: diff,
     np.trapezoid: trapezoid,
 }  # fmt: skip
 """Implementation by NumPy function."""
