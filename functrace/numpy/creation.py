@@ -18,7 +18,7 @@ import numpy as np
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
 from functrace.numpy.indexing import take
-from functrace.numpy.shaping import along, arrayed, axis_tuple, concatenate, int_tuple, one_axis
+from functrace.numpy.shaping import Casting, along, arrayed, axis_tuple, concatenate, int_tuple, one_axis
 from functrace.numpy.tables import refuse_out
 from functrace.ops import elementwise as ew
 from functrace.ops import joining
@@ -167,7 +167,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, de
     return array(made, like=like) if isinstance(like, Tracer) else made
 
 
-def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+def copyto(dst: Any, src: Any, casting: Casting = "same_kind", where: Any = True) -> None:
     """As ``numpy.copyto`` into a traced value; a plain ndarray cannot hold a traced one."""
     if not isinstance(dst, Tracer):
         refuse_out(dst, "numpy.copyto (or numpy.full_like of a plain array)")
@@ -486,6 +486,10 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
     return c / deviation[:, None] / deviation[None, :]
 
 
+def _can_cast(from_: Any, to: Any, casting: Casting = "safe") -> bool:
+    return np.can_cast(_spec(from_), _spec(to), casting)
+
+
 TABLE: dict[Any, Callable[..., Any]] = {
     np.zeros_like: zeros_like, np.ones_like: ones_like, np.empty_like: empty_like, np.full_like: full_like,
     np.copyto: copyto, np.linspace: linspace, np.logspace: logspace, np.geomspace: geomspace,
@@ -493,7 +497,7 @@ TABLE: dict[Any, Callable[..., Any]] = {
     np.ndim: lambda a: a.ndim,
     np.size: _size,
     np.result_type: lambda *arrays_and_dtypes: np.result_type(*map(_spec, arrays_and_dtypes)),
-    np.can_cast: lambda from_, to, casting="safe": np.can_cast(_spec(from_), _spec(to), casting),
+    np.can_cast: _can_cast,
     np.iscomplexobj: lambda x: x.dtype.kind == "c",
     np.isrealobj: lambda x: x.dtype.kind != "c",
     np.common_type: lambda *arrays: np.common_type(*map(_probe, arrays)),

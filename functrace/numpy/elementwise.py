@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -241,6 +241,6 @@ TABLE: dict[Any, Callable[..., Any]] = {
     np.real_if_close: real_if_close, np.isreal: isreal, np.iscomplex: iscomplex, np.isclose: isclose,
     np.allclose: allclose, np.array_equal: array_equal, np.array_equiv: array_equiv, np.isposinf: isposinf,
     np.isneginf: isneginf, np.divmod: divmod, np.conj: ew.conj,
-    np._core.umath.clip: clip,  # what the method of a plain ndarray calls
+    cast("Any", np)._core.umath.clip: clip,  # what the method of a plain ndarray calls
 }  # fmt: skip
 """Implementation by NumPy function."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 
@@ -434,7 +434,8 @@ class AtIndex:
 
     def subtract(self, values: Any) -> Any:
         """Return a copy in which ``values`` are subtracted from ``x[index]``."""
-        return self.add(-values if type(values) in LITERALS or isinstance(values, Tracer) else ew.neg(as_array(values)))
+        has_minus = type(values) in LITERALS or isinstance(values, Tracer)
+        return self.add(-cast("Any", values) if has_minus else ew.neg(as_array(values)))
 
     def multiply(self, values: Any) -> Any:
         """Return a copy in which ``x[index]`` is multiplied by ``values``."""

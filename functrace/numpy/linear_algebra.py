@@ -152,8 +152,8 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     a, b = arrayed(a), arrayed(b)
     if a.ndim < 1 or b.ndim < 1:
         raise ShapeError("cross needs operands with at least one axis", fix="pass vectors of 3 components")
-    a = moveaxis(a, *normalize_axes(axisa, a.ndim), a.ndim - 1)
-    b = moveaxis(b, *normalize_axes(axisb, b.ndim), b.ndim - 1)
+    a = moveaxis(a, *normalize_axes(axisa, a.ndim), destination=a.ndim - 1)
+    b = moveaxis(b, *normalize_axes(axisb, b.ndim), destination=b.ndim - 1)
     sizes = a.shape[-1], b.shape[-1]
     if not {*sizes} <= {2, 3}:
         raise ShapeError(f"cross needs vectors of 3 components, got {sizes[0]} and {sizes[1]}", fix="check axisa and axisb")
@@ -186,8 +186,8 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     a, b = arrayed(x1), arrayed(x2)
     for x in (a, b):
         _at_least("vecdot", x, 1)
-    a = moveaxis(a, *normalize_axes(axis, a.ndim), a.ndim - 1)
-    b = moveaxis(b, *normalize_axes(axis, b.ndim), b.ndim - 1)
+    a = moveaxis(a, *normalize_axes(axis, a.ndim), destination=a.ndim - 1)
+    b = moveaxis(b, *normalize_axes(axis, b.ndim), destination=b.ndim - 1)
     if a.shape[-1] != b.shape[-1]:
         raise ShapeError(f"vecdot cannot contract {aval_of(a)} with {aval_of(b)}", fix="make the sizes equal")
     return einsum("...a,...a->...", _conj(a), b)

@@ -59,7 +59,7 @@ def _own(function: Any, name: str) -> Callable[..., Any]:
     return call
 
 
-def _wrapped(function: Any, name: str) -> Callable[..., Any]:
+def _wrapped(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     @functools.wraps(function, assigned=("__name__", "__qualname__", "__doc__"), updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
         args = tuple(_prepared(name, x) for x in args)

@@ -12,7 +12,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from functrace.tracing.recording import Tracer, as_array
 
 _ALL = (None, None, None)
 Shape = tuple[int, ...]
+Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 
 
 # -- helpers -------------------------------------------------------------------------------------------
@@ -56,10 +57,10 @@ def axis_tuple(axis: Any, ndim: int) -> Shape:
 def int_tuple(sizes: Any) -> Shape:
     """Return a size or a sequence of sizes as a tuple of ints."""
     if isinstance(sizes, Tracer) and sizes.aval.shape:
-        return tuple(int(n) for n in sizes)
+        return tuple(int(n) for n in cast("Any", sizes))
     if isinstance(sizes, tuple | list | np.ndarray) and np.ndim(sizes) > 0:
         return tuple(operator.index(n) for n in sizes)
-    return (operator.index(sizes),)
+    return (operator.index(cast("Any", sizes)),)
 
 
 def along(axis: int, part: Any) -> tuple[Any, ...]:
@@ -294,12 +295,12 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 # -- joining -------------------------------------------------------------------------------------------
 
 
-def _join(arrays: Any, axis: int, dtype: Any, casting: str) -> Any:
+def _join(arrays: Any, axis: int, dtype: Any, casting: Casting) -> Any:
     arrays = [_cast(x, dtype, casting) for x in arrays]
     return joining.concatenate(arrays, axis)
 
 
-def _cast(x: Any, dtype: Any, casting: str) -> Any:
+def _cast(x: Any, dtype: Any, casting: Casting) -> Any:
     if dtype is None:
         return x
     if not np.can_cast(x.dtype, dtype, casting):
@@ -314,7 +315,7 @@ def _sequence(arrays: Any, what: str) -> list[Any]:
     return found
 
 
-def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
     """As ``numpy.concatenate``."""
     found = _sequence(arrays, "concatenate")
     if axis is None:
@@ -335,7 +336,7 @@ def _stored(result: Any, out: Any, what: str) -> Any:
     return refuse_out(out, f"numpy.{what} with out=")
 
 
-def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
     """As ``numpy.stack``."""
     found = [_cast(x, dtype, casting) for x in _sequence(arrays, "stack")]
     if len({shape_of(x) for x in found}) > 1:
@@ -344,12 +345,12 @@ def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, cas
     return _stored(joining.stack(found, one_axis(axis, len(shape_of(found[0])) + 1)), out, "stack")
 
 
-def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def vstack(tup: Any, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
     """As ``numpy.vstack``."""
     return _join([atleast_2d(x) for x in _sequence(tup, "vstack")], 0, dtype, casting)
 
 
-def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def hstack(tup: Any, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
     """As ``numpy.hstack``."""
     found = [atleast_1d(x) for x in _sequence(tup, "hstack")]
     return _join(found, 0 if len(shape_of(found[0])) == 1 else 1, dtype, casting)
@@ -693,6 +694,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
         if mode in ("constant", "empty"):
             array = _pad_constant(array, axis, low, high, None if ends is None else ends[axis])
         elif mode == "linear_ramp":
+            assert ends is not None
             array = _pad_ramp(array, axis, low, high, ends[axis])
         elif mode in _STATISTICS:
             lengths = kwargs.get("stat_length")
@@ -701,7 +703,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
         elif kwargs.get("reflect_type", "even") == "odd":
             array = _pad_odd(array, axis, low, high, mode)
         else:
-            array = take(array, np.pad(np.arange(n), (low, high), mode), axis)
+            array = take(array, np.pad(np.arange(n), (low, high), cast("Any", mode)), axis)
     return array.copy()
 
 
@@ -752,7 +754,7 @@ def _pad_statistic(x: Any, axis: int, low: int, high: int, mode: str, lengths: A
     return _surround(x, axis, side((0, first, None), low), side((n - last, n, None), high))
 
 
-def _pad_odd(x: Any, axis: int, low: int, high: int, mode: str) -> Any:
+def _pad_odd(x: Any, axis: int, low: int, high: int, mode: Any) -> Any:
     # Odd reflection is linear, so NumPy itself tells the weights when it pads the identity.
     weights = np.pad(np.eye(shape_of(x)[axis], dtype=x.dtype), ((low, high), (0, 0)), mode, reflect_type="odd")
     return np.moveaxis(np.matmul(np.moveaxis(x, axis, -1), weights.T), -1, axis)

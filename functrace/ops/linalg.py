@@ -19,7 +19,7 @@ Floor: 2.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -65,7 +65,7 @@ def _same_square(name: str) -> Any:
 
 
 def _real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return np.empty(0, dtype).real.dtype
+    return cast("Any", np.empty(0, dtype)).real.dtype
 
 
 def adjoint(x: Any) -> Any:

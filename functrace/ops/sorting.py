@@ -8,7 +8,7 @@ Floor: 2.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from functrace.ir.primitive import LINEAR, ZERO, Primitive, absent
 from functrace.ops.shaping import broadcast_to
 from functrace.tracing.recording import bind
 
+Side = Literal["left", "right"]
 _POSITIONS = absent(because="positions are integers and have no derivative", instead="leave them out of the derivative")
 
 
@@ -200,7 +201,7 @@ def sort(x: Any, axis: int, kind: str | None = None) -> Any:
 # -- search ------------------------------------------------------------------------------------------------
 
 
-def _searchsorted_eval(a: Any, v: Any, side: str, rows: int) -> Any:
+def _searchsorted_eval(a: Any, v: Any, side: Side, rows: int) -> Any:
     if not rows:
         return np.searchsorted(a, v, side)
     out = np.empty(np.shape(v), np.intp)
@@ -209,7 +210,7 @@ def _searchsorted_eval(a: Any, v: Any, side: str, rows: int) -> Any:
     return out
 
 
-def _searchsorted_batch(operands: Any, is_batched: Any, side: str, rows: int) -> Any:
+def _searchsorted_batch(operands: Any, is_batched: Any, side: Side, rows: int) -> Any:
     if not rows and not is_batched[0]:
         return bind(searchsorted_p, operands, (side, 0))
     return bind(searchsorted_p, tuple(_all_batched(operands, is_batched)), (side, rows + 1))
@@ -227,7 +228,7 @@ searchsorted_p = Primitive(
 """Positions in a sorted array; ``rows`` counts the leading axes along which ``a`` and ``v`` go together (batches)."""
 
 
-def searchsorted(a: Any, v: Any, side: str = "left") -> Any:
+def searchsorted(a: Any, v: Any, side: Side = "left") -> Any:
     """Positions at which to insert ``v`` into the sorted one-dimensional ``a``."""
     return bind(searchsorted_p, (a, v), (side, 0))
 
