@@ -16,7 +16,7 @@ _Recording.tracer_class = _TracedArray
 if hasattr(Array, "register"):
     Array.register(_TracedArray)  # type: ignore[attr-defined]
 
-from functrace import ir, numpy, tree  # noqa: E402
+from functrace import ir, numpy, transforms, tree  # noqa: E402
 from functrace.api.differentiate import grad, jvp, linear_transpose, linearize, value_and_grad, vjp  # noqa: E402
 from functrace.api.jacobians import elementwise_grad, hessian, hvp, jacfwd, jacrev  # noqa: E402
 from functrace.api.mapping import vmap  # noqa: E402
@@ -30,6 +30,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Array", "Program", "ShapeDtype", "elementwise_grad", "evaluate", "grad", "hessian", "hvp", "ir", "jacfwd", "jacrev",
-    "jvp", "linear_transpose", "linearize", "numpy", "stop_gradient", "trace", "tree", "value", "value_and_grad", "vjp",
-    "vmap",
+    "jvp", "linear_transpose", "linearize", "numpy", "stop_gradient", "trace", "transforms", "tree", "value", "value_and_grad",
+    "vjp", "vmap",
 ]  # fmt: skip

@@ -97,13 +97,17 @@ def _positions(code: CodeType) -> list[tuple[int | None, int | None, int | None,
     return list(code.co_positions())
 
 
+_STORES = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")
+
+
 @lru_cache(maxsize=256)
 def _stored_names(code: CodeType) -> dict[int, str]:
     """Map an instruction's offset to the name that the instruction after it stores."""
     names: dict[int, str] = {}
     before: int | None = None
     for instruction in dis.get_instructions(code):
-        if instruction.opname in ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF") and before is not None:
-            names[before] = str(instruction.argval)
+        if instruction.opname.startswith(_STORES) and before is not None:
+            stored = instruction.argval  # a pair for the fused instructions of Python 3.13 (STORE_FAST_LOAD_FAST)
+            names[before] = str(stored[0] if isinstance(stored, tuple) else stored)
         before = instruction.offset
     return names

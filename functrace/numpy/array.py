@@ -3,13 +3,7 @@
 Operators, methods, attributes and indexing of an ndarray, each recorded as the NumPy function that it is short for.
 `__array_ufunc__` (NEP 13) and `__array_function__` (NEP 18) hand plain ``np.…`` calls to the tables of this room.
 
-Note [In-place operations on traced values]
-    A program is pure, so ``x += y`` and ``x[i] = v`` record a new value and let the handle ``x`` name it from then on: every
-    alias of ``x`` sees the change, as in NumPy, and the caller's arrays never change. A view (``x[1:]``, ``x.T``,
-    ``x.reshape``) remembers its base and how to read itself from it and write itself into it; after a write,
-    the views of the same base
-    that are still alive are read again. Recordings keep weak references to views, so that temporary ones cost nothing.
-    Traced values are laid out in C order whatever the caller's strides are; ``reshape`` of a transposed view is a copy.
+In-place operations: see Note [In-place operations on traced values] in numpy/views.py.
 
 Floor: 6.
 """
@@ -36,10 +30,22 @@ from functrace.ir.primitive import Primitive
 from functrace.ir.tape import inferred
 from functrace.numpy.indexing import At, parse_index, select, store
 from functrace.numpy.tables import FUNCTIONS, LIKE, call_ufunc, unsupported_function
+from functrace.numpy.views import (
+    ImagView,
+    IndexView,
+    RealView,
+    ReshapeView,
+    View,
+    indexed,
+    linked,
+    reshaped,
+    transposed,
+    watch,
+)
 from functrace.ops import elementwise as ew
 from functrace.ops.contraction import matmul_p
-from functrace.ops.indexing import decode_index, gather, index_p, scatter_set
-from functrace.ops.shaping import broadcast_to, convert, permute, reshape
+from functrace.ops.indexing import gather, index_p
+from functrace.ops.shaping import broadcast_to, convert, reshape
 from functrace.source import PACKAGE_PREFIX
 from functrace.tracing.recording import Tracer, bind
 
@@ -148,188 +154,6 @@ def _in_place(primitive: ew.Elementwise) -> Callable[[Any, Any], Any]:
     return operator
 
 
-# -- views: how one reads itself from its base, writes itself into it, and what its strides are ----------------
-
-
-class _View:
-    """A view of all of its base; the other kinds say what differs."""
-
-    __slots__ = ("base",)
-
-    def __init__(self, base: Any) -> None:
-        self.base = base
-
-    def read(self, base: Any) -> Any:
-        """Return the view's value, from the base's."""
-        return base
-
-    def write(self, base: Any, new: Any) -> Any:
-        """Return the base's new value after the view has become ``new``."""
-        return new
-
-    def layout(self, base: Any) -> Any:
-        """Return an ndarray with the strides that NumPy would give the view (its memory is not to be read)."""
-        return base
-
-
-class _IndexView(_View):
-    __slots__ = ("index",)
-
-    def __init__(self, base: Any, index: tuple[Any, ...]) -> None:
-        self.base, self.index = base, index
-
-    def read(self, base: Any) -> Any:
-        return bind(index_p, (base,), (self.index,))
-
-    def write(self, base: Any, new: Any) -> Any:
-        return scatter_set(base, self.index, new)
-
-    def layout(self, base: Any) -> Any:
-        return base[(*decode_index(self.index), ...)] if Ellipsis not in self.index else base[decode_index(self.index)]
-
-
-class _ReshapeView(_View):
-    __slots__ = ("shape",)
-
-    def __init__(self, base: Any, shape: tuple[int, ...]) -> None:
-        self.base, self.shape = base, shape
-
-    def read(self, base: Any) -> Any:
-        return reshape(base, self.shape)
-
-    def write(self, base: Any, new: Any) -> Any:
-        return reshape(new, base.shape)
-
-    def layout(self, base: Any) -> Any:
-        return np.reshape(base, self.shape, copy=False)
-
-
-class _TransposeView(_View):
-    __slots__ = ("axes",)
-
-    def __init__(self, base: Any, axes: tuple[int, ...]) -> None:
-        self.base, self.axes = base, axes
-
-    def read(self, base: Any) -> Any:
-        return permute(base, self.axes)
-
-    def write(self, base: Any, new: Any) -> Any:
-        return permute(new, tuple(int(k) for k in np.argsort(self.axes)))
-
-    def layout(self, base: Any) -> Any:
-        return base.transpose(self.axes)
-
-
-class _RealView(_View):
-    __slots__ = ()
-
-    def read(self, base: Any) -> Any:
-        return ew.real(base)
-
-    def write(self, base: Any, new: Any) -> Any:
-        return ew.add(ew.mul(ew.imag(base), 1j), new)
-
-    def layout(self, base: Any) -> Any:
-        return base.real
-
-
-class _ImagView(_View):
-    __slots__ = ()
-
-    def read(self, base: Any) -> Any:
-        return ew.imag(base)
-
-    def write(self, base: Any, new: Any) -> Any:
-        return ew.add(ew.real(base), ew.mul(new, 1j))
-
-    def layout(self, base: Any) -> Any:
-        return base.imag
-
-
-class _FunctionView(_View):
-    """A view by functions, for what the other kinds do not cover; ``contiguous`` if it only adds or drops axes of size 1."""
-
-    __slots__ = ("contiguous", "read", "shape", "write")
-
-    def __init__(self, base: Any, read: Any, write: Any, shape: tuple[int, ...], contiguous: bool) -> None:
-        self.base, self.read, self.write, self.shape, self.contiguous = base, read, write, shape, contiguous
-
-    def layout(self, base: Any) -> Any:
-        if not self.contiguous:
-            raise ValueError("strides not known")
-        return np.reshape(base, self.shape, copy=False)
-
-
-def as_view(
-    result: Any, base: Any, read: Callable[[Any], Any], write: Callable[[Any, Any], Any], *, contiguous: bool = False
-) -> Any:
-    """Make ``result`` a view of ``base``: writes to either are seen by the other.
-
-    Args:
-        result: the view's value.
-        base: what it is a view of.
-        read: the view's value from the base's.
-        write: the base's new value from its old one and the view's new one; raises if the view is read-only.
-        contiguous: whether it only adds or drops axes of size 1.
-    """
-    return _linked(result, _FunctionView(base, read, write, shape_of(result), contiguous))
-
-
-def _linked(result: Any, view: _View) -> Any:
-    base = view.base
-    if type(result) is TracedArray and type(base) is TracedArray and result._recording is base._recording:
-        if result is base:
-            result = base._recording.handle(base._id)
-        result._view = view
-        watch(base._recording.views, result)
-    return result
-
-
-def watch(views: list[weakref.ref[Any]], view: Any) -> None:
-    """Remember a view by a weak reference; dead ones go whenever the list has grown to a power of two."""
-    count = len(views)
-    if count > 63 and not count & (count - 1):
-        views[:] = [reference for reference in views if reference() is not None]
-    views.append(_ref(view))
-
-
-def _layout(x: Any) -> np.ndarray[Any, Any]:
-    """An ndarray with the strides that NumPy would give ``x``; its memory is not to be read."""
-    if x._view is not None:
-        return x._view.layout(_layout(x._view.base))
-    memory, step, strides = np.empty(1, x.dtype), x.dtype.itemsize, []
-    for n in reversed(x.shape):
-        strides.append(step)
-        step *= n
-    return np.lib.stride_tricks.as_strided(memory, x.shape, tuple(reversed(strides)))
-
-
-def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
-    """Reshape; a view of ``x`` wherever NumPy's would be one (its strides decide), otherwise a copy."""
-    result = reshape(x, shape)
-    if type(x) is not TracedArray:
-        return result
-    if x._view is not None:
-        try:
-            np.reshape(_layout(x), shape, copy=False)
-        except ValueError:
-            return x._recording.handle(x._id) if result is x else result
-    return _linked(result, _ReshapeView(x, shape))
-
-
-def transposed(x: Any, axes: tuple[int, ...]) -> Any:
-    """Permute the axes (all non-negative); a view of ``x``."""
-    return _linked(permute(x, axes), _TransposeView(x, axes))
-
-
-def indexed(x: Any, index: tuple[Any, ...]) -> Any:
-    """Read a static basic index; a view of ``x`` if the result is an array, as the hot path in ``__getitem__``."""
-    result = bind(index_p, (x,), (index,))
-    if shape_of(result) or Ellipsis in index:
-        return _linked(result, _IndexView(x, index))
-    return result
-
-
 class TracedArray(Tracer):
     """A traced value: an ndarray to look at, a variable of a recording inside.
 
@@ -407,8 +231,8 @@ class TracedArray(Tracer):
     def real(self) -> Any:
         """Real part."""
         if self.dtype.kind != "c":
-            return _linked(self, _View(self))
-        return _linked(ew.real(self), _RealView(self))
+            return linked(self, View(self))
+        return linked(ew.real(self), RealView(self))
 
     @real.setter
     def real(self, value: Any) -> None:
@@ -419,7 +243,7 @@ class TracedArray(Tracer):
         """Imaginary part; zeros for a real array."""
         if self.dtype.kind != "c":
             return broadcast_to(np.zeros((), self.dtype), self.shape)
-        return _linked(ew.imag(self), _ImagView(self))
+        return linked(ew.imag(self), ImagView(self))
 
     @imag.setter
     def imag(self, value: Any) -> None:
@@ -430,7 +254,7 @@ class TracedArray(Tracer):
     @property
     def flat(self) -> Any:
         """The elements in C order, as a one-dimensional view."""
-        return _linked(reshape(self, (self.size,)), _ReshapeView(self, (self.size,)))
+        return linked(reshape(self, (self.size,)), ReshapeView(self, (self.size,)))
 
     @flat.setter
     def flat(self, value: Any) -> None:
@@ -482,7 +306,7 @@ class TracedArray(Tracer):
         tracer._id = first
         tracer.aval = aval
         if aval.shape:
-            view = _new(_IndexView)
+            view = _new(IndexView)
             view.base = self
             view.index = params[0]
             tracer._view = view
@@ -774,7 +598,7 @@ class TracedArray(Tracer):
         """A view of all of it; another dtype has no meaning on traced values."""
         if args or kwargs:
             raise unsupported_function(np.ndarray.view)
-        return _linked(self, _View(self))
+        return linked(self, View(self))
 
 
 def _unknown_index(error: ConcretizationError) -> ConcretizationError:

@@ -1,6 +1,6 @@
 """NumPy's functions that rearrange, join, cut and repeat arrays, on traced values.
 
-What is a view in NumPy is a view here, too (see Note [In-place operations on traced values] in numpy/array.py); views that
+What is a view in NumPy is a view here, too (see Note [In-place operations on traced values] in numpy/views.py); views that
 NumPy makes read-only (``broadcast_to``, ``diagonal``) refuse to be written to.
 
 Floor: 6.
@@ -18,8 +18,9 @@ import numpy as np
 
 from functrace.errors import AxisError, DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
-from functrace.numpy.array import as_view, full_shape, indexed, reshaped, transposed
+from functrace.numpy.array import full_shape
 from functrace.numpy.indexing import take
+from functrace.numpy.views import as_view, indexed, reshaped, transposed
 from functrace.ops import elementwise as ew
 from functrace.ops import joining, shaping
 from functrace.ops.indexing import index_static

@@ -260,8 +260,8 @@ class Recording(Builder):
                 raise ConcretizationError(
                     f"a value is needed, but {self.owner} records without values",
                     made=self.source(variable),
-                    fix="use np.where or functrace.cond for a choice that depends on values, or compute "
-                    "the value from something that is not traced",
+                    fix="use np.where for a choice that depends on values, or compute the value from something "
+                    "that is not traced (functrace.grad, vjp and jvp know values, vmap and trace do not)",
                 )
             needed.add(k)
             stack.extend(ops[k][1])
