@@ -30,6 +30,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Array", "Program", "ShapeDtype", "elementwise_grad", "evaluate", "grad", "hessian", "hvp", "ir", "jacfwd", "jacrev",
-    "jvp", "linear_transpose", "linearize", "numpy", "stop_gradient", "trace", "transforms", "tree", "value", "value_and_grad",
-    "vjp", "vmap",
+    "jvp", "linear_transpose", "linearize", "numpy", "stop_gradient", "trace", "transforms", "tree", "value",
+    "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
