@@ -601,3 +601,19 @@ def test_large_view_of_captured_array_is_safe() -> None:
     else:
         assert gradient == float(1 << 18)
     assert big.flags.writeable
+
+
+def test_large_captured_array_overwritten_through_an_earlier_view_raises() -> None:
+    big = np.ones(1 << 18)
+    view = big[:]
+
+    def f(x: Any) -> Any:
+        y = np.sum(x * big)  # captured here, too
+        view[:] = 0.0
+        return y
+
+    with raises(errors.CapturedArrayError, ValueError, "an earlier view", "captured here, too"):
+        ft.grad(f)(2.0)
+    assert big.flags.writeable
+    view[:] = 1.0
+    assert ft.grad(lambda x: np.sum(x * big))(2.0) == float(1 << 18)

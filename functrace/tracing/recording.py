@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.errors import ConcretizationError, LeakedTracerError, LostGradientError
+from functrace.errors import CapturedArrayError, ConcretizationError, LeakedTracerError, LostGradientError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.ir.program import Position, Program
@@ -288,23 +288,36 @@ class Recording(Builder):
         """Freeze the tape."""
         return Program.from_builder(self, outputs, positions=self.positions or (), **details)
 
-    def close(self) -> None:
-        """End the recording: its tracers are dead, and what it held is let go."""
+    def close(self) -> Source | bool | None:
+        """End the recording: its tracers are dead, and what it held is let go.
+
+        Returns:
+            whether the caller's arrays are as they were captured; for one that is not, the line that captured it, if
+            that is known.
+        """
         if self.closed:
-            return
+            return True
         self.closed = True
-        for _, held in self.captured.values():
-            if held is not None and held.locked:
-                held.release()
+        intact: Source | bool | None = True
+        for variable, held in self.captured.values():
+            if held is not None and held.locked and not held.release():
+                intact = self.source(variable)
         self.ops = _Closed(self)
         self.values = self.batches = self.captured = self.constants = _NOTHING
         self.views = []
+        return intact
 
     def __enter__(self) -> Recording:
         return self
 
-    def __exit__(self, *_exception: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_exception: object) -> None:
+        intact = self.close()
+        if intact is not True and kind is None:
+            raise CapturedArrayError(
+                f"an array that {self.owner} still had to read was overwritten, through an earlier view of it",
+                made=intact or None,
+                fix="write into a copy (x = x.copy()), or pass one: functrace reads the array until the call ends",
+            )
 
 
 _NOTHING: dict[Any, Any] = {}
