@@ -29,7 +29,8 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_size: 
     Args:
         f: a function of single examples.
         in_axes: which axis of each argument to map over: an int, ``None`` (not mapped), or a nest of them that is a prefix
-            of the tuple of arguments. Keyword arguments are mapped along axis 0.
+            of the tuple of arguments. Keyword arguments are mapped along axis 0. Arrays that are not mapped keep
+            their values (``if``, ``int``), numbers and other objects are passed as they are.
         out_axes: where the mapped axis goes in the results: an int, ``None`` for results that do not depend on mapped
             arguments, or a prefix nest.
         axis_size: number of examples; needed only if nothing is mapped.
@@ -71,34 +72,44 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_size: 
         size = _batch_size(places, values, args, kwargs, axis_size, owner)
         batched = [v if k is None else _to_front(v, k) for k, v in zip(places, values, strict=True)]
         with Recording(owner, staged=True) as recording:
-            traced = [v if k is None else _example_input(recording, v) for k, v in zip(places, batched, strict=True)]
+            traced = [_input(recording, v, k is not None) for k, v in zip(places, batched, strict=True)]
             call_args, call_kwargs = unflatten(treedef, traced)
             result = call(recording, f, call_args, call_kwargs)
             out_leaves, out_tree = flatten(result)
             outputs = [output_variable(recording, leaf, owner) for leaf in out_leaves]
             out_places = prefix_leaves(out_axes, result, "out_axes")
             flags = tuple(place is not None for place in out_places)
-            count = len(recording.inputs)
+            mapped_inputs = tuple([i not in recording.values for i in recording.inputs])
 
             def build(program: Program) -> Runner:
-                mapped_inputs = [True] * count + [False] * (len(program.input_ids) - count)
-                return Runner(vmap_program(program, size, mapped_inputs, flags))
+                others = [False] * (len(program.input_ids) - len(mapped_inputs))
+                return Runner(vmap_program(program, size, [*mapped_inputs, *others], flags))
 
-            runner, arguments = run_recorded(recording, outputs, ("vmap", size, flags), build)
+            runner, arguments = run_recorded(recording, outputs, ("vmap", size, mapped_inputs, flags), build)
             results = runner(arguments)
         return unflatten(out_tree, [_from_front(r, k, owner) for r, k in zip(results, out_places, strict=True)])
 
     return mapped
 
 
-def _example_input(recording: Recording, batch: Any) -> Any:
-    """Add the input of one example; its value is the whole batch, which is what the mapped program runs on."""
-    tracer = recording.new_input(ShapeDtype(batch.shape[1:], batch.dtype))
-    if isinstance(batch, np.ndarray):
-        held = hold(batch)
+def _input(recording: Recording, value: Any, is_mapped: bool) -> Any:
+    """Add an input: of one example, to run on the whole batch, or an array that is not mapped, whose value is known.
+
+    What is neither (a number, an outer traced value, any other object) goes to the function as it is.
+    """
+    if not is_mapped and not (isinstance(value, np.ndarray) and value.ndim and value.dtype.kind in "biufc"):
+        return value
+    array = value
+    held = hold(value) if isinstance(value, np.ndarray) else None
+    if held is not None:
+        array = held.array
+    if is_mapped:
+        tracer = recording.new_input(ShapeDtype(value.shape[1:], value.dtype))
+    else:
+        tracer = recording.new_input(aval_of(value), array)
+    if held is not None:
         recording.captured[("input", tracer._id)] = (tracer._id, held)
-        batch = held.array
-    recording.batches[tracer._id] = batch
+    recording.batches[tracer._id] = array
     return tracer
 
 

@@ -441,6 +441,8 @@ class AtIndex:
         """Return a copy in which ``x[index]`` is multiplied by ``values``."""
         return self._update(ew.mul, values)
 
+    mul = multiply
+
     def divide(self, values: Any) -> Any:
         """Return a copy in which ``x[index]`` is divided by ``values``."""
         return self._update(ew.div, values)

@@ -102,3 +102,20 @@ def test_vmap_inside_grad_with_closure_over_the_outer_value() -> None:
         return np.sum(ft.vmap(lambda y: np.sum(y * x) ** 2)(BATCH))
 
     np.testing.assert_allclose(ft.grad(loss)(X), 2.0 * BATCH.T @ (BATCH @ X), rtol=1e-12)
+
+
+def test_unmapped_array_is_traced_and_its_values_are_known() -> None:
+    table = np.arange(12.0).reshape(4, 3)
+    indices = np.array([2, 0, 2])
+    np.testing.assert_array_equal(ft.vmap(lambda i, t: t[i], in_axes=(0, None))(indices, table), table[indices])
+
+    def loss(t: Any) -> Any:
+        return np.sum(ft.vmap(lambda i, t: t[i] ** 2, in_axes=(0, None))(indices, t))
+
+    expected = np.zeros_like(table)
+    np.add.at(expected, indices, 2.0 * table[indices])
+    np.testing.assert_allclose(ft.grad(loss)(table), expected)
+
+    chosen = ft.vmap(lambda x, t: x * 2.0 if t[0, 1] > 0.5 else -x, in_axes=(0, None))
+    np.testing.assert_array_equal(chosen(np.ones(2), table), [2.0, 2.0])
+    np.testing.assert_array_equal(chosen(np.ones(2), -table), [-1.0, -1.0])
