@@ -617,3 +617,15 @@ def test_large_captured_array_overwritten_through_an_earlier_view_raises() -> No
     assert big.flags.writeable
     view[:] = 1.0
     assert ft.grad(lambda x: np.sum(x * big))(2.0) == float(1 << 18)
+
+
+def test_errors_while_capturing_leave_no_large_array_locked() -> None:
+    big, kept = np.ones(1 << 18), []
+    ft.grad(lambda x: (kept.append(x), np.sum(x))[1])(2.0)
+    with pytest.raises(errors.LeakedTracerError):
+        kept[0] * big
+    assert big.flags.writeable
+    words = np.full(1 << 17, "word", dtype=object)
+    with pytest.raises(errors.DtypeError):
+        ft.grad(lambda x: np.sum(x * words))(2.0)
+    assert words.flags.writeable

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import ArgumentError, CapturedArrayError, ConcretizationError, DtypeError, FunctraceError
-from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.aval import aval_of
 from functrace.numpy.array import TracedArray
 from functrace.numpy.indexing import MaskedSelection
 from functrace.source import source_of_traceback
@@ -59,11 +59,6 @@ def add_input(recording: Recording, value: Any) -> Any:
         recording.captured[("input", tracer._id)] = (tracer._id, held)
         return tracer
     return recording.new_input(aval_of(value), value)
-
-
-def stage_input(recording: Recording, aval: ShapeDtype) -> Any:
-    """Make an input without a value."""
-    return recording.new_input(aval)
 
 
 def call(recording: Recording, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -143,6 +143,8 @@ class Recording(Builder):
 
     def capture(self, value: Any) -> int:
         """Return the variable that holds a value from outside: an outer tracer or an array."""
+        if self.closed:  # before anything is locked
+            raise _ended(self)
         if isinstance(value, Tracer):
             outer = value._recording
             if outer.closed:
@@ -164,8 +166,9 @@ class Recording(Builder):
         found = self.captured.get(key)
         if found is not None and found[1].unchanged(value):
             return found[0]
+        aval = aval_of(value)  # raises for what is not numeric, before it is locked
         held = hold(value)
-        variable = self._hold(held.array, aval_of(value))
+        variable = self._hold(held.array, aval)
         self.captured[key] = (variable, held)
         return variable
 
@@ -326,16 +329,21 @@ _NOTHING: dict[Any, Any] = {}
 class _Closed(list[Any]):
     """Stands in for the tape of a closed recording: whoever writes to it uses a leaked tracer."""
 
-    __slots__ = ("owner",)
+    __slots__ = ("recording",)
 
     def __init__(self, recording: Recording) -> None:
-        self.owner = recording.owner
+        self.recording = recording
 
     def append(self, _op: object) -> None:
-        raise LeakedTracerError(
-            f"a traced value was used after {self.owner} had ended",
-            fix="return it from the function (has_aux=True carries extra results) instead of storing it outside",
-        )
+        raise _ended(self.recording)
+
+
+def _ended(recording: Recording) -> LeakedTracerError:
+    """The error for writing to a recording that has ended."""
+    return LeakedTracerError(
+        f"a traced value was used after {recording.owner} had ended",
+        fix="return it from the function (has_aux=True carries extra results) instead of storing it outside",
+    )
 
 
 def leaked(tracer: Tracer) -> LeakedTracerError:

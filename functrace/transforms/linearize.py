@@ -30,11 +30,6 @@ from functrace.ops.shaping import broadcast_to, convert
 from functrace.tracing.recording import Recording, Tracer, bind
 
 
-def tangent_aval(aval: ShapeDtype) -> ShapeDtype:
-    """The aval of a variable's tangent and cotangent: the same as its own."""
-    return aval
-
-
 def is_differentiable(aval: ShapeDtype) -> bool:
     """Whether values of this aval carry derivatives (floats and complex numbers do)."""
     return aval.dtype.kind in "fc"
