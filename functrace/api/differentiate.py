@@ -400,7 +400,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any, **kwargs: Any) -> Cal
     owner = f"linear_transpose of {function_name(f)}"
     leaves, in_tree = flatten(primals)
     avals = [leaf if isinstance(leaf, ShapeDtype) else aval_of(leaf) for leaf in leaves]
-    with Recording(owner, staged=True) as recording:
+    with Recording(owner) as recording:
         tracers = [recording.new_input(aval) for aval in avals]
         out_leaves, out_tree = flatten(call(recording, f, unflatten(in_tree, tracers), kwargs))
         outputs = [output_variable(recording, leaf, owner) for leaf in out_leaves]

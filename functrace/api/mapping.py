@@ -71,7 +71,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_size: 
         places = [_normalize(axis, value, owner) for axis, value in zip(axes, values, strict=True)]
         size = _batch_size(places, values, args, kwargs, axis_size, owner)
         batched = [v if k is None else _to_front(v, k) for k, v in zip(places, values, strict=True)]
-        with Recording(owner, staged=True) as recording:
+        with Recording(owner) as recording:
             traced = [_input(recording, v, k is not None) for k, v in zip(places, batched, strict=True)]
             call_args, call_kwargs = unflatten(treedef, traced)
             result = call(recording, f, call_args, call_kwargs)

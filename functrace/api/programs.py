@@ -47,7 +47,7 @@ def trace(f: Callable[..., Any]) -> Callable[..., Program]:
     def traced(*args: Any, **kwargs: Any) -> Program:
         owner = f"trace of {name}"
         leaves, treedef = flatten((args, kwargs))
-        with Recording(owner, staged=True) as recording:
+        with Recording(owner) as recording:
             avals = [
                 leaf if isinstance(leaf, ShapeDtype) else aval_of(as_value(leaf, f"an argument of {name}"))
                 for leaf in leaves

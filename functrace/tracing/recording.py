@@ -83,23 +83,21 @@ class Tracer:
 
 
 class Recording(Builder):
-    """A tape that is being written by running Python code.
+    """A tape that is being written by running Python code; questions about values are answered if its inputs have any.
 
     Args:
         owner: who records, as messages name it, e.g. ``"grad of loss"``.
-        staged: whether questions about values are refused (``vmap``, ``trace``).
         keeps_source: whether the user's position is kept beside every operation.
     """
 
-    __slots__ = ("batches", "captured", "closed", "origins", "owner", "positions", "serial", "staged", "values", "views")
+    __slots__ = ("batches", "captured", "closed", "origins", "owner", "positions", "serial", "values", "views")
 
     tracer_class: type[Tracer] = Tracer
     """The class of handles; set once, by ``functrace/__init__.py``, to the one with NumPy's operators."""
 
-    def __init__(self, owner: str, *, staged: bool = False, keeps_source: bool = True) -> None:
+    def __init__(self, owner: str, *, keeps_source: bool = True) -> None:
         super().__init__()
         self.owner = owner
-        self.staged = staged
         self.serial = next(_serials)
         self.positions: list[Position] | None = [] if keeps_source else None
         self.values: dict[int, Any] = {}
@@ -112,7 +110,7 @@ class Recording(Builder):
     @classmethod
     def continuing(cls, program: Program, owner: str) -> Recording:
         """Return a recording whose tape begins with all of ``program``, variables numbered alike."""
-        made = cls(owner, staged=True, keeps_source=False)
+        made = cls(owner, keeps_source=False)
         made.ops = list(program.ops)
         made.avals = list(program.avals)
         made.literals = list(program.literals)

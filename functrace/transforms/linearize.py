@@ -183,7 +183,7 @@ def linearize_program(program: Program, active: Sequence[bool] | None = None) ->
 def split_linear(program: Program, active: Sequence[bool] | None) -> tuple[Recording, Recording, dict[int, Any]]:
     """Run the walk with tangents on a newer recording; returns both recordings and the tangents."""
     known = Recording.continuing(program, f"linearize of {program.name}")
-    linear = Recording(f"linearize of {program.name}", staged=True, keeps_source=False)
+    linear = Recording(f"linearize of {program.name}", keeps_source=False)
     tangents: dict[int, Any] = {}
     for variable in active_inputs(program, active):
         tangents[variable] = linear.new_input(program.avals[variable])

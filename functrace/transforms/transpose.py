@@ -138,7 +138,7 @@ def transpose_program(program: Program, linear_inputs: Sequence[bool] | None = N
     flags = [True] * len(program.input_ids) if linear_inputs is None else list(linear_inputs)
     chosen = [i for i, flag in zip(program.input_ids, flags, strict=True) if flag]
     linear = linear_variables(program.ops, chosen)
-    into = Recording(f"transpose of {program.name}", staged=True, keeps_source=False)
+    into = Recording(f"transpose of {program.name}", keeps_source=False)
     env: dict[int, Any] = {}
     for i, flag in zip(program.input_ids, flags, strict=True):
         if not flag:

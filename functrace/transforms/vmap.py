@@ -67,7 +67,7 @@ def vmap_program(
         ``size`` times the program's array work, one equation (or a few) per equation.
     """
     flags = [True] * len(program.input_ids) if batched is None else list(batched)
-    into = Recording(f"vmap of {program.name}", staged=True, keeps_source=False)
+    into = Recording(f"vmap of {program.name}", keeps_source=False)
     env: dict[int, Any] = {}
     mapped: set[int] = set()
     for i, flag in zip(program.input_ids, flags, strict=True):

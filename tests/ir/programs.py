@@ -16,7 +16,7 @@ from functrace.tracing.recording import Recording
 
 def record(f: Callable[..., Any], *avals: ShapeDtype, name: str = "f", names: tuple[str, ...] = ()) -> Program:
     """Record ``f`` without values."""
-    with Recording("test", staged=True) as recording:
+    with Recording("test") as recording:
         out = f(*[recording.new_input(aval) for aval in avals])
         outs = out if isinstance(out, tuple) else (out,)
         ids = tuple(recording.operand(x)[0] for x in outs)

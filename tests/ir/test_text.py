@@ -173,7 +173,7 @@ def test_what_cannot_be_written_says_so():
 
 
 def test_a_traced_constant_cannot_be_written():
-    with Recording("outer", staged=True) as outer:
+    with Recording("outer") as outer:
         y = outer.new_input(aval(2))
         program = record(lambda x: mul(x, y), aval(2))
         assert "traced" in str(program) and program != record(lambda x: mul(x, 1.0), aval(2))
