@@ -4,7 +4,11 @@ Floor: 3.
 """
 
 from functrace.transforms.linearize import is_differentiable, jvp_program, linearize_program
+from functrace.transforms.replay import backward_program, tangent_program
 from functrace.transforms.transpose import grad_program, transpose_program
 from functrace.transforms.vmap import vmap_program
 
-__all__ = ["grad_program", "is_differentiable", "jvp_program", "linearize_program", "transpose_program", "vmap_program"]
+__all__ = [
+    "backward_program", "grad_program", "is_differentiable", "jvp_program", "linearize_program", "tangent_program",
+    "transpose_program", "vmap_program",
+]  # fmt: skip

@@ -1,0 +1,60 @@
+"""Derivatives that recompute: programs of tangents, or cotangents, from few saved values.
+
+`linearize_program` saves whatever the linear part reads. Here the caller says which variables may be saved; everything
+else that the linear part reads is computed again from them. This is what `checkpoint` is, and what a backward node of
+the shim holds: its operands and results are what it may save.
+
+Floor: 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from functrace.ir.program import Program
+from functrace.ir.restrict import restrict
+from functrace.transforms.linearize import jvp_program
+from functrace.transforms.transpose import transpose_program
+
+
+def tangent_program(
+    program: Program, active: Sequence[bool] | None = None, saved: Sequence[int] | None = None
+) -> tuple[Program, tuple[int, ...]]:
+    """Return the program of the tangents alone, which computes the primals that it reads from saved ones.
+
+    Args:
+        program: the program to differentiate.
+        active: one flag per input; ``None`` means every input with a float or complex dtype.
+        saved: variables of ``program`` that may be saved; its inputs by default. They must suffice to compute the
+            others that are needed.
+
+    Returns:
+        the program, and those of ``saved`` that it needs. Its inputs are their values, then one tangent per active input;
+        its outputs are the tangents of the outputs.
+
+    Cost:
+        1 to 3 times the program: it is run again as far as its derivative needs it.
+    """
+    joint = jvp_program(program, active)
+    count = len(program.input_ids)
+    tangents = joint.input_ids[count:]
+    chosen = program.input_ids if saved is None else tuple(dict.fromkeys(saved))
+    outputs = joint.output_ids[len(program.output_ids) :]
+    needed = restrict(joint, (*chosen, *tangents), outputs)
+    kept = [i for i, used in zip(chosen, needed.used, strict=False) if used]
+    made = restrict(joint, (*kept, *tangents), outputs).program
+    return made, tuple(kept)
+
+
+def backward_program(
+    program: Program, active: Sequence[bool] | None = None, saved: Sequence[int] | None = None
+) -> tuple[Program, tuple[int, ...]]:
+    """Return the program of the cotangents alone: the transpose of `tangent_program`.
+
+    Returns:
+        the program, and the variables of ``program`` that it needs. Its inputs are their values, then one cotangent per
+        output; its outputs are the cotangents of the active inputs.
+    """
+    tangents, needed = tangent_program(program, active, saved)
+    count = len(tangents.input_ids) - len(needed)
+    return transpose_program(tangents, [False] * len(needed) + [True] * count), needed
