@@ -7,7 +7,8 @@ A primitive has five required rules, always in this order:
   number, its type; returns one `ShapeDtype` or a tuple.
 * ``jvp(primals, outputs, tangents, *params)`` returns the tangents of the outputs. Tangents of inactive
   operands are ``None``, and the rule is not called if all of them are. `LINEAR` stands for "the same
-  primitive on the tangent", `ZERO` for "no derivative: the output is piecewise constant".
+  primitive on the tangent", `ZERO` for "no derivative: the output is piecewise constant". A primitive that holds
+  programs has a `Joint` rule.
 * ``transpose(cotangent, *operands, *params)`` returns one cotangent (or ``None``) per operand. Operands that
   are linear arrive as `LinearOperand`, the others as values.
 * ``batch(operands, is_batched, *params)`` applies the primitive to operands of which some have one more
@@ -74,6 +75,28 @@ ZERO = Marker("ZERO")
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """jvp rule of a primitive that holds programs: outputs and tangents come from new operations, which replace it.
+
+    Both functions are called as ``(primals, tangents, *params)``, with ``None`` for inactive tangents, and return the outputs
+    and the tangents of the outputs (or ``None``).
+
+    Args:
+        jvp: computes both together, on one tape.
+        linearize: computes outputs from primals only, and tangents by an operation that is linear in them; what passes from
+            one to the other are residuals.
+    """
+
+    jvp: Rule
+    linearize: Rule
+
+    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+        """Refuse: the transform chooses one of the two."""
+        raise AssertionError("a joint rule is read, never called")
+
+
+@final
 class LinearOperand:
     """What a transpose rule sees in place of an operand that it must be transposed to."""
 
@@ -105,18 +128,20 @@ class Primitive:
         view: whether ``eval`` may return a view of its first operand.
         written: how NumPy source spells it, e.g. ``"np.sum({0}, axis={axes})"``; by default a call
             of ``eval`` (a NumPy function by its name, another one with its source).
+        effects: whether ``eval`` calls the user's code, so that it may not be carried out before the program runs.
     """
 
     name: str
     eval: Rule
     aval: Rule
-    jvp: Rule | Marker | Absent
+    jvp: Rule | Marker | Joint | Absent
     transpose: Rule | Absent
     batch: Rule | Absent
     params: tuple[str, ...] = ()
     many: bool = False
     view: bool = False
     written: str | None = None
+    effects: bool = False
 
     def __repr__(self) -> str:
         return self.name

@@ -107,18 +107,6 @@ class Recording(Builder):
         self.origins: list[int] = []
         self.closed = False
 
-    @classmethod
-    def continuing(cls, program: Program, owner: str) -> Recording:
-        """Return a recording whose tape begins with all of ``program``, variables numbered alike."""
-        made = cls(owner, keeps_source=False)
-        made.ops = list(program.ops)
-        made.avals = list(program.avals)
-        made.literals = list(program.literals)
-        made.inputs = list(program.input_ids)
-        made.constants = dict(program.constant_values)
-        made.origins = list(range(len(made.ops)))
-        return made
-
     # -- handles -------------------------------------------------------------------------------
 
     def handle(self, variable: int) -> Any:

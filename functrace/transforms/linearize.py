@@ -9,6 +9,9 @@ tangents live decides what the walk means:
   one, which is linear by construction; what it captures are the residuals (`linearize_program`). This is partial
   evaluation, and needs no more code than Note [Newest recording wins].
 
+A primitive that holds programs is replaced on the way (`Joint`): its outputs come from a new operation that gives the
+residuals too. From the first such operation on, the tape is therefore not continued in bulk but operation by operation.
+
 Activity is static: an operand is active if it depends on an active input through operations with derivatives. Rules
 are never called for inactive operations, and no zeros stand in data.
 
@@ -18,13 +21,13 @@ Floor: 3.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
 from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import LINEAR, ZERO, Absent
+from functrace.ir.primitive import CONSTANT, INPUT, LINEAR, RESULT, ZERO, Absent, Joint
 from functrace.ir.program import Program
 from functrace.ops.shaping import broadcast_to, convert
 from functrace.tracing.recording import Recording, Tracer, bind
@@ -44,63 +47,118 @@ def match_tangent(tangent: Any, aval: ShapeDtype) -> Any:
     return convert(tangent, aval.dtype)
 
 
-def push_tangents(program: Program, known: Recording, tangents: dict[int, Any], made_on: Recording) -> dict[int, Any]:
-    """Walk a program forward, from tangents of inputs to tangents of all active variables.
+@final
+class Walk:
+    """A program that is walked forward, and the tape that continues it.
 
     Args:
-        program: the program, whose tape ``known`` continues.
-        known: where primals are read, and values that depend on primals only are recorded.
-        tangents: tangent by variable for the active inputs; extended in place.
-        made_on: the recording that receives the operations on tangents (``known`` itself for jvp).
-
-    Returns:
-        Tangent by variable, for every active variable.
+        program: what is walked.
+        transform: for messages, e.g. ``"jvp"``.
     """
-    ops, avals, literals = program.ops, program.avals, program.literals
-    handles: dict[int, Any] = {}
-    active = tangents.get
-    known_ops, known_origins = known.ops, known.origins
-    linear_ops, linear_origins = made_on.ops, made_on.origins
 
-    def primal(i: int) -> Any:
-        if i < 0:
-            return literals[~i]
-        found = handles.get(i)
-        if found is None:
-            found = handles[i] = known.handle(i)
-        return found
+    __slots__ = ("known", "moved", "program", "tangents")
 
-    for k, _ in program.schedule:
-        primitive, operands, params = ops[k]
-        moved = tuple([active(i) for i in operands])
-        rule = primitive.jvp
-        if rule is ZERO or moved.count(None) == len(moved):
-            continue
-        count = program.result_count(k) if primitive.many else 1
-        if not is_differentiable(avals[k]) and not any(is_differentiable(a) for a in avals[k + 1 : k + count]):
-            continue
-        if isinstance(rule, Absent):
-            raise NotDifferentiableError(rule.because, at=program.source(k), fix=rule.instead)
-        if rule is LINEAR:
-            values = tuple([primal(i) if t is None else t for i, t in zip(operands, moved, strict=True)])
-            results = bind(primitive, values, params)
-        else:
-            outputs = (primal(k),) if count == 1 else tuple(primal(j) for j in range(k, k + count))
-            results = rule(tuple([primal(i) for i in operands]), outputs, moved, *params)
-        for j, tangent in enumerate(results if primitive.many else (results,), k):
-            if tangent is not None:
-                aval = avals[j]
-                if getattr(tangent, "aval", None) is aval:
-                    tangents[j] = tangent
-                elif is_differentiable(aval):
-                    tangents[j] = match_tangent(tangent, aval)
-        missing = len(known_ops) - len(known_origins)
-        if missing:
-            known_origins.extend([k] * missing)
-        missing = len(linear_ops) - len(linear_origins)
-        if missing:
-            linear_origins.extend([k] * missing)
-    return tangents
+    def __init__(self, program: Program, transform: str) -> None:
+        self.program = program
+        self.known = known = Recording(f"{transform} of {program.name}", keeps_source=False)
+        self.tangents: dict[int, Any] = {}
+        """Tangent by variable of the program, for the active ones."""
+        ops = program.ops
+        known.literals = list(program.literals)
+        first = next((k for k, op in enumerate(ops) if type(op[0].jvp) is Joint), len(ops))
+        known.ops, known.avals, known.origins = list(ops[:first]), list(program.avals[:first]), list(range(first))
+        known.constants = dict(program.constant_values)
+        self.moved: Any = range(len(ops))
+        """Where a variable of the program stands on the tape."""
+        if first < len(ops):
+            self.moved = dict(zip(range(first), range(first), strict=True))
+            for k in range(first, len(ops)):
+                if ops[k][0] is INPUT or ops[k][0] is CONSTANT:
+                    self._place(k)
+            known.constants = {self.moved[i]: value for i, value in program.constant_values.items()}
+        known.inputs = [self.moved[i] for i in program.input_ids]
+
+    @property
+    def outputs(self) -> list[int]:
+        """The program's outputs on the tape."""
+        return [self.moved[i] for i in self.program.output_ids]
+
+    def push(self, made_on: Recording) -> None:
+        """Walk, from tangents of inputs to tangents of all active variables.
+
+        Args:
+            made_on: the recording that receives the operations on tangents (``known`` itself for jvp).
+        """
+        program, known, moved, tangents = self.program, self.known, self.moved, self.tangents
+        ops, avals, literals = program.ops, program.avals, program.literals
+        handles: dict[int, Any] = {}
+        active = tangents.get
+        known_ops, known_origins = known.ops, known.origins
+        linear_ops, linear_origins = made_on.ops, made_on.origins
+        bulk = type(moved) is range
+
+        def primal(i: int) -> Any:
+            if i < 0:
+                return literals[~i]
+            found = handles.get(i)
+            if found is None:
+                found = handles[i] = known.handle(moved[i])
+            return found
+
+        for k, _ in program.schedule:
+            primitive, operands, params = ops[k]
+            dots = tuple([active(i) for i in operands])
+            rule = primitive.jvp
+            is_active = not (rule is ZERO or dots.count(None) == len(dots))
+            if not bulk and k not in moved and not (is_active and type(rule) is Joint):
+                self._place(k)
+            if not is_active:
+                continue
+            count = program.result_count(k) if primitive.many else 1
+            if not is_differentiable(avals[k]) and not any(is_differentiable(a) for a in avals[k + 1 : k + count]):
+                if not bulk and k not in moved:
+                    self._place(k)
+                continue
+            if isinstance(rule, Absent):
+                raise NotDifferentiableError(rule.because, at=program.source(k), fix=rule.instead)
+            if rule is LINEAR:
+                values = tuple([primal(i) if t is None else t for i, t in zip(operands, dots, strict=True)])
+                results = bind(primitive, values, params)
+            elif type(rule) is Joint:
+                chosen = rule.jvp if made_on is known else rule.linearize
+                outputs, results = chosen(tuple([primal(i) for i in operands]), dots, *params)
+                for j, value in enumerate(outputs, k):
+                    moved[j] = operand_of(known, value, avals[j])
+            else:
+                outputs = (primal(k),) if count == 1 else tuple(primal(j) for j in range(k, k + count))
+                results = rule(tuple([primal(i) for i in operands]), outputs, dots, *params)
+            for j, tangent in enumerate(results if primitive.many else (results,), k):
+                if tangent is not None:
+                    aval = avals[j]
+                    if getattr(tangent, "aval", None) is aval:
+                        tangents[j] = tangent
+                    elif is_differentiable(aval):
+                        tangents[j] = match_tangent(tangent, aval)
+            missing = len(known_ops) - len(known_origins)
+            if missing:
+                known_origins.extend([k] * missing)
+            missing = len(linear_ops) - len(linear_origins)
+            if missing:
+                linear_origins.extend([k] * missing)
+
+    def _place(self, k: int) -> None:
+        """Copy an operation to the end of the tape."""
+        program, known, moved = self.program, self.known, self.moved
+        primitive, operands, params = program.ops[k]
+        first = len(known.ops)
+        known.ops.append((primitive, tuple([moved[i] if i >= 0 else i for i in operands]), params))
+        count = program.result_count(k)
+        for j in range(1, count):
+            known.ops.append((RESULT, (first,), (j,)))
+        known.avals.extend(program.avals[k : k + count])
+        known.origins.extend([k] * count)
+        for j in range(count):
+            moved[k + j] = first + j
 
 
 def attribute(recording: Recording, origin: int) -> None:
@@ -147,13 +205,13 @@ def jvp_program(program: Program, active: Sequence[bool] | None = None) -> Progr
     Cost:
         2 to 3 times the program.
     """
-    known = Recording.continuing(program, f"jvp of {program.name}")
-    tangents: dict[int, Any] = {}
+    walk = Walk(program, "jvp")
+    known = walk.known
     for variable in active_inputs(program, active):
-        tangents[variable] = known.new_input(program.avals[variable])
-    push_tangents(program, known, tangents, known)
-    outs = [operand_of(known, tangents.get(i), program.avals[i]) for i in program.output_ids]
-    return finish(known, (*program.output_ids, *outs), program, f"jvp_of_{program.name}")
+        walk.tangents[variable] = known.new_input(program.avals[variable])
+    walk.push(known)
+    outs = [operand_of(known, walk.tangents.get(i), program.avals[i]) for i in program.output_ids]
+    return finish(known, (*walk.outputs, *outs), program, f"jvp_of_{program.name}")
 
 
 def linearize_program(program: Program, active: Sequence[bool] | None = None) -> tuple[Program, Program]:
@@ -171,24 +229,29 @@ def linearize_program(program: Program, active: Sequence[bool] | None = None) ->
     Cost:
         forward: 1 to 2 times the program; residuals are at most a few values per equation.
     """
-    known, linear, tangents = split_linear(program, active)
-    outs = [operand_of(linear, tangents.get(i), program.avals[i]) for i in program.output_ids]
-    captured = [k for k, value in linear.constants.items() if isinstance(value, Tracer)]
-    residuals = [linear.constants.pop(k)._id for k in captured]
-    linear.inputs = [*captured, *linear.inputs]
-    forward = finish(known, (*program.output_ids, *residuals), program, f"forward_of_{program.name}")
+    walk, linear = split_linear(program, active)
+    outs = [operand_of(linear, walk.tangents.get(i), program.avals[i]) for i in program.output_ids]
+    residuals = take_residuals(linear)
+    forward = finish(walk.known, (*walk.outputs, *residuals), program, f"forward_of_{program.name}")
     return forward, finish(linear, outs, program, f"linear_of_{program.name}")
 
 
-def split_linear(program: Program, active: Sequence[bool] | None) -> tuple[Recording, Recording, dict[int, Any]]:
-    """Run the walk with tangents on a newer recording; returns both recordings and the tangents."""
-    known = Recording.continuing(program, f"linearize of {program.name}")
+def split_linear(program: Program, active: Sequence[bool] | None) -> tuple[Walk, Recording]:
+    """Run the walk with tangents on a newer recording; returns the walk and that recording."""
+    walk = Walk(program, "linearize")
     linear = Recording(f"linearize of {program.name}", keeps_source=False)
-    tangents: dict[int, Any] = {}
     for variable in active_inputs(program, active):
-        tangents[variable] = linear.new_input(program.avals[variable])
-    push_tangents(program, known, tangents, linear)
-    return known, linear, tangents
+        walk.tangents[variable] = linear.new_input(program.avals[variable])
+    walk.push(linear)
+    return walk, linear
+
+
+def take_residuals(linear: Recording) -> list[int]:
+    """Make what the linear recording captured of the other one its first inputs; returns the variables captured."""
+    captured = [k for k, value in linear.constants.items() if isinstance(value, Tracer)]
+    residuals = [linear.constants.pop(k)._id for k in captured]
+    linear.inputs = [*captured, *linear.inputs]
+    return residuals
 
 
 def active_inputs(program: Program, active: Sequence[bool] | None) -> list[int]:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from functrace.ir.parts import Assembly, restrict
 from functrace.ir.program import Program
-from functrace.ir.restrict import restrict
-from functrace.transforms.linearize import jvp_program
+from functrace.transforms.linearize import finish, operand_of, split_linear, take_residuals
 from functrace.transforms.transpose import transpose_program
 
 
@@ -35,15 +35,17 @@ def tangent_program(
     Cost:
         1 to 3 times the program: it is run again as far as its derivative needs it.
     """
-    joint = jvp_program(program, active)
-    count = len(program.input_ids)
-    tangents = joint.input_ids[count:]
-    chosen = program.input_ids if saved is None else tuple(dict.fromkeys(saved))
-    outputs = joint.output_ids[len(program.output_ids) :]
-    needed = restrict(joint, (*chosen, *tangents), outputs)
-    kept = [i for i, used in zip(chosen, needed.used, strict=False) if used]
-    made = restrict(joint, (*kept, *tangents), outputs).program
-    return made, tuple(kept)
+    walk, linear = split_linear(program, active)
+    outs = [operand_of(linear, walk.tangents.get(i), program.avals[i]) for i in program.output_ids]
+    residuals = take_residuals(linear)
+    pushed = finish(linear, outs, program, f"tangents_of_{program.name}")
+    chosen = {walk.moved[i]: i for i in (program.input_ids if saved is None else saved)}
+    primals = restrict(finish(walk.known, residuals, program, program.name), tuple(chosen), residuals)
+    build = Assembly()
+    inputs = [build.input(program.avals[chosen[i]]) for i in primals.used]
+    tangents = [build.input(pushed.avals[i]) for i in pushed.input_ids[len(residuals) :]]
+    outputs = build.splice(pushed, [*build.splice(primals.program, inputs), *tangents])
+    return build.program(outputs, pushed.name), tuple(chosen[i] for i in primals.used)
 
 
 def backward_program(

@@ -144,23 +144,36 @@ def transpose_program(program: Program, linear_inputs: Sequence[bool] | None = N
         if not flag:
             env[i] = into.new_input(program.avals[i])
     env.update(program.constant_values)
-    for k, _ in program.schedule:
-        primitive, operands, params = program.ops[k]
-        if k in linear:
-            continue
-        result = bind(primitive, tuple(env[i] if i >= 0 else program.literals[~i] for i in operands), params)
-        if primitive.many:
-            env.update(zip(range(k, k + len(result)), result, strict=True))
-        else:
-            env[k] = result
-        attribute(into, k)
+
+    def value(wanted: int) -> Any:
+        """The value of an operand that is not linear, computed when a rule first asks for it."""
+        if wanted < 0:
+            return program.literals[~wanted]
+        if wanted not in env:
+            stack, needed = [wanted], set()
+            while stack:
+                k = stack.pop()
+                if k >= 0 and k not in env and k not in needed:
+                    needed.add(k)
+                    stack.extend(program.ops[k][1])
+            for k in sorted(needed):
+                primitive, operands, params = program.ops[k]
+                if primitive is RESULT:
+                    continue
+                result = bind(primitive, tuple(env[i] if i >= 0 else program.literals[~i] for i in operands), params)
+                if primitive.many:
+                    env.update(zip(range(k, k + len(result)), result, strict=True))
+                else:
+                    env[k] = result
+                attribute(into, k)
+        return env[wanted]
+
     cotangents: dict[int, Any] = {}
     for i in program.output_ids:
         ct = into.new_input(program.avals[i])
         if i in linear:
             cotangents[i] = add(cotangents[i], ct) if i in cotangents else ct
-    values = lambda i: env[i] if i >= 0 else program.literals[~i]  # noqa: E731
-    pull_cotangents(program.ops, program.avals, linear, values, cotangents, into)
+    pull_cotangents(program.ops, program.avals, linear, value, cotangents, into)
     outs = [operand_of(into, cotangents.get(i), program.avals[i]) for i in chosen]
     return finish(into, outs, program, f"transpose_of_{program.name}")
 
@@ -178,7 +191,8 @@ def grad_program(program: Program, active: Sequence[bool], with_value: bool = Tr
     Cost:
         2 to 4 times the program, whatever the number of inputs.
     """
-    known, linear, tangents = split_linear(program, active)
+    walk, linear = split_linear(program, active)
+    known, tangents = walk.known, walk.tangents
     by_input = [i for i, flag in zip(program.input_ids, active, strict=True) if flag]
     starts = list(linear.inputs)
     cotangents: dict[int, Any] = {}
@@ -197,5 +211,5 @@ def grad_program(program: Program, active: Sequence[bool], with_value: bool = Tr
     pull_cotangents(linear.ops, linear.avals, lin, value, cotangents, known, linear.origins)
     outs = [operand_of(known, cotangents.get(s), program.avals[i]) for s, i in zip(starts, by_input, strict=True)]
     linear.close()
-    kept = program.output_ids if with_value else program.output_ids[1:]
+    kept = walk.outputs if with_value else walk.outputs[1:]
     return finish(known, (*kept, *outs), program, f"grad_of_{program.name}")

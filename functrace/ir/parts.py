@@ -1,0 +1,143 @@
+"""Parts of programs, and programs from parts.
+
+Floor: 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, final
+
+from functrace.errors import ProgramError
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
+from functrace.ir.program import Position, Program
+from functrace.ir.tape import Builder
+
+
+@final
+class Assembly(Builder):
+    """A builder that programs are copied into, with the lines that their operations came from."""
+
+    __slots__ = ("positions",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.positions: list[Position] = []
+
+    def place(
+        self, primitive: Primitive, operands: tuple[int, ...], params: tuple[Any, ...], position: Position = None
+    ) -> int:
+        """Add an operation; returns the variable of its first result."""
+        first = self.append(primitive, operands, tuple([self.spec(i) for i in operands]), params)
+        self.positions.extend([None] * (first - len(self.positions)))
+        self.positions.extend([position] * (len(self.ops) - first))
+        return first
+
+    def splice(self, program: Program, inputs: Sequence[int]) -> list[int]:
+        """Copy the operations of a program that matter, with variables of this builder as its inputs.
+
+        Returns:
+            the variables that its outputs have become.
+        """
+        moved: dict[int, int] = dict(zip(program.input_ids, inputs, strict=True))
+        for k, value in program.constant_values.items():
+            moved[k] = self.constant(value, program.avals[k])
+        for k, _ in program.schedule:
+            self.copy(program, k, moved)
+        return [moved[i] for i in program.output_ids]
+
+    def copy(self, program: Program, k: int, moved: dict[int, int]) -> None:
+        """Copy one operation; ``moved`` says where its operands stand here, and is told where its results do."""
+        primitive, operands, params = program.ops[k]
+        placed = tuple([moved[i] if i >= 0 else self.literal(program.literals[~i]) for i in operands])
+        first = self.place(primitive, placed, params, program.positions[k] if k < len(program.positions) else None)
+        for j in range(program.result_count(k) if primitive.many else 1):
+            moved[k + j] = first + j
+
+    def program(self, outputs: Sequence[int], name: str, input_names: Sequence[str | None] = ()) -> Program:
+        """Freeze what has been assembled."""
+        return Program.from_builder(self, outputs, name=name, positions=self.positions, input_names=input_names)
+
+
+class Restriction(NamedTuple):
+    """What `restrict` returns: the program, and which of the inputs asked for are its inputs."""
+
+    program: Program
+    used: tuple[int, ...]
+
+
+def restrict(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> Restriction:
+    """Return the part of a program that computes ``outputs`` from ``inputs``, any variables of it.
+
+    Operations that do not matter for it are left out; what was computed before a variable in ``inputs`` is, too. Inputs
+    that do not matter are not inputs of the result.
+
+    Raises:
+        ProgramError: if an output depends on an input of ``program`` that is not among ``inputs``.
+    """
+    ops, avals = program.ops, program.avals
+    given = set(inputs)
+    needed = set(outputs)
+    for k in range(len(ops) - 1, -1, -1):
+        if k in needed and k not in given:
+            needed.update(i for i in ops[k][1] if i >= 0)
+    build = Assembly()
+    used = tuple(i for i in dict.fromkeys(inputs) if i in needed)
+    moved = {i: build.input(avals[i]) for i in used}
+    for k, (primitive, _, _) in enumerate(ops):
+        if primitive is RESULT or (k not in needed and not primitive.many):
+            continue
+        results = range(k, k + program.result_count(k)) if primitive.many else (k,)
+        if not any(j in needed and j not in given for j in results):
+            continue
+        if primitive is INPUT:
+            name = program.variables[k].name
+            raise ProgramError(f"an output depends on input {name}, which is left out", fix="name it among the inputs")
+        if primitive is CONSTANT:
+            moved[k] = build.constant(program.constant_values[k], avals[k])
+            continue
+        kept = {j: moved[j] for j in results if j in given and j in moved}
+        build.copy(program, k, moved)
+        moved.update(kept)
+    return Restriction(build.program([moved[i] for i in outputs], program.name), used)
+
+
+def reordered(program: Program, inputs: Sequence[int]) -> Program:
+    """Return the program with its inputs in another order, given by their places among the present ones."""
+    return Program(
+        program.ops,
+        program.avals,
+        program.literals,
+        [program.input_ids[k] for k in inputs],
+        program.constant_values,
+        program.output_ids,
+        positions=program.positions,
+        origins=program.origins,
+        name=program.name,
+    )
+
+
+def closed_over(program: Program) -> tuple[Program, list[Any]]:
+    """Return the program with its constants as further inputs, behind the others, and their values."""
+    ops = list(program.ops)
+    for i in program.constant_values:
+        ops[i] = (INPUT, (), (program.avals[i],))
+    made = Program(
+        ops,
+        program.avals,
+        program.literals,
+        (*program.input_ids, *program.constant_values),
+        {},
+        program.output_ids,
+        positions=program.positions,
+        origins=program.origins,
+        name=program.name,
+        input_names=program.input_names,
+    )
+    return made, list(program.constant_values.values())
+
+
+def output_avals(program: Program) -> tuple[ShapeDtype, ...]:
+    """Return the avals of the outputs."""
+    return tuple(program.avals[i] for i in program.output_ids)
