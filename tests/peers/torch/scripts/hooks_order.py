@@ -1,4 +1,7 @@
-"""When saved tensors are packed and unpacked, and in which order: single operations, a perceptron with a Function inside, two backward passes."""
+"""When saved tensors are packed and unpacked, and in which order.
+
+Single operations, a perceptron with a Function inside, two backward passes, double backward.
+"""
 
 
 def numbers(tensor):

@@ -54,27 +54,19 @@ def nested(torch, log):
     c.sum().backward()
     log(numbers(x.grad))
     context = named(torch, log, "again")
-    with context:
-        with context:
-            y = x.exp()
+    with context, context:
+        y = x.exp()
     y.sum().backward()
-    log("a saving operation within a pack hook")
+    log("an operation that saves within a pack hook")
 
     def pack(tensor):
-        log("pack", numbers(tensor), torch.is_grad_enabled())
         with torch.enable_grad():
-            return (x * tensor.detach()).detach()
+            log("pack", numbers(tensor))
+            return (x + tensor.detach()).detach()
 
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: log("outer pack") or t, lambda t: log("outer unpack") or t):
+    with named(torch, log, "outer"), torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
         y = x.exp()
-        log("then")
     y.sum().backward()
-
-    @named(torch, log, "decorator")
-    def decorated(t):
-        return t.exp()
-
-    decorated(x).sum().backward()
 
 
 def function_bodies(torch, log):
@@ -89,7 +81,7 @@ def function_bodies(torch, log):
         @staticmethod
         def backward(ctx, grad):
             with named(torch, log, "inside backward"):
-                x, y = ctx.saved_tensors
+                ctx.saved_tensors  # noqa: B018
             return grad * 2
 
     log("Function bodies")

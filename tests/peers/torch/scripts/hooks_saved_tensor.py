@@ -1,4 +1,4 @@
-"""SavedTensor and its twins: identity of what comes back, versions, freed buffers, `_raw_saved_*` and register_hooks, with all error sentences."""
+"""SavedTensor: what comes back, versions, freed buffers, `_raw_saved_*` and register_hooks, with their sentences."""
 
 import re
 
@@ -102,8 +102,8 @@ def versions(torch, log):
         z = half * y
         with torch.no_grad():
             change(half)
-        attempt(log, lambda: torch.autograd.grad(z.sum(), y))  # noqa: B023
-        attempt(log, lambda: z.grad_fn._saved_self)  # noqa: B023
+        attempt(log, lambda: torch.autograd.grad(z.sum(), y))
+        attempt(log, lambda: z.grad_fn._saved_self)
     z = (x * 1.0).exp()
     z.add_(1)
     attempt(log, lambda: z.sum().backward())
@@ -195,4 +195,3 @@ def refused(torch, log):
     attempt(log, y.grad_fn._raw_saved_result.register_hooks, lambda: 1, same)
     y = x.exp()
     attempt(log, y.grad_fn._raw_saved_result.register_hooks, lambda t: 1 / 0, same)
-    attempt(log, lambda: y.sum().backward())
