@@ -1,0 +1,280 @@
+"""The graph: nodes that know how to pull gradients back, and the edges between them.
+
+A `Node` stands for one operation of the forward pass. Its edges lead to the nodes that computed its operands (`AccumulateGrad`
+for a leaf that wants a gradient). `OpNode` holds a plan: the backward program that the core derived from the operation, and
+the saved tensors that it reads. A graph lives by reference counts alone: a tensor holds its node, a node the nodes
+behind its edges and what it saved, never its own outputs.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from functrace.ir.aval import ShapeDtype
+from functrace.torch import sentences
+from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.tensor import Tensor, wrap
+
+_sequence = itertools.count()
+_hook_ids = itertools.count()
+_new = object.__new__
+
+LAST = 1 << 62
+"""Sequence number of `AccumulateGrad`: it runs as soon as it is ready."""
+
+Edge = tuple["Node | None", int]
+NO_EDGE: Edge = (None, 0)
+
+
+class GradientEdge(NamedTuple):
+    """An output of a node, as a root or an input of ``backward``."""
+
+    node: Node
+    output_nr: int
+    ownership_token: Any = None
+
+
+class RemovableHandle:
+    """What registering a hook returns; ``remove()`` takes the hook away."""
+
+    __slots__ = ("_hooks", "id")
+
+    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
+        self.id = next(_hook_ids)
+        self._hooks = weakref.ref(hooks) if isinstance(hooks, HookDict) else None
+        hooks[self.id] = hook
+
+    def remove(self) -> None:
+        """Take the hook away; does nothing if it, or what it was registered on, is gone."""
+        hooks = self._hooks() if self._hooks is not None else None
+        if hooks is not None:
+            hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.remove()
+
+
+class HookDict(dict[int, Any]):
+    """Hooks in the order of registration; a dict that handles can refer to weakly."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Node:
+    """One operation of the graph."""
+
+    _edges: tuple[Edge, ...] = ()
+    _sequence: int
+    _tensor_hooks: dict[int, HookDict] | None = None
+    """Hooks of the tensors that are this node's outputs, by output number."""
+    _retained: dict[int, weakref.ref[Tensor]] | None = None
+    """The tensors whose gradient is kept, by output number."""
+    _prehooks: HookDict | None = None
+    _posthooks: HookDict | None = None
+    _details: dict[Any, Any] | None = None
+    checks_results = True
+    """Whether the engine checks number, shapes and dtypes of what ``run`` returns."""
+
+    @property
+    def next_functions(self) -> tuple[Edge, ...]:
+        """Where gradients go: for each operand, the node that computed it and which of its outputs it is."""
+        return self._edges
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dict for the user's own notes."""
+        if self._details is None:
+            self._details = {}
+        return self._details
+
+    def name(self) -> str:
+        """Return the name that error messages use."""
+        return type(self).__name__
+
+    def _sequence_nr(self) -> int:
+        return self._sequence
+
+    def output_avals(self) -> Sequence[ShapeDtype]:
+        """Return shape and dtype of every output of the forward operation (an input of this node)."""
+        raise NotImplementedError
+
+    def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
+        """Pull gradients back: from one per output of the operation to one per edge."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Let go of what was saved; the engine calls it after ``run``, unless the graph is retained."""
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(grad_inputs, grad_outputs)`` after this node has run; what it returns replaces the former."""
+        if self._posthooks is None:
+            self._posthooks = HookDict()
+        return RemovableHandle(self._posthooks, hook)
+
+    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(grad_outputs)`` before this node runs; what it returns replaces them."""
+        if self._prehooks is None:
+            self._prehooks = HookDict()
+        return RemovableHandle(self._prehooks, hook)
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+
+class OpNode(Node):
+    """A node whose backward is a program of the core: `Plan` and what it reads."""
+
+    _plan: Any
+    _saved: tuple[Any, ...] | None
+    """One per value that the backward program reads: a `SavedTensor`, or a number that nothing can overwrite."""
+    checks_results = False
+
+    def output_avals(self) -> Sequence[ShapeDtype]:
+        """Return shape and dtype of every output of the forward operation."""
+        return self._plan.outputs
+
+    def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
+        """Run the backward program on the saved values; under grad mode, on tensors, equation by equation."""
+        plan = self._plan
+        saved = self._saved
+        if saved is None:
+            raise RuntimeError(sentences.BACKWARD_TWICE)
+        if len(grads) == 1:
+            if grads[0] is None:
+                return [None] * len(self._edges)
+        elif not any(g is not None for g in grads):
+            return [None] * len(self._edges)
+        given: list[Any] = grads
+        if None in grads:
+            given = [zeros_of(aval) if g is None else g for g, aval in zip(grads, plan.outputs, strict=True)]
+        unpacks = plan.unpacks
+        if MODES.recording:
+            tensors = [s.unpack(self) if u else s for s, u in zip(saved, unpacks, strict=True)]
+            return plan.pull_tensors(tensors, given)
+        values = [s.unpack(self)._array if u else s for s, u in zip(saved, unpacks, strict=True)]
+        for g in given:
+            values.append(g._array)
+        return plan.pull(values)
+
+    def release(self) -> None:
+        """Let go of the saved tensors."""
+        saved, plan = self._saved, self._plan
+        if saved:
+            self._saved = None
+            for s, unpacks in zip(saved, plan.unpacks, strict=True):
+                if unpacks:
+                    s.release()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_saved_"):
+            return self._plan.saved_field(self, name[7:])
+        if name.startswith("_raw_saved_"):
+            return self._plan.raw_saved_field(self, name[11:])
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._plan.saved_names()]
+
+
+class AccumulateGrad(Node):
+    """Where the gradient of a leaf arrives: it is added to ``leaf.grad``."""
+
+    _sequence = LAST
+
+    def __init__(self, variable: Tensor) -> None:
+        self.variable = variable
+
+    def name(self) -> str:
+        """Return the name that error messages use."""
+        return "torch::autograd::AccumulateGrad"
+
+    def output_avals(self) -> Sequence[ShapeDtype]:
+        """Return shape and dtype of the leaf."""
+        array = self.variable._array
+        return (ShapeDtype(array.shape, array.dtype),)
+
+    def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
+        """Add the gradient: in place, or as an operation if the backward pass is itself recorded."""
+        gradient = grads[0]
+        if gradient is not None:
+            accumulate(self.variable, gradient)
+        return ()
+
+
+def accumulate(variable: Tensor, gradient: Tensor) -> None:
+    """Add a gradient to ``variable.grad``.
+
+    The first one is copied, since the same memory may be on its way to another leaf, or belong to the user.
+    """
+    before = variable._grad
+    if MODES.recording:
+        variable._grad = gradient.clone() if before is None else before + gradient  # type: ignore[attr-defined,operator]
+    elif before is None:
+        variable._grad = wrap(gradient._array.copy())
+    else:
+        before._array += gradient._array
+        before._counter[0] += 1
+
+
+def zeros_of(aval: ShapeDtype) -> Tensor:
+    """Return the tensor that stands for a gradient that nobody sent."""
+    import numpy as np
+
+    return wrap(np.zeros(aval.shape, aval.dtype))
+
+
+def edge(tensor: Tensor) -> Edge:
+    """Return where the gradient of a tensor goes: its node, or the accumulator of a leaf that wants one."""
+    node = tensor._node if tensor._view is None else tensor.grad_fn
+    if node is not None:
+        return node, tensor._output_nr
+    if tensor._requires:
+        return accumulator(tensor), 0
+    return NO_EDGE
+
+
+def accumulator(leaf: Tensor) -> AccumulateGrad:
+    """Return the one accumulator of a leaf; it holds the leaf, the leaf refers to it weakly."""
+    found = None if leaf._accumulator is None else leaf._accumulator()
+    if found is None:
+        found = AccumulateGrad(leaf)
+        leaf._accumulator = weakref.ref(found)
+    return found
+
+
+def attach(outputs: Sequence[Tensor], node: Node) -> None:
+    """Make tensors the outputs of a node, numbered in order."""
+    for k, tensor in enumerate(outputs):
+        tensor._node = node
+        tensor._output_nr = k
+
+
+def number(node: Node) -> None:
+    """Give a node the next sequence number."""
+    node._sequence = next(_sequence)
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """Return the edge at which a tensor's gradient arrives.
+
+    Raises:
+        RuntimeError: if no gradient flows to it.
+    """
+    node, nr = edge(tensor)
+    if node is None:
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    return GradientEdge(node, nr)
+
+
+def increment_version(tensors: Any) -> None:
+    """Note that tensors were overwritten by means that the shim does not see."""
+    for tensor in (tensors,) if isinstance(tensors, Tensor) else tensors:
+        tensor._counter[0] += 1

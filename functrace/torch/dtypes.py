@@ -1,0 +1,90 @@
+"""The dtypes of the shim: ``torch.float32`` and its kin, objects with PyTorch's spelling around NumPy's dtypes.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+
+@final
+class dtype:
+    """An element type, spelled as PyTorch spells it.
+
+    Example:
+        >>> float32
+        torch.float32
+        >>> float32.is_floating_point, float32.itemsize
+        (True, 4)
+    """
+
+    __slots__ = ("is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy", "printed")
+
+    def __init__(self, name: str, printed: str) -> None:
+        self.name = name
+        self.printed = printed
+        self.numpy: np.dtype[Any] = np.dtype(name)
+        self.itemsize = self.numpy.itemsize
+        self.is_floating_point = self.numpy.kind == "f"
+        self.is_complex = self.numpy.kind == "c"
+        self.is_signed = self.numpy.kind in "ifc"
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+bool_ = dtype("bool", "Bool")
+uint8 = dtype("uint8", "Byte")
+int8 = dtype("int8", "Char")
+int16 = short = dtype("int16", "Short")
+int32 = int_ = dtype("int32", "Int")
+int64 = long = dtype("int64", "Long")
+float16 = half = dtype("float16", "Half")
+float32 = float_ = dtype("float32", "Float")
+float64 = double = dtype("float64", "Double")
+complex64 = cfloat = dtype("complex64", "ComplexFloat")
+complex128 = cdouble = dtype("complex128", "ComplexDouble")
+
+DTYPES: dict[np.dtype[Any], dtype] = {
+    d.numpy: d
+    for d in (bool_, uint8, int8, int16, int32, int64, float16, float32, float64, complex64, complex128)
+}  # fmt: skip
+"""The shim's dtype of each NumPy dtype."""
+
+_default = [np.dtype(np.float32)]
+
+
+def default_float() -> np.dtype[Any]:
+    """Return the dtype that Python floats become."""
+    return _default[0]
+
+
+def get_default_dtype() -> dtype:
+    """Return the dtype that Python floats become."""
+    return DTYPES[_default[0]]
+
+
+def set_default_dtype(d: dtype) -> None:
+    """Set the dtype that Python floats become.
+
+    Raises:
+        TypeError: if it is not a floating dtype.
+    """
+    if not d.is_floating_point:
+        raise TypeError("only floating-point types are supported as the default type")
+    _default[0] = d.numpy
+
+
+def numpy_dtype(d: Any) -> np.dtype[Any]:
+    """Return the NumPy dtype of a dtype as the shim's functions take it: the shim's own, NumPy's or a Python type."""
+    if isinstance(d, dtype):
+        return d.numpy
+    if d is float:
+        return np.dtype(np.float64)
+    return np.dtype(d)

@@ -1,0 +1,431 @@
+"""Ops and plans: how a tensor operation is computed, and what its node does.
+
+An `Op` is a row: PyTorch's name of the node, a NumPy function, and which operands and results PyTorch saves for it. A `Plan` is what
+one op does for one combination of shapes, dtypes, static parameters and operands that want gradients: the forward function,
+and the backward program, which the core derives (`functrace.transforms.backward_program`) under the policy that only what
+the row names may be saved and everything else is computed again. Plans are kept in a bounded dict, so an operation costs one
+lookup, one NumPy call and one node.
+
+Note [Numbers are operands, not constants]
+    A Python number among the operands is an input of the backward program, kept beside the saved tensors: a learning rate
+    that changes does not make a new plan, and saved-tensor hooks never see it. Where the derivative itself depends on the
+    number (the exponent of ``pow``), the row says that it is static.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from functrace.executor import Runner
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.parts import restrict
+from functrace.ir.primitive import Primitive
+from functrace.ir.program import Program
+from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.autograd.graph import NO_EDGE, OpNode, _sequence, edge
+from functrace.torch.autograd.saved import SavedTensor
+from functrace.torch.promotion import Promotion
+from functrace.torch.tensor import Tensor, view_of, wrap
+from functrace.tracing import Recording, Tracer, bind
+from functrace.transforms import backward_program
+
+_MOST_PLANS = 5_000
+_plans: dict[Any, Plan] = {}
+"""Bounded: emptied when full."""
+
+_new = object.__new__
+_ndarray = np.ndarray
+NUMBERS = frozenset({bool, int, float, complex})
+
+
+@dataclass(eq=False, repr=False)
+class Op:
+    """A row: one operation on tensors.
+
+    Args:
+        node: PyTorch's name of its node.
+        function: computes it from arrays or traced values: ``function(*operands, *params)``.
+        saves: what PyTorch saves, in its order: field name, and which operand (0, 1 …) or result (-1, -2 …) it is. What the
+            derivative does not need in a given case (an operand whose partner wants no gradient) is not saved.
+        promote: how dtypes of operands meet; see promotion.py.
+        edges: operands that PyTorch lists in ``next_functions``; all by default.
+        is_view: whether the result is a view of the first operand.
+        static_numbers: whether Python numbers among the operands are part of the plan.
+        quiet: whether NumPy may warn (``log(0)``) where PyTorch is silent.
+        details: further ``_saved_…`` fields, from ``(operand avals, params)``.
+    """
+
+    node: str
+    function: Callable[..., Any]
+    saves: tuple[tuple[str, int], ...] = ()
+    promote: Promotion | None = None
+    edges: tuple[int, ...] | None = None
+    is_view: bool = False
+    static_numbers: bool = False
+    quiet: bool = False
+    details: Callable[..., dict[str, Any]] | None = None
+    primitive: Primitive | None = None
+    node_class: type[OpNode] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.node_class = type(self.node, (OpNode,), {"__module__": "functrace.torch.autograd.graph"})
+
+    def __repr__(self) -> str:
+        return f"<op {self.node}>"
+
+
+class Plan:
+    """What an op does for one combination of operands.
+
+    Args:
+        op: the row.
+        specs: aval of each operand, or the number (or its type) that stands there.
+        params: static parameters.
+        active: which operands want gradients.
+    """
+
+    def __init__(self, op: Op, specs: tuple[Any, ...], params: tuple[Any, ...], active: tuple[bool, ...]) -> None:
+        self.op = op
+        self.params = params
+        self.specs = specs
+        self.active = active
+        self.function = op.function if op.promote is None else op.promote(op.function, specs)
+        self.node_class = op.node_class
+        self.saves: tuple[tuple[str, int], ...] = ()
+        self.unpacks: tuple[bool, ...] = ()
+        self.outputs: tuple[ShapeDtype, ...] = ()
+        self.edge_positions = tuple(range(len(specs))) if op.edges is None else op.edges
+        self.many = False
+        self._on_tensors: Program | None = None
+        self.differentiable = any(active) and self._derive(op)
+
+    def compute(self, arrays: Sequence[Any]) -> Any:
+        """Return the result, or the tuple of results, as NumPy gives them."""
+        if self.op.quiet:
+            with np.errstate(all="ignore"):
+                return self.function(*arrays, *self.params)
+        return self.function(*arrays, *self.params)
+
+    # -- the backward program --------------------------------------------------------------------
+
+    def _derive(self, op: Op) -> bool:
+        """Make the backward program; whether there is one (some result is differentiable)."""
+        program, operands = self._record()
+        self.outputs = tuple(program.avals[i] for i in program.output_ids)
+        if not any(aval.dtype.kind in "fc" for aval in self.outputs):
+            return False
+        named = {position: name for name, position in op.saves}
+        candidates: dict[int, int] = {}
+        for position in [p for _, p in op.saves] + [p for p, spec in enumerate(self.specs) if _is_number(spec)]:
+            if position >= len(operands) or ~position >= len(program.output_ids):
+                continue  # the row is of a primitive, with as many operands as it is given
+            variable = program.output_ids[~position] if position < 0 else operands[position]
+            if variable is not None:
+                candidates.setdefault(variable, position)
+        flags = [self.active[k] for k, variable in enumerate(operands) if variable is not None]
+        backward, needed = backward_program(program, flags, tuple(candidates))
+        positions = [candidates[i] for i in needed]
+        self.saves = tuple((named.get(p, f"operand{p}"), p) for p in positions)
+        self.unpacks = tuple(p < 0 or not _is_number(self.specs[p]) for p in positions)
+        self._take(backward)
+        return True
+
+    def _record(self) -> tuple[Program, list[int | None]]:
+        """Trace the function; returns the program and the variable of each operand (``None`` for a static number)."""
+        with Recording(self.op.node, keeps_source=False) as recording:
+            given: list[Any] = []
+            variables: list[int | None] = []
+            for spec in self.specs:
+                if isinstance(spec, ShapeDtype):
+                    given.append(recording.new_input(spec))
+                    variables.append(given[-1]._id)
+                elif isinstance(spec, type):
+                    given.append(recording.new_input(self._number_aval(spec)))
+                    variables.append(given[-1]._id)
+                else:
+                    given.append(spec[1])
+                    variables.append(None)
+            result = self.function(*given, *self.params)
+            self.many = isinstance(result, tuple)
+            outputs = tuple(
+                r._id if isinstance(r, Tracer) else recording.capture(r) for r in (result if self.many else (result,))
+            )
+            return recording.program(outputs, name=self.op.node), variables
+
+    def _number_aval(self, kind: type) -> ShapeDtype:
+        dtypes = [spec.dtype for spec in self.specs if isinstance(spec, ShapeDtype)]
+        return ShapeDtype((), np.result_type(*dtypes, kind(0)))
+
+    def _take(self, backward: Program) -> None:
+        """Split off the outputs that are a cotangent as it came: no copy is made of it."""
+        self.backward = backward
+        count = len(self.saves)
+        arriving = {variable: k for k, variable in enumerate(backward.input_ids)}
+        passed = [arriving.get(i, -1) for i in backward.output_ids]
+        passed = [k if k >= count else -1 for k in passed]
+        rest = [i for i, k in zip(backward.output_ids, passed, strict=True) if k < 0]
+        self._runner = Runner(restrict(backward, backward.input_ids, rest).program) if rest else None
+        computed = iter(range(len(rest)))
+        moves = iter([(True, k) if k >= 0 else (False, next(computed)) for k in passed])
+        # One entry per edge: which input passes through, or which computed result it is, or None.
+        self.moves = tuple(next(moves) if self.active[p] else None for p in self.edge_positions)
+        assert next(moves, None) is None, "an active operand has no edge"
+        self._single = self._runner is not None and self.moves == ((False, 0),)
+
+    def pull(self, values: list[Any]) -> list[Tensor | None]:
+        """Run the backward program on arrays; returns one gradient per edge."""
+        runner = self._runner
+        if runner is None:
+            return [None if move is None else wrap(values[move[1]]) for move in self.moves]
+        results = runner(values)
+        if self._single:
+            return [wrap(results[0])]
+        return [None if m is None else wrap(values[m[1]] if m[0] else results[m[1]]) for m in self.moves]
+
+    def pull_tensors(self, saved: list[Any], grads: list[Any]) -> list[Tensor | None]:
+        """Evaluate the backward program on tensors, equation by equation, so that it is recorded in turn."""
+        results = iter(evaluate_on_tensors(self.backward, [*saved, *grads]))
+        return [None if move is None else next(results) for move in self.moves]
+
+    # -- what users see of a node ------------------------------------------------------------------
+
+    def saved_names(self) -> list[str]:
+        """Return the names of the fields, as ``dir`` lists them."""
+        return ["_saved_" + name for name, _ in self.op.saves] + ["_saved_" + name for name in self._details()]
+
+    def saved_field(self, node: OpNode, name: str) -> Any:
+        """Return ``node._saved_<name>``: unpacked, ``None`` if it was not needed."""
+        found = self._find(node, name)
+        if found is not None:
+            value, unpacks = found
+            return value.unpack(node) if unpacks else wrap(value)
+        details = self._details()
+        if name in details:
+            return details[name]
+        if name in dict(self.op.saves):
+            return None
+        raise AttributeError(f"'{type(node).__name__}' object has no attribute '_saved_{name}'")
+
+    def raw_saved_field(self, node: OpNode, name: str) -> Any:
+        """Return ``node._raw_saved_<name>``, the `SavedTensor` itself."""
+        found = self._find(node, name)
+        if found is None or not found[1]:
+            raise AttributeError(f"'{type(node).__name__}' object has no attribute '_raw_saved_{name}'")
+        return found[0]
+
+    def _find(self, node: OpNode, name: str) -> tuple[Any, bool] | None:
+        for k, (field_name, _) in enumerate(self.saves):
+            if field_name == name:
+                if node._saved is None:
+                    from functrace.torch import sentences
+
+                    raise RuntimeError(sentences.BACKWARD_TWICE)
+                return node._saved[k], self.unpacks[k]
+        return None
+
+    def _details(self) -> dict[str, Any]:
+        return {} if self.op.details is None else self.op.details(self.specs, self.params)
+
+
+def _is_number(spec: Any) -> bool:
+    return not isinstance(spec, ShapeDtype)
+
+
+# -- applying an op ----------------------------------------------------------------------------------------
+
+
+def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
+    """Apply an op to tensors and numbers; returns a tensor (or a tuple) with its place in the graph.
+
+    Raw traced values and arrays, and tensors that hold traced values, are computed with and not recorded here: they belong to a
+    functional transform (`functrace.grad` …).
+    """
+    arrays: list[Any] = []
+    key: list[Any] = [op, params]
+    mask = 0
+    bit = 1
+    recording = MODES.recording
+    for x in operands:
+        if isinstance(x, Tensor):
+            a = x._array
+            if type(a) is not _ndarray:
+                return apply_traced(op, operands, params)
+            arrays.append(a)
+            key.append(a.shape)
+            key.append(a.dtype)
+            if recording and (x._node is not None or x._requires or (x._view is not None and x.requires_grad)):
+                mask |= bit
+        elif type(x) in NUMBERS:
+            arrays.append(x)
+            key.append((type(x), x) if op.static_numbers else type(x))
+        else:
+            return apply_traced(op, operands, params)
+        bit <<= 1
+    key.append(mask)
+    found = tuple(key)
+    plan = _plans.get(found)
+    if plan is None:
+        plan = make_plan(found, operands, mask)
+    results = plan.compute(arrays)
+    if op.is_view:
+        made: Any = view_of(operands[0], results, (op.function, params))
+    elif type(results) is tuple:
+        made = tuple([wrap(r) for r in results])
+    else:
+        made = _new(Tensor)
+        made._array = results if type(results) is _ndarray else np.asarray(results)
+        made._counter = [0]
+    if plan.differentiable:
+        record(plan, operands, arrays, made)
+    return made
+
+
+def record(plan: Plan, operands: Sequence[Any], arrays: Sequence[Any], made: Any) -> OpNode:
+    """Make the node of an operation, and its results the node's outputs."""
+    node = _new(plan.node_class)
+    node._plan = plan
+    node._sequence = next(_sequence)
+    edges = []
+    for k in plan.edge_positions:
+        x = operands[k]
+        edges.append(edge(x) if plan.active[k] else NO_EDGE)
+    node._edges = tuple(edges)
+    if type(made) is tuple:
+        for k, tensor in enumerate(made):
+            if plan.outputs[k].dtype.kind in "fc":
+                tensor._node, tensor._output_nr = node, k
+        outputs = made
+    else:
+        made._node = node
+        outputs = (made,)
+    if plan.saves:
+        saved = []
+        for _, position in plan.saves:
+            if position < 0:
+                saved.append(SavedTensor(outputs[~position], True, node))
+            elif isinstance(operands[position], Tensor):
+                saved.append(SavedTensor(operands[position], False, node))
+            else:
+                saved.append(arrays[position])
+        node._saved = tuple(saved)
+    else:
+        node._saved = ()
+    return node
+
+
+def make_plan(key: tuple[Any, ...], operands: Sequence[Any], mask: int) -> Plan:
+    """Make and remember the plan of an op and its operands."""
+    op, params = key[:2]
+    specs = tuple(
+        ShapeDtype(x._array.shape, x._array.dtype)
+        if isinstance(x, Tensor)
+        else ((type(x), x) if op.static_numbers else type(x))
+        for x in operands
+    )
+    active = tuple(
+        bool(mask >> k & 1) and isinstance(x, Tensor) and x._array.dtype.kind in "fc" for k, x in enumerate(operands)
+    )
+    if op.edges is not None:
+        active = tuple(flag and k in op.edges for k, flag in enumerate(active))
+    plan = Plan(op, specs, params, active)
+    if len(_plans) >= _MOST_PLANS:
+        _plans.clear()
+    _plans[key] = plan
+    return plan
+
+
+def apply_traced(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    """Apply an op where a functional transform is at work: to raw traced values, or tensors that hold them.
+
+    Returns:
+        a tensor if a tensor holds a traced value, or there is nothing but tensors; otherwise a raw value.
+
+    Raises:
+        TypeError: for operands that are neither tensors nor arrays nor numbers.
+    """
+    values = []
+    raw = False
+    inside = False
+    for x in operands:
+        if isinstance(x, Tensor):
+            values.append(x._array)
+            inside = inside or isinstance(x._array, Tracer)
+        elif isinstance(x, (Tracer, np.ndarray, np.generic, bool, int, float, complex)):
+            values.append(x)
+            raw = raw or not isinstance(x, (bool, int, float, complex))
+        else:
+            raise TypeError(f"{op.node.removesuffix('Backward0').lower()}(): argument must be Tensor, not {type(x).__name__}")
+    function = op.function
+    if op.promote is not None:
+        specs = tuple(
+            (type(v), v) if isinstance(v, (bool, int, float, complex)) and not isinstance(v, np.generic)
+            else ShapeDtype(v.shape, v.dtype)
+            for v in values
+        )  # fmt: skip
+        function = op.promote(function, specs)
+    results = function(*values, *params)
+    if raw and not inside:
+        return results
+    return tuple([wrap(r) for r in results]) if isinstance(results, tuple) else wrap(results)
+
+
+# -- programs on tensors -------------------------------------------------------------------------------------
+
+
+def evaluate_on_tensors(program: Program, arguments: Sequence[Any]) -> list[Any]:
+    """Evaluate a program on tensors: every equation is an op of its own, recorded like any other."""
+    env: dict[int, Any] = dict(zip(program.input_ids, arguments, strict=True))
+    for i, value in program.constant_values.items():
+        env[i] = wrap(value)
+    literals = program.literals
+    for k, dying in program.schedule:
+        primitive, operands, params = program.ops[k]
+        given = tuple([_operand(env[i]) if i >= 0 else literals[~i] for i in operands])
+        result = apply(op_of(primitive), given, params)
+        if primitive.many:
+            env.update(zip(range(k, k + len(result)), result, strict=True))
+        else:
+            env[k] = result
+        for i in dying:
+            env.pop(i, None)
+    return [env[i] for i in program.output_ids]
+
+
+def _operand(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+_NODE_NAMES = {
+    "add": "AddBackward0", "sub": "SubBackward0", "mul": "MulBackward0", "div": "DivBackward0", "neg": "NegBackward0",
+    "power": "PowBackward0", "square": "PowBackward0", "reduce_sum": "SumBackward1", "broadcast_to": "ExpandBackward0",
+    "matmul": "MmBackward0", "absolute": "AbsBackward0", "convert": "ToCopyBackward0", "index": "SliceBackward0",
+}  # fmt: skip
+_ops_of_primitives: dict[Primitive, Op] = {}
+
+
+def op_of(primitive: Primitive) -> Op:
+    """Return the op that applies one primitive of the core, named like PyTorch's where PyTorch has it.
+
+    It may save any operand, and the result.
+    """
+    found = _ops_of_primitives.get(primitive)
+    if found is None:
+        count = len(primitive.params)
+
+        def function(*given: Any) -> Any:
+            split = len(given) - count
+            return bind(primitive, given[:split], given[split:])
+
+        name = primitive.name
+        node = _NODE_NAMES.get(name) or "".join(part.title() for part in name.split("_")) + "Backward0"
+        saves = (("self", 0), ("other", 1), *((f"operand{k}", k) for k in range(2, 8)), ("result", -1))
+        found = _ops_of_primitives[primitive] = Op(
+            node, function, saves, primitive=primitive, static_numbers=name == "power", quiet=True
+        )
+    return found

@@ -1,0 +1,362 @@
+"""PyTorch's error sentences, word for word: people's own tests match on them.
+
+Constants where nothing varies, functions of the facts otherwise.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+# -- tensors ------------------------------------------------------------------------------------------------
+
+LEAF_IN_PLACE = "a leaf Variable that requires grad is being used in an in-place operation."
+VIEW_OF_LEAF_IN_PLACE = "a view of a leaf Variable that requires grad is being used in an in-place operation."
+REQUIRES_GRAD_DTYPE = "only Tensors of floating point and complex dtype can require gradients"
+REQUIRES_GRAD_OFF_NON_LEAF = (
+    "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph that "
+    "doesn't require differentiation use var_no_grad = var.detach()."
+)
+REQUIRES_GRAD_ON_NON_LEAF = "you can only change requires_grad flags of leaf variables."
+NUMPY_OF_REQUIRES_GRAD = "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+AMBIGUOUS_BOOL = "Boolean value of Tensor with more than one value is ambiguous"
+EMPTY_BOOL = "Boolean value of Tensor with no values is ambiguous"
+LEN_OF_SCALAR = "len() of a 0-d tensor"
+ITERATION_OVER_SCALAR = "iteration over a 0-d tensor"
+DEEPCOPY_NON_LEAF = (
+    "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
+)
+OVERLAPPING_WRITE = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "
+    "clone() the tensor before performing the operation."
+)
+VIEW_NOT_COMPATIBLE = (
+    "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
+    "subspaces). Use .reshape(...) instead."
+)
+GRAD_OF_NON_LEAF = (
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated "
+    "during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use "
+    ".retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf "
+    "Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more information."
+)
+
+
+def item_of_many(count: int) -> str:
+    """The sentence of ``.item()`` on a tensor with other than one element."""
+    return f"a Tensor with {count} elements cannot be converted to Scalar"
+
+
+def cannot_broadcast(a: Sequence[int], b: Sequence[int]) -> str:
+    """The sentence for shapes that do not broadcast together."""
+    for k in range(1, min(len(a), len(b)) + 1):
+        if a[-k] != b[-k] and a[-k] != 1 and b[-k] != 1:
+            dim = max(len(a), len(b)) - k
+            return (
+                f"The size of tensor a ({a[-k]}) must match the size of tensor b ({b[-k]}) at non-singleton dimension {dim}"
+            )
+    return f"shapes {list(a)} and {list(b)} do not broadcast"
+
+
+def output_shape(out: Sequence[int], broadcast: Sequence[int]) -> str:
+    """The sentence for an in-place operation whose result is larger than its tensor."""
+    return f"output with shape {list(out)} doesn't match the broadcast shape {list(broadcast)}"
+
+
+def result_cast(given: str, wanted: str) -> str:
+    """The sentence for an in-place operation whose result has a dtype of a higher kind."""
+    return f"result type {given} can't be cast to the desired output type {wanted}"
+
+
+def dimension_range(dim: int, ndim: int) -> str:
+    """The sentence for a dimension that does not exist."""
+    low, high = (-ndim, ndim - 1) if ndim else (-1, 0)
+    return f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})"
+
+
+def no_grad_view(kind: str) -> str:
+    """The sentence for writing, under grad mode, to a view that was made without."""
+    return (
+        f"A view was created in {kind} mode and is being modified inplace with grad mode enabled. Given that this use case is "
+        "ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either "
+        f"both inside the {kind} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace "
+        "to be tracked)."
+    )
+
+
+# -- the graph and the engine ---------------------------------------------------------------------------------
+
+BACKWARD_TWICE = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
+    "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
+    "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors after "
+    "calling backward."
+)
+NON_SCALAR_ROOT = "grad can be implicitly created only for scalar outputs"
+UNUSED_INPUT = (
+    "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the "
+    "desired behavior."
+)
+INPUT_WITHOUT_GRAD = "One of the differentiated Tensors does not require grad"
+MATERIALIZE_WITHOUT_ALLOW = "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+EMPTY_INPUTS = "`inputs` argument to `backward()` cannot be empty."
+HOOK_WITHOUT_GRAD = "cannot register a hook on a tensor that doesn't require gradient"
+POST_ACCUMULATE_NON_LEAF = "post accumulate grad hooks cannot be registered on non-leaf tensors"
+RETAIN_WITHOUT_GRAD = "can't retain_grad on Tensor that has requires_grad=False"
+
+
+def root_without_grad(index: int) -> str:
+    """The sentence for a root of ``backward`` that nothing was recorded for."""
+    return f"element {index} of tensors does not require grad and does not have a grad_fn"
+
+
+def modified_in_place(
+    dtype: str, shape: Sequence[int], output_nr: int | None, node: str, version: int, expected: int, anomaly_hint: bool
+) -> str:
+    """The sentence for a saved tensor that was overwritten before backward read it."""
+    what = f"[torch.{dtype}Tensor {list(shape)}]"
+    if output_nr is not None:
+        what += f", which is output {output_nr} of {node},"
+    hint = (
+        "enable anomaly detection to find the operation that failed to compute its gradient, with "
+        "torch.autograd.set_detect_anomaly(True, check_nan=False)."
+        if anomaly_hint
+        else ""
+    )
+    return (
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"{what} is at version {version}; expected version {expected} instead. Hint: {hint}"
+    )
+
+
+def mismatched_root_gradient(given: Any, index: int, expected: Any) -> str:
+    """The sentence for a gradient handed to ``backward`` with another shape than its tensor's."""
+    return (
+        f"Mismatch in shape: grad_output[{index}] has a shape of {given} and output[{index}] has a shape of {expected}."
+    )
+
+
+def assigned_gradient_dtype(given: Any, wanted: Any) -> str:
+    """The sentence for assigning a gradient of another dtype."""
+    return (
+        f"attempting to assign a gradient with dtype '{str(given).removeprefix('torch.')}' to a tensor with grad_dtype "
+        f"'{str(wanted).removeprefix('torch.')}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's "
+        "dtype). You can set the tensor's grad_dtype attribute with a specific dtype, or None to allow any dtype."
+    )
+
+
+def assigned_gradient_shape(given: Sequence[int], wanted: Sequence[int]) -> str:
+    """The sentence for assigning a gradient of another shape."""
+    return (
+        f"assigned grad has data of a different size: expected {list(wanted)}, got {list(given)}"
+    )
+
+
+# -- saved tensors and their hooks ------------------------------------------------------------------------------
+
+SAVED_TENSOR_FROM_PYTHON = "Trying to create a SavedTensor object from Python is forbidden."
+HOOKS_TWICE = (
+    "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is allowed at a "
+    "time."
+)
+HOOKS_ON_NONE = "Calling register_hooks on a saved tensor with value None is forbidden"
+HOOKS_ON_FREED = (
+    "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are freed when "
+    "you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second "
+    "time or if you need to access saved variables after calling backward."
+)
+PACK_IN_PLACE = (
+    "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be modified by "
+    "in-place operations as this can lead to unexpected side-effects. Please open an issue if you need to perform in-place "
+    "operations on the input to a pack hook."
+)
+UNPACKED_WITHOUT_NODE = (
+    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, please use "
+    "out-of-place `.detach()` instead"
+)
+
+
+def unpacked_type(name: str) -> str:
+    """The sentence for an unpack hook that returned no tensor."""
+    return f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {name}"
+
+
+def register_hooks_arguments(saved: Any, hooks: Sequence[Any]) -> str:
+    """The sentence for ``register_hooks`` with anything but two callables."""
+    return (
+        "register_hooks(): incompatible function arguments. The following argument types are supported:\n"
+        "    1. (self: torch._C._autograd.SavedTensor, arg0: collections.abc.Callable, arg1: collections.abc.Callable) -> None\n\n"
+        f"Invoked with: {', '.join(repr(argument) for argument in (saved, *hooks))}"
+    )
+
+
+# -- checkpoint -----------------------------------------------------------------------------------------------
+
+REENTRANT_UNDECIDED = (
+    "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. Starting in PyTorch 2.9, calling "
+    "checkpoint without use_reentrant will raise an exception. use_reentrant=False is recommended, but if you need to preserve "
+    "the current default behavior, you can pass use_reentrant=True. Refer to docs for more details on the differences between "
+    "the two variants."
+)
+REENTRANT_OPTIONS = "Passing `context_fn` or `debug` is only supported when use_reentrant=False."
+REENTRANT_WITHOUT_INPUTS = "None of the inputs have requires_grad=True. Gradients will be None"
+REENTRANT_PRUNED = (
+    "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to "
+    ".backward(). To resolve this error, you can either set use_reentrant=False, or call .backward() without passing the "
+    "`inputs` argument."
+)
+REENTRANT_WITHOUT_OUTPUTS = "none of output has requires_grad=True, this checkpoint() is not necessary"
+DEBUG_WITH_CONTEXTS = "debug=True is incompatible with non-default context_fn"
+UNPACKED_TWICE = (
+    "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. If you are calling "
+    "ctx.saved_tensors in backward, make sure to do so only once. Otherwise please open an issue with details on your use case."
+)
+SAVED_MORE = (
+    "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass."
+)
+SAVED_AFTER_STOP = "Unexpected state: target_frame.early_stop is set"
+
+
+def saved_fewer(before: int, now: int) -> str:
+    """The sentence for a recompute that saved another number of tensors."""
+    return (
+        "torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\n"
+        f"Number of tensors saved during forward: {before}\nNumber of tensors saved during recomputation: {now}."
+    )
+
+
+def saved_differently(cases: Sequence[tuple[int, Any, Any]]) -> str:
+    """The sentence for a recompute that saved tensors of other shapes or dtypes: position, then ``(shape, dtype)`` twice."""
+
+    def metadata(facts: tuple[Any, Any]) -> str:
+        return f"{{'shape': {facts[0]}, 'dtype': {facts[1]}, 'device': device(type='cpu')}}"
+
+    lines = "".join(
+        f"tensor at position {k}:\nsaved metadata: {metadata(saved)}\nrecomputed metadata: {metadata(again)}\n"
+        for k, saved, again in cases
+    )
+    return (
+        "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward "
+        f"pass.\n{lines}."
+    )
+
+
+def determinism_check(allowed: Sequence[str], given: str) -> str:
+    """The sentence for an unknown ``determinism_check``."""
+    return f"determinism_check should be one of {list(allowed)}, but got {given}"
+
+
+def unexpected_keywords(names: Sequence[str]) -> str:
+    """The sentence for keyword arguments that the reentrant variant cannot pass on."""
+    return f"Unexpected keyword arguments: {','.join(names)}"
+
+
+# -- autograd.Function ----------------------------------------------------------------------------------------
+
+NO_FORWARD = "You must implement the forward function for custom autograd.Function."
+NO_SETUP_CONTEXT = "setup_context is not implemented."
+NO_BACKWARD = (
+    "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
+)
+NO_JVP = "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+BACKWARD_AND_VJP = (
+    "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them."
+)
+LEGACY_FUNCTION = (
+    "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function with "
+    "static forward method. (Example: https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
+)
+ONCE_DIFFERENTIABLE = "trying to differentiate twice a function that was marked with @once_differentiable"
+SAVED_VARIABLES = "'saved_variables' is deprecated; use 'saved_tensors'"
+SAVE_FOR_FORWARD = (
+    "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on ctx."
+)
+SET_MATERIALIZE_GRADS = "set_materialize_grads received an invalid combination of arguments - got (), but expected (bool)"
+MARK_DIRTY = "mark_dirty can only accept variables, but argument "
+MARK_NON_DIFFERENTIABLE = "mark_non_differentiable only accepts variable arguments, but got "
+DIRTY_NOT_AN_INPUT = (
+    "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should be passed to "
+    "ctx.mark_dirty()."
+)
+DIRTY_NOT_RETURNED = (
+    "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified "
+    "inplace must all be outputs of the Function."
+)
+DIRTY_LEAF = "a leaf Variable that requires grad has been used in an in-place operation."
+DIRTY_VIEW_OF_MANY = (
+    "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more than one "
+    "Tensor. This is not supported by the current autograd engine. You should either make sure the input is not a view (using "
+    ".clone() for example) or make your Function only return one Tensor (potentially splitting it into two Functions: one "
+    "doing the inplace that returns a single Tensor and a second one that does the other operations). You can ask on the "
+    "forum https://discuss.pytorch.org/ if you need help to do this change."
+)
+
+
+def function_instantiated(function: type) -> str:
+    """The warning for an instance of a Function."""
+    return (
+        f"{function} should not be instantiated. Methods on autograd functions are all static, so you should invoke them on "
+        "the class itself. Instantiating an autograd function will raise an error in a future version of PyTorch."
+    )
+
+
+def unexpected_keyword(name: str) -> str:
+    """The sentence for a keyword that forward does not have by position."""
+    return f"forward() got an unexpected keyword argument '{name}'"
+
+
+def multiple_values(name: str) -> str:
+    """The sentence for an argument given by position and by keyword."""
+    return f"forward() got multiple values for argument '{name}'"
+
+
+def missing_argument(name: str, place: int) -> str:
+    """The sentence for an argument left out before one given by keyword."""
+    return f"forward() missing required argument: '{name}' (position {place})"
+
+
+def saved_non_tensor(place: int, kind: str) -> str:
+    """The sentence for something else than a tensor among those saved for backward."""
+    return f"save_for_backward can only save variables, but argument {place} is of type {kind}"
+
+
+def gradient_count(node: str, expected: int, found: int) -> str:
+    """The sentence for too few or too many gradients."""
+    return f"function {node} returned an incorrect number of gradients (expected {expected}, got {found})"
+
+
+def gradient_of_non_tensor(node: str, position: int) -> str:
+    """The sentence for a gradient where the argument was not a tensor."""
+    return (
+        f"function {node} returned a gradient different than None at position {position}, but the corresponding forward input "
+        "was not a Variable"
+    )
+
+
+def gradient_type(kind: str) -> str:
+    """The sentence for a gradient that is not a tensor."""
+    return f"expected Variable or None (got {kind})"
+
+
+def gradient_shape(node: str, place: int, found: Sequence[int], expected: Sequence[int]) -> str:
+    """The sentence for a gradient whose shape does not fit."""
+    return (
+        f"Function {node} returned an invalid gradient at index {place} - got {list(found)} but expected shape compatible "
+        f"with {list(expected)}"
+    )
+
+
+def view_of_function(output_nr: int, function: str, *, several: bool, through_base: bool) -> str:
+    """The sentence for writing into an output of a Function that is a view, or reading its node after its base was written."""
+    event = "its base or another view of its base has been modified" if through_base else "is being modified"
+    reason = (
+        "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "
+        "modified inplace. You should replace the inplace operation by an out-of-place one."
+        if several
+        else "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to "
+        "handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
+        "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
+    )
+    return f"Output {output_nr} of {function} is a view and {event} inplace. {reason}"

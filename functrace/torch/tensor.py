@@ -1,0 +1,361 @@
+"""`Tensor`: an ndarray that remembers how it was made.
+
+What stands here is a tensor's state: its array, the version counter that it shares with its views and aliases, its place
+in the graph, its gradient, its hooks. What one can compute with it stands in functions.py and methods.py, which give the
+class its operators and methods.
+
+Note [Version counters]
+    A counter is a list of one int. Views and ``detach()`` share it; an in-place operation adds one. A saved tensor remembers
+    the count it was saved at, so that backward can tell when it was overwritten.
+
+Note [Views and history]
+    A view shares NumPy memory with its base, and knows the steps that lead from the base to it (`View`). Writing into a view
+    rewrites the base's history (views.py); the ``grad_fn`` of every view of that base is then out of date, which it
+    notices by the version counter when somebody reads it.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from functrace.torch import sentences
+from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.dtypes import DTYPES, default_float, dtype
+from functrace.torch.size import Size
+from functrace.tracing import Tracer
+
+if TYPE_CHECKING:
+    from functrace.torch.autograd.graph import AccumulateGrad, Node
+
+_new = object.__new__
+
+
+class View:
+    """How a view comes from its base.
+
+    Args:
+        base: the tensor at the root of the chain, which is not a view itself.
+        steps: ``(function, params)``, to be applied to the base's array one after the other.
+        version: the counter when the view's ``grad_fn`` was made; later, it is out of date.
+        made: ``"no_grad"`` if it was made without recording, or ``""``.
+    """
+
+    __slots__ = ("base", "made", "steps", "version")
+
+    def __init__(self, base: Tensor, steps: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...], made: str) -> None:
+        self.base = base
+        self.steps = steps
+        self.version = base._counter[0]
+        self.made = made
+
+
+class Tensor:
+    """A tensor: PyTorch's, over a NumPy array.
+
+    Make one with `functrace.torch.tensor` and its kin, or `wrap` an array.
+    """
+
+    # Class-level defaults: a new tensor sets only what is particular to it, `_array` and `_counter` at least.
+    _array: Any
+    _counter: list[int]
+    _requires: bool = False
+    _node: Node | None = None
+    _output_nr: int = 0
+    _view: View | None = None
+    _grad: Tensor | None = None
+    _accumulator: weakref.ref[AccumulateGrad] | None = None
+    _hooks: dict[int, Callable[..., Any]] | None = None
+    _post_hooks: dict[int, Callable[..., Any]] | None = None
+    _retains: bool = False
+
+    __array_priority__ = 1000.0
+
+    def __init__(self, data: Any = ()) -> None:
+        if isinstance(data, Tensor):
+            self._array, self._counter = data._array, data._counter
+        else:
+            self._array, self._counter = np.array(data, default_float()), [0]
+
+    # -- its place in the graph ----------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to this tensor."""
+        view = self._view
+        return self._requires or self._node is not None or (view is not None and view.base.requires_grad)
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Ask for gradients of this leaf, or no longer.
+
+        Raises:
+            RuntimeError: for a tensor that was computed, or whose dtype has no derivatives.
+        """
+        if self.grad_fn is not None:
+            if requires_grad:
+                return self
+            raise RuntimeError(sentences.REQUIRES_GRAD_OFF_NON_LEAF)
+        if requires_grad and self._array.dtype.kind not in "fc":
+            raise RuntimeError(sentences.REQUIRES_GRAD_DTYPE)
+        self._requires = bool(requires_grad)
+        return self
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node that computed this tensor; made again if it is a view whose base was overwritten."""
+        view = self._view
+        if view is not None and view.version != self._counter[0] and view.base.requires_grad:
+            from functrace.torch.views import renew_node
+
+            renew_node(self, view)
+        return self._node
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no node computed this tensor."""
+        return self.grad_fn is None
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of its node this tensor is."""
+        return self._output_nr
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that backward has accumulated here."""
+        if self._grad is None and not self._retains and self.grad_fn is not None:
+            warnings.warn(sentences.GRAD_OF_NON_LEAF, UserWarning, stacklevel=2)
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            check_gradient(self, value)
+        self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether ``retain_grad()`` was called on this computed tensor."""
+        return self._retains
+
+    @property
+    def _version(self) -> int:
+        return self._counter[0]
+
+    @property
+    def _base(self) -> Tensor | None:
+        return None if self._view is None else self._view.base
+
+    def _is_view(self) -> bool:
+        return self._view is not None
+
+    # -- what it looks like --------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Size:
+        """Sizes by axis."""
+        return Size(self._array.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        """Return the shape, or the size of one axis."""
+        return Size(self._array.shape) if dim is None else self._array.shape[dim]
+
+    @property
+    def dtype(self) -> dtype:
+        """Element type."""
+        return DTYPES[self._array.dtype]
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self._array.ndim
+
+    def dim(self) -> int:
+        """Return the number of axes."""
+        return self._array.ndim
+
+    def numel(self) -> int:
+        """Return the number of elements."""
+        return self._array.size
+
+    def element_size(self) -> int:
+        """Return the bytes of one element."""
+        return self._array.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._array.nbytes
+
+    @property
+    def device(self) -> str:
+        """Where it lives: always the CPU."""
+        return "cpu"
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Return the steps between neighbours along each axis, in elements."""
+        strides = tuple(n // self._array.itemsize for n in self._array.strides)
+        return strides if dim is None else strides[dim]
+
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in C order without gaps."""
+        return isinstance(self._array, Tracer) or self._array.flags.c_contiguous
+
+    def is_floating_point(self) -> bool:
+        """Whether the elements are floats."""
+        return self._array.dtype.kind == "f"
+
+    def data_ptr(self) -> int:
+        """Return the address of the first element."""
+        return self._array.__array_interface__["data"][0]
+
+    # -- values --------------------------------------------------------------------------------
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """Return the array itself: memory is shared, and writing to it is not noticed by backward.
+
+        Raises:
+            RuntimeError: if gradients flow to this tensor (unless ``force``).
+        """
+        if self.requires_grad and not force:
+            raise RuntimeError(sentences.NUMPY_OF_REQUIRES_GRAD)
+        return self._array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if self.requires_grad:
+            raise RuntimeError(sentences.NUMPY_OF_REQUIRES_GRAD)
+        return np.array(self._array, dtype, copy=copy)
+
+    def item(self) -> Any:
+        """Return the one element as a Python number.
+
+        Raises:
+            RuntimeError: if there is not exactly one element.
+        """
+        if self._array.size != 1:
+            raise RuntimeError(sentences.item_of_many(self._array.size))
+        return self._array.item()
+
+    def tolist(self) -> Any:
+        """Return the elements as nested lists."""
+        return self._array.tolist()
+
+    def __bool__(self) -> bool:
+        if self._array.size != 1:
+            raise RuntimeError(sentences.AMBIGUOUS_BOOL if self._array.size else sentences.EMPTY_BOOL)
+        return bool(self._array.reshape(()))
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __index__(self) -> int:
+        if self._array.dtype.kind not in "iub" or self._array.size != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self._array.reshape(()))
+
+    def __len__(self) -> int:
+        if not self._array.ndim:
+            raise TypeError(sentences.LEN_OF_SCALAR)
+        return self._array.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._array.ndim:
+            raise TypeError(sentences.ITERATION_OVER_SCALAR)
+        return iter([self[k] for k in range(self._array.shape[0])])  # type: ignore[index]
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        from functrace.torch.printing import text_of
+
+        return text_of(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if not self.is_leaf:
+            raise RuntimeError(sentences.DEEPCOPY_NON_LEAF)
+        made = _new(type(self))
+        made._array, made._counter, made._requires = self._array.copy(), [0], self._requires
+        if self._grad is not None:
+            made._grad = self._grad.__deepcopy__(memo)
+        memo[id(self)] = made
+        return made
+
+    # -- aliases -------------------------------------------------------------------------------
+
+    def detach(self) -> Tensor:
+        """Return an alias without history: memory and version counter are shared."""
+        made = _new(Tensor)
+        made._array, made._counter = self._array, self._counter
+        return made
+
+    @property
+    def data(self) -> Tensor:
+        """An alias without history, and with a version counter of its own: what is written through it goes unnoticed."""
+        return wrap(self._array)
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        self._array = value._array
+
+
+def wrap(array: Any) -> Tensor:
+    """Return a tensor of an array or a traced array, which it shares; a NumPy scalar becomes a 0-d array."""
+    made = _new(Tensor)
+    made._array = array if type(array) is np.ndarray or isinstance(array, Tracer) else np.asarray(array)
+    made._counter = [0]
+    return made
+
+
+def view_of(source: Tensor, array: Any, step: tuple[Callable[..., Any], tuple[Any, ...]]) -> Tensor:
+    """Return a tensor that is a view of another one: its memory and counter are shared.
+
+    Args:
+        source: what it is a view of.
+        array: the NumPy view.
+        step: ``(function, params)`` that leads from the source's array to it.
+    """
+    made = _new(Tensor)
+    made._array = array
+    made._counter = source._counter
+    before = source._view
+    grad = "" if MODES.recording else "no_grad"
+    if before is None:
+        made._view = View(source, (step,), grad)
+    else:
+        made._view = View(before.base, (*before.steps, step), grad or before.made)
+    return made
+
+
+def check_gradient(tensor: Tensor, gradient: Any) -> None:
+    """Check what is assigned to ``tensor.grad``.
+
+    Raises:
+        TypeError: if it is not a tensor.
+        RuntimeError: if shape or dtype differ.
+    """
+    if not isinstance(gradient, Tensor):
+        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(gradient).__name__}")
+    if gradient is tensor:
+        raise RuntimeError("can't assign Variable as its own grad")
+    if gradient._array.dtype != tensor._array.dtype:
+        raise RuntimeError(sentences.assigned_gradient_dtype(gradient.dtype, tensor.dtype))
+    if gradient._array.shape != tensor._array.shape:
+        raise RuntimeError(sentences.assigned_gradient_shape(gradient._array.shape, tensor._array.shape))
