@@ -14,6 +14,7 @@ from functrace.errors import ArgumentError, CapturedArrayError, ConcretizationEr
 from functrace.ir.aval import aval_of
 from functrace.numpy.array import TracedArray
 from functrace.numpy.indexing import MaskedSelection
+from functrace.numpy.number import TracedNumber
 from functrace.source import source_of_traceback
 from functrace.tracing.capture import COPIED_BYTES, any_locked, hold
 from functrace.tracing.recording import Recording, Tracer, as_array
@@ -40,7 +41,7 @@ def as_value(leaf: Any, what: str) -> Any:
             raise DtypeError(f"{what} has dtype {leaf.dtype}, which is not numeric", fix="pass arrays and numbers")
         return leaf if leaf.ndim else leaf[()]
     if isinstance(leaf, (Tracer, np.generic)):
-        return leaf
+        return leaf.strong() if type(leaf) is TracedNumber else leaf
     if isinstance(leaf, float):
         return np.float64(leaf)
     array = as_array(leaf)

@@ -57,12 +57,12 @@ def trace(f: Callable[..., Any]) -> Callable[..., Program]:
             out_leaves, _ = flatten(call(recording, f, call_args, call_kwargs))
             outputs = tuple(output_variable(recording, leaf, owner) for leaf in out_leaves)
             identifier = name if name.isidentifier() else "program"
-            return recording.program(outputs, name=identifier, input_names=_input_names(f, args, kwargs))
+            return recording.program(outputs, name=identifier, input_names=input_names(f, args, kwargs))
 
     return traced
 
 
-def _input_names(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str | None]:
+def input_names(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str | None]:
     """Name the leaves of the arguments after the parameters that they were passed for."""
     try:
         parameters = [

@@ -17,9 +17,15 @@ from typing import Any, final
 
 import numpy as np
 
+from functrace.control.call import call_p, inline
+from functrace.control.cond import choose, cond_p, mapped_branch
+from functrace.control.custom import custom_jvp_p, custom_vjp_p
+from functrace.control.scan import run_scan, scan_p
 from functrace.executor.kernels import KERNELS
-from functrace.ir.primitive import CONSTANT, INPUT
+from functrace.ir.parts import output_avals
+from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
+from functrace.ir.tape import Op
 from functrace.passes import fold_constants
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import Tracer
@@ -38,21 +44,28 @@ class Runner:
         program: the program; its inputs are the arguments.
     """
 
-    __slots__ = ("_calls", "_compiled", "_copied", "_folded", "program")
+    __slots__ = ("_calls", "_compiled", "_flat", "_folded", "program")
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self._calls = 0
         self._compiled: Callable[..., Any] | None = None
-        self._copied: tuple[bool, ...] | None = None
+        self._flat: Program | None = None
         self._folded: Program | None = None
 
     @property
     def folded(self) -> Program:
-        """The program with constants folded: what is compiled, and recorded into an outer program."""
+        """The program with constants folded: what is recorded into an outer program, with its calls as they are."""
         if self._folded is None:
             self._folded = fold_constants(self.program)
         return self._folded
+
+    @property
+    def flat(self) -> Program:
+        """The program with its calls in line: what runs."""
+        if self._flat is None:
+            self._flat = inline(self.program, stands_for)
+        return self._flat
 
     def __call__(self, arguments: Sequence[Any]) -> Sequence[Any]:
         """Run on flat arguments (arrays or traced values); returns the flat outputs, fresh arrays."""
@@ -62,23 +75,37 @@ class Runner:
         compiled = self._compiled
         if compiled is None:
             self._calls += 1
-            if self._calls == 1 or len(self.program.schedule) > LONGEST_COMPILED:
+            if self._calls == 1 or len(self.flat.schedule) > LONGEST_COMPILED:
                 return self._interpret(arguments)
-            compiled = self._compiled = compile_program(self.folded)
+            compiled = self.compile()
         try:
             return compiled(*arguments)
         except Exception as error:
-            explain(self.folded, error)
+            explain(error)
             raise
 
+    def compile(self) -> Callable[..., tuple[Any, ...]]:
+        """Compile now, not at the second call; returns the function of the arguments."""
+        if self._compiled is None:
+            self._compiled = compile_program(fold_constants(self.flat))
+            self._flat = self._folded = None  # made again if ever needed
+        return self._compiled
+
     def _interpret(self, arguments: Sequence[Any]) -> Sequence[Any]:
-        if self._copied is None:
-            self._copied = copied_outputs(self.program)
-        results = evaluate_program(self.program, arguments)
+        program = self.flat
+        results = evaluate_program(program, arguments)
         return [
-            value.copy() if copied and not isinstance(value, Tracer) else value
-            for copied, value in zip(self._copied, results, strict=True)
+            value.copy() if shared and not isinstance(value, Tracer) else value
+            for shared, value in zip(program.aliasing, results, strict=True)
         ]
+
+
+_IN_LINE = (call_p, custom_jvp_p, custom_vjp_p)
+
+
+def stands_for(op: Op) -> Program | None:
+    """Choose what runs in line: calls, and functions that bring their derivative."""
+    return op[2][0] if op[0] in _IN_LINE else None
 
 
 def _fresh_handles(results: list[Any]) -> list[Any]:
@@ -86,28 +113,14 @@ def _fresh_handles(results: list[Any]) -> list[Any]:
     return [r._recording.handle(r._id) if isinstance(r, Tracer) else np.copy(r) for r in results]
 
 
-def copied_outputs(program: Program) -> tuple[bool, ...]:
-    """Which outputs must be copied so as not to share memory with arguments, constants or each other."""
-    roots: dict[int, int] = {}
-    viewed: set[int] = set()
-    for k, (primitive, operands, _) in enumerate(program.ops):
-        if primitive.view and operands:
-            viewed.add(k)  # also of a literal: broadcast_to makes a read-only view of it
-            if operands[0] >= 0:
-                roots[k] = roots.get(operands[0], operands[0])
-    owned: set[int] = set()
-    copied = []
-    for out in program.output_ids:
-        root = roots.get(out, out)
-        foreign = program.ops[root][0] in (INPUT, CONSTANT) or out in viewed or root in owned
-        owned.add(root)
-        copied.append(foreign)
-    return tuple(copied)
+def compile_program(program: Program, *, fresh: bool = True) -> Callable[..., tuple[Any, ...]]:
+    """Compile a program to a Python function of its inputs, which returns a tuple of outputs.
 
-
-def compile_program(program: Program) -> Callable[..., tuple[Any, ...]]:
-    """Compile a program to a Python function of its inputs, which returns a tuple of fresh outputs."""
-    source, bound = generate(program)
+    Args:
+        program: a program without calls.
+        fresh: whether no output may share memory with an argument, a constant or another output.
+    """
+    source, bound = generate(program, fresh=fresh)
     filename = f"<functrace {program.name} {next(_numbers)}>"
     exec(compile(source, filename, "exec"), bound)
     function = bound["run"]
@@ -117,7 +130,7 @@ def compile_program(program: Program) -> Callable[..., tuple[Any, ...]]:
     return function
 
 
-def generate(program: Program) -> tuple[str, dict[str, Any]]:
+def generate(program: Program, *, fresh: bool = True) -> tuple[str, dict[str, Any]]:
     """Return the source of the compiled form, and the values that its names are bound to."""
     bound: dict[str, Any] = {}
     names_of_values: dict[int, str] = {}
@@ -147,7 +160,11 @@ def generate(program: Program) -> tuple[str, dict[str, Any]]:
         primitive, operands, params = program.ops[k]
         arguments = tuple(operand(i, k) for i in operands)
         kernel = KERNELS.get(primitive.name)
-        if kernel is not None:
+        nested = NESTED.get(primitive)
+        if nested is not None:
+            run = nested(tuple([program.avals[i] for i in operands]), params)
+            expression = f"{bind_value(run)}({', '.join(arguments)})"
+        elif kernel is not None:
             expression = kernel(arguments, params, bind_value)
         else:
             static = tuple(bind_value(p) for p in params)
@@ -165,11 +182,41 @@ def generate(program: Program) -> tuple[str, dict[str, Any]]:
         if unused:
             lines.append(f"    del {', '.join(dict.fromkeys(unused))}")
     outs = [
-        f"{names[i]}.copy()" if copied else names[i]
-        for i, copied in zip(program.output_ids, copied_outputs(program), strict=True)
+        f"{names[i]}.copy()" if shared and fresh else names[i]
+        for i, shared in zip(program.output_ids, program.aliasing, strict=True)
     ]
     lines.append(f"    return ({', '.join(outs)}{',' if outs else ''})")
     return "\n".join(lines) + "\n", bound
+
+
+# -- programs inside programs ----------------------------------------------------------------------------------------------
+
+
+def _compiled(program: Program, *, fresh: bool) -> Callable[..., tuple[Any, ...]]:
+    return compile_program(fold_constants(inline(program, stands_for)), fresh=fresh)
+
+
+def _scan(avals: tuple[Any, ...], params: tuple[Any, ...]) -> Callable[..., Any]:
+    body, length, reverse, constants, carries = params
+    step, outs = _compiled(body, fresh=False), output_avals(body)
+    return lambda *operands: run_scan(step, outs, operands, length, reverse, constants, carries)
+
+
+def _cond(avals: tuple[Any, ...], params: tuple[Any, ...]) -> Callable[..., Any]:
+    branches, batched = params
+    if not batched:
+        runs = [_compiled(branch, fresh=True) for branch in branches]
+        last = len(runs) - 1
+        return lambda which, *operands: runs[min(max(int(which), 0), last)](*operands)
+    (size,) = avals[0].shape
+    mapped = [mapped_branch(branch, size, batched) for branch in branches]
+    runs = [_compiled(program, fresh=False) for program in mapped]
+    outs = output_avals(mapped[0])
+    return lambda which, *operands: choose(which, operands, runs, outs)
+
+
+NESTED: dict[Primitive, Callable[[tuple[Any, ...], tuple[Any, ...]], Callable[..., Any]]] = {cond_p: _cond, scan_p: _scan}
+"""By primitive: from the operands' avals and the params, the function that runs what the operation holds, compiled."""
 
 
 def _literal(program: Program, i: int, k: int, bind_value: Callable[[Any], str]) -> str:
@@ -190,7 +237,7 @@ def _literal(program: Program, i: int, k: int, bind_value: Callable[[Any], str])
     return repr(value)
 
 
-def explain(program: Program, error: BaseException) -> None:
+def explain(error: BaseException) -> None:
     """Add to an exception that compiled code raised the user's line of the equation that raised it."""
     traceback = error.__traceback__
     while traceback is not None:

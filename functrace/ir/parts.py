@@ -67,11 +67,11 @@ class Restriction(NamedTuple):
     used: tuple[int, ...]
 
 
-def restrict(program: Program, inputs: Sequence[int], outputs: Sequence[int]) -> Restriction:
+def restrict(program: Program, inputs: Sequence[int], outputs: Sequence[int], *, keep: bool = False) -> Restriction:
     """Return the part of a program that computes ``outputs`` from ``inputs``, any variables of it.
 
     Operations that do not matter for it are left out; what was computed before a variable in ``inputs`` is, too. Inputs
-    that do not matter are not inputs of the result.
+    that do not matter are not inputs of the result, unless all are to be kept (``keep``).
 
     Raises:
         ProgramError: if an output depends on an input of ``program`` that is not among ``inputs``.
@@ -83,7 +83,7 @@ def restrict(program: Program, inputs: Sequence[int], outputs: Sequence[int]) ->
         if k in needed and k not in given:
             needed.update(i for i in ops[k][1] if i >= 0)
     build = Assembly()
-    used = tuple(i for i in dict.fromkeys(inputs) if i in needed)
+    used = tuple(i for i in dict.fromkeys(inputs) if keep or i in needed)
     moved = {i: build.input(avals[i]) for i in used}
     for k, (primitive, _, _) in enumerate(ops):
         if primitive is RESULT or (k not in needed and not primitive.many):

@@ -79,8 +79,8 @@ ZERO = Marker("ZERO")
 class Joint:
     """jvp rule of a primitive that holds programs: outputs and tangents come from new operations, which replace it.
 
-    Both functions are called as ``(primals, tangents, *params)``, with ``None`` for inactive tangents, and return the outputs
-    and the tangents of the outputs (or ``None``).
+    Both functions are called as ``(primals, tangents, *params)``, with ``None`` for inactive tangents. They return the
+    outputs, and the tangents of the outputs (or ``None``).
 
     Args:
         jvp: computes both together, on one tape.

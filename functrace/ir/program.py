@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import itertools
 import keyword
+import threading
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,10 +29,13 @@ from functrace.errors import ProgramError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.ir.tape import Builder, Op, Spec
-from functrace.ir.walk import Schedule, reachable
+from functrace.ir.walk import Schedule, aliasing_outputs, reachable
 from functrace.source import Source
 
 Position = tuple[CodeType, int] | None
+
+_interned: weakref.WeakValueDictionary[Any, Program] = weakref.WeakValueDictionary()
+_interning = threading.Lock()
 
 _RESERVED = frozenset({*keyword.kwlist, "np", "inf", "nan", "infj", "nanj", "const"})
 """Words that listings and NumPy source need for themselves: never names of variables."""
@@ -234,6 +239,11 @@ class Program:
         """The operations that outputs depend on, each with the variables that die after it."""
         return reachable(self)
 
+    @cached_property
+    def aliasing(self) -> tuple[bool, ...]:
+        """Which outputs may share memory with arguments, constants or outputs before them."""
+        return aliasing_outputs(self)
+
     def result_count(self, variable: int) -> int:
         """Number of results of the operation whose first result is ``variable``."""
         count = 1
@@ -369,8 +379,21 @@ class Program:
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Program) and self._structure == other._structure)
 
-    def __hash__(self) -> int:
+    @cached_property
+    def _hash(self) -> int:
         return hash(self._structure)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def interned(self) -> Program:
+        """Return the one program that stands for all equal ones from the same lines: comparing it costs nothing.
+
+        Programs that are params of equations are interned, since every recording makes them anew.
+        """
+        key = (self._structure, self.positions)
+        with _interning:
+            return _interned.setdefault(key, self)
 
 
 def _comparable(value: Any) -> Any:

@@ -38,3 +38,22 @@ def reachable(program: Program) -> Schedule:
             append((k, dying))
     schedule.reverse()
     return tuple(schedule)
+
+
+def aliasing_outputs(program: Program) -> tuple[bool, ...]:
+    """Say which outputs may share memory with arguments, constants or outputs before them."""
+    roots: dict[int, int] = {}
+    viewed: set[int] = set()
+    for k, (primitive, operands, _) in enumerate(program.ops):
+        if primitive.view and operands:
+            viewed.add(k)  # also of a literal: broadcast_to makes a read-only view of it
+            if operands[0] >= 0:
+                roots[k] = roots.get(operands[0], operands[0])
+    owned: set[int] = set()
+    copied = []
+    for out in program.output_ids:
+        root = roots.get(out, out)
+        foreign = program.ops[root][0] in (INPUT, CONSTANT) or out in viewed or root in owned
+        owned.add(root)
+        copied.append(foreign)
+    return tuple(copied)

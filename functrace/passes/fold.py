@@ -58,7 +58,8 @@ def fold_constants(program: Program) -> Program:
         moved[i] = build.input(avals[i])
     for k, _ in program.schedule:
         primitive, operands, params = ops[k]
-        if not primitive.many and all(is_known(i) for i in operands) and avals[k].nbytes <= LARGEST_FOLDED:
+        foldable = not (primitive.many or primitive.effects) and avals[k].nbytes <= LARGEST_FOLDED
+        if foldable and all(is_known(i) for i in operands):
             value = _computed(primitive, tuple(known[i] if i >= 0 else literals[~i] for i in operands), params, avals[k])
             if value is not None:
                 known[k] = value

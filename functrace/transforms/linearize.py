@@ -21,7 +21,7 @@ Floor: 3.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -89,7 +89,8 @@ class Walk:
         Args:
             made_on: the recording that receives the operations on tangents (``known`` itself for jvp).
         """
-        program, known, moved, tangents = self.program, self.known, self.moved, self.tangents
+        program, known, tangents = self.program, self.known, self.tangents
+        moved: Any = self.moved  # a range, until the tape is continued operation by operation
         ops, avals, literals = program.ops, program.avals, program.literals
         handles: dict[int, Any] = {}
         active = tangents.get
@@ -128,7 +129,8 @@ class Walk:
                 chosen = rule.jvp if made_on is known else rule.linearize
                 outputs, results = chosen(tuple([primal(i) for i in operands]), dots, *params)
                 for j, value in enumerate(outputs, k):
-                    moved[j] = operand_of(known, value, avals[j])
+                    moved[j] = operand_of(known, value, avals[j])  # type: ignore[index]
+                results = [t if is_differentiable(avals[j]) else None for j, t in enumerate(results, k)]
             else:
                 outputs = (primal(k),) if count == 1 else tuple(primal(j) for j in range(k, k + count))
                 results = rule(tuple([primal(i) for i in operands]), outputs, dots, *params)
@@ -244,6 +246,50 @@ def split_linear(program: Program, active: Sequence[bool] | None) -> tuple[Walk,
         walk.tangents[variable] = linear.new_input(program.avals[variable])
     walk.push(linear)
     return walk, linear
+
+
+class Split(NamedTuple):
+    """What `split_program` returns, for rules of primitives that hold programs.
+
+    Args:
+        forward: the program with more outputs: the residuals that are not inputs or outputs of it already.
+        linear: from residuals and tangents of active inputs to the tangents of the active outputs.
+        sources: where each residual comes from: ``("input", place)``, ``("output", place)``, ``("new", place)``.
+        active: which outputs have tangents.
+    """
+
+    forward: Program
+    linear: Program
+    sources: tuple[tuple[str, int], ...]
+    active: tuple[bool, ...]
+
+
+def split_program(program: Program, active: Sequence[bool], needed: Sequence[bool] | None = None) -> Split:
+    """Split a program into a forward program and a linear one, without what passes straight through.
+
+    Args:
+        program: the program.
+        active: one flag per input.
+        needed: one flag per output: whether it has a tangent in any case, if only zeros.
+    """
+    walk, linear = split_linear(program, active)
+    wanted = [False] * len(program.output_ids) if needed is None else needed
+    flags = tuple([i in walk.tangents or flag for i, flag in zip(program.output_ids, wanted, strict=True)])
+    moved = [i for i, flag in zip(program.output_ids, flags, strict=True) if flag]
+    outs = [operand_of(linear, walk.tangents.get(i), program.avals[i]) for i in moved]
+    places: dict[int, tuple[str, int]] = {}
+    for word, variables in (("input", [walk.moved[i] for i in program.input_ids]), ("output", walk.outputs)):
+        for place, i in enumerate(variables):
+            places.setdefault(i, (word, place))
+    new: list[int] = []
+    sources = []
+    for i in take_residuals(linear):
+        if i not in places:
+            places[i] = ("new", len(new))
+            new.append(i)
+        sources.append(places[i])
+    forward = finish(walk.known, (*walk.outputs, *new), program, f"forward_of_{program.name}")
+    return Split(forward, finish(linear, outs, program, f"linear_of_{program.name}"), tuple(sources), flags)
 
 
 def take_residuals(linear: Recording) -> list[int]:

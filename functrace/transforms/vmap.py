@@ -45,6 +45,20 @@ def apply_batched(
     return rule(operands, is_batched, *params)
 
 
+def mapped_outputs(program: Program, batched: Sequence[bool]) -> tuple[bool, ...]:
+    """Say which outputs depend on a batched input."""
+    mapped = {i for i, flag in zip(program.input_ids, batched, strict=True) if flag}
+    for k, _ in program.schedule:
+        if not mapped.isdisjoint(program.ops[k][1]):
+            mapped.update(range(k, k + program.result_count(k)))
+    return tuple([i in mapped for i in program.output_ids])
+
+
+def batch_size(operands: Sequence[Any], is_batched: Sequence[bool]) -> int:
+    """Return the size of the batch axis of operands of which some have one."""
+    return next(shape_of(x)[0] for x, flag in zip(operands, is_batched, strict=True) if flag)
+
+
 def vmap_program(
     program: Program, size: int, batched: Sequence[bool] | None = None, out_batched: Sequence[bool] | None = None
 ) -> Program:

@@ -1,0 +1,478 @@
+"""Functions that bring their own derivative: ``custom_vjp`` and ``custom_jvp``.
+
+Function and rules are recorded together, at every call on traced values, and become one operation of the program around
+them. (On plain arrays just the function is called.) So Python state that a rule depends on is never stale, what is
+recorded can be printed and compared, and every transform applies.
+
+Floor: 7.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from functrace.api.calls import call, function_name, output_variable
+from functrace.api.staging import Operands, Staged, identifier, stage, with_inputs
+from functrace.control.custom import Deferred, Failed, custom_jvp_program, custom_vjp_program
+from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
+from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.parts import closed_over, reordered
+from functrace.ir.program import Program
+from functrace.ops.shaping import convert
+from functrace.tracing.recording import Recording, Tracer, as_array
+from functrace.transforms import is_differentiable
+from functrace.tree import flatten, paths, unflatten
+from functrace.typing import PyTree
+
+_in_rules: ContextVar[tuple[Any, ...]] = ContextVar("functions whose rules are being recorded", default=())
+"""A rule may call its own function, whose rule is then deferred: recorded only if it is needed, one order up."""
+
+
+@contextmanager
+def _recording_rule(function: Any) -> Iterator[None]:
+    token = _in_rules.set((*_in_rules.get(), function))
+    try:
+        yield
+    finally:
+        _in_rules.reset(token)
+
+
+class _Custom:
+    """What `custom_vjp` and `custom_jvp` share: binding arguments, and setting apart those without derivative."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        raise NotImplementedError
+
+    def __init__(self, f: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()) -> None:
+        self.f = f
+        self.name = function_name(f)
+        self.nondiff_argnums = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
+        functools.update_wrapper(self, f)  # type: ignore[arg-type]
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """Bind as a method."""
+        return self if instance is None else functools.partial(self, instance)  # type: ignore[arg-type]
+
+    def positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """Return the arguments by position, with defaults: rules know them by position only."""
+        try:
+            bound = inspect.signature(self.f).bind(*args, **kwargs)
+        except ValueError:  # a builtin without signature
+            return args
+        bound.apply_defaults()
+        if bound.kwargs:
+            raise ArgumentError(
+                f"{self.name}: keyword-only arguments {list(bound.kwargs)} cannot be passed to its rules",
+                fix="take them by position",
+            )
+        return bound.args
+
+    def split(self, args: tuple[Any, ...]) -> tuple[list[Any], tuple[Any, ...]]:
+        """Return the arguments without derivative, and the others.
+
+        Raises:
+            ArgumentError: if one without derivative is traced.
+        """
+        for k in self.nondiff_argnums:
+            if not -len(args) <= k < len(args):
+                raise ArgumentError(
+                    f"{self.name}: nondiff_argnums={self.nondiff_argnums}, but it has {len(args)} arguments",
+                    fix="name positions of its parameters",
+                )
+        chosen = {k % len(args) for k in self.nondiff_argnums}
+        fixed = [args[k] for k in sorted(chosen)]
+        for leaf in flatten(fixed)[0]:
+            if isinstance(leaf, Tracer):
+                raise ArgumentError(
+                    f"{self.name}: an argument in nondiff_argnums is traced", fix="leave it out of nondiff_argnums"
+                )
+        return fixed, tuple([a for k, a in enumerate(args) if k not in chosen])
+
+    def key(self, fixed: Sequence[Any], operands: Operands) -> Any:
+        """What tells a deferred rule of this function from others: everything that its rule is called with."""
+        chosen = set(operands.places)
+        static = [x for k, x in enumerate(operands.leaves) if k not in chosen]
+        return self, operands.tree, tuple(operands.avals), tuple(map(_same_object, (*fixed, *static)))
+
+    def whole(self, fixed: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+        """Put both kinds of arguments back in order."""
+        total = len(fixed) + len(others)
+        chosen = sorted(k % total for k in self.nondiff_argnums)
+        args = list(others)
+        for k, value in zip(chosen, fixed, strict=True):
+            args.insert(k, value)
+        return args
+
+
+def _same_object(value: Any) -> Any:
+    """A key for a static argument: its type and value, or the object itself if it has no hash."""
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return type(value), value
+
+
+@final
+class custom_vjp(_Custom):
+    """Give a function its own reverse-mode derivative.
+
+    Args:
+        f: the function.
+        nondiff_argnums: positions of arguments that are not arrays, and are passed to the rules as they are.
+
+    Set the rules with ``defvjp(fwd, bwd)``: ``fwd(*args)`` returns ``(result, residuals)``;
+    ``bwd(*nondiff, residuals, cotangent)`` a tuple with one cotangent per other argument, ``None`` standing for zero.
+    Forward mode works too, as the transpose of ``bwd``.
+
+    Raises:
+        ArgumentError: if it is called on traced values before ``defvjp``.
+        TreeError, ShapeError, DtypeError: when it is differentiated, if a rule returns another structure, shape or dtype
+            than the function has.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> @ft.custom_vjp
+        ... def clipped(x):
+        ...     return x * 1.0
+        >>> clipped.defvjp(lambda x: (clipped(x), None), lambda _, y_bar: (np.clip(y_bar, -1.0, 1.0),))
+        >>> ft.grad(lambda x: 5.0 * clipped(x))(2.0)
+        np.float64(1.0)
+    """
+
+    def __init__(self, f: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()) -> None:
+        super().__init__(f, nondiff_argnums)
+        self.rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None
+
+    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
+        """Set the rules."""
+        self.rules = (fwd, bwd)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function; on traced values, with its rules."""
+        args = self.positional(args, kwargs)
+        if not any(isinstance(leaf, Tracer) for leaf in flatten(args)[0]):
+            return self.f(*args)
+        if self.rules is None:
+            raise ArgumentError(f"custom_vjp: {self.name} has no rules yet", fix=f"call {self.name}.defvjp(fwd, bwd)")
+        fwd, bwd = self.rules
+        fixed, others = self.split(args)
+        operands = Operands(others, {})
+        run = stage(
+            lambda *xs: self.f(*self.whole(fixed, xs)), operands, f"custom_vjp {self.name}", self.name, with_values=True
+        )
+
+        def forward(*xs: Any) -> tuple[Any, Any]:
+            result = fwd(*self.whole(fixed, xs))
+            if not (isinstance(result, tuple) and len(result) == 2):
+                raise TreeError(
+                    f"fwd of {self.name} returned a {type(result).__name__}, not a pair", fix="return result, residuals"
+                )
+            check_like(result[0], run.out_tree, run.out_avals, f"the result of fwd of {self.name}", self.name)
+            return result
+
+        def backward(residuals: Any, cotangent: Any) -> Any:
+            return _check_cotangents(bwd(*fixed, residuals, cotangent), others, self.name)
+
+        if any(f is self for f in _in_rules.get()):
+            rule = self._deferred(forward, backward, fixed, operands, run)
+        else:
+            with _recording_rule(self):
+                rule = record_vjp(forward, backward, operands, self.name)
+        return unflatten(run.out_tree, apply_vjp(run.program, run.captured, rule, operands))
+
+    def _deferred(self, forward: Any, backward: Any, fixed: list[Any], operands: Operands, run: Staged) -> VjpRule:
+        still = operands.without_values()
+
+        def record() -> tuple[Program | Failed, ...]:
+            with _recording_rule(self):
+                rule = record_vjp(forward, backward, still, self.name, closed=False)
+            made, pulled = rule.forward, rule.backward
+            assert not isinstance(made, Deferred) and not isinstance(pulled, Deferred)
+            return with_inputs(made, len(still.avals), run.captured, ()) if isinstance(made, Program) else made, pulled
+
+        made = Deferred(self.key(fixed, operands), record)
+        return VjpRule(made, made, [])
+
+
+class VjpRule(NamedTuple):
+    """What `record_vjp` returns.
+
+    Args:
+        forward: a closed program from operands to outputs and residuals, or the exception that recording raised.
+        backward: a closed program from residuals and cotangents to cotangents.
+        captured: what the rules captured.
+    """
+
+    forward: Program | Failed | Deferred
+    backward: Program | Failed | Deferred
+    captured: list[Any]
+
+
+def record_vjp(
+    forward: Callable[..., Any], backward: Callable[..., Any], operands: Operands, name: str, *, closed: bool = True
+) -> VjpRule:
+    """Record a forward and a backward function as the rule of a function.
+
+    The backward function is recorded while the forward recording is still open: whatever it reads of it becomes a residual,
+    handed over in ``residuals`` or not.
+
+    Args:
+        forward: from the arguments to ``(result, residuals)``.
+        backward: from ``(residuals, cotangent)`` to a list with a cotangent or ``None`` per operand.
+        operands: of the call.
+        name: of the function.
+        closed: whether captured values become inputs; otherwise they are constants, and may not be traced.
+    """
+    try:
+        with Recording(f"forward rule of {name}") as outer:
+            inputs = [outer.new_input(a, v) for a, v in zip(operands.avals, operands.values, strict=True)]
+            args, kwargs = operands.arguments(inputs)
+            result, residuals = call(outer, forward, args, kwargs)
+            leaves, tree = flatten(result)
+            outputs = [output_variable(outer, leaf, f"the forward rule of {name}") for leaf in leaves]
+            with Recording(f"backward rule of {name}") as inner:
+                cts = [_cotangent(inner, outer.avals[i]) for i in outputs]
+                found = call(inner, backward, (residuals, unflatten(tree, cts)), {})
+                program = inner.program(
+                    _cotangent_variables(inner, found, operands.avals, name), name=identifier(f"backward_of_{name}")
+                )
+                pulled, kept = closed_over(program)
+            saved = [outer.operand(value)[0] for value in kept]
+            pushed = outer.program((*outputs, *saved), name=identifier(f"forward_of_{name}"))
+            made, captured = closed_over(pushed) if closed else (pushed, [])
+            _refuse_traced(made, name)
+    except Exception as error:
+        return VjpRule(Failed(error), Failed(error), [])
+    count = len(pulled.input_ids) - len(kept)
+    return VjpRule(made, reordered(pulled, [*range(count, count + len(kept)), *range(count)]), captured)
+
+
+def _refuse_traced(program: Program, name: str) -> None:
+    """Refuse constants that are traced: they belong to a transform that is over when the program is used."""
+    if any(isinstance(value, Tracer) for value in program.constant_values.values()):
+        raise ArgumentError(
+            f"the rule of {name} calls {name}, and closes over a traced value", fix="pass the value as an argument"
+        )
+
+
+def apply_vjp(program: Program, captured: list[Any], rule: VjpRule, operands: Operands) -> list[Any]:
+    """Apply a function, as a closed program with what it captured, and its rule; returns flat outputs."""
+    explicit = len(operands.values)
+    program = with_inputs(program, explicit, (), rule.captured)
+    forward = rule.forward
+    if isinstance(forward, Program):
+        forward = with_inputs(forward, explicit, captured, ())
+    return custom_vjp_program(program, forward, rule.backward, [*operands.values, *captured, *rule.captured], explicit)
+
+
+def _cotangent(recording: Recording, aval: ShapeDtype) -> Any:
+    """The cotangent of an output: an input, or zeros where the output has no derivative."""
+    return recording.new_input(aval) if is_differentiable(aval) else np.zeros(aval.shape, aval.dtype)[()]
+
+
+def _cotangent_variables(
+    recording: Recording, found: Sequence[Any], avals: Sequence[ShapeDtype], name: str
+) -> tuple[int, ...]:
+    """The variables of the cotangents of differentiable operands; zeros for ``None``."""
+    made = []
+    for ct, aval in zip(found, avals, strict=True):
+        if is_differentiable(aval):
+            value = np.zeros(aval.shape, aval.dtype)[()] if ct is None else ct
+            made.append(output_variable(recording, value, f"the backward rule of {name}"))
+    return tuple(made)
+
+
+def _check_cotangents(found: Any, args: tuple[Any, ...], name: str) -> list[Any]:
+    """Check what ``bwd`` returned against the arguments; returns a cotangent or ``None`` per operand."""
+    what = f"bwd of {name}"
+    if not isinstance(found, tuple | list) or len(found) != len(args):
+        shown = f"{len(found)} values" if isinstance(found, tuple | list) else f"a {type(found).__name__}"
+        raise TreeError(
+            f"{what} returned {shown}, but {name} takes {len(args)} arguments",
+            fix="return a tuple with one cotangent per argument, None for zero",
+        )
+    flat: list[Any] = []
+    for place, (ct, arg) in enumerate(zip(found, args, strict=True)):
+        leaves, tree = flatten(arg)
+        is_operand = [isinstance(leaf, Tracer | np.ndarray | np.generic) for leaf in leaves]
+        if ct is None:
+            flat += [None] * sum(is_operand)
+            continue
+        avals = [aval_of(leaf) if flag else None for leaf, flag in zip(leaves, is_operand, strict=True)]
+        values = check_like(ct, tree, avals, f"cotangent {place} of {what}", f"argument {place}")
+        flat += [v for v, flag in zip(values, is_operand, strict=True) if flag]
+    return flat
+
+
+def check_like(tree: PyTree, treedef: Any, avals: Sequence[ShapeDtype | None], what: str, of: str) -> list[Any]:
+    """Flatten what a rule returned, which must fit; returns the leaves, cast to the dtype wanted where that is safe.
+
+    Raises:
+        TreeError, ShapeError, DtypeError: naming the leaf.
+    """
+    leaves, found = flatten(tree)
+    if found != treedef:
+        raise TreeError(f"{what} has the structure {found}, but {of} has {treedef}", fix="return the same nest")
+    values = []
+    for path, leaf, aval in zip(paths(tree), leaves, avals, strict=True):
+        value = leaf if isinstance(leaf, Tracer) else as_array(leaf)
+        given = aval_of(value)
+        if aval is not None and given is not aval and is_differentiable(aval):
+            if given.shape != aval.shape:
+                raise ShapeError(f"{what}{path} is {given}, but {of}{path} is {aval}", fix=f"return shape {aval.shape}")
+            if not np.can_cast(given.dtype, aval.dtype, "same_kind"):
+                raise DtypeError(f"{what}{path} is {given}, but {of}{path} is {aval}", fix=f"return {aval.dtype}")
+            value = convert(value, aval.dtype)
+        values.append(value)
+    return values
+
+
+# -- custom_jvp ------------------------------------------------------------------------------------------------------------
+
+
+@final
+class custom_jvp(_Custom):
+    """Give a function its own forward-mode derivative; reverse mode is its transpose.
+
+    Args:
+        f: the function.
+        nondiff_argnums: positions of arguments that are not arrays, and are passed to the rule as they are.
+
+    Set the rule with ``defjvp(rule)``: ``rule(*nondiff, primals, tangents)`` returns ``(result, tangent)``, linear in the
+    tangents; or with ``defjvps(*rules)``, one per argument: ``rule(tangent, result, *args)`` or ``None``.
+
+    Raises:
+        ArgumentError: if it is called on traced values before ``defjvp``.
+        TreeError, ShapeError, DtypeError: when it is differentiated, if the rule returns another structure, shape or dtype
+            than the function has.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> @ft.custom_jvp
+        ... def log1pexp(x):
+        ...     return np.log1p(np.exp(x))
+        >>> log1pexp.defjvps(lambda x_dot, y, x: (1.0 - 1.0 / (1.0 + np.exp(x))) * x_dot)
+        >>> with np.errstate(over="ignore"):
+        ...     ft.grad(log1pexp)(1000.0)
+        np.float64(1.0)
+    """
+
+    def __init__(self, f: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()) -> None:
+        super().__init__(f, nondiff_argnums)
+        self.rule: Callable[..., Any] | None = None
+
+    def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Set the rule; returns it, so that it can be used as a decorator."""
+        self.rule = rule
+        return rule
+
+    def defjvps(self, *rules: Callable[..., Any] | None) -> None:
+        """Set one rule per argument, each linear in its tangent; ``None`` for arguments without derivative."""
+        if self.nondiff_argnums:
+            raise ArgumentError(f"defjvps of {self.name} does not go with nondiff_argnums", fix="use defjvp")
+
+        def rule(primals: Any, tangents: Any) -> Any:
+            if len(rules) != len(primals):
+                raise ArgumentError(
+                    f"defjvps of {self.name}: {len(rules)} rules for {len(primals)} arguments", fix="give one each"
+                )
+            result = self(*primals)
+            total: Any = None
+            for one, tangent in zip(rules, tangents, strict=True):
+                if one is not None:
+                    term = one(tangent, result, *primals)
+                    total = term if total is None else total + term
+            return result, np.zeros_like(result) if total is None else total
+
+        self.rule = rule
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function; on traced values, with its rule."""
+        args = self.positional(args, kwargs)
+        if not any(isinstance(leaf, Tracer) for leaf in flatten(args)[0]):
+            return self.f(*args)
+        if self.rule is None:
+            raise ArgumentError(f"custom_jvp: {self.name} has no rule yet", fix=f"call {self.name}.defjvp(rule)")
+        fixed, others = self.split(args)
+        operands = Operands(others, {})
+        run = stage(
+            lambda *xs: self.f(*self.whole(fixed, xs)), operands, f"custom_jvp {self.name}", self.name, with_values=True
+        )
+        explicit = len(operands.values)
+        rule: Program | Failed | Deferred
+        if any(f is self for f in _in_rules.get()):
+            rule, captured = self._deferred(fixed, operands, run), []
+        else:
+            rule, captured = self._record(fixed, operands, run)
+            rule = _with_captured(rule, operands.avals, run.captured)
+        program = with_inputs(run.program, explicit, (), captured)
+        results = custom_jvp_program(program, rule, [*operands.values, *run.captured, *captured], explicit)
+        return unflatten(run.out_tree, results)
+
+    def _deferred(self, fixed: list[Any], operands: Operands, run: Staged) -> Deferred:
+        still = operands.without_values()
+
+        def record() -> tuple[Program | Failed, ...]:
+            rule, _ = self._record(fixed, still, run, closed=False)
+            return (_with_captured(rule, still.avals, run.captured),)
+
+        return Deferred(self.key(fixed, operands), record)
+
+    def _record(
+        self, fixed: list[Any], operands: Operands, run: Staged, *, closed: bool = True
+    ) -> tuple[Program | Failed, list[Any]]:
+        """Record the rule: from operands and tangents to outputs and tangents, then what it captured."""
+        name, out_tree, out_avals = self.name, run.out_tree, run.out_avals
+        what = f"the jvp rule of {name}"
+        assert self.rule is not None
+        try:
+            with _recording_rule(self), Recording(what) as recording:
+                inputs = [recording.new_input(a, v) for a, v in zip(operands.avals, operands.values, strict=True)]
+                dots = [_cotangent(recording, a) for a in operands.avals]
+                primals, _ = operands.arguments(inputs)
+                still = Operands(*operands.arguments(dots))
+                tangents = unflatten(
+                    still.tree,
+                    [x if isinstance(x, Tracer | np.ndarray | np.generic) else _no_tangent(x) for x in still.leaves],
+                )[0]
+                result = call(recording, self.rule, (*fixed, primals, tangents), {})
+                if not (isinstance(result, tuple) and len(result) == 2):
+                    raise TreeError(f"{what} returned a {type(result).__name__}, not a pair", fix="return result, tangent")
+                outs = check_like(result[0], out_tree, out_avals, f"the result of {what}", name)
+                moved = check_like(result[1], out_tree, out_avals, f"the tangent of {what}", name)
+                variables = [output_variable(recording, x, what) for x in outs]
+                variables += [
+                    output_variable(recording, x, what)
+                    for x, a in zip(moved, out_avals, strict=True)
+                    if is_differentiable(a)
+                ]
+                made = recording.program(tuple(variables), name=identifier(f"jvp_of_{name}"))
+                made, captured = closed_over(made) if closed else (made, [])
+                _refuse_traced(made, name)
+                return made, captured
+        except Exception as error:
+            return Failed(error), []
+
+
+def _no_tangent(x: Any) -> Any:
+    """The tangent of an argument's leaf that is not an array: zero for numbers."""
+    return type(x)(0) if isinstance(x, int | float | complex) and not isinstance(x, bool) else x
+
+
+def _with_captured(rule: Program | Failed, avals: list[ShapeDtype], before: list[Any]) -> Program | Failed:
+    """Bring a recorded rule, from operands, tangents and captured values, into the order of the operation's operands."""
+    if isinstance(rule, Failed):
+        return rule
+    explicit, total = len(avals), len(rule.input_ids)
+    dots = range(explicit, explicit + sum(map(is_differentiable, avals)))
+    order = [*range(explicit), *range(dots.stop, total), *dots]
+    return with_inputs(reordered(rule, order), explicit, before, ())

@@ -1,0 +1,441 @@
+"""``jit``: stage a function once per signature, then run generated code.
+
+A signature is what the staged program depends on: the nest of the arguments, shape and dtype of every array, the Python type of
+every number, the values of static arguments. A call with a known signature costs the check of it (about 0.5 us for one
+array) and the generated code. On traced values the staged program is applied as one operation (control/call.py), so `jit` is
+transparent to every other transform.
+
+Note [What a staged program captures]
+    Arrays that the function reads from its surroundings are copied when it is staged, and stay what they were then. Traced
+    values of an enclosing transform are operands of this one call: a program that captured any is not kept.
+
+Floor: 7.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import math
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from functrace.api.calls import as_value, call, function_name, output_variable
+from functrace.control.call import call_program
+from functrace.errors import ArgumentError, ConcretizationError
+from functrace.executor.compile import LONGEST_COMPILED, Runner, explain
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.parts import closed_over
+from functrace.ir.program import Program
+from functrace.numpy.number import DTYPES, Numbers, TracedNumber
+from functrace.tracing.recording import Recording, Tracer
+from functrace.tree import PyTreeSpec, flatten, paths, unflatten
+
+MOST_BYTES = 256 << 20
+"""Estimated bytes of one jitted function's programs, with the constants that they own; the oldest go first."""
+
+_BYTES_PER_OP = 2_000
+
+
+class CacheInfo(NamedTuple):
+    """What ``f.cache_info()`` returns: calls that found a staged program, calls that did not, and the programs held."""
+
+    hits: int
+    misses: int
+    maxsize: int
+    currsize: int
+
+
+def jit(
+    f: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    maxsize: int = 256,
+) -> Callable[..., Any]:
+    """Return a function that computes ``f`` by generated code, made once per signature.
+
+    Args:
+        f: a function of arrays, numbers and pytrees of them. It runs when a signature is new, on traced values without
+            values. Left out, ``jit`` is a decorator with arguments.
+        static_argnums: positions of arguments that are no arrays: ``f`` gets them as they are, and is staged once per value.
+            They must be hashable.
+        static_argnames: the same by name. A parameter named either way is static however it is passed.
+        maxsize: how many programs are kept; the least recently used go first.
+
+    Returns:
+        a function with the results of ``f``, as fresh arrays (a Python number comes back as a NumPy scalar). It has
+        ``cache_info()`` and ``cache_clear()``. As a method, it takes its object as static, by identity.
+
+    Raises:
+        ConcretizationError: if ``f`` asks for the value of an argument (``if x > 0``, ``range(n)``).
+        ArgumentError: if a static argument cannot be hashed, or an argument is neither static nor numeric.
+
+    Example:
+        >>> import numpy as np
+        >>> norm = jit(lambda x: np.sqrt(np.sum(x * x)))
+        >>> norm(np.array([3.0, 4.0])), norm(np.array([5.0, 12.0]))
+        (np.float64(5.0), np.float64(13.0))
+        >>> norm.cache_info()
+        CacheInfo(hits=1, misses=1, maxsize=256, currsize=1)
+
+    Cost:
+        the first call with a signature records and compiles, about 30 us per operation.
+    """
+    if f is None:
+        return functools.partial(jit, static_argnums=static_argnums, static_argnames=static_argnames, maxsize=maxsize)
+    name = function_name(f)
+    statics = Statics(f, static_argnums, static_argnames)
+    cache = StagedCache(maxsize)
+    entries, tick = cache.entries, cache.ticks.__next__
+    is_static = statics.any
+
+    @functools.wraps(f, updated=())
+    def jitted(*args: Any, **kwargs: Any) -> Any:
+        # The fast path: arrays and floats by position. Any other call has keys of another form, see `_Signature`.
+        if not kwargs and not is_static:
+            parts: list[Any] = []
+            for x in args:
+                kind = type(x)
+                if kind is np.ndarray:
+                    parts += (x.shape, x.dtype)
+                elif kind is float:
+                    parts.append(float)
+                else:
+                    break
+            else:
+                staged = entries.get(tuple(parts))
+                if staged is not None:
+                    staged.used = tick()
+                    try:
+                        results = staged.run(*args)
+                    except Exception as error:
+                        explain(error)
+                        raise
+                    return results[0] if staged.is_leaf else unflatten(staged.out_tree, results)
+                return _first_call(cache, tuple(parts), _Signature(statics, args, kwargs, name, jitted), f, name)
+        signature = _Signature(statics, args, kwargs, name, jitted)
+        staged = entries.get(signature.key)
+        if staged is None:
+            return _first_call(cache, signature.key, signature, f, name)
+        staged.used = tick()
+        return _applied(staged, signature, [])
+
+    jitted.cache_info = cache.info  # type: ignore[attr-defined]
+    jitted.cache_clear = cache.clear  # type: ignore[attr-defined]
+    return jitted
+
+
+def _first_call(cache: StagedCache, key: Any, signature: _Signature, f: Callable[..., Any], name: str) -> Any:
+    cache.misses += 1
+    staged, captured = _stage(f, signature, f"jit of {name}", name)
+    if captured is None:
+        staged.used = next(cache.ticks)
+        cache.add(key, staged)
+    return _applied(staged, signature, captured)
+
+
+def _applied(staged: Staged, signature: _Signature, captured: list[Any] | None) -> Any:
+    """Run a staged program on the arguments of a call; as one operation, if a traced value is among its operands."""
+    values = signature.values
+    if captured or signature.is_traced:
+        program, constants = staged.closed
+        results: Sequence[Any] = call_program(program, [*values, *(captured or constants)])
+    else:
+        try:
+            results = staged.run(*values)
+        except Exception as error:
+            explain(error)
+            raise
+    return results[0] if staged.is_leaf else unflatten(staged.out_tree, results)
+
+
+# -- staged programs -----------------------------------------------------------------------------------------------------
+
+
+@final
+class Staged:
+    """A staged program.
+
+    Args:
+        program: its inputs are the leaves of the arguments that are not static.
+        out_tree: structure of the result.
+    """
+
+    def __init__(self, program: Program, out_tree: PyTreeSpec) -> None:
+        self.program = program
+        self.out_tree = out_tree
+        self.is_leaf = out_tree.is_leaf()
+        self.used = 0
+        constants = sum(value.nbytes for value in program.constant_values.values())
+        self.nbytes = _BYTES_PER_OP * (len(program.ops) + 4) + constants
+
+    @functools.cached_property
+    def run(self) -> Callable[..., Sequence[Any]]:
+        """The generated code, a function of arrays; made when it is first asked for."""
+        runner = Runner(self.program)
+        if len(runner.flat.schedule) > LONGEST_COMPILED:
+            return lambda *values: runner(values)
+        return runner.compile()
+
+    @functools.cached_property
+    def closed(self) -> tuple[Program, list[Any]]:
+        """The program with its constants as further inputs, and their values."""
+        program, constants = closed_over(self.program)
+        return program.interned(), constants
+
+
+@final
+class StagedCache:
+    """Staged programs by signature, bounded in number and bytes; safe under threads."""
+
+    def __init__(self, maxsize: int) -> None:
+        if maxsize < 1:
+            raise ArgumentError(f"jit: maxsize={maxsize} keeps no program", fix="give 1 or more")
+        self.entries: dict[Any, Staged] = {}
+        self.maxsize = maxsize
+        self.misses = 0
+        self.ticks = itertools.count(1)  # one per call that left a program in use: the clock, and the count of hits
+        self._others = 0
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def add(self, key: Any, staged: Staged) -> None:
+        """Keep a program; the least recently used ones go."""
+        with self._lock:
+            self._others += 1
+            before = self.entries.pop(key, None)
+            self._bytes += staged.nbytes - (before.nbytes if before is not None else 0)
+            self.entries[key] = staged
+            while len(self.entries) > 1 and (len(self.entries) > self.maxsize or self._bytes > MOST_BYTES):
+                oldest = min(self.entries, key=lambda k: self.entries[k].used)
+                self._bytes -= self.entries.pop(oldest).nbytes
+
+    def info(self) -> CacheInfo:
+        """Say how often a program was found, how often not, and how many are kept."""
+        with self._lock:
+            self._others += 1
+            return CacheInfo(next(self.ticks) - self._others, self.misses, self.maxsize, len(self.entries))
+
+    def clear(self) -> None:
+        """Forget all programs and counts."""
+        with self._lock:
+            self.entries.clear()
+            self._others = next(self.ticks)
+            self.misses = self._bytes = 0
+
+
+def _stage(f: Callable[..., Any], signature: _Signature, owner: str, name: str) -> tuple[Staged, list[Any] | None]:
+    """Record the function; returns the program and, if it captured traced values, all that it captured, as operands."""
+    with Recording(owner) as recording:
+        numbers = Numbers(recording)
+        try:
+            leaves = [
+                numbers.number(spec) if isinstance(spec, type) else recording.new_input(ShapeDtype(*spec))
+                for spec in signature.specs
+            ]
+            args, kwargs = signature.arguments(leaves)
+            try:
+                result = call(recording, f, args, kwargs)
+            except ConcretizationError as error:
+                raise _with_way_out(error) from error
+            out_leaves, out_tree = flatten(result)
+            out_leaves = [x.strong() if isinstance(x, TracedNumber) else x for x in out_leaves]
+            outputs = tuple([output_variable(recording, leaf, owner) for leaf in out_leaves])
+            identifier = name if name.isidentifier() else "program"
+            program = recording.program(outputs, name=identifier, input_names=signature.names())
+        finally:
+            numbers.close()
+        values = program.constant_values
+        if any(isinstance(value, Tracer) for value in values.values()):
+            closed, captured = closed_over(program)
+            return Staged(closed, out_tree), captured
+        for i, value in values.items():
+            values[i] = np.array(value)[()]
+    return Staged(program, out_tree), None
+
+
+def _with_way_out(error: ConcretizationError) -> ConcretizationError:
+    """Name the way out that only `jit` has."""
+    if error.fix is not None and "static_arg" in error.fix:
+        return error
+    fix = f"{error.fix}; an argument that is no array can be named in static_argnums or static_argnames of jit"
+    return ConcretizationError(error.what, at=error.at, made=error.made, equation=error.equation, fix=fix)
+
+
+# -- signatures ----------------------------------------------------------------------------------------------------------
+
+
+@final
+class Statics:
+    """Which parameters of a function are static, by position and by name.
+
+    Raises:
+        ArgumentError: if the function has no such parameter.
+    """
+
+    def __init__(self, f: Callable[..., Any], argnums: int | Sequence[int], argnames: str | Sequence[str]) -> None:
+        numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        names = (argnames,) if isinstance(argnames, str) else tuple(argnames)
+        self.any = bool(numbers or names)
+        self.positions: frozenset[int] = frozenset()
+        self.names: frozenset[str] = frozenset(names)
+        if not self.any:
+            return
+        try:
+            parameters = list(inspect.signature(f).parameters.values())
+        except (TypeError, ValueError):
+            if any(k < 0 for k in numbers):
+                raise ArgumentError(f"jit of {function_name(f)}: its parameters are not known", fix="count from 0") from None
+            self.positions = frozenset(numbers)
+            return
+        placed = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        many = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+        if not many and any(not -len(placed) <= k < len(placed) for k in numbers):
+            raise ArgumentError(
+                f"jit of {function_name(f)}: static_argnums={argnums!r}, but it has {len(placed)} positional parameters",
+                fix="count from 0; a keyword-only parameter goes into static_argnames",
+            )
+        known = {p.name for p in parameters}
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters) and not known.issuperset(names):
+            missing = ", ".join(sorted(set(names) - known))
+            raise ArgumentError(
+                f"jit of {function_name(f)}: it has no parameter {missing}", fix=f"name one of {', '.join(sorted(known))}"
+            )
+        positions = {k % len(placed) if k < 0 else k for k in numbers}
+        positions |= {k for k, p in enumerate(placed) if p.name in names and p.kind is not p.POSITIONAL_ONLY}
+        self.positions = frozenset(positions)
+        self.names |= {placed[k].name for k in positions if k < len(placed)}
+
+
+@final
+class _Signature:
+    """One call: its arguments, and the key of what it needs."""
+
+    __slots__ = ("is_traced", "key", "leaves", "named", "owner", "placed", "specs", "static", "tree", "values")
+
+    def __init__(self, statics: Statics, args: tuple[Any, ...], kwargs: dict[str, Any], name: str, jitted: Any) -> None:
+        self.static: dict[int | str, Any] = {}
+        if statics.any:
+            self.static.update({k: args[k] for k in statics.positions if k < len(args)})
+            self.static.update({key: value for key, value in kwargs.items() if key in statics.names})
+        keys = [(k, _static_key(value, k, name)) for k, value in self.static.items()]
+        if args and 0 not in self.static and _is_method_of(args[0], name, jitted):
+            self.static[0] = args[0]
+            keys.append((0, _Identity(args[0])))
+        self.placed = tuple([None if k in self.static else x for k, x in enumerate(args)])
+        self.named = {key: x for key, x in kwargs.items() if key not in self.static}
+        self.leaves, self.tree = flatten((self.placed, self.named))
+        self.is_traced = False
+        self.specs: list[Any] = []
+        self.values: list[Any] = []
+        for k, leaf in enumerate(self.leaves):
+            self._add(k, leaf, name)
+        self.key = (self.tree, *self.specs, frozenset(keys)) if keys else (self.tree, *self.specs)
+
+    def _add(self, k: int, leaf: Any, name: str) -> None:
+        kind = type(leaf)
+        if kind in DTYPES:
+            self.specs.append(kind)
+            self.values.append(DTYPES[kind].type(leaf) if kind is not int else _int64(leaf, name))
+        elif isinstance(leaf, TracedNumber):
+            self.is_traced = True
+            self.specs.append(leaf.kind)
+            self.values.append(leaf.strong())
+        elif isinstance(leaf, Tracer):
+            self.is_traced = True
+            self.specs.append((leaf.shape, leaf.dtype))
+            self.values.append(leaf)
+        elif isinstance(leaf, np.ndarray | np.generic):
+            value = as_value(leaf if isinstance(leaf, np.generic) else np.asarray(leaf), f"an argument of {name}")
+            self.specs.append((value.shape, value.dtype))
+            self.values.append(value)
+        else:
+            where = [f"args{p}" for p in paths(self.placed)] + [f"kwargs{p}" for p in paths(self.named)]
+            raise ArgumentError(
+                f"jit of {name}: {where[k]} is a {kind.__name__}, not an array or a number",
+                fix="name it in static_argnums or static_argnames if it is hashable; None and nests of arrays are fine",
+            )
+
+    def arguments(self, leaves: Iterable[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return args and kwargs with other leaves."""
+        placed, named = unflatten(self.tree, leaves)
+        static = self.static
+        return tuple([static.get(k, x) for k, x in enumerate(placed)]), {
+            **named, **{key: value for key, value in static.items() if isinstance(key, str)}
+        }  # fmt: skip
+
+    def names(self) -> list[str | None]:
+        """Name the leaves for listings, where keywords do."""
+        placed = len(flatten(self.placed)[0])
+        found: list[str | None] = [None] * placed
+        for key in sorted(self.named):
+            count = len(flatten(self.named[key])[0])
+            found += [key if count == 1 else None] * count
+        return found
+
+
+def _int64(value: int, name: str) -> np.int64:
+    try:
+        return np.int64(value)
+    except OverflowError:
+        raise ArgumentError(
+            f"jit of {name}: the integer {value} does not fit into 64 bits", fix="name the argument in static_argnums"
+        ) from None
+
+
+def _static_key(value: Any, place: int | str, name: str) -> Any:
+    """Return a static value as a key that tells 1, 1.0, True and -0.0 apart."""
+    if type(value) is tuple:
+        return tuple([_static_key(part, place, name) for part in value])
+    try:
+        hash(value)
+    except TypeError:
+        way = "a tuple" if isinstance(value, list) else "an object that can be hashed, such as a frozen dataclass"
+        if isinstance(value, Tracer | np.ndarray):
+            way = "arrays without static_argnums"
+        raise ArgumentError(
+            f"jit of {name}: the static argument {place!r} is a {type(value).__name__}, which cannot be hashed",
+            fix=f"pass {way}",
+        ) from None
+    if isinstance(value, float):
+        return type(value), value, math.copysign(1.0, value)
+    return type(value), value
+
+
+@final
+class _Identity:
+    """An object as a key by identity, which does not keep it alive."""
+
+    __slots__ = ("_hash", "_reference")
+
+    def __init__(self, owner: Any) -> None:
+        self._hash = id(owner)
+        try:
+            self._reference: Callable[[], Any] = weakref.ref(owner)
+        except TypeError:
+            self._reference = lambda: owner
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Identity):
+            return NotImplemented
+        owner = self._reference()
+        return self is other or (owner is not None and owner is other._reference())
+
+
+def _is_method_of(owner: Any, name: str, jitted: Any) -> bool:
+    """Whether a first argument is the object whose class has the jitted function as a method, and no pytree or number."""
+    if type(owner) in DTYPES or isinstance(owner, Tracer | np.ndarray | np.generic | tuple | list | dict | type(None)):
+        return False
+    if inspect.getattr_static(type(owner), name, None) is not jitted:
+        return False
+    leaves, _ = flatten(owner)
+    return len(leaves) == 1 and leaves[0] is owner

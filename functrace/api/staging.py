@@ -1,0 +1,121 @@
+"""Recording a function as a closed program, to be held by an operation of the program around it.
+
+Floor: 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrace.api.calls import call, output_variable
+from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.parts import Assembly, closed_over
+from functrace.ir.program import Program
+from functrace.tracing.recording import Recording, Tracer
+from functrace.tree import PyTreeSpec, flatten, unflatten
+
+
+class Staged(NamedTuple):
+    """A function as a closed program.
+
+    Args:
+        program: its inputs are the arguments' array leaves, then what the function captured.
+        captured: values of the latter, arrays or outer traced values.
+        out_tree: structure of the result.
+    """
+
+    program: Program
+    captured: list[Any]
+    out_tree: PyTreeSpec
+
+    @property
+    def out_avals(self) -> list[ShapeDtype]:
+        """Avals of the result's leaves."""
+        return [self.program.avals[i] for i in self.program.output_ids]
+
+
+class Operands:
+    """The leaves of a call's arguments: arrays and traced values are operands, whatever else stays as it is.
+
+    Python numbers stay, too: so they keep their weak dtype (NEP 50).
+    """
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.leaves, self.tree = flatten((args, kwargs))
+        self.places = [k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Tracer | np.ndarray | np.generic)]
+        self.values = [self.leaves[k] for k in self.places]
+        self.avals = [aval_of(v) for v in self.values]
+
+    def without_values(self) -> Operands:
+        """Return the same operands without their values, as something that outlives the call keeps them."""
+        made = object.__new__(Operands)
+        made.leaves, made.tree, made.places, made.avals = list(self.leaves), self.tree, self.places, self.avals
+        for place in self.places:
+            made.leaves[place] = None
+        made.values = [None] * len(self.places)
+        return made
+
+    def arguments(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return args and kwargs with other values for the operands."""
+        leaves = list(self.leaves)
+        for place, value in zip(self.places, values, strict=True):
+            leaves[place] = value
+        return unflatten(self.tree, leaves)
+
+
+def stage(
+    f: Callable[..., Any],
+    operands: Operands,
+    owner: str,
+    name: str,
+    *,
+    with_values: bool,
+    input_names: Sequence[str | None] = (),
+) -> Staged:
+    """Record a function on the operands of a call.
+
+    Args:
+        f: the function.
+        operands: of the call.
+        owner: who records, for messages.
+        name: what listings call the program.
+        with_values: whether the function may ask for values (those of the operands, if they are known).
+        input_names: what listings call the operands.
+    """
+    with Recording(owner) as recording:
+        inputs = [
+            recording.new_input(aval, value if with_values else None)
+            for aval, value in zip(operands.avals, operands.values, strict=True)
+        ]
+        args, kwargs = operands.arguments(inputs)
+        leaves, tree = flatten(call(recording, f, args, kwargs))
+        outputs = tuple([output_variable(recording, leaf, owner) for leaf in leaves])
+        program, captured = closed_over(recording.program(outputs, name=identifier(name), input_names=input_names))
+        return Staged(program, captured, tree)
+
+
+def identifier(name: str) -> str:
+    """Return a function's name as listings can have it."""
+    return name if name.isidentifier() else "program"
+
+
+def with_inputs(program: Program, explicit: int, before: Sequence[Any], after: Sequence[Any]) -> Program:
+    """Return the program with more captured inputs, which it does not read: it then takes what its sister programs take.
+
+    Args:
+        program: a closed program.
+        explicit: how many of its inputs are explicit.
+        before, after: the values captured by the others, which stand before and after its own.
+    """
+    build = Assembly()
+    ids = program.input_ids
+    inputs = [build.input(program.avals[i]) for i in ids[:explicit]]
+    for value in before:
+        build.input(aval_of(value))
+    inputs += [build.input(program.avals[i]) for i in ids[explicit:]]
+    for value in after:
+        build.input(aval_of(value))
+    return build.program(build.splice(program, inputs), program.name)

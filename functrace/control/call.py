@@ -1,0 +1,231 @@
+"""``call``: a program as one operation, with a residual policy. It is `jit` inside other transforms, and `checkpoint`.
+
+The policy says what the derivative of the call keeps of its forward part (control/residuals.py). With *recompute*, the
+linear part is a call of a program that computes primals again from the operands: transposing it gives the replay. The
+executor runs calls in line (`inline`), so that their values die as early as those of any other operation.
+
+Floor: 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from functrace.control.residuals import SAVE, Pack, Policy, pack_p, unpack_p
+from functrace.errors import ShapeError
+from functrace.ir.parts import Assembly, output_avals, restrict
+from functrace.ir.primitive import Joint, Primitive, is_linear
+from functrace.ir.program import Program
+from functrace.ir.tape import Op
+from functrace.ops.naming import name_p
+from functrace.tracing.evaluate import evaluate_program
+from functrace.tracing.recording import bind
+from functrace.transforms.linearize import Split, jvp_program, split_program
+from functrace.transforms.replay import tangent_program
+from functrace.transforms.transpose import transpose_program
+from functrace.transforms.vmap import batch_size, vmap_program
+
+
+def call_program(program: Program, operands: Sequence[Any], policy: Policy = SAVE) -> list[Any]:
+    """Apply a closed program to arrays or traced values, as one operation; returns its outputs.
+
+    Args:
+        program: a program; one without constants makes for shorter keys.
+        operands: one per input.
+        policy: what the derivative keeps.
+    """
+    return list(bind(call_p, tuple(operands), (program, policy)))
+
+
+def evaluate_fresh(program: Program, operands: Sequence[Any]) -> tuple[Any, ...]:
+    """Evaluate a program; no result shares memory with an operand or another result."""
+    results = evaluate_program(program, operands)
+    return tuple([r.copy() if shared else r for r, shared in zip(results, program.aliasing, strict=True)])
+
+
+def check_operands(name: str, program: Program, specs: Sequence[Any]) -> None:
+    """Check that operands fit the inputs of a program.
+
+    Raises:
+        ShapeError: naming the operand.
+    """
+    if len(specs) != len(program.input_ids):
+        raise ShapeError(
+            f"{name} of {program.name}: {len(specs)} operands for {len(program.input_ids)} inputs",
+            fix="give one per input",
+        )
+    for place, (spec, i) in enumerate(zip(specs, program.input_ids, strict=True)):
+        if spec is not program.avals[i]:
+            raise ShapeError(
+                f"{name} of {program.name}: operand {place} is {spec}, but the program takes {program.avals[i]}",
+                fix="convert the operand",
+            )
+
+
+class Transposed(NamedTuple):
+    """What `transposed_program` returns.
+
+    Args:
+        program: from values of some operands and from cotangents to the cotangents of ``linear`` operands.
+        values: places of the operands whose values it takes, first.
+        cotangents: the cotangents that it takes, then.
+        linear: places of the operands that its outputs belong to.
+    """
+
+    program: Program
+    values: list[int]
+    cotangents: list[Any]
+    linear: list[int]
+
+
+def transposed_program(program: Program, linear: Sequence[bool], cotangents: Sequence[Any]) -> Transposed:
+    """Transpose a program for the cotangents that there are, without inputs and outputs that do not matter."""
+    reached = [k for k, ct in enumerate(cotangents) if ct is not None]
+    part = restrict(program, program.input_ids, [program.output_ids[k] for k in reached])
+    places = [k for k, i in enumerate(program.input_ids) if i in part.used]
+    made = transpose_program(part.program, [linear[k] for k in places])
+    others = [k for k in places if not linear[k]]
+    needed = restrict(made, made.input_ids, made.output_ids)
+    used = [i in needed.used for i in made.input_ids]
+    return Transposed(
+        needed.program,
+        [k for k, flag in zip(others, used, strict=False) if flag],
+        [cotangents[k] for k, flag in zip(reached, used[len(others) :], strict=True) if flag],
+        [k for k in places if linear[k]],
+    )
+
+
+# -- rules ---------------------------------------------------------------------------------------------------------------
+
+
+def _aval(*specs: Any) -> Any:
+    *operands, program, _ = specs
+    check_operands("call", program, operands)
+    return output_avals(program)
+
+
+def _jvp(primals: Any, tangents: Any, program: Program, policy: Policy) -> Any:
+    active = [t is not None for t in tangents]
+    results = call_program(
+        jvp_program(program, active).interned(), [*primals, *[t for t in tangents if t is not None]], policy
+    )
+    count = len(program.output_ids)
+    return results[:count], results[count:]
+
+
+def _linearize(primals: Any, tangents: Any, program: Program, policy: Policy) -> Any:
+    active = [t is not None for t in tangents]
+    moved = [t for t in tangents if t is not None]
+    if policy and not isinstance(policy, Pack):
+        return _recomputing(primals, moved, active, program, policy)
+    split = split_program(program, active)
+    if isinstance(policy, Pack):
+        split = packing(split, program, policy)
+    count = len(program.output_ids)
+    results = call_program(split.forward.interned(), primals, policy)
+    from_word = {"input": primals, "output": results[:count], "new": results[count:]}
+    residuals = [from_word[word][place] for word, place in split.sources]
+    found = iter(call_program(split.linear.interned(), [*residuals, *moved], policy))
+    return results[:count], [next(found) if flag else None for flag in split.active]
+
+
+def _recomputing(primals: Any, moved: list[Any], active: list[bool], program: Program, policy: tuple[str, ...]) -> Any:
+    """Keep the operands and what is named; the linear part computes everything else again."""
+    program = inline(program, plain_call)
+    names = policy[1:]
+    named = [k for k, _ in program.schedule if program.ops[k][0] is name_p and program.ops[k][2][0] in names]
+    pushed, needed = tangent_program(program, active, [*named, *program.input_ids])
+    kept = [i for i in needed if i not in program.input_ids]
+    build = restrict(program, program.input_ids, [*program.output_ids, *kept])
+    place = {i: k for k, i in enumerate(program.input_ids)}
+    count = len(program.output_ids)
+    results = call_program(build.program.interned(), [primals[place[i]] for i in build.used], policy)
+    saved = dict(zip(kept, results[count:], strict=True))
+    residuals = [saved[i] if i in saved else primals[place[i]] for i in needed]
+    return results[:count], call_program(pushed.interned(), [*residuals, *moved], policy)
+
+
+def packing(split: Split, program: Program, policy: Pack) -> Split:
+    """Let every residual of a split be packed by its forward part, and unpacked by its linear part."""
+    forward = split.forward
+    count = len(program.output_ids)
+    build = Assembly()
+    inputs = [build.input(forward.avals[i]) for i in forward.input_ids]
+    outputs = build.splice(forward, inputs)
+    from_word = {"input": inputs, "output": outputs[:count], "new": outputs[count:]}
+    residuals = [from_word[word][place] for word, place in split.sources]
+    packed = [build.place(pack_p, (i,), (policy,)) for i in residuals]
+    made = build.program([*outputs[:count], *packed], forward.name)
+    linear = split.linear
+    build = Assembly()
+    inputs = [build.input(linear.avals[i]) for i in linear.input_ids]
+    fetched = [build.place(unpack_p, (i,), ()) for i in inputs[: len(residuals)]]
+    outputs = build.splice(linear, [*fetched, *inputs[len(residuals) :]])
+    sources = tuple([("new", k) for k in range(len(residuals))])
+    return Split(made, build.program(outputs, linear.name), sources, split.active)
+
+
+def _transpose(cts: Any, *rest: Any) -> Any:
+    *operands, program, policy = rest
+    found = transposed_program(program, [is_linear(x) for x in operands], cts)
+    results = call_program(found.program.interned(), [*[operands[k] for k in found.values], *found.cotangents], policy)
+    return at_places(results, found.linear, len(operands))
+
+
+def at_places(values: Sequence[Any], places: Sequence[int], count: int) -> tuple[Any, ...]:
+    """Return ``values`` at ``places`` of a tuple, ``None`` elsewhere."""
+    found: list[Any] = [None] * count
+    for place, value in zip(places, values, strict=True):
+        found[place] = value
+    return tuple(found)
+
+
+def _batch(operands: Any, is_batched: Any, program: Program, policy: Policy) -> Any:
+    mapped = vmap_program(program, batch_size(operands, is_batched), is_batched)
+    return tuple(call_program(mapped.interned(), operands, policy))
+
+
+call_p = Primitive(
+    "call",
+    eval=lambda *rest: evaluate_fresh(rest[-2], rest[:-2]),
+    aval=_aval,
+    jvp=Joint(jvp=_jvp, linearize=_linearize),
+    transpose=_transpose,
+    batch=_batch,
+    params=("program", "policy"),
+    many=True,
+)
+"""``call x y {program={…}, policy=()}``: the outputs of a program."""
+
+
+Choose = Callable[[Op], Program | None]
+
+
+def inline(program: Program, choose: Choose) -> Program:
+    """Return an equal program in which operations that stand for programs, of any depth, are replaced by these.
+
+    Args:
+        program: any program.
+        choose: returns the program that an operation stands for, or ``None`` where it is to stay.
+    """
+    if not any(choose(op) is not None for op in program.ops):
+        return program
+    build = Assembly()
+    moved = {i: build.input(program.avals[i]) for i in program.input_ids}
+    for i, value in program.constant_values.items():
+        moved[i] = build.constant(value, program.avals[i])
+    for k, _ in program.schedule:
+        held = choose(program.ops[k])
+        if held is None:
+            build.copy(program, k, moved)
+        else:
+            results = build.splice(inline(held, choose), [moved[i] for i in program.ops[k][1]])
+            moved.update(zip(range(k, k + len(results)), results, strict=True))
+    return build.program([moved[i] for i in program.output_ids], program.name, program.input_names)
+
+
+def plain_call(op: Op) -> Program | None:
+    """Choose calls without a policy of their own."""
+    primitive, _, params = op
+    return params[0] if primitive is call_p and params[1] == SAVE else None

@@ -1,0 +1,274 @@
+"""``cond``: a choice between programs as one operation.
+
+The first operand says which branch; all branches take the other operands and give results of the same avals. The
+derivative of a choice is a choice between the branches' derivatives, for which their residuals share places.
+
+Note [A choice per example]
+    Under vmap, a choice that is not batched stays as it is. A batched one runs the branches that any example takes, on all
+    examples, and picks per example. It remains this primitive (``batched`` holds one flag per operand, the branches remain
+    programs of one example), so that its derivative again picks per example, from tangents and cotangents: a NaN in the
+    branch that an example did not take reaches nothing, in whatever order grad and vmap were applied.
+
+Floor: 4.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.control.call import at_places, check_operands, evaluate_fresh, transposed_program
+from functrace.errors import ShapeError
+from functrace.ir.aval import ShapeDtype, shape_of
+from functrace.ir.parts import Assembly, output_avals, restrict
+from functrace.ir.primitive import Joint, Primitive, is_linear
+from functrace.ir.program import Program
+from functrace.ops.shaping import broadcast_to, broadcast_to_p, reshape
+from functrace.tracing.recording import bind
+from functrace.transforms.linearize import Split, jvp_program, split_program
+from functrace.transforms.vmap import batch_size, vmap_program
+
+Flags = tuple[bool, ...]
+
+
+def cond_program(which: Any, operands: Sequence[Any], branches: Sequence[Program], batched: Flags = ()) -> list[Any]:
+    """Apply a choice.
+
+    Args:
+        which: the number of a branch, a bool or an integer; with ``batched``, one per example.
+        operands: one per input of the branches.
+        branches: closed programs with the same inputs and outputs.
+        batched: for a choice per example, one flag per operand: whether it has the batch axis.
+    """
+    return list(bind(cond_p, (which, *operands), (tuple([b.interned() for b in branches]), batched)))
+
+
+def _eval(*rest: Any) -> Any:
+    which, *operands, branches, batched = rest
+    if not batched:
+        return evaluate_fresh(branches[min(max(int(which), 0), len(branches) - 1)], operands)
+    runs = [functools.partial(_run_mapped, branch, len(which), batched) for branch in branches]
+    return choose(which, operands, runs, [stacked(len(which), a) for a in output_avals(branches[0])])
+
+
+def _run_mapped(branch: Program, size: int, batched: Flags, *operands: Any) -> Any:
+    return evaluate_fresh(mapped_branch(branch, size, batched), operands)
+
+
+def stacked(size: int, aval: ShapeDtype) -> ShapeDtype:
+    """The aval of a batch."""
+    return ShapeDtype((size, *aval.shape), aval.dtype)
+
+
+@functools.lru_cache(maxsize=256)
+def mapped_branch(branch: Program, size: int, batched: Flags) -> Program:
+    """Return a branch over the whole batch."""
+    return vmap_program(branch, size, batched)
+
+
+def choose(
+    which: Any, operands: Sequence[Any], runs: Sequence[Callable[..., Any]], avals: Sequence[ShapeDtype]
+) -> tuple[Any, ...]:
+    """Run the branches that some example takes, and pick per example."""
+    outs = [np.empty(a.shape, a.dtype) for a in avals]
+    which = np.clip(which, 0, len(runs) - 1)
+    for number, run in enumerate(runs):
+        takers = which == number
+        if not takers.any():
+            continue
+        # What the branch makes of examples that do not take it is dropped, and so are its warnings.
+        with np.errstate(all="ignore") if not takers.all() else np.errstate():
+            results = run(*operands)
+        for out, result in zip(outs, results, strict=True):
+            out[takers] = result[takers]
+    return tuple(outs)
+
+
+def _aval(which: Any, *rest: Any) -> Any:
+    *operands, branches, batched = rest
+    outs = output_avals(branches[0])
+    if any(output_avals(b) != outs for b in branches):
+        raise ShapeError("cond: the branches return different avals", fix="make them return the same shapes and dtypes")
+    if not batched:
+        check_operands("cond", branches[0], operands)
+        return outs
+    (size,) = which.shape
+    single = [ShapeDtype(x.shape[1:], x.dtype) if flag else x for x, flag in zip(operands, batched, strict=True)]
+    check_operands("cond", branches[0], single)
+    return tuple([stacked(size, a) for a in outs])
+
+
+# -- derivatives ---------------------------------------------------------------------------------------------------------
+
+
+def _spread(tangents: Sequence[Any], which: Any, branch: Program, batched: Flags) -> list[Any]:
+    """In a choice per example, give every tangent the batch axis, so that it is picked per example too."""
+    if not batched:
+        return list(tangents)
+    size = shape_of(which)[0]
+    avals = [branch.avals[i] for i in branch.input_ids]
+    return [
+        t if t is None or flag else broadcast_to(t, (size, *aval.shape))
+        for t, flag, aval in zip(tangents, batched, avals, strict=True)
+    ]
+
+
+def _flags(batched: Flags, places: Sequence[int], more: int) -> Flags:
+    """The flags of some of the operands, and of ``more`` operands that have the batch axis."""
+    return (*[batched[k] for k in places], *[True] * more) if batched else ()
+
+
+def _jvp(primals: Any, tangents: Any, branches: Any, batched: Flags) -> Any:
+    which, *operands = primals
+    dots = _spread(tangents[1:], which, branches[0], batched)
+    active = [t is not None for t in dots]
+    moved = [t for t in dots if t is not None]
+    made = [jvp_program(b, active) for b in branches]
+    results = cond_program(which, [*operands, *moved], made, _flags(batched, range(len(operands)), len(moved)))
+    count = len(branches[0].output_ids)
+    return results[:count], results[count:]
+
+
+def _linearize(primals: Any, tangents: Any, branches: Any, batched: Flags) -> Any:
+    which, *operands = primals
+    dots = _spread(tangents[1:], which, branches[0], batched)
+    active = [t is not None for t in dots]
+    moved = [t for t in dots if t is not None]
+    first = [split_program(b, active).active for b in branches]
+    needed = [any(flags) for flags in zip(*first, strict=True)]
+    splits = [split_program(b, active, needed) for b in branches]
+    forwards, linears, places = _join(splits, len(branches[0].output_ids))
+    results = cond_program(which, operands, forwards, batched)
+    count = len(branches[0].output_ids)
+    residuals = [*results[count:], *[operands[k] for k in places]]
+    flags = (*[True] * len(results[count:]), *_flags(batched, places, len(moved))) if batched else ()
+    found = iter(cond_program(which, [*residuals, *moved], linears, flags))
+    return results[:count], [next(found) if flag else None for flag in needed]
+
+
+def _join(splits: Sequence[Split], count: int) -> tuple[list[Program], list[Program], list[int]]:
+    """Give the branches' residuals common places: those of equal avals share one.
+
+    Returns:
+        forward programs that return the outputs, then the residuals at their places (zeros where a branch has none);
+        linear programs that take all places, then the operands that some branch keeps, then tangents; and the places
+        of those operands.
+    """
+    slots: list[ShapeDtype] = []
+    chosen: list[dict[tuple[str, int], int]] = []
+    for split in splits:
+        free = list(range(len(slots)))
+        mine: dict[tuple[str, int], int] = {}
+        for word, place in split.sources:
+            if word == "input" or (word, place) in mine:
+                continue
+            aval = split.forward.avals[_variable(split, word, place, count)]
+            slot = next((n for n in free if slots[n] is aval), None)
+            if slot is None:
+                slot = len(slots)
+                slots.append(aval)
+            else:
+                free.remove(slot)
+            mine[word, place] = slot
+        chosen.append(mine)
+    kept = sorted({place for split in splits for word, place in split.sources if word == "input"})
+    forwards, linears = [], []
+    for split, mine in zip(splits, chosen, strict=True):
+        forward = split.forward
+        build = Assembly()
+        inputs = [build.input(forward.avals[i]) for i in forward.input_ids]
+        filled = {slot: _variable(split, word, place, count) for (word, place), slot in mine.items()}
+        part = restrict(forward, forward.input_ids, [*forward.output_ids[:count], *filled.values()], keep=True).program
+        outputs = build.splice(part, inputs)
+        by_slot = dict(zip(filled, outputs[count:], strict=True))
+        for n, aval in enumerate(slots):
+            if n not in by_slot:
+                zero = build.constant(np.zeros((), aval.dtype)[()], ShapeDtype((), aval.dtype))
+                by_slot[n] = build.place(broadcast_to_p, (zero,), (aval.shape,)) if aval.shape else zero
+        forwards.append(build.program([*outputs[:count], *[by_slot[n] for n in range(len(slots))]], forward.name))
+        linear = split.linear
+        build = Assembly()
+        values: dict[tuple[str, int], int] = {}
+        for n, aval in enumerate(slots):
+            values["slot", n] = build.input(aval)
+        for place in kept:
+            values["input", place] = build.input(forward.avals[forward.input_ids[place]])
+        dots = [build.input(linear.avals[i]) for i in linear.input_ids[len(split.sources) :]]
+        residuals = [values[key] if key[0] == "input" else values["slot", mine[key]] for key in split.sources]
+        linears.append(build.program(build.splice(linear, [*residuals, *dots]), linear.name))
+    return forwards, linears, kept
+
+
+def _variable(split: Split, word: str, place: int, count: int) -> int:
+    return split.forward.output_ids[place + (count if word == "new" else 0)]
+
+
+def _transpose(cts: Any, which: Any, *rest: Any) -> Any:
+    *operands, branches, batched = rest
+    linear = [is_linear(x) for x in operands]
+    found = [transposed_program(b, linear, cts) for b in branches]
+    values = sorted({k for f in found for k in f.values})
+    places = sorted({k for f in found for k in f.linear})
+    given = [ct for ct in cts if ct is not None]
+    made = []
+    for branch, f in zip(branches, found, strict=True):
+        build = Assembly()
+        avals = [branch.avals[i] for i in branch.input_ids]
+        inputs: dict[Any, int] = {k: build.input(avals[k]) for k in values}
+        outs = [a for a, ct in zip(output_avals(branch), cts, strict=True) if ct is not None]
+        for ct, aval in zip(given, outs, strict=True):
+            inputs[id(ct)] = build.input(aval)
+        outputs = build.splice(f.program, [*[inputs[k] for k in f.values], *[inputs[id(ct)] for ct in f.cotangents]])
+        by_place = dict(zip(f.linear, outputs, strict=True))
+        for k in places:
+            if k not in by_place:
+                by_place[k] = build.constant(np.zeros(avals[k].shape, avals[k].dtype)[()], avals[k])
+        made.append(build.program([by_place[k] for k in places], branch.name))
+    flags = _flags(batched, values, len(given))
+    results = cond_program(which, [*[operands[k] for k in values], *given], made, flags)
+    return (None, *at_places(results, places, len(operands)))
+
+
+def _batch(operands: Any, is_batched: Any, branches: Any, batched: Flags) -> Any:
+    which, *values = operands
+    size = batch_size(operands, is_batched)
+    if not is_batched[0] and not batched:
+        mapped = [vmap_program(b, size, is_batched[1:]) for b in branches]
+        return tuple(cond_program(which, values, mapped))
+    if not batched:
+        return tuple(cond_program(which, values, branches, tuple(is_batched[1:])))
+    # A choice per example that is mapped again: both axes become one.
+    inner = (shape_of(which)[1:] if is_batched[0] else shape_of(which))[0]
+    avals = [branches[0].avals[i].shape for i in branches[0].input_ids]
+    both = [_flattened(x, (size, inner), outer, True, ()) for x, outer in [(which, is_batched[0])]]
+    flags = tuple([outer or flag for outer, flag in zip(is_batched[1:], batched, strict=True)])
+    both += [
+        _flattened(x, (size, inner), outer, flag, shape) if outer or flag else x
+        for x, outer, flag, shape in zip(values, is_batched[1:], batched, avals, strict=True)
+    ]
+    results = cond_program(both[0], both[1:], branches, flags)
+    return tuple([reshape(r, (size, inner, *shape_of(r)[1:])) for r in results])
+
+
+def _flattened(x: Any, sizes: tuple[int, int], outer: bool, flag: bool, shape: tuple[int, ...]) -> Any:
+    """Give ``x`` one axis for both batches."""
+    present = (sizes[0] if outer else 1, sizes[1] if flag else 1)
+    full = broadcast_to(reshape(x, (*present, *shape)), (*sizes, *shape))
+    return reshape(full, (math.prod(sizes), *shape))
+
+
+cond_p = Primitive(
+    "cond",
+    eval=_eval,
+    aval=_aval,
+    jvp=Joint(jvp=_jvp, linearize=_linearize),
+    transpose=_transpose,
+    batch=_batch,
+    params=("branches", "batched"),
+    many=True,
+)
+"""``cond which x {branches=({…}, {…}), batched=()}``: the outputs of the branch that ``which`` numbers."""

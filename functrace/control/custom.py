@@ -1,0 +1,306 @@
+"""Functions that bring their own derivative: ``custom_jvp``, ``custom_vjp``, and the linear operation of the latter.
+
+The user's rule is a program, recorded at the call together with the function: ``custom_jvp`` holds one from primals and
+tangents to outputs and tangents; ``custom_vjp`` holds one from operands to outputs and residuals, and one from residuals
+and cotangents to cotangents. Where the function is not differentiated, only the function itself is run.
+
+The tangent of a ``custom_vjp`` is a ``pushforward``, which is linear, and whose transpose is the user's backward program.
+Run forwards, it is the transpose of that program: so forward mode works too, as long as the backward program is linear
+in the cotangents.
+
+Floor: 4.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+
+from functrace.control.call import at_places, call_p, call_program, check_operands, evaluate_fresh
+from functrace.errors import NotDifferentiableError
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.parts import Assembly, output_avals, restrict
+from functrace.ir.primitive import Joint, Primitive, is_linear
+from functrace.ir.program import Program
+from functrace.ops.reductions import reduce_sum_p
+from functrace.tracing.evaluate import evaluate_program
+from functrace.tracing.recording import bind
+from functrace.transforms.linearize import is_differentiable, jvp_program
+from functrace.transforms.transpose import transpose_program
+from functrace.transforms.vmap import batch_size, vmap_program
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Failed:
+    """Stands for a rule that could not be recorded: the user's exception, raised where the derivative is asked for."""
+
+    error: Exception
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """Stands for the rule of a function that its own rule calls: recorded if that call is differentiated in turn.
+
+    Args:
+        key: what makes two such rules equal.
+        record: records the programs, with what they capture as constants.
+    """
+
+    key: Any
+    record: Callable[[], tuple[Program | Failed, ...]] = field(compare=False)
+
+
+Rule = Program | Failed | Deferred
+
+
+def _ready(*rules: Rule) -> tuple[Program, ...]:
+    """Return the programs of rules, recorded now if they were deferred."""
+    if isinstance(rules[0], Deferred):
+        rules = rules[0].record()
+    for rule in rules:
+        if isinstance(rule, Failed):
+            raise rule.error
+    return rules  # type: ignore[return-value]
+
+
+def _mapped(rules: tuple[Rule, ...], change: Callable[..., tuple[Program, ...]], key: Any) -> tuple[Rule, ...]:
+    """Return rules changed by vmap; deferred ones when they are recorded, failed ones not at all."""
+    first = rules[0]
+    if isinstance(first, Deferred):
+        return (Deferred((first.key, key), lambda: change(*_ready(first))),) * len(rules)
+    return rules if any(isinstance(rule, Failed) for rule in rules) else change(*rules)
+
+
+def custom_jvp_program(program: Program, rule: Rule, operands: Sequence[Any], explicit: int) -> list[Any]:
+    """Apply a function with its own jvp.
+
+    Args:
+        program: the function; closed.
+        rule: from its operands, then one tangent per differentiable explicit operand, to its outputs, then one tangent per
+            differentiable output.
+        operands: the explicit ones, then what function and rule captured.
+        explicit: how many of them are explicit.
+    """
+    rule = rule.interned() if isinstance(rule, Program) else rule
+    return list(bind(custom_jvp_p, tuple(operands), (program.interned(), rule, explicit)))
+
+
+def custom_vjp_program(program: Program, forward: Rule, backward: Rule, operands: Sequence[Any], explicit: int) -> list[Any]:
+    """Apply a function with its own vjp.
+
+    Args:
+        program: the function; closed.
+        forward: from its operands to its outputs, then residuals.
+        backward: from the residuals, then one cotangent per differentiable output, to one cotangent per differentiable
+            explicit operand.
+        operands: the explicit ones, then what function and rules captured.
+        explicit: how many of them are explicit.
+    """
+    parts = [p.interned() if isinstance(p, Program) else p for p in (program, forward, backward)]
+    return list(bind(custom_vjp_p, tuple(operands), (*parts, explicit)))
+
+
+def _refuse_captured(tangents: Sequence[Any], explicit: int, name: str) -> None:
+    if any(t is not None for t in tangents[explicit:]):
+        raise NotDifferentiableError(
+            f"{name} of a function that closes over a value which is being differentiated: its rule knows arguments only",
+            fix="pass the value as an argument (or through functrace.stop_gradient)",
+        )
+
+
+def _eval(*rest: Any, others: int) -> Any:
+    """Run the function itself; ``others`` params stand behind it."""
+    count = len(rest) - others - 1
+    return evaluate_fresh(rest[count], rest[:count])
+
+
+def _zeros(aval: ShapeDtype) -> Any:
+    return np.zeros(aval.shape, aval.dtype)[()]
+
+
+def _filled(tangents: Sequence[Any], avals: Sequence[ShapeDtype]) -> list[Any]:
+    """One tangent per differentiable aval, zeros where there is none."""
+    return [_zeros(aval) if t is None else t for t, aval in zip(tangents, avals, strict=True) if is_differentiable(aval)]
+
+
+def _dots(is_batched: Sequence[bool], program: Program, explicit: int) -> list[bool]:
+    """The flags of the differentiable explicit operands."""
+    avals = [program.avals[i] for i in program.input_ids[:explicit]]
+    return [flag for flag, aval in zip(is_batched, avals, strict=False) if is_differentiable(aval)]
+
+
+def _spread(found: Sequence[Any], avals: Sequence[ShapeDtype]) -> list[Any]:
+    """The tangents of differentiable outputs at their places, ``None`` at the others."""
+    rest = iter(found)
+    return [next(rest) if is_differentiable(aval) else None for aval in avals]
+
+
+# -- custom_jvp ------------------------------------------------------------------------------------------------------------
+
+
+def _custom_jvp_aval(*rest: Any) -> Any:
+    *operands, program, _, _ = rest
+    check_operands("custom_jvp", program, operands)
+    return output_avals(program)
+
+
+def _custom_jvp_rule(primals: Any, tangents: Any, program: Program, rule: Rule, explicit: int) -> Any:
+    _refuse_captured(tangents, explicit, "custom_jvp")
+    avals = [program.avals[i] for i in program.input_ids]
+    moved = _filled(tangents[:explicit], avals[:explicit])
+    # Bound equation by equation: what depends on primals only is recorded with them, the rest is linear.
+    results = evaluate_program(_ready(rule)[0], [*primals, *moved])
+    count = len(program.output_ids)
+    return results[:count], _spread(results[count:], output_avals(program))
+
+
+def _custom_jvp_batch(operands: Any, is_batched: Any, program: Program, rule: Rule, explicit: int) -> Any:
+    size = batch_size(operands, is_batched)
+    mapped = vmap_program(program, size, is_batched)
+    dots = _dots(is_batched, program, explicit)
+    change = lambda rule: (vmap_program(rule, size, [*is_batched, *dots]),)  # noqa: E731
+    (rule,) = _mapped((rule,), change, (size, tuple(is_batched)))
+    return tuple(custom_jvp_program(mapped, rule, operands, explicit))
+
+
+custom_jvp_p = Primitive(
+    "custom_jvp",
+    eval=lambda *rest: _eval(*rest, others=2),
+    aval=_custom_jvp_aval,
+    jvp=Joint(jvp=_custom_jvp_rule, linearize=_custom_jvp_rule),
+    transpose=lambda cts, *rest: _transposed_function(cts, rest, others=2),
+    batch=_custom_jvp_batch,
+    params=("program", "rule", "explicit"),
+    many=True,
+)
+"""``custom_jvp x {program={…}, rule={…}, explicit=1}``: the outputs of a function that brings its jvp."""
+
+
+def _transposed_function(cts: Any, rest: Any, *, others: int) -> Any:
+    """Transpose a linear function by what it does; its rule is for functions that are differentiated."""
+    count = len(rest) - others - 1
+    return call_p.transpose(cts, *rest[:count], rest[count], ())
+
+
+# -- custom_vjp ------------------------------------------------------------------------------------------------------------
+
+
+def _custom_vjp_aval(*rest: Any) -> Any:
+    *operands, program, _, _, _ = rest
+    check_operands("custom_vjp", program, operands)
+    return output_avals(program)
+
+
+def _custom_vjp_rule(primals: Any, tangents: Any, program: Program, forward: Rule, backward: Rule, explicit: int) -> Any:
+    _refuse_captured(tangents, explicit, "custom_vjp")
+    avals = [program.avals[i] for i in program.input_ids]
+    forward, backward = _ready(forward, backward)
+    results = call_program(forward.interned(), primals)
+    count = len(program.output_ids)
+    residuals = results[count:]
+    moved = _filled(tangents[:explicit], avals[:explicit])
+    found = bind(pushforward_p, (*residuals, *moved), (backward.interned(), len(residuals)))
+    return results[:count], _spread(found, output_avals(program))
+
+
+def _custom_vjp_batch(operands: Any, is_batched: Any, program: Program, forward: Rule, backward: Rule, explicit: int) -> Any:
+    size = batch_size(operands, is_batched)
+    mapped = vmap_program(program, size, is_batched)
+    dots = _dots(is_batched, program, explicit)
+
+    def change(forward: Program, backward: Program) -> tuple[Program, ...]:
+        flags = [True] * len(backward.input_ids)
+        return vmap_program(forward, size, is_batched), _mapped_backward(backward, size, flags, dots)
+
+    forward, backward = _mapped((forward, backward), change, (size, tuple(is_batched)))
+    return tuple(custom_vjp_program(mapped, forward, backward, operands, explicit))
+
+
+def _mapped_backward(backward: Program, size: int, flags: Sequence[bool], dots: Sequence[bool]) -> Program:
+    """Map a backward program; the cotangents of operands without batch axis are summed over it."""
+    mapped = vmap_program(backward, size, flags)
+    build = Assembly()
+    outputs = build.splice(mapped, [build.input(mapped.avals[i]) for i in mapped.input_ids])
+    summed = [i if flag else build.place(reduce_sum_p, (i,), ((0,),)) for i, flag in zip(outputs, dots, strict=True)]
+    return build.program(summed, mapped.name)
+
+
+custom_vjp_p = Primitive(
+    "custom_vjp",
+    eval=lambda *rest: _eval(*rest, others=3),
+    aval=_custom_vjp_aval,
+    jvp=Joint(jvp=_custom_vjp_rule, linearize=_custom_vjp_rule),
+    transpose=lambda cts, *rest: _transposed_function(cts, rest, others=3),
+    batch=_custom_vjp_batch,
+    params=("program", "forward", "backward", "explicit"),
+    many=True,
+)
+"""``custom_vjp x {program={…}, forward={…}, backward={…}, explicit=1}``: the outputs of a function that brings its vjp."""
+
+
+# -- the linear operation --------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=256)
+def pushed(backward: Program, residuals: int) -> Program:
+    """Return the program from residuals and tangents to tangents: the transpose of the backward program.
+
+    Raises:
+        NotDifferentiableError: if the backward program is not linear in the cotangents.
+    """
+    linear = [False] * residuals + [True] * (len(backward.input_ids) - residuals)
+    return transpose_program(backward, linear)
+
+
+def _pushforward_aval(*rest: Any) -> Any:
+    *_, backward, residuals = rest
+    return tuple([backward.avals[i] for i in backward.input_ids[residuals:]])
+
+
+def _pushforward_rule(primals: Any, tangents: Any, backward: Program, residuals: int) -> Any:
+    outputs = bind(pushforward_p, tuple(primals), (backward, residuals))
+    if all(t is None for t in tangents[:residuals]):
+        avals = [backward.avals[i] for i in backward.output_ids]
+        moved = [_zeros(a) if t is None else t for t, a in zip(tangents[residuals:], avals, strict=True)]
+        return outputs, bind(pushforward_p, (*primals[:residuals], *moved), (backward, residuals))
+    # The residuals change too: differentiate what it computes.
+    program = jvp_program(pushed(backward, residuals), [t is not None for t in tangents])
+    results = evaluate_program(program, [*primals, *[t for t in tangents if t is not None]])
+    return outputs, results[len(outputs) :]
+
+
+def _pushforward_transpose(cts: Any, *rest: Any) -> Any:
+    *operands, backward, residuals = rest
+    avals = [backward.avals[i] for i in backward.input_ids[residuals:]]
+    given = [_zeros(a) if ct is None else ct for ct, a in zip(cts, avals, strict=True)]
+    linear = [k for k, x in enumerate(operands) if is_linear(x)]
+    wanted = [backward.output_ids[k - residuals] for k in linear]
+    part = restrict(backward, backward.input_ids, wanted, keep=True).program
+    results = call_program(part.interned(), [*operands[:residuals], *given])
+    return at_places(results, linear, len(operands))
+
+
+def _pushforward_batch(operands: Any, is_batched: Any, backward: Program, residuals: int) -> Any:
+    size = batch_size(operands, is_batched)
+    flags = [*is_batched[:residuals], *[True] * (len(backward.input_ids) - residuals)]
+    mapped = _mapped_backward(backward, size, flags, is_batched[residuals:])
+    return bind(pushforward_p, operands, (mapped.interned(), residuals))
+
+
+pushforward_p = Primitive(
+    "pushforward",
+    eval=lambda *rest: evaluate_fresh(pushed(rest[-2], rest[-1]), rest[:-2]),
+    aval=_pushforward_aval,
+    jvp=Joint(jvp=_pushforward_rule, linearize=_pushforward_rule),
+    transpose=_pushforward_transpose,
+    batch=_pushforward_batch,
+    params=("backward", "residuals"),
+    many=True,
+)
+"""``pushforward r x_dot {backward={…}, residuals=1}``: the tangents whose transpose is a custom backward program."""

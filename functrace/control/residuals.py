@@ -1,0 +1,150 @@
+"""Residual policies: what happens to the values that the forward part of a call keeps for its derivative.
+
+A policy is plain data, so that a program that holds one can be compared, written and read back:
+
+* ``()``: every residual is saved as it is;
+* ``("recompute",)``: only operands are kept, the rest is computed again (`functrace.checkpoint`);
+* ``("recompute", "a", "b")``: values named so by `functrace.checkpoint_name` are kept too;
+* ``Pack(pack, unpack)``: every residual is handed to the user's ``pack`` as it is saved, and what that returned to
+  ``unpack`` as it is fetched.
+
+Note [Packed values]
+    To every transform, ``pack`` and ``unpack`` are the identity on an array. When the program runs, ``pack`` gives a
+    `Packed`, which says the array's shape and dtype and holds what the user's function made of it. A loop stacks them
+    (`PackedStack`); whatever else reads one as an array makes it unpack itself, so that no composition of transforms
+    can go wrong.
+
+Floor: 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from functrace.errors import DtypeError, ShapeError
+from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.primitive import Primitive
+from functrace.tracing.recording import bind
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """The policy that hands residuals to two functions of the user's.
+
+    Args:
+        pack: called with each array that is saved; returns anything.
+        unpack: called with what ``pack`` returned; returns an array of the same shape and dtype.
+    """
+
+    pack: Callable[[np.ndarray[Any, Any]], Any]
+    unpack: Callable[[Any], Any]
+
+
+Policy = tuple[str, ...] | Pack
+
+SAVE: Policy = ()
+RECOMPUTE: Policy = ("recompute",)
+
+
+class Packed:
+    """Stands for an array that ``pack`` was given; see Note [Packed values]."""
+
+    __slots__ = ("aval", "held", "policy")
+
+    def __init__(self, held: Any, aval: ShapeDtype, policy: Pack) -> None:
+        self.held = held
+        self.aval = aval
+        self.policy = policy
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the array."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Dtype of the array."""
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes of the array."""
+        return len(self.aval.shape)
+
+    def copy(self) -> Packed:
+        """Return itself: it is never written to."""
+        return self
+
+    def unpack(self) -> Any:
+        """Return the array that ``unpack`` gives back.
+
+        Raises:
+            ShapeError: if it has another shape or dtype than was packed.
+        """
+        value = self.policy.unpack(self.held)
+        array = np.asarray(value)
+        if array.dtype == object:
+            raise DtypeError(f"unpack returned a {type(value).__name__}, not an array", fix="return an array or a number")
+        if aval_of(array) is not self.aval:
+            raise ShapeError(
+                f"unpack returned {aval_of(array)}, but {self.aval} was packed", fix="give back shape and dtype"
+            )
+        return array if array.ndim else array[()]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.array(self.unpack(), dtype, copy=copy)
+
+    def __getitem__(self, index: Any) -> Any:
+        return np.asarray(self)[index]
+
+
+@final
+class PackedStack(Packed):
+    """What a loop makes of packed values: one per step, behind a first axis."""
+
+    __slots__ = ()
+
+    def __init__(self, steps: Sequence[Packed]) -> None:
+        first = steps[0].aval
+        super().__init__(tuple(steps), ShapeDtype((len(steps), *first.shape), first.dtype), steps[0].policy)
+
+    def unpack(self) -> Any:
+        """Return the array, with every step unpacked."""
+        return np.stack([step.unpack() for step in self.held])
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.held[index] if isinstance(index, int) else np.asarray(self)[index]
+
+
+def _unpack(x: Any) -> Any:
+    return x.unpack() if isinstance(x, Packed) else x
+
+
+pack_p = Primitive(
+    "pack",
+    eval=lambda x, policy: Packed(policy.pack(np.asarray(x)), aval_of(x), policy),
+    aval=lambda x, policy: x,
+    jvp=lambda primals, outputs, tangents, policy: tangents[0],
+    transpose=lambda ct, x, policy: (ct,),
+    batch=lambda operands, is_batched, policy: bind(pack_p, operands, (policy,)),
+    params=("policy",),
+    effects=True,
+)
+"""``pack x``: hand a residual to the user's function."""
+
+unpack_p = Primitive(
+    "unpack",
+    eval=_unpack,
+    aval=lambda x: x,
+    jvp=lambda primals, outputs, tangents: tangents[0],
+    transpose=lambda ct, x: (ct,),
+    batch=lambda operands, is_batched: bind(unpack_p, operands),
+    effects=True,
+    view=True,
+)
+"""``unpack x``: fetch a residual from the user's function."""

@@ -1,0 +1,349 @@
+"""``scan``: a loop of known length as one operation, which holds the program of its body.
+
+Operands are constants of the loop, the initial carry, and arrays whose first axis is walked along; the body takes
+constants, carry and one slice of each array, and returns the new carry and one slice of each result. The derivative of a
+scan is a scan: its forward part stacks the body's residuals, its linear part walks along them. What is the same at every
+step (a constant, or computed from constants only) is not stacked. The transpose walks the other way, with the cotangents
+of the carry, and of the constants, as its carry.
+
+Floor: 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.control.call import at_places, call_program, check_operands
+from functrace.control.residuals import Packed, PackedStack
+from functrace.errors import ShapeError
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.parts import Assembly, output_avals, reordered, restrict
+from functrace.ir.primitive import Joint, Primitive, is_linear
+from functrace.ir.program import Program
+from functrace.ops.elementwise import add
+from functrace.ops.shaping import broadcast_to, moveaxis
+from functrace.tracing.evaluate import evaluate_program
+from functrace.tracing.recording import bind
+from functrace.transforms.linearize import Split, jvp_program, split_program
+from functrace.transforms.transpose import transpose_program
+from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
+
+
+def scan_program(
+    body: Program, operands: Sequence[Any], length: int, reverse: bool, constants: int, carries: int
+) -> list[Any]:
+    """Apply a loop.
+
+    Args:
+        body: from constants, carry and slices to carry and slices; closed.
+        operands: constants, initial carry, arrays with a first axis of ``length``.
+        length: number of steps.
+        reverse: whether it walks from the last slice to the first.
+        constants, carries: how many of the operands are such.
+
+    Returns:
+        the final carry and the stacked results.
+    """
+    return list(bind(scan_p, tuple(operands), (body.interned(), length, reverse, constants, carries)))
+
+
+def stacked_aval(length: int, aval: ShapeDtype) -> ShapeDtype:
+    """The aval of ``length`` slices."""
+    return ShapeDtype((length, *aval.shape), aval.dtype)
+
+
+def _eval(*rest: Any) -> Any:
+    *operands, body, length, reverse, constants, carries = rest
+    return run_scan(
+        lambda *values: evaluate_program(body, values), output_avals(body), operands, length, reverse, constants, carries
+    )
+
+
+def run_scan(
+    step: Any, avals: Sequence[ShapeDtype], operands: Sequence[Any], length: int, reverse: bool, constants: int, carries: int
+) -> tuple[Any, ...]:
+    """Run the loop with a function for its body; ``avals`` are those of the body's outputs."""
+    fixed, arrays = operands[:constants], operands[constants + carries :]
+    carry = operands[constants : constants + carries]
+    stacks: list[Any] = [np.empty((length, *aval.shape), aval.dtype) for aval in avals[carries:]]
+    for t in range(length - 1, -1, -1) if reverse else range(length):
+        results = step(*fixed, *carry, *[a[t] for a in arrays])
+        carry = results[:carries]
+        for k, result in enumerate(results[carries:]):
+            if isinstance(result, Packed) and isinstance(stacks[k], np.ndarray):
+                stacks[k] = [None] * length
+            stacks[k][t] = result
+    stacks = [stack if isinstance(stack, np.ndarray) else PackedStack(stack) for stack in stacks]
+    # A carry may be an operand, or an array that the last step returned twice.
+    return (*[np.copy(c)[()] for c in carry], *stacks)
+
+
+def _aval(*rest: Any) -> Any:
+    *operands, body, length, _, constants, carries = rest
+    sliced = []
+    for k, spec in enumerate(operands):
+        if k >= constants + carries:
+            if not spec.shape or spec.shape[0] != length:
+                raise ShapeError(f"scan of {length} steps cannot walk along {spec}", fix=f"give it a first axis of {length}")
+            spec = ShapeDtype(spec.shape[1:], spec.dtype)
+        sliced.append(spec)
+    check_operands("scan", body, sliced)
+    avals = output_avals(body)
+    for before, after in zip(sliced[constants : constants + carries], avals, strict=False):
+        if before is not after:
+            raise ShapeError(f"scan: a carry is {before} before and {after} after a step", fix="keep its shape and dtype")
+    return (*avals[:carries], *[stacked_aval(length, a) for a in avals[carries:]])
+
+
+# -- derivatives -----------------------------------------------------------------------------------------------------------
+
+
+def _split_body(tangents: Any, body: Program, constants: int, carries: int) -> tuple[list[bool], Split]:
+    """Split the body for the carries that have tangents: those that start with one, and those that get one in a step.
+
+    Returns:
+        one flag per operand, and the split.
+    """
+    flags = [t is not None for t in tangents]
+    while True:
+        needed = [*flags[constants : constants + carries], *[False] * (len(body.output_ids) - carries)]
+        made = split_program(body, flags, needed)
+        active = made.active[:carries]
+        if active == tuple(flags[constants : constants + carries]):
+            return flags, made
+        flags[constants : constants + carries] = active
+
+
+def _zeros_where(flags: Sequence[bool], values: Sequence[Any], like: Sequence[ShapeDtype]) -> list[Any]:
+    """The values that there are, and zeros where there should be some."""
+    return [_zeros(aval) if value is None else value for flag, value, aval in zip(flags, values, like, strict=True) if flag]
+
+
+def _jvp(primals: Any, tangents: Any, body: Program, length: int, reverse: bool, constants: int, carries: int) -> Any:
+    flags, split = _split_body(tangents, body, constants, carries)
+    joint = jvp_program(body, flags)
+    count, total = len(body.output_ids), len(body.input_ids)
+    # One tangent per output came out; only those of active outputs are wanted.
+    outs = [joint.output_ids[count + k] if flag else None for k, flag in enumerate(split.active)]
+    ends = (constants, constants + carries, total)
+    moved = iter(range(total, total + sum(flags)))
+    dots = [next(moved) if flag else None for flag in flags]
+    order, groups, start = [], [], 0
+    for end in ends:
+        group = [*range(start, end), *[d for d in dots[start:end] if d is not None]]
+        groups.append(len(group))
+        order += group
+        start = end
+    step = restrict(
+        reordered(joint, order),
+        [joint.input_ids[k] for k in order],
+        [
+            *joint.output_ids[:carries], *[i for i in outs[:carries] if i is not None],
+            *joint.output_ids[carries:count], *[i for i in outs[carries:] if i is not None],
+        ],
+        keep=True,
+    ).program  # fmt: skip
+    values = [*primals, *_zeros_where(flags, tangents, _specs(primals, body, length, constants, carries))]
+    results = scan_program(step, [values[k] for k in order], length, reverse, groups[0], groups[1])
+    pushed = sum(flag for flag in split.active[:carries])
+    ys = groups[1]
+    outputs = [*results[:carries], *results[ys : ys + count - carries]]
+    found = iter([*results[carries : carries + pushed], *results[ys + count - carries :]])
+    return outputs, [next(found) if flag else None for flag in split.active]
+
+
+def _specs(primals: Any, body: Program, length: int, constants: int, carries: int) -> list[ShapeDtype]:
+    avals = [body.avals[i] for i in body.input_ids]
+    return [a if k < constants + carries else stacked_aval(length, a) for k, a in enumerate(avals)]
+
+
+def _linearize(primals: Any, tangents: Any, body: Program, length: int, reverse: bool, constants: int, carries: int) -> Any:
+    flags, split = _split_body(tangents, body, constants, carries)
+    invariant, per_step = _hoisted(split, body, constants)
+    count, total = len(body.output_ids), len(body.input_ids)
+    # Residuals that are carries must be stacked: they become results of the forward body.
+    forward = split.forward
+    extra: list[int] = []
+    variables = _variables(forward, count)
+    stacked: dict[int, tuple[str, int]] = {}
+    for n in per_step:
+        word, place = split.sources[n]
+        if word == "input" and place >= constants + carries:
+            stacked[n] = ("operand", place)
+        elif word == "output" and place >= carries:
+            stacked[n] = ("result", place)
+        else:
+            variable = variables[word][place]
+            if variable not in extra:
+                extra.append(variable)
+            stacked[n] = ("result", count + extra.index(variable))
+    step = restrict(forward, forward.input_ids, [*forward.output_ids[:count], *extra], keep=True).program
+    results = scan_program(step, primals, length, reverse, constants, carries)
+    fixed = _invariants(forward, split, invariant, primals, constants, count)
+    # The linear loop: residuals that are the same at every step and tangents of constants; tangents of carries; residuals
+    # that were stacked and tangents of arrays.
+    residuals = len(split.sources)
+    moved = iter(range(residuals, residuals + sum(flags)))
+    dots = [next(moved) if flag else None for flag in flags]
+    groups = [
+        [*invariant, *[d for d in dots[:constants] if d is not None]],
+        [d for d in dots[constants : constants + carries] if d is not None],
+        [*per_step, *[d for d in dots[constants + carries : total] if d is not None]],
+    ]
+    values: dict[int, Any] = dict(zip(invariant, fixed, strict=True))
+    values.update({n: primals[k] if word == "operand" else results[k] for n, (word, k) in stacked.items()})
+    starts = _zeros_where(flags, tangents, _specs(primals, body, length, constants, carries))
+    values.update(zip([d for d in dots if d is not None], starts, strict=True))
+    order = [k for group in groups for k in group]
+    linear = reordered(split.linear, order)
+    found = iter(scan_program(linear, [values[k] for k in order], length, reverse, len(groups[0]), len(groups[1])))
+    return results[:count], [next(found) if flag else None for flag in split.active]
+
+
+def _variables(forward: Program, count: int) -> dict[str, tuple[int, ...]]:
+    """The variables that the sources of residuals name."""
+    return {"input": forward.input_ids, "output": forward.output_ids, "new": forward.output_ids[count:]}
+
+
+def _hoisted(split: Split, body: Program, constants: int) -> tuple[list[int], list[int]]:
+    """Tell the residuals that are the same at every step from those that are not."""
+    forward, count = split.forward, len(body.output_ids)
+    varying = set(forward.input_ids[constants:])
+    for k, _ in forward.schedule:
+        if forward.ops[k][0].effects or not varying.isdisjoint(forward.ops[k][1]):
+            varying.update(range(k, k + forward.result_count(k)))
+    variable = _variables(forward, count)
+    flags = [variable[word][place] in varying for word, place in split.sources]
+    return [n for n, flag in enumerate(flags) if not flag], [n for n, flag in enumerate(flags) if flag]
+
+
+def _invariants(forward: Program, split: Split, invariant: list[int], primals: Any, constants: int, count: int) -> list[Any]:
+    """Compute, once, the residuals that depend on constants only."""
+    variable = _variables(forward, count)
+    wanted = [variable[word][place] for word, place in (split.sources[n] for n in invariant)]
+    direct = {i: primals[k] for k, i in enumerate(forward.input_ids[:constants])}
+    computed = [i for i in dict.fromkeys(wanted) if i not in direct]
+    if computed:
+        part = restrict(forward, forward.input_ids[:constants], computed)
+        results = call_program(part.program.interned(), [direct[i] for i in part.used])
+        direct.update(zip(computed, results, strict=True))
+    return [direct[i] for i in wanted]
+
+
+def _transpose(cts: Any, *rest: Any) -> Any:
+    *operands, body, length, reverse, constants, carries = rest
+    linear = [is_linear(x) for x in operands]
+    while True:  # a carry that starts as a constant zero may become linear in a step
+        mapped = mapped_outputs(body, linear)[:carries]
+        grown = [a or b for a, b in zip(linear[constants : constants + carries], mapped, strict=True)]
+        if grown == linear[constants : constants + carries]:
+            break
+        linear[constants : constants + carries] = grown
+    if not all(grown):
+        return _transpose_with_known_carry(cts, operands, linear, body, length, reverse, constants, carries)
+    avals = output_avals(body)
+    made = transpose_program(body, linear)
+    # Inputs of `made`: values of operands that are not linear, cotangents of carries and results.
+    others = [k for k, flag in enumerate(linear) if not flag]
+    fixed = [k for k in others if k < constants]
+    arrays = [k for k in others if k >= constants]
+    summed = [k for k in range(constants) if linear[k]]
+    sliced = [k for k in range(constants + carries, len(operands)) if linear[k]]
+    build = Assembly()
+    values = {k: build.input(body.avals[body.input_ids[k]]) for k in fixed}
+    sums = [build.input(body.avals[body.input_ids[k]]) for k in summed]
+    carry = [build.input(a) for a in avals[:carries]]
+    values.update({k: build.input(body.avals[body.input_ids[k]]) for k in arrays})
+    slices: list[int] = []
+    given = []
+    for aval, ct in zip(avals[carries:], cts[carries:], strict=True):
+        if ct is not None:
+            given.append(ct)
+            slices.append(build.input(aval))
+        else:
+            slices.append(build.constant(_zeros(aval), aval))
+    outputs = build.splice(made, [*[values[k] for k in others], *carry, *slices])
+    by_place = dict(zip([k for k, flag in enumerate(linear) if flag], outputs, strict=True))
+    totals = [build.place(add, (s, by_place[k]), ()) for s, k in zip(sums, summed, strict=True)]
+    carried = [by_place[k] for k in range(constants, constants + carries)]
+    step = build.program([*totals, *carried, *[by_place[k] for k in sliced]], made.name)
+    starts = [_zeros(operands[k].aval) for k in summed]
+    before = [_zeros(a) if ct is None else ct for a, ct in zip(avals, cts[:carries], strict=False)]
+    results = scan_program(
+        step,
+        [*[operands[k] for k in fixed], *starts, *before, *[operands[k] for k in arrays], *given],
+        length, not reverse, len(fixed), len(summed) + carries,
+    )  # fmt: skip
+    return at_places(results, [*summed, *range(constants, constants + carries), *sliced], len(operands))
+
+
+def _zeros(aval: ShapeDtype) -> Any:
+    return np.zeros(aval.shape, aval.dtype)[()]
+
+
+def _transpose_with_known_carry(
+    cts: Any, operands: Any, linear: list[bool], body: Program, length: int, reverse: bool, constants: int, carries: int
+) -> Any:
+    """Transpose a loop that also carries values which are not linear: run these ahead, and walk along what they were."""
+    total = len(body.input_ids)
+    known = [k for k in range(constants, constants + carries) if not linear[k]]
+    ins = body.input_ids
+    others = [k for k in range(total) if not linear[k] and k not in known]
+    fixed = [k for k in others if k < constants]
+    arrays = [k for k in others if k >= constants]
+    order = [*fixed, *known, *arrays]
+    outs = [*[body.output_ids[k - constants] for k in known], *[ins[k] for k in known]]
+    ahead = restrict(body, [ins[k] for k in order], outs, keep=True).program
+    results = scan_program(ahead, [operands[k] for k in order], length, reverse, len(fixed), len(known))
+    before = dict(zip(known, results[len(known) :], strict=True))
+    # The same loop with those carries as arrays behind the others.
+    order = [k for k in range(total) if k not in known] + known
+    kept = [n for n in range(len(body.output_ids)) if n + constants not in known or n >= carries]
+    step = restrict(body, [ins[k] for k in order], [body.output_ids[n] for n in kept], keep=True).program
+    values = [before[k] if k in known else operands[k] for k in order]
+    made = _transpose([cts[n] for n in kept], *values, step, length, reverse, constants, carries - len(known))
+    return at_places(made, order, total)
+
+
+def _batch(operands: Any, is_batched: Any, body: Program, length: int, reverse: bool, constants: int, carries: int) -> Any:
+    size = batch_size(operands, is_batched)
+    flags = list(is_batched)
+    while True:  # a carry that becomes batched in a step is batched from the start
+        mapped = mapped_outputs(body, flags)
+        grown = [a or b for a, b in zip(flags[constants : constants + carries], mapped, strict=False)]
+        if grown == flags[constants : constants + carries]:
+            break
+        flags[constants : constants + carries] = grown
+    outs = [*flags[constants : constants + carries], *mapped[carries:]]
+    values = []
+    for k, (x, flag, was) in enumerate(zip(operands, flags, is_batched, strict=True)):
+        if flag and not was:
+            x = broadcast_to(x, (size, *body.avals[body.input_ids[k]].shape))
+        elif flag and k >= constants + carries:
+            x = moveaxis(x, 0, 1)
+        values.append(x)
+    results = scan_program(vmap_program(body, size, flags, outs), values, length, reverse, constants, carries)
+    made = []
+    for k, (x, flag) in enumerate(zip(results, outs, strict=True)):
+        if not flag:
+            x = broadcast_to(x, (size, *x.shape))
+        elif k >= carries:
+            x = moveaxis(x, 1, 0)
+        made.append(x)
+    return tuple(made)
+
+
+scan_p = Primitive(
+    "scan",
+    eval=_eval,
+    aval=_aval,
+    jvp=Joint(jvp=_jvp, linearize=_linearize),
+    transpose=_transpose,
+    batch=_batch,
+    params=("body", "length", "reverse", "constants", "carries"),
+    many=True,
+)
+"""``scan c0 h0 xs {body={…}, length=5, reverse=False, constants=1, carries=1}``: final carry, stacked results."""

@@ -1,0 +1,29 @@
+"""Names for values, which residual policies refer to.
+
+Floor: 2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functrace.ir.primitive import LINEAR, Primitive
+from functrace.tracing.recording import bind
+
+name_p = Primitive(
+    "name",
+    eval=lambda x, name: x,
+    aval=lambda x, name: x,
+    jvp=LINEAR,
+    transpose=lambda ct, x, name: (ct,),
+    batch=lambda operands, is_batched, name: bind(name_p, operands, (name,)),
+    params=("name",),
+    view=True,
+    written="{0}",
+)
+"""``name x {name="h"}``: the identity, which gives a value a name."""
+
+
+def named(x: Any, name: str) -> Any:
+    """Return ``x``, named."""
+    return bind(name_p, (x,), (name,))
