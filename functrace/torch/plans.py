@@ -215,9 +215,11 @@ class Plan:
     def raw_saved_field(self, node: OpNode, name: str) -> Any:
         """Return ``node._raw_saved_<name>``, the `SavedTensor` itself."""
         found = self._find(node, name)
-        if found is None or not found[1]:
-            raise AttributeError(f"'{type(node).__name__}' object has no attribute '_raw_saved_{name}'")
-        return found[0]
+        if found is not None and found[1]:
+            return found[0]
+        if found is None and name in dict(self.op.saves):
+            return SavedTensor(None)
+        raise AttributeError(f"'{type(node).__name__}' object has no attribute '_raw_saved_{name}'")
 
     def _find(self, node: OpNode, name: str) -> tuple[Any, bool] | None:
         for k, (field_name, _) in enumerate(self.saves):

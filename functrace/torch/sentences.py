@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - broken where the sentence allows it, not at a column
 """PyTorch's error sentences, word for word: people's own tests match on them.
 
 Constants where nothing varies, functions of the facts otherwise.
@@ -100,7 +101,9 @@ UNUSED_INPUT = (
     "desired behavior."
 )
 INPUT_WITHOUT_GRAD = "One of the differentiated Tensors does not require grad"
-MATERIALIZE_WITHOUT_ALLOW = "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+MATERIALIZE_WITHOUT_ALLOW = (
+    "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+)
 EMPTY_INPUTS = "`inputs` argument to `backward()` cannot be empty."
 HOOK_WITHOUT_GRAD = "cannot register a hook on a tensor that doesn't require gradient"
 POST_ACCUMULATE_NON_LEAF = "post accumulate grad hooks cannot be registered on non-leaf tensors"
@@ -133,9 +136,7 @@ def modified_in_place(
 
 def mismatched_root_gradient(given: Any, index: int, expected: Any) -> str:
     """The sentence for a gradient handed to ``backward`` with another shape than its tensor's."""
-    return (
-        f"Mismatch in shape: grad_output[{index}] has a shape of {given} and output[{index}] has a shape of {expected}."
-    )
+    return f"Mismatch in shape: grad_output[{index}] has a shape of {given} and output[{index}] has a shape of {expected}."
 
 
 def assigned_gradient_dtype(given: Any, wanted: Any) -> str:
@@ -149,9 +150,7 @@ def assigned_gradient_dtype(given: Any, wanted: Any) -> str:
 
 def assigned_gradient_shape(given: Sequence[int], wanted: Sequence[int]) -> str:
     """The sentence for assigning a gradient of another shape."""
-    return (
-        f"assigned grad has data of a different size: expected {list(wanted)}, got {list(given)}"
-    )
+    return f"assigned grad has data of a different size: expected {list(wanted)}, got {list(given)}"
 
 
 # -- saved tensors and their hooks ------------------------------------------------------------------------------
@@ -270,9 +269,7 @@ LEGACY_FUNCTION = (
 )
 ONCE_DIFFERENTIABLE = "trying to differentiate twice a function that was marked with @once_differentiable"
 SAVED_VARIABLES = "'saved_variables' is deprecated; use 'saved_tensors'"
-SAVE_FOR_FORWARD = (
-    "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on ctx."
-)
+SAVE_FOR_FORWARD = "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on ctx."
 SET_MATERIALIZE_GRADS = "set_materialize_grads received an invalid combination of arguments - got (), but expected (bool)"
 MARK_DIRTY = "mark_dirty can only accept variables, but argument "
 MARK_NON_DIFFERENTIABLE = "mark_non_differentiable only accepts variable arguments, but got "

@@ -18,6 +18,10 @@ class Modes(threading.local):
     """The modes of the running thread; each thread begins with recording on."""
 
     recording = True
+    pairs: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()
+    """The saved-tensor hooks that are active, innermost last; see hooks.py."""
+    refusal: str | None = None
+    """Why no saved-tensor hooks may be entered, if so."""
 
 
 MODES = Modes()

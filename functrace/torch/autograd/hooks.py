@@ -1,0 +1,89 @@
+"""Hooks on what the graph saves: pack a tensor when it is saved for backward, unpack it when backward reads it.
+
+`saved_tensors_hooks` installs a pair of functions; `SavedTensor` (saved.py) asks for the innermost pair when it is made and
+keeps the unpacking half, so a tensor is unpacked by the pair it was packed with, whatever is installed by then. Pairs belong
+to the thread that installed them. `disable_saved_tensors_hooks` forbids installing any.
+
+Everything here is exported from ``torch.autograd.graph``.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, final
+
+from functrace.torch.autograd.grad_mode import MODES
+
+Pair = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+
+
+class saved_tensors_hooks:
+    """Pack every tensor that operations save for backward, as long as the context is entered.
+
+    Args:
+        pack_hook: Called once for each tensor that is saved, with recording off; what it returns is kept instead.
+        unpack_hook: Called with that whenever the saved tensor is read; returns a tensor with the same values.
+
+    Only the innermost pair is called. There is no version check on tensors that were packed.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> x = torch.ones(3, requires_grad=True)
+        >>> with torch.autograd.graph.saved_tensors_hooks(lambda t: t.half(), lambda t: t.float()):
+        ...     y = x.exp()
+        >>> y.grad_fn._raw_saved_result.data.dtype
+        torch.float16
+    """
+
+    def __init__(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self) -> None:
+        if MODES.refusal is not None:
+            raise RuntimeError(MODES.refusal)
+        MODES.pairs = (*MODES.pairs, (self.pack_hook, self.unpack_hook))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        MODES.pairs = MODES.pairs[:-1]
+
+
+@final
+class save_on_cpu(saved_tensors_hooks):
+    """Keep what is saved in the CPU's memory. It is there already, so nothing is copied: the storage is shared.
+
+    Args:
+        pin_memory: Accepted for ported code; there is no other device that would copy faster from pinned memory.
+        device_type: Likewise.
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        # detach: an output kept as it is would hold the node that holds it
+        super().__init__(lambda tensor: tensor.detach(), lambda tensor: tensor)
+
+
+@contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """Refuse saved-tensor hooks: entering some raises ``error_message``, as does entering this while some are active.
+
+    Raises:
+        RuntimeError: Hooks are active.
+    """
+    if MODES.pairs:
+        raise RuntimeError(error_message)
+    outer, MODES.refusal = MODES.refusal, error_message
+    try:
+        yield
+    finally:
+        MODES.refusal = outer
+
+
+def saved_tensors_hooks_are_enabled() -> bool:
+    """Whether saved-tensor hooks may be entered (``torch._C._autograd._saved_tensors_hooks_is_enabled``)."""
+    return MODES.refusal is None

@@ -1,0 +1,196 @@
+"""Saved tensors: what a node keeps of the forward pass, and how it gets it back.
+
+A `SavedTensor` keeps an input of its node as the very object, and the version it had; an output as a detached alias, so
+that node and output make no cycle, and attaches the node again when it is unpacked. Under `saved_tensors_hooks`, or once
+`register_hooks` was called, it keeps what the pack hook returned instead, and makes a tensor with the same place in the
+graph from what the unpack hook returns; nobody checks versions then.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Callable
+from typing import Any, final
+
+from functrace.torch import sentences
+from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.autograd.hooks import Pair
+from functrace.torch.tensor import Tensor
+
+_FREED: Any = object()
+_GIVEN: Any = object()
+_NUMBERED = re.compile(r"Backward\d*$")
+
+
+@final
+class SavedTensor:
+    """A tensor kept for the backward pass; ``torch.autograd.SavedTensor``.
+
+    Nodes make them, and show them as ``_raw_saved_self`` and the like.
+
+    Args:
+        tensor: what is kept, with its place in the graph; None is kept as it is.
+        is_output: whether it is an output of the node that keeps it.
+    """
+
+    __slots__ = ("_edge", "_kept", "_unpack_hook", "_version")
+
+    _kept: Any
+    """The tensor (an alias of an output); what the pack hook returned; or `_FREED`."""
+    _unpack_hook: Callable[[Any], Any] | None
+    _edge: tuple[Any, int, bool, bool] | None
+    """Where a tensor made from what is kept belongs: node, number of the output, whether it requires grad, whether the node
+    is the one that unpacks. The node of a leaf is a weak reference to its accumulator. None if the tensor itself is kept."""
+    _version: int
+
+    def __init__(self, tensor: Tensor | None = _GIVEN, is_output: bool = False, node: Any = None) -> None:
+        if tensor is _GIVEN:
+            raise RuntimeError(sentences.SAVED_TENSOR_FROM_PYTHON)
+        self._unpack_hook = self._edge = None
+        self._kept = tensor
+        if tensor is None:
+            return
+        pairs = MODES.pairs
+        if pairs:
+            self._edge = _edge_of(tensor, is_output)
+            self._kept = _packed(pairs[-1], tensor)
+            self._unpack_hook = pairs[-1][1]
+            return
+        self._version = tensor._counter[0]
+        if is_output and tensor._node is not None:
+            self._edge = (None, tensor._output_nr, True, True)
+            self._kept = tensor.detach()
+
+    def unpack(self, node: Any = None) -> Tensor | None:
+        """Return the tensor.
+
+        Args:
+            node: the node that keeps it, which becomes the ``grad_fn`` of an output.
+
+        Raises:
+            RuntimeError: it was freed, or overwritten since.
+            TypeError: the unpack hook did not return a tensor.
+        """
+        kept, edge, hook = self._kept, self._edge, self._unpack_hook
+        if hook is not None:
+            kept = hook(kept)
+            if not isinstance(kept, Tensor):
+                raise TypeError(sentences.unpacked_type(type(kept).__name__))
+        elif kept is None:
+            return None
+        elif kept is _FREED:
+            raise RuntimeError(sentences.BACKWARD_TWICE)
+        elif kept._counter[0] != self._version:
+            raise RuntimeError(self._overwritten(kept, node))
+        return kept if edge is None else _attached(kept, edge, node)
+
+    def release(self) -> None:
+        """Let what is kept go."""
+        if self._kept is not None:
+            self._kept = _FREED
+        self._unpack_hook = None
+
+    def register_hooks(self, *hooks: Callable[[Any], Any]) -> None:
+        """Pack this one tensor now, and unpack it whenever it is read.
+
+        Args:
+            hooks: ``pack_hook, unpack_hook``, as of `saved_tensors_hooks`; this pack hook gets a detached tensor.
+
+        Raises:
+            RuntimeError: it has hooks, is None, was freed, or the pack hook wrote to the tensor.
+        """
+        if len(hooks) != 2 or not all(callable(hook) for hook in hooks):
+            raise TypeError(sentences.register_hooks_arguments(self, hooks))
+        kept = self._kept
+        if self._unpack_hook is not None:
+            raise RuntimeError(sentences.HOOKS_TWICE)
+        if kept is _FREED:
+            raise RuntimeError(sentences.HOOKS_ON_FREED)
+        if kept is None:
+            raise RuntimeError(sentences.HOOKS_ON_NONE)
+        packed = _packed((hooks[0], hooks[1]), kept.detach())
+        if self._edge is None:
+            self._edge = _edge_of(kept, False)
+        self._kept, self._unpack_hook = packed, hooks[1]
+
+    @property
+    def data(self) -> Any:
+        """What is kept: the tensor, or what the pack hook returned; None if it was freed."""
+        return None if self._kept is _FREED else self._kept
+
+    @property
+    def unpack_hook(self) -> Callable[[Any], Any] | None:
+        """The hook that unpacks it, if it was packed."""
+        return self._unpack_hook
+
+    def _overwritten(self, kept: Tensor, node: Any) -> str:
+        """Return the sentence that says so."""
+        if self._edge is not None:
+            number, source = self._edge[1], node
+        else:
+            number, source = kept._output_nr, kept.grad_fn
+        name = None if source is None else _NUMBERED.sub("", source.name())
+        return sentences.modified_in_place(
+            kept.dtype.printed,
+            kept.shape,
+            None if name is None else number,
+            name or "",
+            kept._counter[0],
+            self._version,
+            True,
+        )
+
+    def __repr__(self) -> str:
+        return f"<torch._C._autograd.SavedTensor object at {id(self):#x}>"
+
+
+def make_saved_tensor(tensor: Tensor, is_output: bool, is_inplace_on_view: bool = False) -> SavedTensor:
+    """Return a tensor saved outside any node (``torch._C._autograd._make_saved_tensor``)."""
+    return SavedTensor(tensor, is_output)
+
+
+def _packed(pair: Pair, tensor: Tensor) -> Any:
+    """Return what the pack hook makes of a tensor.
+
+    Raises:
+        RuntimeError: the hook wrote to the tensor.
+    """
+    recording, version = MODES.recording, tensor._counter[0]
+    MODES.recording = False
+    try:
+        packed = pair[0](tensor)
+    finally:
+        MODES.recording = recording
+    if tensor._counter[0] != version:
+        raise RuntimeError(sentences.PACK_IN_PLACE)
+    return packed
+
+
+def _edge_of(tensor: Tensor, is_output: bool) -> tuple[Any, int, bool, bool]:
+    """Return where a tensor belongs; see `SavedTensor._edge`."""
+    node = tensor.grad_fn
+    if node is None:
+        return tensor._accumulator, 0, tensor.requires_grad, False
+    return (None if is_output else node), tensor._output_nr, True, is_output
+
+
+def _attached(value: Tensor, edge: tuple[Any, int, bool, bool], node: Any) -> Tensor:
+    """Return an alias of ``value`` that has its place in the graph."""
+    source, number, requires_grad, is_output = edge
+    if not requires_grad and not value.requires_grad:
+        return value
+    made = value.detach()
+    if is_output:
+        if node is None:
+            raise RuntimeError(sentences.UNPACKED_WITHOUT_NODE)
+        made._node, made._output_nr = node, number
+    elif not requires_grad or source is None:
+        made._requires = requires_grad
+    elif isinstance(source, weakref.ref):
+        made._requires, made._accumulator = True, source
+    else:
+        made._node, made._output_nr = source, number
+    return made
