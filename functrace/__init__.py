@@ -21,6 +21,7 @@ from functrace.api.control_flow import cond, scan  # noqa: E402
 from functrace.api.custom import custom_jvp, custom_vjp  # noqa: E402
 from functrace.api.differentiate import grad, jvp, linear_transpose, linearize, value_and_grad, vjp  # noqa: E402
 from functrace.api.jacobians import elementwise_grad, hessian, hvp, jacfwd, jacrev  # noqa: E402
+from functrace.api.jit import jit  # noqa: E402
 from functrace.api.mapping import vmap  # noqa: E402
 from functrace.api.programs import evaluate, stop_gradient, trace, value  # noqa: E402
 from functrace.api.residuals import checkpoint, checkpoint_name, saved_residuals  # noqa: E402
@@ -34,7 +35,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Array", "Program", "ShapeDtype", "checkpoint", "checkpoint_name", "cond", "custom_jvp", "custom_vjp",
-    "elementwise_grad", "evaluate", "grad", "hessian", "hvp", "ir", "jacfwd", "jacrev", "jvp", "linear_transpose",
-    "linearize", "numpy", "policies", "saved_residuals", "scan", "stop_gradient", "trace", "transforms", "tree", "value",
-    "value_and_grad", "vjp", "vmap",
+    "elementwise_grad", "evaluate", "grad", "hessian", "hvp", "ir", "jacfwd", "jacrev", "jit", "jvp", "linear_transpose",
+    "linearize", "numpy", "policies", "saved_residuals", "scan", "stop_gradient", "trace", "transforms", "tree",
+    "value", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip

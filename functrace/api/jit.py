@@ -1,9 +1,9 @@
 """``jit``: stage a function once per signature, then run generated code.
 
-A signature is what the staged program depends on: the nest of the arguments, shape and dtype of every array, the Python type of
-every number, the values of static arguments. A call with a known signature costs the check of it (about 0.5 us for one
-array) and the generated code. On traced values the staged program is applied as one operation (control/call.py), so `jit` is
-transparent to every other transform.
+A signature is what the staged program depends on: the nest of the arguments, shape and dtype of every array, the Python
+type of every number, the values of static arguments. A call with a known signature costs the check of it (about 0.5 us for
+one array) and the generated code. On traced values the staged program is applied as one operation (control/call.py), so
+`jit` composes with every other transform, inside and outside.
 
 Note [What a staged program captures]
     Arrays that the function reads from its surroundings are copied when it is staged, and stay what they were then. Traced
@@ -18,6 +18,7 @@ import functools
 import inspect
 import itertools
 import math
+import operator
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -97,17 +98,12 @@ def jit(
 
     @functools.wraps(f, updated=())
     def jitted(*args: Any, **kwargs: Any) -> Any:
-        # The fast path: arrays and floats by position. Any other call has keys of another form, see `_Signature`.
-        if not kwargs and not is_static:
+        if not kwargs and not is_static:  # arrays by position: `_Signature`, in line
             parts: list[Any] = []
             for x in args:
-                kind = type(x)
-                if kind is np.ndarray:
-                    parts += (x.shape, x.dtype)
-                elif kind is float:
-                    parts.append(float)
-                else:
+                if type(x) is not np.ndarray:
                     break
+                parts += (x.shape, x.dtype)
             else:
                 staged = entries.get(tuple(parts))
                 if staged is not None:
@@ -118,34 +114,35 @@ def jit(
                         explain(error)
                         raise
                     return results[0] if staged.is_leaf else unflatten(staged.out_tree, results)
-                return _first_call(cache, tuple(parts), _Signature(statics, args, kwargs, name, jitted), f, name)
         signature = _Signature(statics, args, kwargs, name, jitted)
         staged = entries.get(signature.key)
         if staged is None:
-            return _first_call(cache, signature.key, signature, f, name)
+            return _first_call(cache, signature, f, name)
         staged.used = tick()
-        return _applied(staged, signature, [])
+        return _applied(staged, signature, None)
 
     jitted.cache_info = cache.info  # type: ignore[attr-defined]
     jitted.cache_clear = cache.clear  # type: ignore[attr-defined]
     return jitted
 
 
-def _first_call(cache: StagedCache, key: Any, signature: _Signature, f: Callable[..., Any], name: str) -> Any:
-    cache.misses += 1
+def _first_call(cache: StagedCache, signature: _Signature, f: Callable[..., Any], name: str) -> Any:
     staged, captured = _stage(f, signature, f"jit of {name}", name)
+    cache.misses += 1
     if captured is None:
         staged.used = next(cache.ticks)
-        cache.add(key, staged)
+        cache.add(signature.key, staged)
     return _applied(staged, signature, captured)
 
 
 def _applied(staged: Staged, signature: _Signature, captured: list[Any] | None) -> Any:
     """Run a staged program on the arguments of a call; as one operation, if a traced value is among its operands."""
     values = signature.values
-    if captured or signature.is_traced:
+    if captured is not None:
+        results: Sequence[Any] = call_program(staged.program.interned(), [*values, *captured])
+    elif signature.is_traced:
         program, constants = staged.closed
-        results: Sequence[Any] = call_program(program, [*values, *(captured or constants)])
+        results = call_program(program, [*values, *constants])
     else:
         try:
             results = staged.run(*values)
@@ -336,7 +333,18 @@ class _Signature:
         self.values: list[Any] = []
         for k, leaf in enumerate(self.leaves):
             self._add(k, leaf, name)
-        self.key = (self.tree, *self.specs, frozenset(keys)) if keys else (self.tree, *self.specs)
+        self.key = self._key(args, keys)
+
+    def _key(self, args: tuple[Any, ...], keys: list[Any]) -> Any:
+        if not (keys or self.named) and len(self.leaves) == len(args) and all(map(operator.is_, self.leaves, args)):
+            parts: list[Any] = []  # leaves only, as the fast path has it
+            for spec in self.specs:
+                if isinstance(spec, type):
+                    parts.append(spec)
+                else:
+                    parts += spec
+            return tuple(parts)
+        return (self.tree, frozenset(keys), *self.specs)
 
     def _add(self, k: int, leaf: Any, name: str) -> None:
         kind = type(leaf)

@@ -1,0 +1,263 @@
+"""`TracedNumber`: a Python number that is traced, as `jit` traces the numbers among its arguments.
+
+Note [Python numbers stay weak]
+    NumPy gives a Python number the dtype of the array that it meets (NEP 50): ``x * 2.0`` of a float32 ``x`` is float32. A
+    program has no weak dtypes, and needs none: a traced number is an input of Python's width (float64, int64 …), and
+    whenever it meets an array it is converted, in the program, to the dtype that NumPy would have given the number.
+    Between numbers it follows Python: ``n + 1`` is a number again, ``np.sin(n)`` is not.
+    How it gets asked: a traced number belongs to a recording of its own, `Numbers`, which counts as newer than all others.
+    So whichever way an operation comes, the newest recording among its operands is this one, which settles the dtypes
+    and binds again. No other code knows that there are weak values.
+
+Where Python's arithmetic is not that of int64 and float64 (integers beyond 64 bits, division by zero, the root of a negative
+number) a traced number follows NumPy.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from functrace.errors import ConcretizationError
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.primitive import Primitive
+from functrace.numpy.array import TracedArray
+from functrace.ops import elementwise as ew
+from functrace.ops.shaping import convert
+from functrace.tracing.recording import LITERALS, Recording, Tracer, bind, leaked
+
+DTYPES: dict[type, np.dtype[Any]] = {kind: np.dtype(kind) for kind in (bool, int, float, complex)}
+"""What a number is where nothing else decides."""
+
+_KINDS: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
+_WEAK_FUNCTIONS = frozenset({np.where, np.clip, np.isclose, np.allclose, np.nan_to_num})
+"""Functions that take Python numbers as weak; all others make arrays of them."""
+
+
+class Numbers(Recording):
+    """Stands for the newest recording wherever a traced number is an operand; see Note [Python numbers stay weak].
+
+    Args:
+        target: the recording whose inputs the numbers are.
+    """
+
+    __slots__ = ("converted", "target")
+
+    def __init__(self, target: Recording) -> None:
+        super().__init__(target.owner)
+        self.target = target
+        self.serial = math.inf  # type: ignore[assignment]
+        self.converted: dict[tuple[int, np.dtype[Any]], Any] = {}
+
+    def number(self, kind: type) -> TracedNumber:
+        """Make a number of a Python type an input of the target."""
+        return self.wrap(self.target.new_input(ShapeDtype((), DTYPES[kind])), kind)
+
+    def wrap(self, strong: Tracer, kind: type) -> TracedNumber:
+        """Return a variable of the target as a number."""
+        made = object.__new__(TracedNumber)
+        made._recording, made._id, made.aval, made._view, made.kind = self, strong._id, strong.aval, None, kind
+        return made
+
+    def handle(self, variable: int) -> Any:
+        """Return a variable as an array: what a recording keeps of a number."""
+        return self.target.handle(variable)
+
+    def settled(self, number: TracedNumber, dtype: np.dtype[Any]) -> Any:
+        """Return a number as an array of a dtype; converted once per dtype."""
+        key = (number._id, dtype)
+        found = self.converted.get(key)
+        if found is None:
+            found = self.converted[key] = convert(self.target.handle(number._id), dtype)
+        return found
+
+    def record(self, primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
+        """Settle the dtype of every number among the operands, and bind again."""
+        if self.closed:
+            raise leaked(next(x for x in operands if isinstance(x, TracedNumber)))
+        settled = settled_dtypes(primitive, operands)
+        return bind(
+            primitive,
+            tuple([x.strong(d) if isinstance(x, TracedNumber) else x for x, d in zip(operands, settled, strict=True)]),
+            params,
+        )
+
+    def value(self, variable: int) -> NoReturn:
+        """Refuse: the value of a traced number is not known."""
+        kind = _KINDS[self.target.avals[variable].dtype.kind].__name__
+        raise ConcretizationError(
+            f"the value of {'an' if kind == 'int' else 'a'} {kind} is needed, but {self.owner} records without values",
+            made=self.target.source(variable),
+            fix="name the argument in static_argnums or static_argnames: there will be one program per value",
+        )
+
+
+def settled_dtypes(primitive: Primitive, operands: tuple[Any, ...]) -> list[Any]:
+    """Say what dtype a Python number has in the place of each operand; ``None`` where it would be its own."""
+    ufunc = primitive.eval
+    kinds = [_kind(x) for x in operands]
+    if isinstance(ufunc, np.ufunc):
+        known = [np.dtype(k) if k is bool else k for k in kinds]
+        if all(isinstance(k, type) for k in known):
+            known = [np.dtype(k) for k in known]
+        try:
+            return list(ufunc.resolve_dtypes((*known, *[None] * ufunc.nout))[: len(kinds)])
+        except TypeError:
+            return [None] * len(kinds)  # the primitive's own aval rule explains it
+    if primitive is ew.where:
+        dtype = np.result_type(*[k.type(0) if isinstance(k, np.dtype) else k() for k in kinds[1:]])
+        return [np.dtype(bool), dtype, dtype]
+    return [None] * len(kinds)
+
+
+def _kind(x: Any) -> Any:
+    if isinstance(x, TracedNumber):
+        return x.kind
+    return type(x) if type(x) in LITERALS else x.dtype if isinstance(x, Tracer) else np.asarray(x).dtype
+
+
+def strong(x: Any) -> Any:
+    """Return an argument with its traced numbers, in lists and dicts too, as arrays."""
+    if isinstance(x, TracedNumber):
+        return x.strong()
+    if type(x) in (list, tuple):
+        return type(x)(map(strong, x))
+    return {key: strong(value) for key, value in x.items()} if type(x) is dict else x
+
+
+def _operator(primitive: Primitive, *, reflected: bool = False, counts: bool = True) -> Callable[[Any, Any], Any]:
+    """Make an operator: between numbers as Python has it, otherwise by `Numbers.record`.
+
+    Args:
+        primitive: what it applies.
+        reflected: whether ``self`` stands on the right.
+        counts: whether a bool is 0 or 1 for it, as for ``+``; not for ``&``.
+    """
+
+    def operator(self: Any, other: Any) -> Any:
+        if type(other) is str or other is None:
+            return NotImplemented
+        pair = (other, self) if reflected else (self, other)
+        if not (isinstance(other, TracedNumber) or type(other) in LITERALS):
+            return bind(primitive, pair)
+        both_bools = all(_kind(x) is bool for x in pair)
+        return self._number(primitive, pair, int if counts and both_bools else None)
+
+    return operator
+
+
+class TracedNumber(TracedArray):
+    """A traced Python number: float64 (int64 …) by itself, weak where it meets an array."""
+
+    __slots__ = ("kind",)
+    kind: type
+    _recording: Numbers
+
+    def strong(self, dtype: np.dtype[Any] | None = None) -> Any:
+        """Return the number as an array: of a dtype, or of its own."""
+        if self._recording.closed:
+            raise leaked(self)
+        return self._recording.settled(self, dtype or DTYPES[self.kind])
+
+    def _number(self, primitive: Primitive, operands: tuple[Any, ...], as_kind: type | None = None) -> Any:
+        """Apply an operation between numbers; the result is a number."""
+        dtype = None if as_kind is None else DTYPES[as_kind]
+        arrays = tuple([x.strong(dtype) if isinstance(x, TracedNumber) else x for x in operands])
+        if dtype is not None:
+            arrays = tuple([int(x) if type(x) is bool else x for x in arrays])
+        result = bind(primitive, arrays)
+        return self._recording.wrap(result, _KINDS[result.dtype.kind])
+
+    # -- what NumPy asks -----------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method != "__call__" or kwargs or ufunc not in ew.UFUNCS:
+            return getattr(ufunc, method)(*strong(inputs), **strong(kwargs))
+        return bind(ew.UFUNCS[ufunc], inputs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if func in _WEAK_FUNCTIONS:
+            return super().__array_function__(func, types, args, kwargs)
+        return func(*strong(args), **strong(kwargs))
+
+    # -- what Python asks ----------------------------------------------------------------------
+
+    def __int__(self) -> int:
+        return self._concrete()
+
+    def __float__(self) -> float:
+        return self._concrete()
+
+    def __complex__(self) -> complex:
+        return self._concrete()
+
+    def __index__(self) -> int:
+        return self._concrete()
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self._concrete()
+
+    # -- operators -----------------------------------------------------------------------------
+
+    __add__, __radd__ = _operator(ew.add), _operator(ew.add, reflected=True)
+    __sub__, __rsub__ = _operator(ew.sub), _operator(ew.sub, reflected=True)
+    __mul__, __rmul__ = _operator(ew.mul), _operator(ew.mul, reflected=True)
+    __truediv__, __rtruediv__ = _operator(ew.div), _operator(ew.div, reflected=True)
+    __floordiv__, __rfloordiv__ = _operator(ew.floor_divide), _operator(ew.floor_divide, reflected=True)
+    __mod__, __rmod__ = _operator(ew.remainder), _operator(ew.remainder, reflected=True)
+    __iadd__, __isub__, __imul__, __itruediv__ = __add__, __sub__, __mul__, __truediv__
+    __ifloordiv__, __imod__ = __floordiv__, __mod__
+    __lt__, __le__ = _operator(ew.less, counts=False), _operator(ew.less_equal, counts=False)
+    __gt__, __ge__ = _operator(ew.greater, counts=False), _operator(ew.greater_equal, counts=False)
+    __eq__, __ne__ = _operator(ew.equal, counts=False), _operator(ew.not_equal, counts=False)  # type: ignore[assignment]
+    __hash__ = TracedArray.__hash__
+    __and__, __rand__ = _operator(ew.bitwise_and, counts=False), _operator(ew.bitwise_and, reflected=True, counts=False)
+    __or__, __ror__ = _operator(ew.bitwise_or, counts=False), _operator(ew.bitwise_or, reflected=True, counts=False)
+    __xor__, __rxor__ = _operator(ew.bitwise_xor, counts=False), _operator(ew.bitwise_xor, reflected=True, counts=False)
+    __lshift__, __rlshift__ = _operator(ew.left_shift), _operator(ew.left_shift, reflected=True)
+    __rshift__, __rrshift__ = _operator(ew.right_shift), _operator(ew.right_shift, reflected=True)
+    __iand__, __ior__, __ixor__, __ilshift__, __irshift__ = __and__, __or__, __xor__, __lshift__, __rshift__
+
+    def __neg__(self) -> Any:
+        return self._counted(ew.neg)
+
+    def __pos__(self) -> Any:
+        return self._counted(ew.positive)
+
+    def __abs__(self) -> Any:
+        return self._counted(ew.absolute)
+
+    def __invert__(self) -> Any:
+        return self._counted(ew.invert)
+
+    def _counted(self, primitive: Primitive) -> Any:
+        return self._number(primitive, (self,), int if self.kind is bool else None)
+
+    def __pow__(self, n: Any, modulo: None = None) -> Any:
+        if not (isinstance(n, TracedNumber) or type(n) in LITERALS):
+            return bind(ew.power, (self, n))
+        return self._power(self, n)
+
+    def __rpow__(self, base: Any) -> Any:
+        return self._power(base, self) if type(base) in LITERALS else bind(ew.power, (base, self))
+
+    __ipow__ = __pow__
+
+    def _power(self, base: Any, n: Any) -> Any:
+        """Python's power: of two integers it is an integer or a float, as the sign of the exponent says."""
+        if issubclass(_kind(base), int) and issubclass(_kind(n), int):
+            if isinstance(n, TracedNumber):
+                raise ConcretizationError(
+                    f"the type of a power of two integers depends on the sign of the exponent, but {self._recording.owner} "
+                    "records without values",
+                    fix="name the exponent in static_argnums or static_argnames, or let the base be a float",
+                )
+            if n < 0:
+                return self._number(ew.power, (self * 1.0, float(n)))
+            return self._number(ew.power, (self, int(n)), int if self.kind is bool else None)
+        return self._number(ew.power, (base, n))
