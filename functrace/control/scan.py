@@ -244,6 +244,10 @@ def _transpose(cts: Any, *rest: Any) -> Any:
         linear[constants : constants + carries] = grown
     if not all(grown):
         return _transpose_with_known_carry(cts, operands, linear, body, length, reverse, constants, carries)
+    # Results that have no cotangent are left out of the body.
+    given = [n for n in range(carries, len(body.output_ids)) if cts[n] is not None]
+    wanted = [*body.output_ids[:carries], *[body.output_ids[n] for n in given]]
+    body = restrict(body, body.input_ids, wanted, keep=True).program
     avals = output_avals(body)
     made = transpose_program(body, linear)
     # Inputs of `made`: values of operands that are not linear, cotangents of carries and results.
@@ -257,14 +261,7 @@ def _transpose(cts: Any, *rest: Any) -> Any:
     sums = [build.input(body.avals[body.input_ids[k]]) for k in summed]
     carry = [build.input(a) for a in avals[:carries]]
     values.update({k: build.input(body.avals[body.input_ids[k]]) for k in arrays})
-    slices: list[int] = []
-    given = []
-    for aval, ct in zip(avals[carries:], cts[carries:], strict=True):
-        if ct is not None:
-            given.append(ct)
-            slices.append(build.input(aval))
-        else:
-            slices.append(build.constant(_zeros(aval), aval))
+    slices = [build.input(a) for a in avals[carries:]]
     outputs = build.splice(made, [*[values[k] for k in others], *carry, *slices])
     by_place = dict(zip([k for k, flag in enumerate(linear) if flag], outputs, strict=True))
     totals = [build.place(add, (s, by_place[k]), ()) for s, k in zip(sums, summed, strict=True)]
@@ -274,7 +271,7 @@ def _transpose(cts: Any, *rest: Any) -> Any:
     before = [_zeros(a) if ct is None else ct for a, ct in zip(avals, cts[:carries], strict=False)]
     results = scan_program(
         step,
-        [*[operands[k] for k in fixed], *starts, *before, *[operands[k] for k in arrays], *given],
+        [*[operands[k] for k in fixed], *starts, *before, *[operands[k] for k in arrays], *[cts[n] for n in given]],
         length, not reverse, len(fixed), len(summed) + carries,
     )  # fmt: skip
     return at_places(results, [*summed, *range(constants, constants + carries), *sliced], len(operands))

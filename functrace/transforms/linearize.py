@@ -110,11 +110,12 @@ class Walk:
             primitive, operands, params = ops[k]
             dots = tuple([active(i) for i in operands])
             rule = primitive.jvp
-            is_active = not (rule is ZERO or dots.count(None) == len(dots))
-            if not bulk and k not in moved and not (is_active and type(rule) is Joint):
-                self._place(k)
-            if not is_active:
+            if rule is ZERO or dots.count(None) == len(dots):
+                if not bulk and k not in moved:
+                    self._place(k)
                 continue
+            if not bulk and k not in moved and type(rule) is not Joint:
+                self._place(k)
             count = program.result_count(k) if primitive.many else 1
             if not is_differentiable(avals[k]) and not any(is_differentiable(a) for a in avals[k + 1 : k + count]):
                 if not bulk and k not in moved:
