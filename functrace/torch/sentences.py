@@ -215,6 +215,7 @@ UNPACKED_TWICE = (
 SAVED_MORE = (
     "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass."
 )
+CHECKPOINT_TIP = "Tip: pass `debug=True` to `checkpoint` to see which lines have saved the tensors."
 SAVED_AFTER_STOP = "Unexpected state: target_frame.early_stop is set"
 
 
@@ -240,6 +241,13 @@ def saved_differently(cases: Sequence[tuple[int, Any, Any]]) -> str:
         "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward "
         f"pass.\n{lines}."
     )
+
+
+def checkpoint_lines(first: Sequence[str], second: Sequence[str]) -> str:
+    """What is added to the sentences above where lines were recorded."""
+    runs = ("original forward", first), ("recomputation", second)
+    lists = [f"saved in the {run}:" + "".join(f"\n  {k}  {line}" for k, line in enumerate(lines)) for run, lines in runs]
+    return "You are seeing this error because you passed `debug=True` to checkpoint; lines that have\n" + "\n".join(lists)
 
 
 def determinism_check(allowed: Sequence[str], given: str) -> str:

@@ -1,0 +1,397 @@
+"""The node of a `Function`, which is also its ``ctx``, and what happens to the tensors that forward returns.
+
+`BackwardCFunction` holds what the user's forward said (saved tensors, dirty inputs, outputs without derivative) and runs the
+user's backward: missing gradients become zeros, what comes back is checked against the inputs. `finish` turns what forward
+returned into outputs of the node: an input returned as it is becomes a view of itself, one marked as dirty keeps its
+identity and gets a new history, an output without derivative loses its own.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from functrace.ir.aval import ShapeDtype
+from functrace.torch import sentences
+from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.autograd.graph import Node, edge, number, zeros_of
+from functrace.torch.autograd.saved import SavedTensor
+from functrace.torch.tensor import Tensor, view_of
+
+FREED = "freed"
+"""Stands for the saved tensors of a node after backward."""
+
+
+class Held:
+    """What a node outside the graph keeps: the tensor itself."""
+
+    __slots__ = ("_tensor",)
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+
+    def unpack(self, _node: Any) -> Tensor:
+        """Return it."""
+        return self._tensor
+
+    def release(self) -> None:
+        """Do nothing: the node is gone after the call."""
+
+
+class FunctionCtx:
+    """What forward and backward are handed as ``ctx``."""
+
+    needs_input_grad: tuple[bool, ...] = ()
+    """For each argument, whether it is a tensor that requires grad."""
+    to_save: tuple[Any, ...] | None = None
+    dirty_tensors: tuple[Any, ...] | None = None
+    non_differentiable: tuple[Any, ...] | None = None
+    saved_for_forward: tuple[Any, ...] | None = None
+    _materializes = True
+    _materialize_non_diff_grads = True
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep tensors (or ``None``) for backward, which finds them in ``saved_tensors``; a second call replaces the first.
+
+        An overwrite in between is noticed, outputs make no reference cycle, and saved-tensor hooks apply: it happens when
+        forward has returned.
+        """
+        self.to_save = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keep tensors for ``jvp``."""
+        for tensor in tensors:
+            if not isinstance(tensor, Tensor | None):
+                raise AssertionError(sentences.SAVE_FOR_FORWARD)
+        self.saved_for_forward = tensors
+
+    def mark_dirty(self, *tensors: Any) -> None:
+        """Say which inputs forward has overwritten; they must be returned."""
+        self.dirty_tensors = tensors
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        """Say which outputs have no derivative; backward gets zeros for them."""
+        self.non_differentiable = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Choose whether backward gets zeros (the default) or ``None`` for outputs that no gradient has reached."""
+        if not isinstance(value, bool):
+            raise TypeError(sentences.SET_MATERIALIZE_GRADS)
+        self._materializes = value
+
+
+class BackwardCFunction(FunctionCtx, Node):
+    """The node of a `Function`; every Function has a subclass of its own."""
+
+    checks_results = False
+    requires_grad = False
+    """Whether the node is in a graph."""
+    _forward_cls: Any
+    _saved: Any = ()
+    _inputs: tuple[ShapeDtype | None, ...] = ()
+    _outputs: tuple[ShapeDtype | None, ...] = ()
+    _constant: frozenset[int] = frozenset()
+    """Outputs without derivative."""
+
+    # -- what the user reads ---------------------------------------------------------------------------------
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What forward has saved.
+
+        Raises:
+            RuntimeError: if it was freed after backward, or overwritten.
+        """
+        return tuple([None if s is None else s.unpack(self) for s in self._raw_saved_tensors])
+
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        """The former name of ``saved_tensors``."""
+        warnings.warn(sentences.SAVED_VARIABLES, DeprecationWarning, stacklevel=2)
+        return self.saved_tensors
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[SavedTensor | Held | None, ...]:
+        if self._saved is FREED:
+            raise RuntimeError(sentences.BACKWARD_TWICE)
+        return self._saved
+
+    # -- forward ---------------------------------------------------------------------------------------------
+
+    def _begin(self, args: Sequence[Any], *, in_graph: bool) -> None:
+        """Note the arguments, and the edges to where their gradients go."""
+        needs, inputs, edges = [], [], []
+        for a in args:
+            if isinstance(a, Tensor):
+                array = a._array
+                inputs.append(ShapeDtype(array.shape, array.dtype))
+                needs.append(a.requires_grad)
+                edges.append(a)
+            else:
+                inputs.append(None)
+                needs.append(False)
+        self.needs_input_grad, self._inputs = tuple(needs), tuple(inputs)
+        if in_graph and MODES.recording and True in needs:
+            self.requires_grad = True
+            self._edges = tuple([edge(a) for a in edges])
+            number(self)
+
+    def _dirty_inputs(self, args: Sequence[Any], outputs: Sequence[Any]) -> set[int]:
+        """Note the overwrites that were declared; returns the ids of the tensors."""
+        dirty = self.dirty_tensors
+        if dirty is None:
+            return set()
+        inputs = {id(a) for a in args if isinstance(a, Tensor)}
+        for tensor in dirty:
+            if not isinstance(tensor, Tensor):
+                raise RuntimeError(sentences.MARK_DIRTY)
+            tensor._counter[0] += 1
+            if id(tensor) not in inputs:
+                warnings.warn(sentences.DIRTY_NOT_AN_INPUT, UserWarning, stacklevel=5)
+        marked = {id(t) for t in dirty}
+        if not marked <= {id(v) for v in outputs}:
+            raise RuntimeError(sentences.DIRTY_NOT_RETURNED)
+        return marked
+
+    def _constants(self) -> set[int]:
+        """Return the ids of the tensors that were marked as having no derivative."""
+        marked = self.non_differentiable or ()
+        for tensor in marked:
+            if not isinstance(tensor, Tensor):
+                raise RuntimeError(sentences.MARK_NON_DIFFERENTIABLE)
+        return {id(t) for t in marked}
+
+    def _keep(self, *, in_graph: bool = True) -> None:
+        """Save what forward wanted to be saved, which may be outputs of this node."""
+        kept: list[SavedTensor | Held | None] = []
+        for place, value in enumerate(self.to_save or ()):
+            if value is None:
+                kept.append(None)
+            elif not isinstance(value, Tensor):
+                raise TypeError(sentences.saved_non_tensor(place, type(value).__name__))
+            else:
+                kept.append(SavedTensor(value, value._node is self, self) if in_graph else Held(value))
+        self._saved = tuple(kept)
+
+    def _finish_traced(self, args: Sequence[Any], outputs: Sequence[Any]) -> dict[int, int]:
+        """Note what forward returned, and keep what it wanted saved; returns the overwritten argument of each output."""
+        dirty = self._dirty_inputs(args, outputs)
+        constants = self._constants()
+        avals = [ShapeDtype(v._array.shape, v._array.dtype) if isinstance(v, Tensor) else None for v in outputs]
+        self._outputs = tuple(avals)
+        self._constant = frozenset(k for k, v in enumerate(outputs) if id(v) in constants)
+        places = {id(a): k for k, a in enumerate(args)}
+        self._keep(in_graph=False)
+        self._forget()
+        return {k: places[id(v)] for k, v in enumerate(outputs) if id(v) in dirty and id(v) in places}
+
+    def _forget(self) -> None:
+        """Let go of the tensors that forward named: outputs among them would make cycles."""
+        self.to_save = self.dirty_tensors = self.non_differentiable = None
+
+    # -- backward --------------------------------------------------------------------------------------------
+
+    def output_avals(self) -> Sequence[Any]:
+        """Return shape and dtype of every output, ``None`` for one that is not a tensor."""
+        return self._outputs
+
+    def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
+        """Run the user's backward; returns one gradient per tensor among the arguments.
+
+        Raises:
+            RuntimeError: if number, types or shapes of what it returns do not fit.
+        """
+        given = [self._materialized(k, g) for k, g in enumerate(grads)] if self._materializes else grads
+        found = self._forward_cls._rule()(self, *given)
+        return self._checked(found if isinstance(found, tuple) else (found,))
+
+    def release(self) -> None:
+        """Let go of the saved tensors."""
+        saved = self._saved
+        self._saved = FREED
+        if saved is not FREED:
+            for s in saved:
+                if s is not None:
+                    s.release()
+
+    def apply(self, *grads: Any) -> Any:
+        """Run the user's backward as it is, on gradients given by the caller."""
+        return self._forward_cls._rule()(self, *grads)
+
+    def _materialized(self, place: int, gradient: Tensor | None) -> Tensor | None:
+        aval = self._outputs[place]
+        if gradient is not None or aval is None:
+            return gradient
+        if place in self._constant and not self._materialize_non_diff_grads:
+            return None
+        return zeros_of(aval)
+
+    def _checked(self, found: tuple[Any, ...]) -> list[Tensor | None]:
+        """Check what backward returned; gradients get shape and dtype of the inputs."""
+        inputs = self._inputs
+        count = len(inputs)
+        if len(found) != count:
+            if len(found) < count or any(g is not None for g in found[count:]):
+                raise RuntimeError(sentences.gradient_count(self.name(), count, len(found)))
+            found = found[:count]
+        checked = []
+        for place, (gradient, aval) in enumerate(zip(found, inputs, strict=True)):
+            if aval is None:
+                if gradient is not None:
+                    raise RuntimeError(sentences.gradient_of_non_tensor(self.name(), place + 1))
+            elif gradient is None or isinstance(gradient, Tensor):
+                checked.append(gradient)
+            else:
+                raise RuntimeError(sentences.gradient_type(type(gradient).__name__))
+        wanted = [aval for aval in inputs if aval is not None]
+        needs = [need for need, aval in zip(self.needs_input_grad, inputs, strict=True) if aval is not None]
+        for k, (gradient, aval) in enumerate(zip(checked, wanted, strict=True)):
+            if gradient is not None:
+                checked[k] = fitted(gradient, aval, self.name(), k) if needs[k] else None
+        return checked
+
+
+def fitted(gradient: Any, aval: ShapeDtype, name: str, place: int) -> Tensor:
+    """Return a gradient with the shape (summed over axes that were broadcast) and the dtype of its input.
+
+    Raises:
+        RuntimeError: if its shape is not one that the input's broadcasts to.
+    """
+    shape = gradient._array.shape
+    if shape != aval.shape:
+        added = len(shape) - len(aval.shape)
+        if added < 0 or any(n not in (1, m) for n, m in zip(aval.shape, shape[max(added, 0) :], strict=True)):
+            raise RuntimeError(sentences.gradient_shape(name, place, shape, aval.shape))
+        stretched = [added + k for k, (n, m) in enumerate(zip(aval.shape, shape[added:], strict=True)) if n != m]
+        gradient = gradient.sum([*range(added), *stretched], True).reshape(aval.shape)
+    return gradient if gradient._array.dtype == aval.dtype else gradient.to(aval.dtype)
+
+
+# -- outputs -------------------------------------------------------------------------------------------------
+
+
+def finish(ctx: BackwardCFunction, args: Sequence[Any], output: Any) -> Any:
+    """Make what forward returned the outputs of the node, and save what it wanted saved.
+
+    Raises:
+        RuntimeError: for a dirty input that is a leaf, a view returned among other outputs, or was not returned.
+        TypeError: if something else than a tensor was to be saved.
+    """
+    several = output if isinstance(output, tuple) else (output,)
+    dirty = ctx._dirty_inputs(args, several)
+    constants = ctx._constants()
+    inputs = {id(a) for a in args if isinstance(a, Tensor)}
+    outputs = list(several)
+    made = "custom" if sum(isinstance(v, Tensor) for v in several) == 1 else "multiple"
+    avals: list[ShapeDtype | None] = []
+    constant = []
+    for k, value in enumerate(several):
+        if not isinstance(value, Tensor):
+            avals.append(None)
+            continue
+        array = value._array
+        avals.append(ShapeDtype(array.shape, array.dtype))
+        if not ctx.requires_grad or id(value) in constants or array.dtype.kind not in "fc":
+            constant.append(k)
+            outputs[k] = _without_history(value, is_input=id(value) in inputs, is_dirty=id(value) in dirty)
+        elif id(value) in dirty:
+            _rewrite_history(value, ctx, k, several)
+        else:
+            outputs[k] = _with_history(value, ctx, k, is_input=id(value) in inputs, made=made)
+    ctx._outputs, ctx._constant = tuple(avals), frozenset(constant)
+    if ctx.requires_grad:
+        ctx._keep()
+    ctx._forget()
+    return tuple(outputs) if isinstance(output, tuple) else outputs[0]
+
+
+def _without_history(value: Tensor, *, is_input: bool, is_dirty: bool) -> Tensor:
+    """Return an output that no gradient flows to."""
+    if not value.requires_grad:
+        return _as_view(value) if is_input and not is_dirty else value
+    if is_input:
+        return value.detach()
+    if value._view is None:
+        value._node, value._requires = None, False
+    return value
+
+
+def _with_history(value: Tensor, node: BackwardCFunction, place: int, *, is_input: bool, made: str) -> Tensor:
+    """Return an output that belongs to the node. Writing into one that is a view is refused: see views.py."""
+    if is_input:
+        value = _as_view(value)
+    value._node, value._output_nr = node, place
+    view = value._view
+    if view is not None:
+        view.made, view.version = made, value._counter[0]
+    return value
+
+
+def _as_view(value: Tensor) -> Tensor:
+    return view_of(value, value._array, (_itself, ()))
+
+
+def _itself(array: Any) -> Any:
+    return array
+
+
+def _rewrite_history(value: Tensor, node: BackwardCFunction, place: int, outputs: Sequence[Any]) -> None:
+    """Let an overwritten input belong to the node; the base of a view is overwritten with it.
+
+    Raises:
+        RuntimeError: for a leaf, and for a view among other outputs.
+    """
+    if value._view is None:
+        if value._requires and value._node is None:
+            raise RuntimeError(sentences.DIRTY_LEAF)
+        value._node, value._output_nr = node, place
+        return
+    if sum(isinstance(v, Tensor) for v in outputs) > 1:
+        raise RuntimeError(sentences.DIRTY_VIEW_OF_MANY)
+    from functrace.torch.views import rebase_history  # type: ignore[attr-defined]
+
+    rebase_history(value, node)
+
+
+# -- an error as a node --------------------------------------------------------------------------------------
+
+
+class Error(Node):
+    """A node that raises when gradients reach it."""
+
+    checks_results = False
+
+    def __init__(self, message: str, outputs: Sequence[Tensor]) -> None:
+        self._message = message
+        self._avals = [ShapeDtype(t._array.shape, t._array.dtype) for t in outputs]
+        leaves = [t.detach() for t in outputs]
+        for leaf in leaves:
+            leaf._requires = leaf._array.dtype.kind in "fc"
+        self._edges = tuple([edge(leaf) for leaf in leaves])
+        number(self)
+
+    def name(self) -> str:
+        """Return the name that error messages use."""
+        return "torch::autograd::Error"
+
+    def output_avals(self) -> Sequence[ShapeDtype]:
+        """Return shape and dtype of the tensors that cannot be differentiated."""
+        return self._avals
+
+    def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
+        """Raise."""
+        raise RuntimeError(self._message)
+
+
+def refusing(outputs: Any, message: str) -> Any:
+    """Return aliases of the tensors among ``outputs`` that raise ``message`` when they are differentiated."""
+    several = outputs if isinstance(outputs, tuple) else (outputs,)
+    aliases = [v.detach() if isinstance(v, Tensor) else v for v in several]
+    tensors = [v for v in aliases if isinstance(v, Tensor)]
+    node = Error(message, tensors)
+    for k, tensor in enumerate(tensors):
+        tensor._node, tensor._output_nr = node, k
+    return tuple(aliases) if isinstance(outputs, tuple) else aliases[0]
