@@ -26,7 +26,7 @@ from functrace.ir.parts import output_avals
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ir.tape import Op
-from functrace.passes import fold_constants
+from functrace.passes import drop_unused, fold_constants
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import Tracer
 
@@ -64,7 +64,7 @@ class Runner:
     def flat(self) -> Program:
         """The program with its calls in line: what runs."""
         if self._flat is None:
-            self._flat = inline(self.program, stands_for)
+            self._flat = drop_unused(inline(self.program, stands_for))
         return self._flat
 
     def __call__(self, arguments: Sequence[Any]) -> Sequence[Any]:
@@ -193,7 +193,7 @@ def generate(program: Program, *, fresh: bool = True) -> tuple[str, dict[str, An
 
 
 def _compiled(program: Program, *, fresh: bool) -> Callable[..., tuple[Any, ...]]:
-    return compile_program(fold_constants(inline(program, stands_for)), fresh=fresh)
+    return compile_program(fold_constants(drop_unused(inline(program, stands_for))), fresh=fresh)
 
 
 def _scan(avals: tuple[Any, ...], params: tuple[Any, ...]) -> Callable[..., Any]:

@@ -4,5 +4,6 @@ Floor: 5.
 """
 
 from functrace.passes.fold import fold_constants
+from functrace.passes.unused import drop_unused
 
-__all__ = ["fold_constants"]
+__all__ = ["drop_unused", "fold_constants"]
