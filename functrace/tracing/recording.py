@@ -249,8 +249,9 @@ class Recording(Builder):
                 raise ConcretizationError(
                     f"a value is needed, but {self.owner} records without values",
                     made=self.source(variable),
-                    fix="use np.where for a choice that depends on values, or compute the value from something "
-                    "that is not traced (functrace.grad, vjp and jvp know values, vmap and trace do not)",
+                    fix="use functrace.cond or np.where for a choice that depends on values, functrace.scan for a loop, or "
+                    "compute the value from something that is not traced (functrace.grad, vjp and jvp know values; vmap, jit "
+                    "and trace do not)",
                 )
             needed.add(k)
             stack.extend(ops[k][1])
