@@ -18,6 +18,9 @@ from typing import Any, NamedTuple
 from functrace.ir.aval import ShapeDtype
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.autograd.hooks import disable_saved_tensors_hooks as disable_saved_tensors_hooks
+from functrace.torch.autograd.hooks import save_on_cpu as save_on_cpu
+from functrace.torch.autograd.hooks import saved_tensors_hooks as saved_tensors_hooks
 from functrace.torch.tensor import Tensor, wrap
 
 _sequence = itertools.count()
