@@ -7,7 +7,7 @@ cotangents back (transforms/transpose.py) and align ranks under vmap (transforms
 
 Note [Kinks and ties]
     Where a function has no derivative, one is chosen, equal to PyTorch's where PyTorch has one: abs'(0) = 0,
-    sign' = 0, maximum and minimum split ties evenly, fmax and fmin too, hypot'(0, 0) = 0 from the quotient x / y
+    relu'(0) = 0, sign' = 0, maximum and minimum split ties evenly, fmax and fmin too, hypot'(0, 0) = 0 from the quotient x / y
     guarded at 0, sqrt'(0) = inf.
 
 Floor: 2.
@@ -435,6 +435,32 @@ where = Elementwise(
     transpose=_where_transpose,
     batch=ELEMENTWISE,
     written="np.where({0}, {1}, {2})",
+)
+
+
+def _sigmoid_eval(x: Any) -> Any:
+    decay = np.exp(-np.abs(x))  # never overflows
+    return np.where(np.greater_equal(x, 0), 1 / (1 + decay), decay / (1 + decay))[()]
+
+
+sigmoid = Elementwise(
+    "sigmoid",
+    eval=_sigmoid_eval,
+    aval=lambda spec: ShapeDtype(spec.shape, np.exp(np.zeros((), spec.dtype)).dtype),
+    jvp=_jvp_from((lambda x, o: mul(o, sub(1.0, o)),)),
+    transpose=absent(because="sigmoid is not linear", instead="differentiate with functrace.vjp instead"),
+    batch=ELEMENTWISE,
+    source="DLMF 4.2",
+)
+relu = Elementwise(
+    "relu",
+    eval=lambda x: np.maximum(x, 0),
+    aval=lambda spec: spec,
+    # From the output, as PyTorch: nothing else need be kept. Not-a-number stays one, and lets tangents pass.
+    jvp=lambda p, o, t: where(less_equal(o[0], 0), 0.0, t[0]),
+    transpose=absent(because="relu is not linear", instead="differentiate with functrace.vjp instead"),
+    batch=ELEMENTWISE,
+    written="np.maximum({0}, 0)",
 )
 
 

@@ -292,6 +292,63 @@ def argmin(x: Any, axis: int) -> Any:
     return bind(argmin_p, (x,), (axis,))
 
 
+# -- normalization: the shares of exponentials, and their logarithms ---------------------------------------------
+
+
+def _softmax_eval(x: Any, axis: int) -> Any:
+    e = np.exp(x - np.max(x, axis, keepdims=True, initial=-np.inf))
+    return e / np.sum(e, axis, keepdims=True)
+
+
+def _softmax_jvp(_primals: Any, outputs: Any, tangents: Any, axis: int) -> Any:
+    (out,), (t,) = outputs, tangents
+    mean = reduce_sum(mul(t, out), (axis,))
+    return mul(out, sub(t, expand_reduced(mean, out.shape, (axis,))))
+
+
+softmax_p = Primitive(
+    "softmax",
+    eval=_softmax_eval,
+    aval=lambda x, axis: x,
+    jvp=_softmax_jvp,
+    transpose=absent(because="softmax is not linear", instead="differentiate with functrace.vjp instead"),
+    batch=lambda operands, _, axis: softmax(operands[0], axis + 1),
+    params=("axis",),
+)
+
+
+def softmax(x: Any, axis: int) -> Any:
+    """Compute ``exp(x) / sum(exp(x))`` along an axis, without overflow, for floats."""
+    return bind(softmax_p, (x,), (axis,))
+
+
+def _log_softmax_eval(x: Any, axis: int) -> Any:
+    shifted = x - np.max(x, axis, keepdims=True, initial=-np.inf)
+    return shifted - np.log(np.sum(np.exp(shifted), axis, keepdims=True))
+
+
+def _log_softmax_jvp(_primals: Any, outputs: Any, tangents: Any, axis: int) -> Any:
+    (out,), (t,) = outputs, tangents
+    mean = reduce_sum(mul(t, exp(out)), (axis,))
+    return sub(t, expand_reduced(mean, out.shape, (axis,)))
+
+
+log_softmax_p = Primitive(
+    "log_softmax",
+    eval=_log_softmax_eval,
+    aval=lambda x, axis: x,
+    jvp=_log_softmax_jvp,
+    transpose=absent(because="log_softmax is not linear", instead="differentiate with functrace.vjp instead"),
+    batch=lambda operands, _, axis: log_softmax(operands[0], axis + 1),
+    params=("axis",),
+)
+
+
+def log_softmax(x: Any, axis: int) -> Any:
+    """Compute the logarithm of `softmax`, for floats."""
+    return bind(log_softmax_p, (x,), (axis,))
+
+
 # -- made of the above -----------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.ops.elementwise import relu, sigmoid
 from tests.cases.case import Case
 
 _rng = np.random.default_rng(3)
@@ -150,4 +151,5 @@ CASES: list[Case] = [
     Case("nan_to_num/values", lambda x: np.nan_to_num(x, nan=1.0, posinf=2.0, neginf=-3.0), (X,), edge=((SPECIAL,),)),
     Case("sinc", lambda x: np.sinc(x), (np.array([0.0, 1e-3, 0.3, 1.0, -2.5]),), edge=((np.zeros((), np.float32),), (X[:0],))),
     Case("sinc/complex", lambda x: np.sinc(x), (Z,)),
+    *_unary("relu", relu, AWAY), *_unary("sigmoid", sigmoid), Case("sigmoid/large", lambda x: sigmoid(x), (40.0 * AWAY,)),
 ]  # fmt: skip

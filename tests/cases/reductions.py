@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.ops.reductions import log_softmax, softmax
 from tests.cases.case import Case
 
 _rng = np.random.default_rng(7)
@@ -151,4 +152,8 @@ CASES = [
     Case("trapezoid/x", lambda y, x: np.trapezoid(y, x, axis=0), (X, np.array([0.0, 0.7, 2.0])), diff=(0, 1)),
     Case("trapezoid/x of equal shape", lambda y, x: np.trapezoid(y, x, axis=1), (X, np.cumsum(POSITIVE, 1)), diff=(0, 1)),
     _case("trapezoid/dx", lambda y: np.trapezoid(y, dx=0.25)),
+    _case("softmax", lambda x: softmax(x, 1), edge=((F32,), (X[:, :0],), (X.astype(np.float16),))),
+    _case("softmax/first axis, large", lambda x: softmax(x, 0), 300.0 * X),
+    _case("log_softmax", lambda x: log_softmax(x, 1), edge=((F32,), (X[:, :0],), (X.astype(np.float16),))),
+    _case("log_softmax/first axis, large", lambda x: log_softmax(x, 0), 300.0 * X),
 ]
