@@ -14,6 +14,7 @@ from functrace.api.calls import call, output_variable
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Assembly, closed_over
 from functrace.ir.program import Program
+from functrace.numpy.number import TracedNumber
 from functrace.tracing.recording import Recording, Tracer
 from functrace.tree import PyTreeSpec, flatten, unflatten
 
@@ -40,12 +41,16 @@ class Staged(NamedTuple):
 class Operands:
     """The leaves of a call's arguments: arrays and traced values are operands, whatever else stays as it is.
 
-    Python numbers stay, too: so they keep their weak dtype (NEP 50).
+    Python numbers stay, too, and those that `jit` traces: so they keep their weak dtype (NEP 50).
     """
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.leaves, self.tree = flatten((args, kwargs))
-        self.places = [k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Tracer | np.ndarray | np.generic)]
+        self.places = [
+            k
+            for k, leaf in enumerate(self.leaves)
+            if isinstance(leaf, Tracer | np.ndarray | np.generic) and type(leaf) is not TracedNumber
+        ]
         self.values = [self.leaves[k] for k in self.places]
         self.avals = [aval_of(v) for v in self.values]
 
@@ -93,8 +98,8 @@ def stage(
         args, kwargs = operands.arguments(inputs)
         leaves, tree = flatten(call(recording, f, args, kwargs))
         outputs = tuple([output_variable(recording, leaf, owner) for leaf in leaves])
-        program, captured = closed_over(recording.program(outputs, name=identifier(name), input_names=input_names))
-        return Staged(program, captured, tree)
+        program, _ = closed_over(recording.program(outputs, name=identifier(name), input_names=input_names))
+        return Staged(program, [recording.callers_array(i) for i in recording.constants], tree)
 
 
 def identifier(name: str) -> str:

@@ -267,6 +267,16 @@ class Recording(Builder):
                 values[k] = result
         return values[variable]
 
+    def callers_array(self, variable: int) -> Any:
+        """Return the value of a captured variable: the caller's own array, if it still is what was captured.
+
+        So a recording that this one's program is handed to captures it once, however often it is handed.
+        """
+        for captured, held in self.captured.values():
+            if captured == variable and held is not None and held.unchanged(held.original):
+                return held.original
+        return self.constants[variable]
+
     def source(self, variable: int) -> Source | None:
         """The user's line that made a variable."""
         position = self.positions[variable] if self.positions and variable < len(self.positions) else None
