@@ -17,7 +17,9 @@ from functrace.control.scan import scan_program
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.parts import reordered
+from functrace.numpy.number import TracedNumber
 from functrace.ops.elementwise import not_equal
+from functrace.ops.shaping import convert
 from functrace.tracing.recording import LITERALS, Tracer
 from functrace.tree import flatten, paths, unflatten
 from functrace.typing import PyTree
@@ -133,7 +135,7 @@ def scan(
     arrays = [as_value(x, f"{owner}: xs") for x in arrays]
     steps = _length(arrays, xs, length, owner)
     starts, carry_tree = flatten(init)
-    weak = [type(leaf) in LITERALS for leaf in starts]
+    weak = [type(leaf) in LITERALS or isinstance(leaf, TracedNumber) for leaf in starts]
     carry = [as_value(leaf, f"{owner}: the carry") for leaf in starts]
     slices = [ShapeDtype(x.shape[1:], x.dtype) for x in arrays]
 
@@ -195,7 +197,7 @@ def _check_body(staged: Staged, carry_tree: Any, owner: str) -> tuple[int, Any]:
 def _weak_dtypes(carry: list[Any], weak: list[bool], avals: list[ShapeDtype]) -> list[Any] | None:
     """The carry with Python numbers in the dtype that the body gives them, or ``None`` if nothing changes."""
     made = [
-        np.asarray(c).astype(aval.dtype)[()] if flag and _is_wider("biufc", aval.dtype, aval_of(c).dtype) else c
+        convert(c, aval.dtype) if flag and _is_wider("biufc", aval.dtype, aval_of(c).dtype) else c
         for c, flag, aval in zip(carry, weak, avals, strict=True)
     ]
     return made if any(a is not b for a, b in zip(made, carry, strict=True)) else None
