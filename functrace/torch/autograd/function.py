@@ -101,8 +101,9 @@ class Function(metaclass=FunctionMeta):
             args = _bound(cls, args, kwargs)
         elif kwargs:
             args = _placed(cls, args, kwargs)
-        if traced.concerns(args):
-            return traced.apply(cls, args)
+        kind = traced.kind_of(args)
+        if kind != "tensors":
+            return traced.apply(cls, args) if kind == "traced" else traced.apply_to_arrays(cls, args)
         ctx = cls._backward_cls()
         ctx._begin(args, in_graph=True)
         recording = MODES.recording

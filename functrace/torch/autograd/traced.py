@@ -31,13 +31,33 @@ from functrace.transforms import is_differentiable
 if TYPE_CHECKING:
     from functrace.torch.autograd.function import Function
 
+ARRAYS = (np.ndarray, np.generic)
+
 _running: ContextVar[tuple[Any, ...]] = ContextVar("Functions whose backward is being staged", default=())
 """A backward may apply its own Function, whose rule is then deferred: staged only if it is differentiated in turn."""
 
 
-def concerns(args: Sequence[Any]) -> bool:
-    """Whether an argument is traced, or a tensor over a traced value."""
-    return any(isinstance(a._array if isinstance(a, Tensor) else a, Tracer) for a in args)
+def kind_of(args: Sequence[Any]) -> str:
+    """Return ``"traced"`` if an argument is, ``"arrays"`` if there are arrays and no tensors, otherwise ``"tensors"``."""
+    tensors = arrays = False
+    for a in args:
+        if isinstance(a, Tensor):
+            if isinstance(a._array, Tracer):
+                return "traced"
+            tensors = True
+        elif isinstance(a, Tracer):
+            return "traced"
+        elif isinstance(a, ARRAYS):
+            arrays = True
+    return "arrays" if arrays and not tensors else "tensors"
+
+
+def apply_to_arrays(cls: type[Function], args: tuple[Any, ...]) -> Any:
+    """Run forward on plain arrays, as when a function that is otherwise traced is just called; returns arrays."""
+    result = cls.apply(*[wrap(a) if isinstance(a, ARRAYS) else a for a in args])
+    if isinstance(result, tuple):
+        return tuple([_array(v) for v in result])
+    return _array(result)
 
 
 def apply(cls: type[Function], args: tuple[Any, ...]) -> Any:
@@ -106,7 +126,7 @@ class Application:
         owner = f"forward of {name}"
         ctx = self.function._backward_cls()
         with Recording(owner) as recording, no_grad():
-            given = [wrap(a) if isinstance(a, np.ndarray) else a for a in self.args]
+            given = [wrap(a) if isinstance(a, ARRAYS) else a for a in self.args]
             for k, aval, value in zip(self.places, self.avals, values, strict=True):
                 given[k] = wrap(recording.new_input(aval, value))
                 given[k]._requires = is_differentiable(aval)
