@@ -52,7 +52,7 @@ class Task:
         accumulates: whether wanted leaves accumulate (``backward(inputs=)``) or gradients are returned.
     """
 
-    __slots__ = ("accumulates", "captured", "create", "id", "needed", "retain", "roots", "wanted")
+    __slots__ = ("__weakref__", "accumulates", "captured", "create", "id", "needed", "retain", "roots", "wanted")
 
     def __init__(
         self,

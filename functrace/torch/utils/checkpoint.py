@@ -1,12 +1,12 @@
 """Checkpointing: run a part of the forward pass again in backward, instead of keeping what it saves.
 
 `checkpoint` runs the function under saved-tensor hooks that keep an empty `_Slot` for each tensor. When backward first
-unpacks one of them, the region is run again under hooks that fill the slots, in the order of the first run, and that stop it
-by an exception as soon as the last one is full. Nesting needs nothing more: the inputs of an inner region are saved
-tensors, which the hooks of the outer one turn into slots of its own; unpacking them runs the outer region again.
+unpacks one of them, the region is run again under hooks that collect the tensors, in the order of the first run, and that
+stop it by an exception as soon as the last slot has its tensor. Nesting needs nothing more: the inputs of an inner region
+are saved tensors, which the hooks of the outer one turn into slots of its own; unpacking them runs the outer region again.
 
-Lifetimes: saved tensors hold slot and region, the region refers to its slots weakly, so that what was filled dies with
-the node that would have read it. Nothing holds the results of either run.
+Lifetimes: saved tensors hold slot and region; the region refers to its slots weakly, and to what it collected for a backward
+pass only as long as that pass lasts and nobody has taken it. Nothing holds the results of either run.
 
 Floor: 8.
 """
@@ -23,7 +23,7 @@ from typing import Any, final
 from functrace.api.residuals import checkpoint as checkpoint_traced
 from functrace.source import Source, user_source
 from functrace.torch import sentences
-from functrace.torch.autograd.engine import RUNNING, backward
+from functrace.torch.autograd.engine import RUNNING, Task, backward
 from functrace.torch.autograd.function import Function
 from functrace.torch.autograd.grad_mode import MODES, enable_grad, no_grad
 from functrace.torch.autograd.hooks import saved_tensors_hooks
@@ -31,6 +31,7 @@ from functrace.torch.autograd.saved import SavedTensor
 from functrace.torch.random import get_rng_state, set_rng_state
 from functrace.torch.tensor import Tensor
 from functrace.tracing import Tracer
+from functrace.tree import flatten
 
 Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
 
@@ -94,7 +95,7 @@ def checkpoint(
         one more run of ``function`` per backward pass; its inputs are kept, instead of all that it saves.
     """
     preserve = kwargs.pop("preserve_rng_state", True)
-    if any(isinstance(arg, Tracer) for arg in args):
+    if any(isinstance(leaf, Tracer) for leaf in flatten((args, kwargs))[0]):
         return checkpoint_traced(function)(*args, **kwargs)
     if use_reentrant is None:
         warnings.warn(sentences.REENTRANT_UNDECIDED, UserWarning, stacklevel=2)
@@ -178,12 +179,12 @@ class _Call:
 
 @final
 class _Slot:
-    """What the first run keeps in place of a tensor; a second run puts the tensor in, under the backward pass it is for."""
+    """What the first run keeps in place of a tensor: which one it was."""
 
-    __slots__ = ("__weakref__", "values")
+    __slots__ = ("__weakref__", "place")
 
-    def __init__(self) -> None:
-        self.values: dict[Any, Tensor] = {}
+    def __init__(self, place: int) -> None:
+        self.place = place
 
 
 @final
@@ -205,7 +206,7 @@ class _Record:
 
 @final
 class _Region:
-    """One checkpointed call: how to repeat it, the slots of what it saved, and the backward passes they were filled for."""
+    """One checkpointed call: how to repeat it, the slots of what it saved, and what backward passes have filled in."""
 
     __slots__ = ("_call", "_compares", "_filled", "_record", "_slots", "_stops_early", "is_complete", "may_differ")
 
@@ -215,64 +216,55 @@ class _Region:
         self._compares = compares
         self._slots: list[weakref.ref[_Slot]] = []
         self._record = _Record(names_lines)
-        self._filled: set[int] = set()
+        self._filled: weakref.WeakKeyDictionary[Task, dict[int, Tensor]] | None = None
         self.is_complete = False
         self.may_differ = False
         """Whether a gradient was taken within the region, when it was not yet known how much it would save."""
 
     def keep_place(self, tensor: Tensor) -> _Slot:
         """Pack, in the first run: keep an empty slot."""
-        slot = _Slot()
+        slot = _Slot(len(self._slots))
         self._slots.append(weakref.ref(slot))
         self._record.add(tensor)
         return slot
 
     def unpack(self, slot: _Slot) -> Tensor:
-        """Unpack: fill all slots, unless this was done for the running backward pass, and take what this one holds.
+        """Unpack: run again, unless this was done for the running backward pass, and take what belongs into this slot.
 
         Raises:
             CheckpointError: it was taken before, or the second run saved something else than the first one.
         """
         task = RUNNING.task
         if task is None:
-            return self._unpack_alone(slot)
-        if task.id not in self._filled:
-            self._fill(task.id)
-            self._filled.add(task.id)
-        if task.id not in slot.values:
+            return self._run_again()[slot.place]
+        if self._filled is None:
+            self._filled = weakref.WeakKeyDictionary()
+        tensors = self._filled.get(task)
+        if tensors is None:
+            tensors = self._filled[task] = self._run_again()
+        if slot.place not in tensors:
             raise CheckpointError(sentences.UNPACKED_TWICE)
-        return slot.values.pop(task.id)
+        return tensors.pop(slot.place)
 
-    def _unpack_alone(self, slot: _Slot) -> Tensor:
-        """Unpack outside a backward pass: fill the slots for this one, and empty them again."""
-        key = object()
-        try:
-            self._fill(key)
-            return slot.values[key]
-        finally:
-            self._empty(key)
-
-    def _fill(self, key: Any) -> None:
-        """Repeat the call, and put what it saves into the slots."""
+    def _run_again(self) -> dict[int, Tensor]:
+        """Repeat the call; returns what it saves, by place, where somebody may still ask for it."""
+        tensors: dict[int, Tensor] = {}
         record = _Record(self._record.lines is not None)
 
         def put(tensor: Tensor) -> Tensor:
-            return self._put(key, record, tensor)
+            return self._put(tensors, record, tensor)
 
+        args = self._call.arguments()
         try:
-            args = self._call.arguments()
-            try:
-                with saved_tensors_hooks(put, _itself), enable_grad():
-                    self._call.repeat(args)
-            except _StopRecomputationError:
-                pass
-            self._compare(record)
-        except BaseException:
-            self._empty(key)
-            raise
+            with saved_tensors_hooks(put, _itself), enable_grad():
+                self._call.repeat(args)
+        except _StopRecomputationError:
+            pass
+        self._compare(record)
+        return tensors
 
-    def _put(self, key: Any, record: _Record, tensor: Tensor) -> Tensor:
-        """Pack, in a second run: fill the next slot; stop if it was the last one."""
+    def _put(self, tensors: dict[int, Tensor], record: _Record, tensor: Tensor) -> Tensor:
+        """Pack, in a second run: put a tensor into its place; stop if it was the last one."""
         place = len(record.facts)
         record.add(tensor)
         if tensor.requires_grad:
@@ -284,9 +276,8 @@ class _Region:
                 raise self._error(sentences.SAVED_MORE, record)
             self.may_differ = True
             return tensor
-        slot = self._slots[place]()
-        if slot is not None:
-            slot.values[key] = tensor
+        if self._slots[place]() is not None:
+            tensors[place] = tensor
         if self._stops_early and place + 1 == len(self._slots):
             raise _StopRecomputationError
         return tensor
@@ -310,13 +301,6 @@ class _Region:
         if first is None or second is None:
             return CheckpointError(f"{sentence}\n\n{sentences.CHECKPOINT_TIP}")
         return CheckpointError(f"{sentence}\n\n{sentences.checkpoint_lines(_listed(first), _listed(second))}")
-
-    def _empty(self, key: Any) -> None:
-        """Take out of all slots what was put there for one pass."""
-        for reference in self._slots:
-            slot = reference()
-            if slot is not None:
-                slot.values.pop(key, None)
 
 
 def _itself(tensor: Tensor) -> Tensor:
