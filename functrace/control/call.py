@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 from functrace.control.residuals import SAVE, Pack, Policy, pack_p, unpack_p
 from functrace.errors import ShapeError
 from functrace.ir.parts import Assembly, output_avals, restrict
-from functrace.ir.primitive import Joint, Primitive, is_linear
+from functrace.ir.primitive import Joint, Onto, Primitive, is_linear
 from functrace.ir.program import Program
 from functrace.ir.tape import Op
 from functrace.ops.naming import name_p
 from functrace.tracing.evaluate import evaluate_program
-from functrace.tracing.recording import bind
+from functrace.tracing.recording import Tracer, bind
 from functrace.transforms.linearize import Split, jvp_program, split_program
 from functrace.transforms.replay import tangent_program
 from functrace.transforms.transpose import transpose_program
@@ -35,13 +35,27 @@ def call_program(program: Program, operands: Sequence[Any], policy: Policy = SAV
         operands: one per input.
         policy: what the derivative keeps.
     """
+    program, operands = _without_repeats(program, operands)
     return list(bind(call_p, tuple(operands), (program, policy)))
+
+
+def _without_repeats(program: Program, operands: Sequence[Any]) -> tuple[Program, Sequence[Any]]:
+    """Make one input of those that are given the same traced value, so that its cotangents are summed in one order."""
+    places: dict[Any, int] = {}
+    chosen = [places.setdefault((x._recording, x._id) if isinstance(x, Tracer) else k, k) for k, x in enumerate(operands)]
+    if len(places) == len(operands):
+        return program, operands
+    build = Assembly()
+    inputs = {k: build.input(program.avals[program.input_ids[k]]) for k in places.values()}
+    names = [program.input_names[k] if k < len(program.input_names) else None for k in inputs]
+    made = build.program(build.splice(program, [inputs[k] for k in chosen]), program.name, names)
+    return made.interned(), [operands[k] for k in inputs]
 
 
 def evaluate_fresh(program: Program, operands: Sequence[Any]) -> tuple[Any, ...]:
     """Evaluate a program; no result shares memory with an operand or another result."""
     results = evaluate_program(program, operands)
-    return tuple([r.copy() if shared else r for r, shared in zip(results, program.aliasing, strict=True)])
+    return tuple([r.copy("K") if shared else r for r, shared in zip(results, program.aliasing, strict=True)])
 
 
 def check_operands(name: str, program: Program, specs: Sequence[Any]) -> None:
@@ -69,7 +83,7 @@ class Transposed(NamedTuple):
     Args:
         program: from values of some operands and from cotangents to the cotangents of ``linear`` operands.
         values: places of the operands whose values it takes, first.
-        cotangents: the cotangents that it takes, then.
+        cotangents: the cotangents that it takes, then: of outputs, and those that it adds onto.
         linear: places of the operands that its outputs belong to.
     """
 
@@ -79,19 +93,30 @@ class Transposed(NamedTuple):
     linear: list[int]
 
 
-def transposed_program(program: Program, linear: Sequence[bool], cotangents: Sequence[Any]) -> Transposed:
-    """Transpose a program for the cotangents that there are, without inputs and outputs that do not matter."""
+def transposed_program(
+    program: Program, linear: Sequence[bool], cotangents: Sequence[Any], before: Sequence[Any] | None = None
+) -> Transposed:
+    """Transpose a program for the cotangents that there are, without inputs and outputs that do not matter.
+
+    Args:
+        program: what to transpose.
+        linear: one flag per input.
+        cotangents: a cotangent or ``None`` per output.
+        before: a cotangent or ``None`` per input, onto which to add.
+    """
     reached = [k for k, ct in enumerate(cotangents) if ct is not None]
     part = restrict(program, program.input_ids, [program.output_ids[k] for k in reached])
     places = [k for k, i in enumerate(program.input_ids) if i in part.used]
-    made = transpose_program(part.program, [linear[k] for k in places])
+    onto = [None if before is None else before[k] for k in places if linear[k]]
+    made = transpose_program(part.program, [linear[k] for k in places], [ct is not None for ct in onto])
     others = [k for k in places if not linear[k]]
     needed = restrict(made, made.input_ids, made.output_ids)
     used = [i in needed.used for i in made.input_ids]
+    given = [*[cotangents[k] for k in reached], *[ct for ct in onto if ct is not None]]
     return Transposed(
         needed.program,
         [k for k, flag in zip(others, used, strict=False) if flag],
-        [cotangents[k] for k, flag in zip(reached, used[len(others) :], strict=True) if flag],
+        [ct for ct, flag in zip(given, used[len(others) :], strict=True) if flag],
         [k for k in places if linear[k]],
     )
 
@@ -166,11 +191,15 @@ def packing(split: Split, program: Program, policy: Pack) -> Split:
     return Split(made, build.program(outputs, linear.name), sources, split.active)
 
 
-def _transpose(cts: Any, *rest: Any) -> Any:
+def _transpose(cts: Any, before: Any, *rest: Any) -> Any:
     *operands, program, policy = rest
-    found = transposed_program(program, [is_linear(x) for x in operands], cts)
+    found = transposed_program(program, [is_linear(x) for x in operands], cts, before)
     results = call_program(found.program.interned(), [*[operands[k] for k in found.values], *found.cotangents], policy)
-    return at_places(results, found.linear, len(operands))
+    made = list(at_places(results, found.linear, len(operands)))
+    for k, ct in enumerate(before or ()):
+        if made[k] is None:  # an operand that the part which is transposed does not depend on
+            made[k] = ct
+    return made
 
 
 def at_places(values: Sequence[Any], places: Sequence[int], count: int) -> tuple[Any, ...]:
@@ -191,7 +220,7 @@ call_p = Primitive(
     eval=lambda *rest: evaluate_fresh(rest[-2], rest[:-2]),
     aval=_aval,
     jvp=Joint(jvp=_jvp, linearize=_linearize),
-    transpose=_transpose,
+    transpose=Onto(_transpose),
     batch=_batch,
     params=("program", "policy"),
     many=True,

@@ -95,7 +95,7 @@ class Runner:
         program = self.flat
         results = evaluate_program(program, arguments)
         return [
-            value.copy() if shared and not isinstance(value, Tracer) else value
+            value.copy("K") if shared and not isinstance(value, Tracer) else value
             for shared, value in zip(program.aliasing, results, strict=True)
         ]
 
@@ -182,7 +182,7 @@ def generate(program: Program, *, fresh: bool = True) -> tuple[str, dict[str, An
         if unused:
             lines.append(f"    del {', '.join(dict.fromkeys(unused))}")
     outs = [
-        f"{names[i]}.copy()" if shared and fresh else names[i]
+        f"{names[i]}.copy('K')" if shared and fresh else names[i]
         for i, shared in zip(program.output_ids, program.aliasing, strict=True)
     ]
     lines.append(f"    return ({', '.join(outs)}{',' if outs else ''})")

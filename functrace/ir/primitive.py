@@ -97,6 +97,26 @@ class Joint:
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class Onto:
+    """transpose rule of a primitive that stands for a program: it adds onto the cotangents that there are already.
+
+    So cotangents are summed in the order in which they would be without the primitive around the operations, and the
+    rounding is the same.
+
+    Args:
+        rule: called as ``(cotangents, before, *operands, *params)``; ``before`` has a cotangent or ``None`` per operand, and
+            what it returns for a linear operand holds that cotangent already.
+    """
+
+    rule: Rule
+
+    def __call__(self, cts: Any, *rest: Any) -> Any:
+        """Transpose as other rules do, from no cotangents."""
+        return self.rule(cts, None, *rest)
+
+
+@final
 class LinearOperand:
     """What a transpose rule sees in place of an operand that it must be transposed to."""
 
@@ -135,7 +155,7 @@ class Primitive:
     eval: Rule
     aval: Rule
     jvp: Rule | Marker | Joint | Absent
-    transpose: Rule | Absent
+    transpose: Rule | Onto | Absent
     batch: Rule | Absent
     params: tuple[str, ...] = ()
     many: bool = False

@@ -17,7 +17,7 @@ import numpy as np
 
 from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import RESULT, Absent, LinearOperand
+from functrace.ir.primitive import RESULT, Absent, LinearOperand, Onto
 from functrace.ir.program import Program
 from functrace.ops.elementwise import add
 from functrace.ops.reductions import reduce_sum
@@ -93,7 +93,11 @@ def pull_cotangents(
         if isinstance(rule, Absent):
             raise NotDifferentiableError(f"{primitive} cannot be transposed: {rule.because}", fix=rule.instead)
         seen = [stand_in(avals[i]) if i in linear else values(i) for i in operands]
-        for i, part in zip(operands, rule(ct, *seen, *params), strict=True):
+        if type(rule) is Onto and len(set(operands)) == len(operands):
+            parts = rule.rule(ct, [cotangents.pop(i, None) if i in linear else None for i in operands], *seen, *params)
+        else:
+            parts = rule(ct, *seen, *params)
+        for i, part in zip(operands, parts, strict=True):
             if part is None or i not in linear:
                 continue
             aval = avals[i]
@@ -118,16 +122,19 @@ def linear_variables(ops: Sequence[Any], inputs: Sequence[int]) -> set[int]:
     return linear
 
 
-def transpose_program(program: Program, linear_inputs: Sequence[bool] | None = None) -> Program:
+def transpose_program(
+    program: Program, linear_inputs: Sequence[bool] | None = None, onto: Sequence[bool] | None = None
+) -> Program:
     """Return the transpose of a program that is linear in some of its inputs.
 
     Args:
         program: a program, linear in the inputs flagged by ``linear_inputs`` (all of them by default).
         linear_inputs: one flag per input.
+        onto: one flag per linear input: whether there is a cotangent of it already, onto which to add.
 
     Returns:
-        A program whose inputs are the other inputs, then one cotangent per output, and whose outputs are the
-        cotangents of the linear inputs.
+        A program whose inputs are the other inputs, then one cotangent per output, then those of ``onto``, and whose
+        outputs are the cotangents of the linear inputs.
 
     Raises:
         NotDifferentiableError: if the program is not linear in those inputs.
@@ -169,8 +176,11 @@ def transpose_program(program: Program, linear_inputs: Sequence[bool] | None = N
         return env[wanted]
 
     cotangents: dict[int, Any] = {}
-    for i in program.output_ids:
-        ct = into.new_input(program.avals[i])
+    given = [(i, into.new_input(program.avals[i])) for i in program.output_ids]
+    for i, flag in zip(chosen, onto or [], strict=False):
+        if flag:
+            cotangents[i] = into.new_input(program.avals[i])
+    for i, ct in given:
         if i in linear:
             cotangents[i] = add(cotangents[i], ct) if i in cotangents else ct
     pull_cotangents(program.ops, program.avals, linear, value, cotangents, into)
