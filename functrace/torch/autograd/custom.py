@@ -169,7 +169,7 @@ class BackwardCFunction(FunctionCtx, Node):
         kept: list[SavedTensor | Held | None] = []
         for place, value in enumerate(self.to_save or ()):
             if value is None:
-                kept.append(None)
+                kept.append(SavedTensor(None) if in_graph else None)
             elif not isinstance(value, Tensor):
                 raise TypeError(sentences.saved_non_tensor(place, type(value).__name__))
             else:
