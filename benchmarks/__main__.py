@@ -12,15 +12,34 @@ from pathlib import Path
 from typing import Any
 
 import functrace
-from benchmarks import cold_600, eager_loop, eager_rosen, eager_scalar, import_time, memory_steady, vmap_pergrad
+from benchmarks import (
+    cold_600,
+    eager_loop,
+    eager_rosen,
+    eager_scalar,
+    import_time,
+    jit_600,
+    jit_hessian,
+    jit_mlp,
+    jit_rnn,
+    jit_rosen,
+    memory_chain,
+    memory_steady,
+    shim_chain,
+    vmap_pergrad,
+)
 from benchmarks.work import BEST, Outcome, Target, Work, measure
 
 WORKS: dict[str, Work] = {
     work.id: work
-    for module in (eager_rosen, eager_scalar, eager_loop, cold_600, vmap_pergrad, import_time)
+    for module in (
+        eager_rosen, eager_scalar, eager_loop, cold_600, jit_rosen, jit_600, jit_mlp, jit_rnn, jit_hessian, vmap_pergrad,
+        shim_chain, import_time,
+    )
     for work in module.WORKS
-}
+}  # fmt: skip
 STEADY = "memory-steady"
+CHAIN = "memory-chain"
 SYSTEMS = ("functrace", "numpy", "jax", "torch", "autograd")
 
 
@@ -110,12 +129,12 @@ def show_steady(result: dict[str, float]) -> str:
 def main() -> int:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="functrace side by side with its peers")
-    parser.add_argument("ids", nargs="*", metavar="ID", help=f"of {', '.join([*WORKS, STEADY])}; all by default")
+    parser.add_argument("ids", nargs="*", metavar="ID", help=f"of {', '.join([*WORKS, STEADY, CHAIN])}; all by default")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every sample as JSON")
     options = parser.parse_args()
-    unknown = [i for i in options.ids if i not in WORKS and i != STEADY]
+    unknown = [i for i in options.ids if i not in WORKS and i not in (STEADY, CHAIN)]
     if unknown:
-        parser.error(f"no such work: {', '.join(unknown)}; there are {', '.join([*WORKS, STEADY])}")
+        parser.error(f"no such work: {', '.join(unknown)}; there are {', '.join([*WORKS, STEADY, CHAIN])}")
 
     about = machine()
     print(f"{about['cpu']}, {about['cores']} cores, load {about['load']}, {about['system']}")
@@ -135,8 +154,13 @@ def main() -> int:
         print(f"{STEADY}: {memory_steady.CALLS:,} gradients in a loop …", file=sys.stderr, flush=True)
         steady = memory_steady.in_fresh_process()
         print(show_steady(steady))
+    chain = None
+    if not options.ids or CHAIN in options.ids:
+        print(f"{CHAIN}: one process per system …", file=sys.stderr, flush=True)
+        chain = memory_chain.in_fresh_processes(slow=CHAIN in options.ids)
+        print(memory_chain.show(chain))
     if options.json is not None:
-        found = {"machine": about, "works": [as_json(outcome) for outcome in outcomes], STEADY: steady}
+        found = {"machine": about, "works": [as_json(outcome) for outcome in outcomes], STEADY: steady, CHAIN: chain}
         options.json.write_text(json.dumps(found, indent=2) + "\n")
     return 0
 

@@ -149,11 +149,22 @@ def calibrate(run: Callable[[], Any], wanted: float = 0.03) -> int:
 def check_equal(work: Work, results: dict[str, Any]) -> None:
     """Raise AssertionError unless all systems return the same numbers."""
     first, *others = results
+    expected = list(arrays_of(results[first]))
     for name in others:
-        np.testing.assert_allclose(
-            np.asarray(results[name], np.float64),
-            np.asarray(results[first], np.float64),
-            rtol=work.rtol,
-            atol=work.rtol,
-            err_msg=f"{work.id}: {name} and {first} compute different numbers",
-        )
+        for found, wanted in zip(arrays_of(results[name]), expected, strict=True):
+            np.testing.assert_allclose(
+                found,
+                wanted,
+                rtol=work.rtol,
+                atol=work.rtol,
+                err_msg=f"{work.id}: {name} and {first} compute different numbers",
+            )
+
+
+def arrays_of(result: Any) -> Iterator[np.ndarray[Any, Any]]:
+    """Yield the arrays of a nest of tuples and lists, in order."""
+    if isinstance(result, tuple | list):
+        for part in result:
+            yield from arrays_of(part)
+    else:
+        yield np.asarray(result, np.float64)

@@ -1,0 +1,45 @@
+"""jit-rosen: the gradient of Rosenbrock's function at ten coordinates, compiled; warm."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks import eager_rosen
+from benchmarks.eager_rosen import POINT
+from benchmarks.work import Target, Work
+
+
+def functrace():
+    import functrace as ft
+
+    @ft.jit
+    @ft.grad
+    def gradient(x):
+        return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+    return lambda: gradient(POINT)
+
+
+def jax():
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)
+
+    @jax.jit
+    @jax.grad
+    def gradient(x):
+        return jnp.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+    point = jnp.asarray(POINT)
+    return lambda: gradient(point).block_until_ready()
+
+
+WORKS = (
+    Work(
+        "jit-rosen",
+        "jitted gradient of Rosenbrock, n=10",
+        {"functrace": functrace, "numpy": eager_rosen.numpy, "jax": jax, "torch": eager_rosen.torch},
+        (Target(1.0, "jax"),),
+    ),
+)

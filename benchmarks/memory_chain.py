@@ -1,0 +1,164 @@
+"""memory-chain: 100 layers of ``tanh(sin(h @ w) * exp(-h**2))``, 1,024 x 512, float32: the gradient of all weights.
+
+What counts is the peak of the resident memory above what the process holds before, and the time. Every system runs in a
+process of its own: ``python -m benchmarks.memory_chain SYSTEM`` prints JSON. The weights alone are 100 MiB, and so is the
+gradient. JAX compiles for 20 seconds, so it runs only when this work is asked for by its id.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+LAYERS, ROWS, WIDTH = 100, 1024, 512
+SEGMENT = 10
+"""Layers between checkpoints."""
+MOST_OF_TORCH = 0.6
+"""The target: functrace's peak without a policy, over PyTorch's."""
+
+
+def weights() -> list[np.ndarray]:
+    """Return the weights of all layers."""
+    rng = np.random.default_rng(0)
+    return [(rng.standard_normal((WIDTH, WIDTH), np.float32) / np.float32(np.sqrt(WIDTH))) for _ in range(LAYERS)]
+
+
+def rows() -> np.ndarray:
+    """Return the input of the first layer."""
+    return 0.1 * np.random.default_rng(1).standard_normal((ROWS, WIDTH), np.float32)
+
+
+def functrace(checkpointed: bool = False):
+    import functrace as ft
+
+    def layers(h, ws):
+        for w in ws:
+            h = np.tanh(np.sin(h @ w) * np.exp(-(h**2)))
+        return h
+
+    segment = ft.checkpoint(layers) if checkpointed else layers
+
+    def loss(ws, h):
+        for k in range(0, LAYERS, SEGMENT):
+            h = segment(h, ws[k : k + SEGMENT])
+        return np.sum(h * h)
+
+    ws, h = weights(), rows()
+    gradient = ft.grad(loss)
+    return lambda: gradient(ws, h)
+
+
+def torch(checkpointed: bool = False):
+    import torch
+    from torch.utils.checkpoint import checkpoint
+
+    def layers(h, *ws):
+        for w in ws:
+            h = torch.tanh(torch.sin(h @ w) * torch.exp(-(h**2)))
+        return h
+
+    ws, start = [torch.from_numpy(w).requires_grad_() for w in weights()], torch.from_numpy(rows())
+
+    def run():
+        h = start
+        for k in range(0, LAYERS, SEGMENT):
+            part = ws[k : k + SEGMENT]
+            h = checkpoint(layers, h, *part, use_reentrant=False) if checkpointed else layers(h, *part)
+        return torch.autograd.grad((h * h).sum(), ws)
+
+    return run
+
+
+def jax():
+    import jax
+    import jax.numpy as jnp
+
+    def loss(ws, h):
+        for w in ws:
+            h = jnp.tanh(jnp.sin(h @ w) * jnp.exp(-(h**2)))
+        return jnp.sum(h * h)
+
+    ws, h = [jnp.asarray(w) for w in weights()], jnp.asarray(rows())
+    gradient = jax.jit(jax.grad(loss)).lower(ws, h).compile()
+    return lambda: jax.block_until_ready(gradient(ws, h))
+
+
+SYSTEMS: dict[str, Callable[[], Callable[[], Any]]] = {
+    "functrace": functrace,
+    "functrace checkpoint": lambda: functrace(checkpointed=True),
+    "torch": torch,
+    "torch checkpoint": lambda: torch(checkpointed=True),
+    "jax": jax,
+}
+SLOW = ("jax",)
+
+
+def status(field: str) -> int:
+    """Return a size of this process in bytes; ``VmHWM`` is the peak since it was last cleared."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"/proc/self/status has no {field}")
+
+
+def run(system: str) -> dict[str, Any]:
+    """Return peak bytes above the baseline, seconds of the fastest of two runs, and numbers to compare by."""
+    ready = SYSTEMS[system]()
+    np.ones((256, 256), np.float32) @ np.ones((256, 256), np.float32)  # BLAS takes its buffers
+    baseline = status("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    seconds = []
+    for _ in range(2):
+        begin = time.perf_counter()
+        found = ready()
+        seconds.append(time.perf_counter() - begin)
+        sums = [float(np.abs(np.asarray(found[k])).sum(dtype=np.float64)) for k in (0, LAYERS // 2, LAYERS - 1)]
+        del found
+    return {"system": system, "peak_bytes": status("VmHWM") - baseline, "seconds": min(seconds), "sums": sums}
+
+
+def in_fresh_processes(*, slow: bool) -> dict[str, Any]:
+    """Measure every system in a process of its own, and check that all compute the same numbers."""
+    found: dict[str, dict[str, Any]] = {}
+    skipped: dict[str, str] = {}
+    for system in SYSTEMS:
+        if system in SLOW and not slow:
+            skipped[system] = "takes 20 s to compile: ask for memory-chain by its id"
+            continue
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.memory_chain", system], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            last = done.stderr.strip().rpartition("\n")[2]
+            if "ModuleNotFoundError" not in last:
+                raise RuntimeError(f"memory-chain: {system} failed: {done.stderr}")
+            skipped[system] = last
+            continue
+        found[system] = json.loads(done.stdout)
+    for system, result in found.items():
+        np.testing.assert_allclose(result["sums"], found["functrace"]["sums"], rtol=1e-3, err_msg=f"memory-chain: {system}")
+    ratio = found["functrace"]["peak_bytes"] / found["torch"]["peak_bytes"] if "torch" in found else None
+    return {"systems": found, "skipped": skipped, "ratio": ratio, "met": None if ratio is None else ratio <= MOST_OF_TORCH}
+
+
+def show(result: dict[str, Any]) -> str:
+    """Format the outcome."""
+    lines = ["memory-chain: peak RSS above the baseline, seconds"]
+    for system, found in result["systems"].items():
+        lines.append(f"  {system:22}{found['peak_bytes'] / 2**20:8.0f} MiB  {found['seconds']:6.2f} s")
+    lines += [f"  {system:22}skipped: {why}" for system, why in result["skipped"].items()]
+    if result["ratio"] is not None:
+        verdict = "met" if result["met"] else "NOT MET"
+        lines.append(f"  {result['ratio']:.2f} x torch <= {MOST_OF_TORCH:g}: {verdict}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(sys.argv[1])))
