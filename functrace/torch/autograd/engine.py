@@ -255,7 +255,7 @@ def continue_in_thread(task: Task, grads: Sequence[Tensor | None], depth: int) -
     thread.start()
     thread.join()
     if failure:
-        raise failure[0]
+        raise failure.pop()  # popped, or this frame and the error's traceback would hold each other
 
 
 # -- the public functions --------------------------------------------------------------------------------------
