@@ -1,33 +1,144 @@
 """PyTorch's face: ``import functrace.torch as torch``.
 
-Eager tensors over NumPy arrays with PyTorch 2.13's observable behaviour: ``backward``, graph nodes and hooks, ``autograd.Function``,
-saved-tensor hooks, checkpoint. Every derivative is a program that functrace's core derived.
+Eager tensors over NumPy arrays with PyTorch 2.13's observable behaviour: ``backward``, graph nodes and hooks,
+``autograd.Function``, saved-tensor hooks, checkpoint. Every derivative is a program that functrace's core derived.
 
 Floor: 8.
 """
 
-from functrace.torch import _C, autograd, utils
+# ruff: noqa: F401
+from functrace.torch import (
+    _C,
+    autograd,
+    nn,
+    utils,
+)
 from functrace.torch.autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from functrace.torch.creation import tensor
-from functrace.torch.dtypes import *  # noqa: F403
-from functrace.torch.functions import *  # noqa: F403
+from functrace.torch.creation import (
+    allclose,
+    arange,
+    as_tensor,
+    empty,
+    empty_like,
+    equal,
+    eye,
+    from_numpy,
+    full,
+    full_like,
+    linspace,
+    ones,
+    ones_like,
+    rand,
+    rand_like,
+    randint,
+    randn,
+    randn_like,
+    tensor,
+    zeros,
+    zeros_like,
+)  # fmt: skip
+from functrace.torch.dtypes import (
+    bool_ as bool,
+)  # fmt: skip
+from functrace.torch.dtypes import (
+    cdouble,
+    cfloat,
+    complex64,
+    complex128,
+    double,
+    dtype,
+    float16,
+    float32,
+    float64,
+    get_default_dtype,
+    half,
+    int8,
+    int16,
+    int32,
+    int64,
+    long,
+    set_default_dtype,
+    short,
+    uint8,
+)
+from functrace.torch.dtypes import (
+    float_ as float,
+)
+from functrace.torch.dtypes import (
+    int_ as int,
+)
+from functrace.torch.functions import (
+    abs,
+    add,
+    addmm,
+    all,
+    any,
+    argmax,
+    argmin,
+    bmm,
+    ceil,
+    clamp,
+    clone,
+    cos,
+    div,
+    dot,
+    eq,
+    exp,
+    floor,
+    ge,
+    gt,
+    isfinite,
+    isnan,
+    le,
+    log,
+    log1p,
+    log_softmax,
+    logical_and,
+    logical_not,
+    logical_or,
+    logsumexp,
+    lt,
+    max,
+    maximum,
+    mean,
+    min,
+    minimum,
+    mm,
+    mul,
+    mv,
+    ne,
+    neg,
+    pow,
+    prod,
+    reciprocal,
+    relu,
+    round,
+    sigmoid,
+    sign,
+    sin,
+    softmax,
+    sqrt,
+    square,
+    sub,
+    sum,
+    tanh,
+    where,
+)  # fmt: skip
+from functrace.torch.methods import matmul
 from functrace.torch.random import get_rng_state, initial_seed, manual_seed, set_rng_state
+from functrace.torch.shaping import (
+    cat,
+    flatten,
+    gather,
+    narrow,
+    permute,
+    reshape,
+    select,
+    squeeze,
+    stack,
+    t,
+    transpose,
+    unsqueeze,
+)  # fmt: skip
 from functrace.torch.size import Size
-from functrace.torch.tensor import Tensor
-
-__all__ = [
-    "_C",
-    "Size",
-    "Tensor",
-    "autograd",
-    "enable_grad",
-    "get_rng_state",
-    "initial_seed",
-    "is_grad_enabled",
-    "manual_seed",
-    "no_grad",
-    "set_grad_enabled",
-    "set_rng_state",
-    "tensor",
-    "utils",
-]
+from functrace.torch.tensor import Tensor, is_tensor

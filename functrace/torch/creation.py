@@ -1,4 +1,4 @@
-"""Factories: tensors from numbers, arrays and shapes.
+"""Factories: tensors from numbers, arrays, shapes and random numbers.
 
 Floor: 8.
 """
@@ -10,17 +10,159 @@ from typing import Any
 import numpy as np
 
 from functrace.torch.dtypes import default_float, numpy_dtype
+from functrace.torch.functions import shape_of
+from functrace.torch.random import GENERATOR
+from functrace.torch.shaping import sizes
 from functrace.torch.tensor import Tensor, wrap
+
+
+def _leaf(array: Any, requires_grad: bool) -> Tensor:
+    made = wrap(array)
+    return made.requires_grad_() if requires_grad else made
+
+
+def _dtype(dtype: Any) -> np.dtype[Any]:
+    return default_float() if dtype is None else numpy_dtype(dtype)
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a leaf tensor with a copy of ``data``: numbers, nested lists, an array or a tensor."""
-    if isinstance(data, Tensor):
-        data = data._array
-    array = np.array(data)
+    array = np.array(_plain(data))
     if dtype is not None:
         array = array.astype(numpy_dtype(dtype))
-    elif array.dtype == np.float64 and not isinstance(data, (np.ndarray, np.generic)):
+    elif array.dtype == np.float64 and not isinstance(data, (np.ndarray, np.generic, Tensor)):
         array = array.astype(default_float())
-    made = wrap(array)
-    return made.requires_grad_() if requires_grad else made
+    return _leaf(array, requires_grad)
+
+
+def _plain(data: Any) -> Any:
+    if isinstance(data, Tensor):
+        return data._array
+    return [_plain(x) for x in data] if isinstance(data, (list, tuple)) else data
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """Return ``data`` as a tensor: itself if it is one, a sharing one of an array, otherwise a copy."""
+    if isinstance(data, Tensor):
+        return data if dtype is None else data.to(dtype)  # type: ignore[attr-defined]
+    if isinstance(data, np.ndarray):
+        return wrap(data if dtype is None else data.astype(numpy_dtype(dtype), copy=False))
+    return tensor(data, dtype=dtype)
+
+
+def from_numpy(array: Any) -> Tensor:
+    """Return a tensor that shares the array's memory.
+
+    Raises:
+        TypeError: if it is no array.
+    """
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    return wrap(array)
+
+
+def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return zeros."""
+    return _leaf(np.zeros(sizes(size), _dtype(dtype)), requires_grad)
+
+
+def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return ones."""
+    return _leaf(np.ones(sizes(size), _dtype(dtype)), requires_grad)
+
+
+def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return a tensor whose elements are whatever the memory held."""
+    return _leaf(np.empty(sizes(size), _dtype(dtype)), requires_grad)
+
+
+def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return a tensor filled with a number, whose kind gives the dtype."""
+    kind = default_float() if isinstance(fill_value, float) else np.asarray(fill_value).dtype
+    return _leaf(np.full(sizes((size,)), fill_value, kind if dtype is None else numpy_dtype(dtype)), requires_grad)
+
+
+def eye(n: int, m: int | None = None, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return ones on the diagonal."""
+    return _leaf(np.eye(n, m, dtype=_dtype(dtype)), requires_grad)
+
+
+def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return numbers at equal steps, the end left out."""
+    array = np.arange(*bounds)
+    if array.dtype == np.float64:
+        array = array.astype(default_float())
+    return _leaf(array if dtype is None else array.astype(numpy_dtype(dtype)), requires_grad)
+
+
+def linspace(start: float, end: float, steps: int, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return ``steps`` numbers at equal distances, both ends included."""
+    return _leaf(np.linspace(start, end, steps, dtype=_dtype(dtype)), requires_grad)
+
+
+def zeros_like(input: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return zeros of a tensor's shape and dtype."""
+    return _leaf(np.zeros(shape_of(input), _like(input, dtype)), requires_grad)
+
+
+def ones_like(input: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return ones of a tensor's shape and dtype."""
+    return _leaf(np.ones(shape_of(input), _like(input, dtype)), requires_grad)
+
+
+def empty_like(input: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return a tensor of another one's shape and dtype, whose elements are whatever the memory held."""
+    return _leaf(np.empty(shape_of(input), _like(input, dtype)), requires_grad)
+
+
+def full_like(input: Any, fill_value: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return a tensor of another one's shape and dtype, filled with a number."""
+    return _leaf(np.full(shape_of(input), fill_value, _like(input, dtype)), requires_grad)
+
+
+def _like(input: Any, dtype: Any) -> np.dtype[Any]:
+    return input._array.dtype if dtype is None else numpy_dtype(dtype)
+
+
+# -- random numbers: NumPy's, so seeds give other numbers than PyTorch's ---------------------------------------------
+
+
+def rand(*size: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return numbers uniform in [0, 1)."""
+    return _leaf(GENERATOR.random(sizes(size)).astype(_dtype(dtype)), requires_grad)
+
+
+def randn(*size: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return standard normal numbers."""
+    return _leaf(GENERATOR.standard_normal(sizes(size)).astype(_dtype(dtype)), requires_grad)
+
+
+def randint(*bounds_and_size: Any, dtype: Any = None) -> Tensor:
+    """Return integers: ``randint(high, size)`` or ``randint(low, high, size)``."""
+    *bounds, size = bounds_and_size
+    low, high = bounds if len(bounds) == 2 else (0, bounds[0])
+    kind = np.dtype(np.int64) if dtype is None else numpy_dtype(dtype)
+    return wrap(GENERATOR.integers(low, high, sizes((size,))).astype(kind))
+
+
+def randn_like(input: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return standard normal numbers in a tensor's shape and dtype."""
+    return randn(*shape_of(input), dtype=_like(input, dtype), requires_grad=requires_grad)
+
+
+def rand_like(input: Any, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return numbers uniform in [0, 1) in a tensor's shape and dtype."""
+    return rand(*shape_of(input), dtype=_like(input, dtype), requires_grad=requires_grad)
+
+
+# -- comparing whole tensors -------------------------------------------------------------------------------------------
+
+
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors have the same shape and elements."""
+    return bool(np.array_equal(input._array, other._array))
+
+
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Return whether all elements are close: ``|input - other| <= atol + rtol * |other|``."""
+    return bool(np.allclose(input._array, other._array, rtol, atol, equal_nan))

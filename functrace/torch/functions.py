@@ -1,55 +1,623 @@
-"""The rows: PyTorch's functions as NumPy functions of the core, with the names and fields of their nodes.
+"""The rows: PyTorch's functions as functions of the core's primitives, with the names and saved fields of their nodes.
+
+Arithmetic, elementwise functions, reductions, products of matrices. (Shapes and indices: shaping.py. Operators and methods:
+methods.py. In place: in_place.py.)
 
 Floor: 8.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from functrace.ops import elementwise as ew
 from functrace.ops.contraction import matmul as core_matmul
-from functrace.ops.reductions import reduce_sum
+from functrace.ops.reductions import (
+    argmax as core_argmax,
+)
+from functrace.ops.reductions import (
+    argmin as core_argmin,
+)
+from functrace.ops.reductions import (
+    dropped_shape,
+    expand_reduced,
+    reduce_all,
+    reduce_any,
+    reduce_max,
+    reduce_min,
+    reduce_prod,
+    reduce_sum,
+)
+from functrace.ops.reductions import (
+    log_softmax as core_log_softmax,
+)
+from functrace.ops.reductions import (
+    logsumexp as core_logsumexp,
+)
+from functrace.ops.reductions import (
+    softmax as core_softmax,
+)
+from functrace.ops.shaping import convert
+from functrace.ops.shaping import reshape as core_reshape
+from functrace.ops.sorting import take_along_axis
+from functrace.torch import sentences
+from functrace.torch.dtypes import DTYPES, numpy_dtype
 from functrace.torch.plans import Op, apply
 from functrace.torch.promotion import arithmetic, floating
 from functrace.torch.tensor import Tensor
 
-BINARY = (("self", 0), ("other", 1))
-INPUT = (("self", 0),)
+SELF = (("self", 0),)
 RESULT = (("result", -1),)
-
-ADD = Op("AddBackward0", ew.add, promote=arithmetic)
-SUB = Op("SubBackward0", ew.sub, promote=arithmetic)
-MUL = Op("MulBackward0", ew.mul, (("self", 0), ("other", 1)), promote=arithmetic)
-EXP = Op("ExpBackward0", ew.exp, RESULT, promote=floating, quiet=True)
-SIN = Op("SinBackward0", ew.sin, INPUT, promote=floating, quiet=True)
-MM = Op("MmBackward0", core_matmul, (("self", 0), ("mat2", 1)))
-CLONE = Op("CloneBackward0", ew.positive)
-SUM = Op("SumBackward0", lambda x: reduce_sum(x, tuple(range(x.ndim))))
+BOTH = (("other", 1), ("self", 0))
 
 
-def _unary(op: Op, name: str) -> Callable[[Any], Any]:
+def shape_of(x: Any) -> tuple[int, ...]:
+    """Return the sizes of a tensor or of a raw value."""
+    return x._array.shape if isinstance(x, Tensor) else np.shape(x)
+
+
+def dtype_of(x: Any) -> np.dtype[Any]:
+    """Return the NumPy dtype of a tensor or of a raw value."""
+    return x._array.dtype if isinstance(x, Tensor) else x.dtype
+
+
+def dimension(dim: int, ndim: int) -> int:
+    """Return a dimension counted from the front.
+
+    Raises:
+        IndexError: if there is none such.
+    """
+    n = ndim or 1
+    if not -n <= dim < n:
+        raise IndexError(sentences.dimension_range(dim, ndim))
+    return dim % n
+
+
+def dimensions(dim: Any, ndim: int) -> tuple[int, ...]:
+    """Return dimensions as reductions take them (``None``, an int, several) counted from the front, sorted."""
+    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
+        return tuple(range(ndim))
+    found = sorted(dimension(int(k), ndim) for k in ((dim,) if isinstance(dim, int) else dim))
+    for a, b in itertools.pairwise(found):
+        if a == b:
+            raise RuntimeError(f"dim {a} appears multiple times in the list of dims")
+    return tuple(found) if ndim else ()
+
+
+# -- arithmetic ------------------------------------------------------------------------------------------------
+
+
+def _alpha(_specs: Any, params: tuple[Any, ...]) -> dict[str, Any]:
+    return {"alpha": params[0] if params else 1}
+
+
+def _scaled(primitive: Any) -> Callable[..., Any]:
+    """``x + alpha * y``, with alpha among the static parameters where it is not 1."""
+
+    def function(x: Any, y: Any, alpha: Any = None) -> Any:
+        return primitive(x, y if alpha is None else ew.mul(y, alpha))
+
+    return function
+
+
+ADD = Op("AddBackward0", ew.add, promote=arithmetic, details=_alpha)
+SUB = Op("SubBackward0", ew.sub, promote=arithmetic, details=_alpha)
+ADD_SCALED = Op("AddBackward0", _scaled(ew.add), promote=arithmetic, details=_alpha)
+SUB_SCALED = Op("SubBackward0", _scaled(ew.sub), promote=arithmetic, details=_alpha)
+RSUB = Op("RsubBackward1", lambda x, n: ew.sub(n, x), promote=arithmetic, edges=(0,), details=_alpha)
+MUL = Op("MulBackward0", ew.mul, BOTH, promote=arithmetic)
+DIV = Op("DivBackward0", ew.div, BOTH, promote=floating, quiet=True)
+NEG = Op("NegBackward0", ew.neg)
+RECIPROCAL = Op("ReciprocalBackward0", ew.reciprocal, RESULT, promote=floating, quiet=True)
+
+
+def _power_details(specs: Any, _params: Any) -> dict[str, Any]:
+    return {name: s[1] for name, s in (("self", specs[0]), ("exponent", specs[1])) if type(s) is tuple}
+
+
+POW_NUMBER = Op(
+    "PowBackward0",
+    ew.power,
+    SELF,
+    arithmetic,
+    edges=(0,),
+    keeps=("self",),
+    static_numbers=True,
+    quiet=True,
+    details=_power_details,
+)
+POW = Op("PowBackward1", ew.power, (("exponent", 1), ("self", 0), ("result", -1)), arithmetic, quiet=True)
+POW_OF_NUMBER = Op(
+    "PowBackward2",
+    ew.power,
+    (("exponent", 1), ("result", -1)),
+    arithmetic,
+    edges=(1,),
+    static_numbers=True,
+    quiet=True,
+    details=_power_details,
+)
+
+
+def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """Return ``input + alpha * other``."""
+    return apply(ADD, (input, other)) if alpha == 1 else apply(ADD_SCALED, (input, other), (alpha,))
+
+
+def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """Return ``input - alpha * other``."""
+    return apply(SUB, (input, other)) if alpha == 1 else apply(SUB_SCALED, (input, other), (alpha,))
+
+
+def rsub(input: Any, other: Any) -> Any:
+    """Return ``other - input`` for a number ``other``."""
+    return apply(RSUB, (input, other))
+
+
+def mul(input: Any, other: Any) -> Any:
+    """Return ``input * other``."""
+    return apply(MUL, (input, other))
+
+
+def div(input: Any, other: Any) -> Any:
+    """Return ``input / other``; integers divide to floats."""
+    return apply(DIV, (input, other))
+
+
+def pow(input: Any, exponent: Any) -> Any:
+    """Return ``input ** exponent``; either may be a number."""
+    if isinstance(exponent, (int, float)):
+        return apply(POW_NUMBER, (input, exponent))
+    return apply(POW_OF_NUMBER if isinstance(input, (int, float)) else POW, (input, exponent))
+
+
+def square(input: Any) -> Any:
+    """Return ``input ** 2``."""
+    return apply(POW_NUMBER, (input, 2))
+
+
+# -- elementwise -------------------------------------------------------------------------------------------------
+
+
+def _unary(op: Op, name: str, doc: str) -> Callable[[Any], Any]:
     def function(input: Any) -> Any:
         return apply(op, (input,))
 
-    function.__name__ = name
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
     return function
 
 
-def _binary(op: Op, name: str) -> Callable[[Any, Any], Any]:
-    def function(input: Any, other: Any) -> Any:
+def _float_op(node: str, function: Any, saves: Any) -> Op:
+    return Op(node, function, saves, floating, quiet=True)
+
+
+EXP = _float_op("ExpBackward0", ew.exp, RESULT)
+LOG = _float_op("LogBackward0", ew.log, SELF)
+LOG1P = _float_op("Log1PBackward0", ew.log1p, SELF)
+SIN = _float_op("SinBackward0", ew.sin, SELF)
+COS = _float_op("CosBackward0", ew.cos, SELF)
+TANH = _float_op("TanhBackward0", ew.tanh, RESULT)
+SIGMOID = _float_op("SigmoidBackward0", ew.sigmoid, RESULT)
+SQRT = _float_op("SqrtBackward0", ew.sqrt, RESULT)
+RELU = Op("ReluBackward0", ew.relu, RESULT)
+ABS = Op("AbsBackward0", ew.absolute, SELF)
+SIGN = Op("SignBackward0", ew.sign)
+FLOOR = Op("FloorBackward0", ew.floor)
+CEIL = Op("CeilBackward0", ew.ceil)
+ROUND = Op("RoundBackward0", ew.rint)
+CLONE = Op("CloneBackward0", ew.positive)
+CLONE_BOOL = Op("CloneBackward0", ew.stop_gradient)
+
+neg = _unary(NEG, "neg", "Return ``-input``.")
+reciprocal = _unary(RECIPROCAL, "reciprocal", "Return ``1 / input``.")
+exp = _unary(EXP, "exp", "Return the exponential of each element.")
+log = _unary(LOG, "log", "Return the natural logarithm of each element.")
+log1p = _unary(LOG1P, "log1p", "Return ``log(1 + input)``, accurate near 0.")
+sin = _unary(SIN, "sin", "Return the sine of each element.")
+cos = _unary(COS, "cos", "Return the cosine of each element.")
+tanh = _unary(TANH, "tanh", "Return the hyperbolic tangent of each element.")
+sigmoid = _unary(SIGMOID, "sigmoid", "Return ``1 / (1 + exp(-input))``.")
+sqrt = _unary(SQRT, "sqrt", "Return the square root of each element.")
+relu = _unary(RELU, "relu", "Return each element, or 0 if it is negative; the derivative at 0 is 0.")
+abs = _unary(ABS, "abs", "Return the absolute value of each element; the derivative at 0 is 0.")
+sign = _unary(SIGN, "sign", "Return the sign of each element.")
+floor = _unary(FLOOR, "floor", "Return the largest integer that is not above each element.")
+ceil = _unary(CEIL, "ceil", "Return the smallest integer that is not below each element.")
+round = _unary(ROUND, "round", "Return the nearest integer; halves go to the even one.")
+isnan = _unary(Op("IsnanBackward0", ew.isnan), "isnan", "Return whether each element is not a number.")
+isfinite = _unary(Op("IsfiniteBackward0", ew.isfinite), "isfinite", "Return whether each element is finite.")
+logical_not = _unary(Op("NotBackward0", ew.logical_not), "logical_not", "Return whether each element is zero.")
+
+
+def clone(input: Any) -> Any:
+    """Return a copy, through which gradients flow."""
+    return apply(CLONE_BOOL if dtype_of(input).kind == "b" else CLONE, (input,))
+
+
+# -- choices and comparisons ---------------------------------------------------------------------------------------
+
+MAXIMUM = Op("MaximumBackward0", ew.maximum, BOTH, arithmetic)
+MINIMUM = Op("MinimumBackward0", ew.minimum, BOTH, arithmetic)
+
+
+def _where_promotion(function: Callable[..., Any], specs: Any) -> Callable[..., Any]:
+    chosen = arithmetic(lambda x, y: (x, y), specs[1:])
+    return lambda condition, x, y: function(condition, *chosen(x, y))
+
+
+WHERE = Op("WhereBackward0", ew.where, (("condition", 0),), _where_promotion, edges=(1, 2))
+
+
+def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+    """Return ``input`` where the condition holds, ``other`` elsewhere."""
+    return apply(WHERE, (condition, input, other))
+
+
+def _clamp_details(bounds: tuple[str, ...]) -> Callable[..., dict[str, Any]]:
+    def details(specs: Any, _params: Any) -> dict[str, Any]:
+        found = {"min": None, "max": None} | dict.fromkeys(bounds)
+        return found | {name: s[1] for name, s in zip(bounds, specs[1:], strict=True) if type(s) is tuple}
+
+    return details
+
+
+_LOW: Any = lambda x, low: ew.clip_below(x, low)  # noqa: E731
+_HIGH: Any = lambda x, high: ew.clip_above(x, high)  # noqa: E731
+_BETWEEN: Any = lambda x, low, high: ew.clip_above(ew.clip_below(x, low), high)  # noqa: E731
+_CLAMPS = {
+    bounds: (
+        Op(
+            "ClampBackward1",
+            function,
+            SELF,
+            arithmetic,
+            edges=(0,),
+            static_numbers=True,
+            keeps=("self",),
+            details=_clamp_details(bounds),
+        ),
+        Op(
+            "ClampBackward0",
+            function,
+            (*((name, 1 + k) for k, name in reversed(list(enumerate(bounds)))), ("self", 0)),
+            arithmetic,
+            edges=edges,
+            details=_clamp_details(bounds),
+        ),
+    )
+    for bounds, function, edges in (
+        (("min",), _LOW, (0, 1, None)),
+        (("max",), _HIGH, (0, None, 1)),
+        (("min", "max"), _BETWEEN, (0, 1, 2)),
+    )
+}
+
+
+def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
+    """Return each element, or the bound that it is beyond; on a bound the derivative is 1."""
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    bounds = tuple(name for name, value in (("min", min), ("max", max)) if value is not None)
+    given = tuple(value for value in (min, max) if value is not None)
+    numbers = not [value for value in given if not isinstance(value, (bool, int, float))]
+    return apply(_CLAMPS[bounds][0 if numbers else 1], (input, *given))
+
+
+def _comparison(node: str, function: Any, name: str) -> Callable[[Any, Any], Any]:
+    op = Op(node, function, promote=arithmetic)
+
+    def compare(input: Any, other: Any) -> Any:
         return apply(op, (input, other))
 
-    function.__name__ = name
+    compare.__name__ = compare.__qualname__ = name
+    compare.__doc__ = f"Return where ``input`` is {name} to ``other``, element by element."
+    return compare
+
+
+eq = _comparison("EqBackward0", ew.equal, "eq")
+ne = _comparison("NeBackward0", ew.not_equal, "ne")
+lt = _comparison("LtBackward0", ew.less, "lt")
+le = _comparison("LeBackward0", ew.less_equal, "le")
+gt = _comparison("GtBackward0", ew.greater, "gt")
+ge = _comparison("GeBackward0", ew.greater_equal, "ge")
+logical_and = _comparison("AndBackward0", ew.logical_and, "logical_and")
+logical_or = _comparison("OrBackward0", ew.logical_or, "logical_or")
+bitwise_and = _comparison("BitwiseAndBackward0", ew.bitwise_and, "bitwise_and")
+bitwise_or = _comparison("BitwiseOrBackward0", ew.bitwise_or, "bitwise_or")
+
+# -- reductions ------------------------------------------------------------------------------------------------------
+
+
+def _sizes(specs: Any, _params: Any) -> dict[str, Any]:
+    return {"self_sym_sizes": specs[0].shape}
+
+
+def _reduced(specs: Any, params: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"self_sym_sizes": specs[0].shape}
+    return found | {"dim": params[0], "keepdim": params[1]} if params else found
+
+
+def _averaged(specs: Any, params: Any) -> dict[str, Any]:
+    return _reduced(specs, params) | {"self_sym_numel": specs[0].size}
+
+
+def _keeping(y: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
+    return expand_reduced(y, x.shape, axes) if keep else y
+
+
+def _sum(x: Any, axes: Any = None, keep: bool = False) -> Any:
+    axes = tuple(range(x.ndim)) if axes is None else axes
+    if x.dtype.kind in "bui":
+        x = convert(x, np.int64)
+    return _keeping(reduce_sum(x, axes), x, axes, keep)
+
+
+def _mean(x: Any, axes: Any = None, keep: bool = False) -> Any:
+    axes = tuple(range(x.ndim)) if axes is None else axes
+    count = int(np.prod([x.shape[k] for k in axes], dtype=int))
+    return _keeping(ew.div(reduce_sum(x, axes), count), x, axes, keep)
+
+
+SUM = Op("SumBackward0", _sum, details=_reduced)
+SUM_DIM = Op("SumBackward1", _sum, details=_reduced)
+MEAN = Op("MeanBackward0", _mean, details=_averaged, quiet=True)
+MEAN_DIM = Op("MeanBackward1", _mean, details=_averaged, quiet=True)
+PROD = Op(
+    "ProdBackward0", lambda x: reduce_prod(x, tuple(range(x.ndim))), (("self", 0), ("result", -1)), keeps=("self", "result")
+)
+MAX = Op("MaxBackward1", lambda x: reduce_max(x, tuple(range(x.ndim))), (("self", 0), ("result", -1)))
+MIN = Op("MinBackward1", lambda x: reduce_min(x, tuple(range(x.ndim))), (("self", 0), ("result", -1)))
+
+
+def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Return the sum of all elements, or along dimensions; integers sum to int64."""
+    if dtype is not None:
+        input = to(input, dtype)
+    if dim is None and not keepdim:
+        return apply(SUM, (input,))
+    return apply(SUM_DIM, (input,), (dimensions(dim, len(shape_of(input))), bool(keepdim)))
+
+
+def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Return the mean of all elements, or along dimensions.
+
+    Raises:
+        RuntimeError: for integers.
+    """
+    if dtype is not None:
+        input = to(input, dtype)
+    if dtype_of(input).kind not in "fc":
+        raise RuntimeError(sentences.mean_of_integers(DTYPES[dtype_of(input)].printed))
+    if dim is None and not keepdim:
+        return apply(MEAN, (input,))
+    return apply(MEAN_DIM, (input,), (dimensions(dim, len(shape_of(input))), bool(keepdim)))
+
+
+def prod(input: Any) -> Any:
+    """Return the product of all elements."""
+    return apply(PROD, (input,))
+
+
+class Extreme(NamedTuple):
+    """The extreme elements along a dimension, and where they are."""
+
+    values: Any
+    indices: Any
+
+    def __repr__(self) -> str:
+        return f"torch.return_types.{type(self).__name__}(\nvalues={self.values!r},\nindices={self.indices!r})"
+
+
+class _Max(Extreme):
+    __slots__ = ()
+
+
+class _Min(Extreme):
+    __slots__ = ()
+
+
+_Max.__name__, _Min.__name__ = "max", "min"
+
+
+def _extreme_along(position: Any) -> Callable[..., Any]:
+    def function(x: Any, axis: int, keep: bool) -> Any:
+        if not x.shape:
+            return ew.positive(x), convert(ew.mul(ew.isnan(x), 0), np.int64)
+        found = position(x, axis)
+        kept = expand_reduced(found, x.shape, (axis,))
+        values = take_along_axis(x, kept, axis)
+        return (values, kept) if keep else (core_reshape(values, dropped_shape(x.shape, (axis,))), found)
+
     return function
 
 
-add, sub, mul, mm = _binary(ADD, "add"), _binary(SUB, "sub"), _binary(MUL, "mul"), _binary(MM, "mm")
-exp, sin, clone, sum = _unary(EXP, "exp"), _unary(SIN, "sin"), _unary(CLONE, "clone"), _unary(SUM, "sum")
+def _along(_specs: Any, params: Any) -> dict[str, Any]:
+    return {"dim": params[0], "keepdim": params[1], "self_sym_sizes": _specs[0].shape}
 
-for _name in ("add", "sub", "mul", "mm", "exp", "sin", "clone", "sum"):
-    setattr(Tensor, _name, globals()[_name])
-Tensor.__add__ = Tensor.__radd__ = add  # type: ignore[attr-defined]
-Tensor.__mul__ = Tensor.__rmul__ = mul  # type: ignore[attr-defined]
-Tensor.__sub__ = sub  # type: ignore[attr-defined]
+
+MAX_DIM = Op("MaxBackward0", _extreme_along(core_argmax), (("indices", -2),), details=_along)
+MIN_DIM = Op("MinBackward0", _extreme_along(core_argmin), (("indices", -2),), details=_along)
+
+
+def _extreme(whole: Op, along: Op, pair: Op, made: type[Extreme]) -> Callable[..., Any]:
+    def function(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+        if dim is None:
+            return apply(whole, (input,))
+        if not isinstance(dim, int):
+            return apply(pair, (input, dim))
+        return made(*apply(along, (input,), (dimension(dim, len(shape_of(input))), bool(keepdim))))
+
+    function.__name__ = function.__qualname__ = made.__name__
+    function.__doc__ = (
+        f"Return the {made.__name__}imum: of all, along a dimension (with indices), of two tensors."
+    )
+    return function
+
+
+max = _extreme(MAX, MAX_DIM, MAXIMUM, _Max)
+min = _extreme(MIN, MIN_DIM, MINIMUM, _Min)
+
+
+def maximum(input: Any, other: Any) -> Any:
+    """Return the larger element of each pair; a tie splits the gradient evenly."""
+    return apply(MAXIMUM, (input, other))
+
+
+def minimum(input: Any, other: Any) -> Any:
+    """Return the smaller element of each pair; a tie splits the gradient evenly."""
+    return apply(MINIMUM, (input, other))
+
+
+def _position_of(core: Any) -> Callable[..., Any]:
+    def function(x: Any, axis: int | None, keep: bool) -> Any:
+        if axis is None:
+            found = core(core_reshape(x, (int(np.prod(x.shape, dtype=int)),)), 0)
+            return core_reshape(found, (1,) * x.ndim) if keep else found
+        return _keeping(core(x, axis), x, (axis,), keep)
+
+    return function
+
+
+def _argument(core: Any, name: str) -> Callable[..., Any]:
+    op = Op("ArgBackward0", _position_of(core))
+
+    def function(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+        axis = None if dim is None else dimension(dim, len(shape_of(input)))
+        return apply(op, (input,), (axis, bool(keepdim)))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Return the position of the {name[3:]}imum, in all or along a dimension."
+    return function
+
+
+argmax, argmin = _argument(core_argmax, "argmax"), _argument(core_argmin, "argmin")
+
+
+def _truth(core: Any, name: str) -> Callable[..., Any]:
+    op = Op("TruthBackward0", lambda x, axes, keep: _keeping(core(x, axes), x, axes, keep))
+
+    def function(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+        return apply(op, (input,), (dimensions(dim, len(shape_of(input))), bool(keepdim)))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Return whether {name} elements are true, in all or along dimensions."
+    return function
+
+
+any, all = _truth(reduce_any, "any"), _truth(reduce_all, "all")
+
+LOGSUMEXP = Op(
+    "LogsumexpBackward0",
+    lambda x, axes, keep: _keeping(core_logsumexp(x, axes), x, axes, keep),
+    (("self", 0), ("result", -1)),
+    keeps=("self", "result"),
+    details=lambda specs, params: {"dim": params[0], "keepdim": params[1]},
+)
+
+
+def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
+    """Return ``log(sum(exp(input)))`` along dimensions, without overflow."""
+    return apply(LOGSUMEXP, (input,), (dimensions(dim, len(shape_of(input))), bool(keepdim)))
+
+
+def _dim(_specs: Any, params: Any) -> dict[str, Any]:
+    return {"dim": params[0]}
+
+
+SOFTMAX = Op("SoftmaxBackward0", core_softmax, RESULT, details=_dim, quiet=True)
+LOG_SOFTMAX = Op("LogSoftmaxBackward0", core_log_softmax, RESULT, details=_dim, quiet=True)
+
+
+def _normalized(op: Op, name: str) -> Callable[..., Any]:
+    def function(input: Any, dim: int, *, dtype: Any = None) -> Any:
+        if dtype is not None:
+            input = to(input, dtype)
+        if not shape_of(input):
+            return reshape_scalar(apply(op, (reshape_scalar(input, (1,)),), (dimension(dim, 0),)), ())
+        return apply(op, (input,), (dimension(dim, len(shape_of(input))),))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Return the {name.replace('_', ' of the ')} along a dimension."
+    return function
+
+
+RESHAPE_SCALAR = Op("ViewBackward0", core_reshape)
+
+
+def reshape_scalar(x: Any, shape: tuple[int, ...]) -> Any:
+    """Give a 0-d operand one axis, or take it away."""
+    return apply(RESHAPE_SCALAR, (x,), (shape,))
+
+
+softmax, log_softmax = _normalized(SOFTMAX, "softmax"), _normalized(LOG_SOFTMAX, "log_softmax")
+
+# -- products of matrices ------------------------------------------------------------------------------------------
+
+
+def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(int(np.prod(shape[k + 1 :], dtype=int)) for k in range(len(shape)))
+
+
+def _mm_details(names: tuple[str, str]) -> Callable[..., dict[str, Any]]:
+    def details(specs: Any, _params: Any) -> dict[str, Any]:
+        return {
+            f"{name}_sym_{what}": value
+            for name, spec in zip(names, specs[-2:], strict=True)
+            for what, value in (("sizes", spec.shape), ("strides", _strides(spec.shape)))
+        }
+
+    return details
+
+
+MM = Op("MmBackward0", core_matmul, (("mat2", 1), ("self", 0)), details=_mm_details(("self", "mat2")))
+BMM = Op("BmmBackward0", core_matmul, (("mat2", 1), ("self", 0)))
+MV = Op("MvBackward0", core_matmul, (("self", 0), ("vec", 1)))
+DOT = Op("DotBackward0", core_matmul, (("self", 0), ("tensor", 1)))
+ADDMM = Op(
+    "AddmmBackward0",
+    lambda bias, x, y: ew.add(bias, core_matmul(x, y)),
+    (("mat1", 1), ("mat2", 2)),
+    details=lambda specs, params: {"alpha": 1, "beta": 1} | _mm_details(("mat1", "mat2"))(specs, params),
+)
+
+
+def _product(op: Op, name: str, ranks: tuple[int, int], doc: str) -> Callable[[Any, Any], Any]:
+    def function(input: Any, other: Any) -> Any:
+        a, b = shape_of(input), shape_of(other)
+        if (len(a), len(b)) != ranks or a[-1] != b[-2 if len(b) > 1 else 0] or (name == "bmm" and a[0] != b[0]):
+            raise RuntimeError(sentences.product_shapes(name, a, b))
+        if dtype_of(input) != dtype_of(other):
+            raise RuntimeError(sentences.product_dtypes(name, DTYPES[dtype_of(input)], DTYPES[dtype_of(other)]))
+        return apply(op, (input, other))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+mm = _product(MM, "mm", (2, 2), "Return the product of two matrices.")
+bmm = _product(BMM, "bmm", (3, 3), "Return the products of pairs of matrices.")
+mv = _product(MV, "mv", (2, 1), "Return the product of a matrix and a vector.")
+dot = _product(DOT, "dot", (1, 1), "Return the product of two vectors.")
+
+
+def addmm(input: Any, mat1: Any, mat2: Any) -> Any:
+    """Return ``input + mat1 @ mat2``."""
+    a, b = shape_of(mat1), shape_of(mat2)
+    if len(a) != 2 or len(b) != 2 or a[1] != b[0]:
+        raise RuntimeError(sentences.product_shapes("addmm", a, b))
+    return apply(ADDMM, (input, mat1, mat2))
+
+
+TO = Op("ToCopyBackward0", lambda x, dtype: convert(x, dtype))
+
+
+def to(input: Any, dtype: Any) -> Any:
+    """Return the tensor in another dtype; itself, if it has it already."""
+    wanted = numpy_dtype(dtype)
+    return input if dtype_of(input) == wanted else apply(TO, (input,), (wanted,))

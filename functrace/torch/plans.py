@@ -1,8 +1,8 @@
 """Ops and plans: how a tensor operation is computed, and what its node does.
 
 An `Op` is a row: PyTorch's name of the node, a NumPy function, and which operands and results PyTorch saves for it. A `Plan` is what
-one op does for one combination of shapes, dtypes, static parameters and operands that want gradients: the forward function,
-and the backward program, which the core derives (`functrace.transforms.backward_program`) under the policy that only what
+one op does for one combination of shapes, dtypes, static parameters and operands that want gradients: the forward
+function, and the backward program, which the core derives (`functrace.transforms.backward_program`) under the policy that only what
 the row names may be saved and everything else is computed again. Plans are kept in a bounded dict, so an operation costs one
 lookup, one NumPy call and one node.
 
@@ -27,6 +27,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import restrict
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
+from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import NO_EDGE, OpNode, _sequence, edge
 from functrace.torch.autograd.saved import SavedTensor
@@ -54,8 +55,10 @@ class Op:
         saves: what PyTorch saves, in its order: field name, and which operand (0, 1 …) or result (-1, -2 …) it is. What the
             derivative does not need in a given case (an operand whose partner wants no gradient) is not saved.
         promote: how dtypes of operands meet; see promotion.py.
-        edges: operands that PyTorch lists in ``next_functions``; all by default.
+        edges: operands that PyTorch lists in ``next_functions`` (``None``: an edge that leads nowhere); all by default.
+        keeps: fields that PyTorch saves even where the derivative does not need them.
         is_view: whether the result is a view of the first operand.
+        constants: results that PyTorch does not differentiate.
         static_numbers: whether Python numbers among the operands are part of the plan.
         quiet: whether NumPy may warn (``log(0)``) where PyTorch is silent.
         details: further ``_saved_…`` fields, from ``(operand avals, params)``.
@@ -65,12 +68,13 @@ class Op:
     function: Callable[..., Any]
     saves: tuple[tuple[str, int], ...] = ()
     promote: Promotion | None = None
-    edges: tuple[int, ...] | None = None
+    edges: tuple[int | None, ...] | None = None
+    keeps: tuple[str, ...] = ()
     is_view: bool = False
     static_numbers: bool = False
     quiet: bool = False
     details: Callable[..., dict[str, Any]] | None = None
-    primitive: Primitive | None = None
+    constants: tuple[int, ...] = ()
     node_class: type[OpNode] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -100,7 +104,8 @@ class Plan:
         self.saves: tuple[tuple[str, int], ...] = ()
         self.unpacks: tuple[bool, ...] = ()
         self.outputs: tuple[ShapeDtype, ...] = ()
-        self.edge_positions = tuple(range(len(specs))) if op.edges is None else op.edges
+        self.edge_positions: tuple[int | None, ...] = tuple(range(len(specs))) if op.edges is None else op.edges
+        self.selected: tuple[int, ...] | None = None
         self.many = False
         self._on_tensors: Program | None = None
         self.differentiable = any(active) and self._derive(op)
@@ -120,21 +125,29 @@ class Plan:
         self.outputs = tuple(program.avals[i] for i in program.output_ids)
         if not any(aval.dtype.kind in "fc" for aval in self.outputs):
             return False
-        named = {position: name for name, position in op.saves}
+        rows = self._rows(len(operands), len(program.output_ids))
         candidates: dict[int, int] = {}
-        for position in [p for _, p in op.saves] + [p for p, spec in enumerate(self.specs) if _is_number(spec)]:
-            if position >= len(operands) or ~position >= len(program.output_ids):
-                continue  # the row is of a primitive, with as many operands as it is given
+        for _, position in rows:
             variable = program.output_ids[~position] if position < 0 else operands[position]
             if variable is not None:
                 candidates.setdefault(variable, position)
-        flags = [self.active[k] for k, variable in enumerate(operands) if variable is not None]
+        flags = [self.active[k] for k, variable in enumerate(operands[: len(self.specs)]) if variable is not None]
         backward, needed = backward_program(program, flags, tuple(candidates))
         positions = [candidates[i] for i in needed]
-        self.saves = tuple((named.get(p, f"operand{p}"), p) for p in positions)
-        self.unpacks = tuple(p < 0 or not _is_number(self.specs[p]) for p in positions)
+        self.saves = tuple((name, p) for name, p in rows if p in positions or name in op.keeps)
+        kept = [p for _, p in self.saves]
+        if kept != positions:
+            self.selected = tuple(kept.index(p) for p in positions)
+        self._needed = len(needed)
+        self.unpacks = tuple(p < 0 or p >= len(self.specs) or not _is_number(self.specs[p]) for p in kept)
         self._take(backward)
         return True
+
+    def _rows(self, operands: int, results: int) -> list[tuple[str, int]]:
+        """What may be saved: the row's operands and results, and numbers."""
+        rows = [(name, p) for name, p in self.op.saves if p < operands and ~p < results]
+        named = {p for _, p in rows}
+        return rows + [(f"operand{p}", p) for p, s in enumerate(self.specs) if isinstance(s, type) and p not in named]
 
     def _record(self) -> tuple[Program, list[int | None]]:
         """Trace the function; returns the program and the variable of each operand (``None`` for a static number)."""
@@ -165,21 +178,23 @@ class Plan:
     def _take(self, backward: Program) -> None:
         """Split off the outputs that are a cotangent as it came: no copy is made of it."""
         self.backward = backward
-        count = len(self.saves)
+        count = self._needed
         arriving = {variable: k for k, variable in enumerate(backward.input_ids)}
         passed = [arriving.get(i, -1) for i in backward.output_ids]
         passed = [k if k >= count else -1 for k in passed]
         rest = [i for i, k in zip(backward.output_ids, passed, strict=True) if k < 0]
-        self._runner = Runner(restrict(backward, backward.input_ids, rest).program) if rest else None
+        self._runner = Runner(restrict(backward, backward.input_ids, rest, keep=True).program) if rest else None
         computed = iter(range(len(rest)))
         moves = iter([(True, k) if k >= 0 else (False, next(computed)) for k in passed])
         # One entry per edge: which input passes through, or which computed result it is, or None.
-        self.moves = tuple(next(moves) if self.active[p] else None for p in self.edge_positions)
+        self.moves = tuple(next(moves) if p is not None and self.active[p] else None for p in self.edge_positions)
         assert next(moves, None) is None, "an active operand has no edge"
         self._single = self._runner is not None and self.moves == ((False, 0),)
 
     def pull(self, values: list[Any]) -> list[Tensor | None]:
-        """Run the backward program on arrays; returns one gradient per edge."""
+        """Run the backward program on arrays: what was saved, then gradients; returns one gradient per edge."""
+        if self.selected is not None:
+            values = [values[k] for k in self.selected] + values[len(self.saves) :]
         runner = self._runner
         if runner is None:
             return [None if move is None else wrap(values[move[1]]) for move in self.moves]
@@ -190,6 +205,8 @@ class Plan:
 
     def pull_tensors(self, saved: list[Any], grads: list[Any]) -> list[Tensor | None]:
         """Evaluate the backward program on tensors, equation by equation, so that it is recorded in turn."""
+        if self.selected is not None:
+            saved = [saved[k] for k in self.selected]
         results = iter(evaluate_on_tensors(self.backward, [*saved, *grads]))
         return [None if move is None else next(results) for move in self.moves]
 
@@ -197,7 +214,9 @@ class Plan:
 
     def saved_names(self) -> list[str]:
         """Return the names of the fields, as ``dir`` lists them."""
-        return ["_saved_" + name for name, _ in self.op.saves] + ["_saved_" + name for name in self._details()]
+        fields = dict.fromkeys(name.partition("[")[0] for name, _ in self.op.saves)
+        details = [name for name in self._details() if name not in fields]
+        return [f"_{raw}saved_{name}" for name in fields for raw in ("", "raw_")] + [f"_saved_{n}" for n in details]
 
     def saved_field(self, node: OpNode, name: str) -> Any:
         """Return ``node._saved_<name>``: unpacked, ``None`` if it was not needed."""
@@ -205,10 +224,13 @@ class Plan:
         if found is not None:
             value, unpacks = found
             return value.unpack(node) if unpacks else wrap(value)
+        parts = [self._find(node, field_name) for field_name, _ in self.saves if field_name.startswith(f"{name}[")]
+        if parts:
+            return tuple(part[0].unpack(node) for part in parts if part is not None)
         details = self._details()
-        if name in details:
+        if details.get(name) is not None:
             return details[name]
-        if name in dict(self.op.saves):
+        if name in dict(self.op.saves) or name in details:
             return None
         raise AttributeError(f"'{type(node).__name__}' object has no attribute '_saved_{name}'")
 
@@ -225,8 +247,6 @@ class Plan:
         for k, (field_name, _) in enumerate(self.saves):
             if field_name == name:
                 if node._saved is None:
-                    from functrace.torch import sentences
-
                     raise RuntimeError(sentences.BACKWARD_TWICE)
                 return node._saved[k], self.unpacks[k]
         return None
@@ -295,12 +315,11 @@ def record(plan: Plan, operands: Sequence[Any], arrays: Sequence[Any], made: Any
     node._sequence = next(_sequence)
     edges = []
     for k in plan.edge_positions:
-        x = operands[k]
-        edges.append(edge(x) if plan.active[k] else NO_EDGE)
+        edges.append(edge(operands[k]) if k is not None and plan.active[k] else NO_EDGE)
     node._edges = tuple(edges)
     if type(made) is tuple:
         for k, tensor in enumerate(made):
-            if plan.outputs[k].dtype.kind in "fc":
+            if plan.outputs[k].dtype.kind in "fc" and k not in plan.op.constants:
                 tensor._node, tensor._output_nr = node, k
         outputs = made
     else:
@@ -362,7 +381,9 @@ def apply_traced(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> 
             values.append(x)
             raw = raw or not isinstance(x, (bool, int, float, complex))
         else:
-            raise TypeError(f"{op.node.removesuffix('Backward0').lower()}(): argument must be Tensor, not {type(x).__name__}")
+            raise TypeError(
+                f"{op.node.removesuffix('Backward0').lower()}(): argument must be Tensor, not {type(x).__name__}"
+            )
     function = op.function
     if op.promote is not None:
         specs = tuple(
@@ -374,6 +395,8 @@ def apply_traced(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> 
     results = function(*values, *params)
     if raw and not inside:
         return results
+    if op.is_view:
+        return view_of(operands[0], results, (op.function, params))
     return tuple([wrap(r) for r in results]) if isinstance(results, tuple) else wrap(results)
 
 
@@ -427,7 +450,5 @@ def op_of(primitive: Primitive) -> Op:
         name = primitive.name
         node = _NODE_NAMES.get(name) or "".join(part.title() for part in name.split("_")) + "Backward0"
         saves = (("self", 0), ("other", 1), *((f"operand{k}", k) for k in range(2, 8)), ("result", -1))
-        found = _ops_of_primitives[primitive] = Op(
-            node, function, saves, primitive=primitive, static_numbers=name == "power", quiet=True
-        )
+        found = _ops_of_primitives[primitive] = Op(node, function, saves, static_numbers=name == "power", quiet=True)
     return found

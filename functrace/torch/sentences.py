@@ -365,3 +365,73 @@ def view_of_function(output_nr: int, function: str, *, several: bool, through_ba
         "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
     )
     return f"Output {output_nr} of {function} is a view and {event} inplace. {reason}"
+
+
+def mean_of_integers(dtype: str) -> str:
+    """The sentence for the mean of integers."""
+    return (
+        f"mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {dtype}"
+    )
+
+
+def product_shapes(name: str, a: Sequence[int], b: Sequence[int]) -> str:
+    """The sentence for operands of a matrix product whose shapes do not fit."""
+    if name in ("mm", "addmm") and len(a) == len(b) == 2:
+        return f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})"
+    if name == "mm":
+        return "self must be a matrix" if len(a) != 2 else "mat2 must be a matrix"
+    if name == "mv" and len(a) == 2 and len(b) == 1:
+        return f"size mismatch, got input ({a[0]}), mat ({a[0]}x{a[1]}), vec ({b[0]})"
+    if name == "dot" and len(a) == len(b) == 1:
+        return f"inconsistent tensor size, expected tensor [{a[0]}] and src [{b[0]}] to have the same number of elements, but got {a[0]} and {b[0]} elements respectively"
+    if name == "dot":
+        return f"1D tensors expected, but got {len(a)}D and {len(b)}D tensors"
+    if name == "bmm" and len(a) == len(b) == 3:
+        return f"Expected size for first two dimensions of batch2 tensor to be: [{a[0]}, {a[2]}] but got: [{b[0]}, {b[1]}]."
+    return f"{name}: the operands have {len(a)} and {len(b)} dimensions"
+
+
+def product_dtypes(name: str, a: Any, b: Any) -> str:
+    """The sentence for operands of a matrix product with different dtypes."""
+    if name == "dot":
+        return f"dot : expected both vectors to have same dtype, but found {a.printed} and {b.printed}"
+    return f"expected m1 and m2 to have the same dtype, but got: {_c_name(a)} != {_c_name(b)}"
+
+
+def _c_name(dtype: Any) -> str:
+    names = {"float32": "float", "float64": "double", "int64": "long long", "int32": "int", "float16": "c10::Half"}
+    return names.get(dtype.name, dtype.name)
+
+
+def invalid_shape(shape: Sequence[int], count: int) -> str:
+    """The sentence for a shape with another number of elements."""
+    return f"shape '{list(shape)}' is invalid for input of size {count}"
+
+
+def expand_rank(dtype: str, old: Sequence[int], wanted: Sequence[int]) -> str:
+    """The sentence for expanding to fewer dimensions."""
+    return (
+        f"expand(torch.{dtype}Tensor{{{list(old)}}}, size={list(wanted)}): the number of sizes provided ({len(wanted)}) must be "
+        f"greater or equal to the number of dimensions in the tensor ({len(old)})"
+    )
+
+
+def expand_size(size: int, old_size: int, dim: int, wanted: Sequence[int], old: Sequence[int]) -> str:
+    """The sentence for expanding a dimension that has another size than 1."""
+    return (
+        f"The expanded size of the tensor ({size}) must match the existing size ({old_size}) at non-singleton dimension {dim}.  "
+        f"Target sizes: {list(wanted)}.  Tensor sizes: {list(old)}"
+    )
+
+
+def index_put_dtypes(destination: str, source: str) -> str:
+    """The sentence for writing elements of another dtype by index tensors."""
+    return (
+        f"Index put requires the source and destination dtypes match, got {destination} for the destination and {source} for "
+        "the source."
+    )
+
+
+def matmul_of_numbers(a: int, b: int) -> str:
+    """The sentence for ``matmul`` with a 0-d operand."""
+    return f"both arguments to matmul need to be at least 1D, but they are {a}D and {b}D"

@@ -359,3 +359,8 @@ def check_gradient(tensor: Tensor, gradient: Any) -> None:
         raise RuntimeError(sentences.assigned_gradient_dtype(gradient.dtype, tensor.dtype))
     if gradient._array.shape != tensor._array.shape:
         raise RuntimeError(sentences.assigned_gradient_shape(gradient._array.shape, tensor._array.shape))
+
+
+def is_tensor(value: Any) -> bool:
+    """Return whether a value is a tensor."""
+    return isinstance(value, Tensor)

@@ -1,13 +1,394 @@
-"""Views: writing into one rewrites the history of its base.
+"""In-place operations, and what they do to history.
+
+An in-place operation computes the same function as its plain form, writes the result into the tensor's memory, counts its version up
+and makes the tensor the output of the new node. On a view it is the *base's* history that changes: the node (`CopySlices`)
+holds the program of the functional update "the base, with the operation applied to this part of it"; the views of that
+base make themselves a node `AsStridedBackward0`, which reads their part of the base's new value, when somebody asks
+for their ``grad_fn``.
 
 Floor: 8.
 """
 
 from __future__ import annotations
 
-from functrace.torch.tensor import Tensor, View
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.program import Program
+from functrace.ops.indexing import index_static, scatter_set
+from functrace.ops.shaping import convert, permute, reshape
+from functrace.torch import sentences
+from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.autograd.graph import NO_EDGE, Node, OpNode, attach, edge, number
+from functrace.torch.autograd.saved import SavedTensor
+from functrace.torch.dtypes import DTYPES
+from functrace.torch.plans import NUMBERS, Op, Plan, apply, make_plan
+from functrace.torch.tensor import Tensor, View, wrap
+from functrace.tracing import Recording, Tracer
+
+Steps = tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...]
+_new = object.__new__
+
+
+def part(base: Any, steps: Steps) -> Any:
+    """Return the part of a value that a chain of views shows."""
+    for function, params in steps:
+        base = function(base, *params)
+    return base
+
+
+def with_part(base: Any, steps: Steps, value: Any) -> Any:
+    """Return a value with the part that a chain of views shows replaced."""
+    if not steps:
+        return value
+    (function, params), rest = steps[0], steps[1:]
+    inner = with_part(function(base, *params), rest, value)
+    return _REPLACE[function](base, inner, *params)
+
+
+def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(int(k) for k in np.argsort(axes))
+
+
+_REPLACE: dict[Callable[..., Any], Callable[..., Any]] = {
+    index_static: lambda base, value, index: scatter_set(base, index, value),
+    reshape: lambda base, value, shape: reshape(value, base.shape),
+    permute: lambda base, value, axes: permute(value, _inverse(axes)),
+}
+"""By view function: what writing into the view means for what it is a view of. (Expanded memory cannot be written.)"""
+
+# -- views that are read after their base has changed ------------------------------------------------------------
+
+AS_STRIDED = Op("AsStridedBackward0", part, is_view=True)
 
 
 def renew_node(tensor: Tensor, view: View) -> None:
-    """Give a view the ``grad_fn`` that leads to its base's present history."""
-    raise NotImplementedError(tensor, view)
+    """Give a view the node that leads to its base's present history."""
+    refuse_function_view(tensor, view, through_base=True)
+    base = view.base
+    steps = view.steps
+    array = base._array
+    plan = make_plan_cached(AS_STRIDED, (base,), (steps,), array)
+    node = _new(plan.node_class)
+    node._plan, node._saved = plan, ()
+    number(node)
+    node._edges = (edge(base),)
+    view.version = tensor._counter[0]
+    move_retained(tensor, node)
+    tensor._node, tensor._output_nr = node, 0
+
+
+def make_plan_cached(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], array: Any) -> Plan:
+    """Return the plan of an op of one operand that wants a gradient."""
+    from functrace.torch.plans import _plans
+
+    key = (op, params, array.shape, array.dtype, 1)
+    return _plans.get(key) or make_plan(key, operands, 1)
+
+
+# -- writing -------------------------------------------------------------------------------------------------------
+
+
+class CopySlicesPlan(Plan):
+    """The plan of an in-place operation on a view: operand 0 is the base; the view's former value may be saved."""
+
+    def __init__(self, op: Op, inner: Op, steps: Steps, specs: Any, params: Any, active: tuple[bool, ...]) -> None:
+        self.inner, self.steps = inner, steps
+        super().__init__(op, specs, params, active)
+
+    def _rows(self, operands: int, results: int) -> list[tuple[str, int]]:
+        rows = [(name, p or len(self.specs)) for name, p in self.inner.saves if p >= 0 and p < len(self.specs)]
+        if all(p != len(self.specs) for _, p in rows):
+            rows.append(("self", len(self.specs)))
+        named = {p for _, p in rows}
+        return rows + [(f"operand{p}", p) for p, s in enumerate(self.specs) if isinstance(s, type) and p not in named]
+
+    def _record(self) -> tuple[Program, list[int | None]]:
+        with Recording("CopySlices", keeps_source=False) as recording:
+            base = recording.new_input(self.specs[0])
+            former = part(base, self.steps)
+            specs = (former.aval, *self.specs[1:])
+            given: list[Any] = []
+            variables: list[int | None] = [base._id]
+            for spec in self.specs[1:]:
+                if isinstance(spec, tuple):
+                    given.append(spec[1])
+                    variables.append(None)
+                    continue
+                aval = spec if isinstance(spec, ShapeDtype) else self._number_aval(spec)
+                given.append(recording.new_input(aval))
+                variables.append(given[-1]._id)
+            function = self.inner.function if self.inner.promote is None else self.inner.promote(self.inner.function, specs)
+            value = fitted(function(former, *given, *self.params), former)
+            result = with_part(base, self.steps, value)
+            variables.append(former._id)
+            return recording.program((result._id,), name="CopySlices"), variables
+
+
+def fitted(value: Any, target: Any) -> Any:
+    """Convert a result to the dtype of the tensor that it is written into."""
+    return value if value.dtype == target.dtype else convert(value, target.dtype)
+
+
+COPY_SLICES = Op("CopySlices", part)
+_in_place_forms: dict[Op, Op] = {}
+
+
+def in_place_form(op: Op) -> Op:
+    """Return the row of the in-place form: the same, but the result has the tensor's own dtype."""
+    found = _in_place_forms.get(op)
+    if found is None:
+
+        def promote(function: Callable[..., Any], specs: Sequence[Any]) -> Callable[..., Any]:
+            inner = function if op.promote is None else op.promote(function, specs)
+            if not isinstance(specs[0], ShapeDtype) or (op.promote is None):
+                return inner
+
+            def computed(*given: Any) -> Any:
+                result = inner(*given)
+                return result if result.dtype == specs[0].dtype else convert(result, specs[0].dtype)
+
+            return computed
+
+        found = _in_place_forms[op] = Op(
+            op.node, op.function, op.saves, promote, op.edges, op.keeps, False, op.static_numbers, op.quiet, op.details
+        )
+    return found
+
+
+def write(op: Op, tensor: Tensor, others: tuple[Any, ...] = (), params: tuple[Any, ...] = ()) -> Tensor:
+    """Apply an op in place: ``tensor`` takes on the value of ``op(tensor, *others)``.
+
+    Raises:
+        RuntimeError: for a leaf that wants a gradient, a view of one, a result of another shape or kind.
+    """
+    if isinstance(tensor._array, Tracer):
+        return write_traced(op, tensor, others, params)
+    recorded = MODES.recording and (tensor.requires_grad or any(isinstance(x, Tensor) and x.requires_grad for x in others))
+    if recorded:
+        check_writable(tensor)
+    with_history = (tensor, *others)
+    arrays = [x._array if isinstance(x, Tensor) else x for x in with_history]
+    check_result(op, tensor, arrays)
+    row = in_place_form(op)
+    mask = 0
+    if recorded:
+        for k, x in enumerate(with_history):
+            if isinstance(x, Tensor) and x.requires_grad:
+                mask |= 1 << k
+    view = tensor._view
+    plan = find_plan(row, with_history, params, mask)
+    chosen: Plan = plan
+    if plan.differentiable and view is not None:
+        chosen = slices_plan(op, view, with_history, params, mask)
+    node = begin(chosen, tensor, others, arrays) if plan.differentiable else None
+    result = plan.compute(arrays)
+    if np.shape(result) != arrays[0].shape:
+        raise RuntimeError(sentences.output_shape(arrays[0].shape, np.shape(result)))
+    if not arrays[0].flags.writeable:
+        raise RuntimeError(sentences.OVERLAPPING_WRITE)
+    np.copyto(arrays[0], result, casting="unsafe")
+    tensor._counter[0] += 1
+    if node is not None:
+        end(chosen, node, tensor if view is None else view.base)
+    return tensor
+
+
+def find_plan(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], mask: int) -> Plan:
+    """Return the plan of an op, made or remembered."""
+    from functrace.torch.plans import _plans
+
+    key: list[Any] = [op, params]
+    for x in operands:
+        if isinstance(x, Tensor):
+            key.append(x._array.shape)
+            key.append(x._array.dtype)
+        elif type(x) in NUMBERS:
+            key.append((type(x), x) if op.static_numbers else type(x))
+        else:
+            raise TypeError(f"expected a Tensor or a number, got {type(x).__name__}")
+    key.append(mask)
+    found = tuple(key)
+    return _plans.get(found) or make_plan(found, operands, mask)
+
+
+def check_writable(tensor: Tensor) -> None:
+    """Refuse to overwrite leaves that want gradients, their views, and views whose history is ambiguous."""
+    view = tensor._view
+    if view is not None:
+        refuse_function_view(tensor, view, through_base=False)
+        if view.made:
+            raise RuntimeError(sentences.no_grad_view(view.made))
+        if tensor.requires_grad and view.base.is_leaf:
+            raise RuntimeError(sentences.VIEW_OF_LEAF_IN_PLACE)
+    if tensor.requires_grad and tensor.is_leaf:
+        raise RuntimeError(sentences.LEAF_IN_PLACE)
+
+
+def check_result(op: Op, tensor: Tensor, arrays: list[Any]) -> None:
+    """Refuse results whose dtype is of a higher kind than the tensor's."""
+    if op.promote is None:
+        return
+    from functrace.torch.promotion import common_dtype, floating
+
+    specs = [ShapeDtype(a.shape, a.dtype) if isinstance(a, np.ndarray) else type(a) for a in arrays]
+    given = common_dtype(specs)
+    if op.promote is floating and given.kind not in "fc":
+        from functrace.torch.dtypes import default_float
+
+        given = default_float()
+    rank = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+    if rank[given.kind] > rank[tensor._array.dtype.kind]:
+        raise RuntimeError(sentences.result_cast(DTYPES[given].printed, DTYPES[tensor._array.dtype].printed))
+
+
+def begin(plan: Plan, tensor: Tensor, others: tuple[Any, ...], arrays: list[Any]) -> OpNode:
+    """Make the node of an in-place operation and save its operands, before anything is overwritten.
+
+    Where the derivative needs the former value a copy is saved, as PyTorch does; an operand that is the tensor itself stands
+    for its former value, too.
+    """
+    view = tensor._view
+    target = tensor if view is None else view.base
+    former: Tensor | None = None
+    node = _new(plan.node_class)
+    node._plan = plan
+    number(node)
+    operands = (target, *others)
+    node._edges = tuple([NO_EDGE if k is None or not plan.active[k] else edge(operands[k]) for k in plan.edge_positions])
+    saved: list[Any] = []
+    for _, p in plan.saves:
+        x = operands[p] if 0 <= p < len(operands) else tensor
+        if p < 0:
+            saved.append(None)
+        elif not isinstance(x, Tensor):
+            saved.append(arrays[p])
+        elif x is tensor:
+            if former is None:
+                former = wrap(tensor._array.copy())
+                former._node, former._output_nr = tensor.grad_fn, tensor._output_nr
+            saved.append(SavedTensor(former, False, node))
+        else:
+            saved.append(SavedTensor(x, False, node))
+    node._saved = tuple(saved)
+    return node
+
+
+def end(plan: Plan, node: OpNode, target: Tensor) -> None:
+    """Make the tensor that was overwritten (the base, for a view) the output of the node, and save it if need be."""
+    move_retained(target, node)
+    target._node, target._output_nr, target._requires = node, 0, False
+    if node._saved is not None and None in node._saved:
+        node._saved = tuple([SavedTensor(target, True, node) if s is None else s for s in node._saved])
+
+
+def slices_plan(op: Op, view: View, operands: tuple[Any, ...], params: tuple[Any, ...], mask: int) -> CopySlicesPlan:
+    """Return the plan of an in-place op on a view; its base is active if the view or the base was."""
+    from functrace.torch.plans import _MOST_PLANS, _plans
+
+    base = view.base._array
+    active = view.base.requires_grad
+    specs: list[Any] = [ShapeDtype(base.shape, base.dtype)]
+    for x in operands[1:]:
+        if isinstance(x, Tensor):
+            specs.append(ShapeDtype(x._array.shape, x._array.dtype))
+        else:
+            specs.append((type(x), x) if op.static_numbers else type(x))
+    key = (COPY_SLICES, op, view.steps, params, tuple(specs), mask, active)
+    found = _plans.get(key)
+    if found is None:
+        flags = tuple(
+            active if k == 0 else bool(mask >> k & 1) and isinstance(s, ShapeDtype) and s.dtype.kind in "fc"
+            for k, s in enumerate(specs)
+        )
+        found = CopySlicesPlan(COPY_SLICES, op, view.steps, tuple(specs), params, flags)
+        if len(_plans) >= _MOST_PLANS:
+            _plans.clear()
+        _plans[key] = found
+    return found  # type: ignore[return-value]
+
+
+def move_retained(tensor: Tensor, node: Node, output_nr: int = 0) -> None:
+    """Let ``retain_grad`` follow a tensor to its newest node."""
+    if tensor._retains:
+        before = tensor._node
+        if before is not None and before is not node and before._retained:
+            before._retained = {k: r for k, r in before._retained.items() if r() is not tensor}
+        node._retained = {**(node._retained or {}), output_nr: weakref.ref(tensor)}
+
+
+def write_traced(op: Op, tensor: Tensor, others: tuple[Any, ...], params: tuple[Any, ...]) -> Tensor:
+    """Apply an op in place to a tensor that holds a traced value: it holds another one afterwards, as does its base."""
+    result = apply(op, (tensor, *others), params)
+    value = fitted(result._array, tensor._array)
+    view = tensor._view
+    if view is not None:
+        view.base._array = with_part(view.base._array, view.steps, value)
+    tensor._array = value
+    tensor._counter[0] += 1
+    return tensor
+
+
+# -- what Functions need -------------------------------------------------------------------------------------------
+
+
+class CopySlicesOf(Node):
+    """The node of a base after a user's Function has overwritten a view of it: the Function's node, on a part."""
+
+    def __init__(self, node: Node, base: Tensor, steps: Steps) -> None:
+        self.node, self.steps = node, steps
+        self._sequence = node._sequence
+        self._aval = ShapeDtype(base._array.shape, base._array.dtype)
+        self._edges = (edge(base), *node._edges[1:])
+
+    def name(self) -> str:
+        """Return the name that error messages use."""
+        return "torch::autograd::CopySlices"
+
+    def output_avals(self) -> Sequence[ShapeDtype]:
+        """Return shape and dtype of the base."""
+        return (self._aval,)
+
+    def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
+        """Give the Function the part of the gradient that it wrote, and put what it returns in that part's place."""
+        gradient = grads[0]
+        if gradient is None:
+            return [None] * len(self._edges)
+        shown = apply(PART, (gradient,), (self.steps,))
+        results = list(self.node.run([shown]))
+        inner = wrap(np.zeros_like(shown._array)) if results[0] is None else results[0]
+        return [apply(WITH_PART, (gradient, inner), (self.steps,)), *results[1:]]
+
+    def release(self) -> None:
+        """Let go of what the Function saved."""
+        self.node.release()
+
+
+CopySlicesOf.__name__ = CopySlicesOf.__qualname__ = "CopySlices"
+PART = Op("AsStridedBackward0", part)
+WITH_PART = Op("AsStridedScatterBackward0", lambda base, value, steps: with_part(base, steps, value))
+
+
+def rebase_history(tensor: Tensor, node: Node, output_nr: int) -> None:
+    """Make a tensor that was overwritten an output of the node; for a view, its base."""
+    view = tensor._view
+    if view is None:
+        move_retained(tensor, node, output_nr)
+        tensor._node, tensor._output_nr, tensor._requires = node, output_nr, False
+        return
+    slices = CopySlicesOf(node, view.base, view.steps)
+    attach((view.base,), slices)
+    view.base._requires = False
+    view.version = -1
+
+
+def refuse_function_view(tensor: Tensor, view: View, *, through_base: bool) -> None:
+    """Refuse to lose the backward of a user's Function, whose output the view is."""
+    if view.made in ("custom", "multiple") and tensor._node is not None:
+        name = tensor._node.name().removesuffix("Backward")
+        several = view.made == "multiple"
+        raise RuntimeError(sentences.view_of_function(tensor._output_nr, name, several=several, through_base=through_base))

@@ -167,9 +167,7 @@ class Task:
         return given
 
 
-def deposit(
-    buffers: dict[Node, list[Tensor | None]], node: Node, nr: int, gradient: Tensor | None
-) -> None:
+def deposit(buffers: dict[Node, list[Tensor | None]], node: Node, nr: int, gradient: Tensor | None) -> None:
     """Add a gradient to what has arrived at a node."""
     buffer = buffers.get(node)
     if buffer is None:
@@ -371,4 +369,3 @@ def make_roots(tensors: Any, gradients: Any) -> tuple[list[tuple[Node, int]], li
         roots.append(found)  # type: ignore[arg-type]
         grads.append(seed)
     return roots, grads
-

@@ -150,14 +150,15 @@ class OpNode(Node):
         saved = self._saved
         if saved is None:
             raise RuntimeError(sentences.BACKWARD_TWICE)
-        if len(grads) == 1:
+        given: list[Any] = grads
+        outputs = plan.outputs
+        if len(outputs) == 1:
             if grads[0] is None:
                 return [None] * len(self._edges)
-        elif not any(g is not None for g in grads):
-            return [None] * len(self._edges)
-        given: list[Any] = grads
-        if None in grads:
-            given = [zeros_of(aval) if g is None else g for g, aval in zip(grads, plan.outputs, strict=True)]
+        else:
+            if all(g is None for g in grads):
+                return [None] * len(self._edges)
+            given = [g if g is not None else zeros_of(a) for g, a in itertools.zip_longest(grads, outputs)]
         unpacks = plan.unpacks
         if MODES.recording:
             tensors = [s.unpack(self) if u else s for s, u in zip(saved, unpacks, strict=True)]

@@ -1,0 +1,428 @@
+"""Shapes, views and indices: rows whose results share memory with their operand where PyTorch's do.
+
+Every view is made by one of four functions of the core (`index_static`, `reshape`, `permute`, `broadcast_to`), which
+give NumPy views of arrays; so views.py knows how to write into any chain of them.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.ops import joining
+from functrace.ops.indexing import ARRAY, index_static
+from functrace.ops.indexing import gather as core_gather
+from functrace.ops.shaping import broadcast_to
+from functrace.ops.shaping import permute as core_permute
+from functrace.ops.shaping import reshape as core_reshape
+from functrace.ops.sorting import take_along_axis
+from functrace.torch import sentences
+from functrace.torch.dtypes import DTYPES
+from functrace.torch.functions import clone, dimension, dtype_of, shape_of, to
+from functrace.torch.plans import Op, apply
+from functrace.torch.promotion import common_dtype
+from functrace.torch.tensor import Tensor, wrap
+from functrace.tracing import Tracer
+
+_ALL = (None, None, None)
+
+
+def _sizes(specs: Any, _params: Any) -> dict[str, Any]:
+    return {"self_sym_sizes": specs[0].shape}
+
+
+def _view_op(node: str, function: Callable[..., Any], details: Any = None) -> Op:
+    return Op(node, function, is_view=True, details=details)
+
+
+VIEW = _view_op("ViewBackward0", core_reshape, _sizes)
+UNSAFE_VIEW = Op("UnsafeViewBackward0", core_reshape, details=_sizes)
+SQUEEZE = _view_op("SqueezeBackward0", core_reshape, _sizes)
+SQUEEZE_DIM = _view_op("SqueezeBackward1", core_reshape, _sizes)
+SQUEEZE_DIMS = _view_op("SqueezeBackward2", core_reshape, _sizes)
+SQUEEZE_OF_PRODUCT = Op("SqueezeBackward4", core_reshape, details=_sizes)
+UNSQUEEZE = _view_op("UnsqueezeBackward0", core_reshape)
+EXPAND = _view_op("ExpandBackward0", broadcast_to, _sizes)
+T = _view_op("TBackward0", core_permute)
+TRANSPOSE = _view_op("TransposeBackward0", core_permute)
+PERMUTE = _view_op("PermuteBackward0", core_permute, lambda specs, params: {"dims": params[0]})
+ALIAS = _view_op("AliasBackward0", index_static)
+
+
+def sizes(shape: Sequence[Any]) -> tuple[int, ...]:
+    """Return sizes that were given as one sequence or one by one."""
+    if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
+        shape = shape[0]
+    return tuple([int(n) for n in shape])
+
+
+def completed(shape: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shape with its -1 worked out.
+
+    Raises:
+        RuntimeError: if it does not hold as many elements as ``old``.
+    """
+    count = math.prod(old)
+    if -1 in shape:
+        known = -math.prod(shape)
+        if shape.count(-1) > 1:
+            raise RuntimeError("only one dimension can be inferred")
+        if known == 0 or count % known:
+            raise RuntimeError(sentences.invalid_shape(shape, count))
+        shape = tuple(count // known if n == -1 else n for n in shape)
+    if math.prod(shape) != count:
+        raise RuntimeError(sentences.invalid_shape(shape, count))
+    return shape
+
+
+def _shares(x: Any, shape: tuple[int, ...]) -> bool:
+    array = x._array if isinstance(x, Tensor) else x
+    if isinstance(array, Tracer):
+        return True
+    try:
+        np.reshape(array, shape, copy=False)
+    except ValueError:
+        return False
+    return True
+
+
+def view(input: Any, *shape: Any) -> Any:
+    """Return a view with another shape.
+
+    Raises:
+        RuntimeError: if the memory does not lie so.
+    """
+    wanted = completed(sizes(shape), shape_of(input))
+    if not _shares(input, wanted):
+        raise RuntimeError(sentences.VIEW_NOT_COMPATIBLE)
+    return apply(VIEW, (input,), (wanted,))
+
+
+def reshape(input: Any, *shape: Any) -> Any:
+    """Return a view with another shape, or a copy where the memory does not lie so."""
+    wanted = completed(sizes(shape), shape_of(input))
+    if _shares(input, wanted):
+        return apply(VIEW, (input,), (wanted,))
+    return apply(UNSAFE_VIEW, (clone(input),), (wanted,))
+
+
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """Return the tensor with dimensions merged into one."""
+    shape = shape_of(input)
+    if not shape:
+        return reshape(input, 1)
+    start, end = dimension(start_dim, len(shape)), dimension(end_dim, len(shape))
+    if start > end:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if start == end:
+        return input
+    return reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
+
+
+def squeeze(input: Any, dim: Any = None) -> Any:
+    """Return a view without dimensions of size 1."""
+    shape = shape_of(input)
+    if dim is None:
+        return apply(SQUEEZE, (input,), (tuple(n for n in shape if n != 1),))
+    dims = [dimension(k, len(shape)) for k in ((dim,) if isinstance(dim, int) else dim)]
+    kept = tuple(n for k, n in enumerate(shape) if n != 1 or k not in dims)
+    return apply(SQUEEZE_DIM if isinstance(dim, int) else SQUEEZE_DIMS, (input,), (kept,))
+
+
+def unsqueeze(input: Any, dim: int) -> Any:
+    """Return a view with one more dimension, of size 1."""
+    shape = shape_of(input)
+    k = dimension(dim, len(shape) + 1)
+    return apply(UNSQUEEZE, (input,), ((*shape[:k], 1, *shape[k:]),))
+
+
+def expand(input: Any, *shape: Any) -> Any:
+    """Return a view that repeats dimensions of size 1; -1 leaves a size as it is."""
+    old, wanted = shape_of(input), sizes(shape)
+    extra = len(wanted) - len(old)
+    if extra < 0:
+        raise RuntimeError(sentences.expand_rank(DTYPES[dtype_of(input)].printed, old, wanted))
+    full = tuple(old[k - extra] if n == -1 and k >= extra else n for k, n in enumerate(wanted))
+    for k, n in enumerate(full[extra:]):
+        if old[k] not in (1, n):
+            raise RuntimeError(sentences.expand_size(n, old[k], k + extra, wanted, old))
+    return apply(EXPAND, (input,), (full,))
+
+
+def expand_as(input: Any, other: Any) -> Any:
+    """Return a view expanded to another tensor's shape."""
+    return expand(input, shape_of(other))
+
+
+def t(input: Any) -> Any:
+    """Return the transpose of a matrix (a vector or a number is left as it is)."""
+    rank = len(shape_of(input))
+    if rank > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {rank}D")
+    return apply(T, (input,), (tuple(reversed(range(rank))),))
+
+
+def transpose(input: Any, dim0: int, dim1: int) -> Any:
+    """Return a view with two dimensions swapped."""
+    rank = len(shape_of(input))
+    a, b = dimension(dim0, rank), dimension(dim1, rank)
+    axes = list(range(rank))
+    if rank:
+        axes[a], axes[b] = axes[b], axes[a]
+    return apply(TRANSPOSE, (input,), (tuple(axes),))
+
+
+def permute(input: Any, *dims: Any) -> Any:
+    """Return a view with dimensions in another order."""
+    rank = len(shape_of(input))
+    axes = tuple(dimension(k, rank) for k in sizes(dims))
+    if sorted(axes) != list(range(rank)):
+        raise RuntimeError("permute(dims): the dims do not name every dimension once")
+    return apply(PERMUTE, (input,), (axes,))
+
+
+def contiguous(input: Any) -> Any:
+    """Return the tensor itself if its elements lie in order, a copy otherwise."""
+    if not isinstance(input, Tensor) or input.is_contiguous():
+        return input
+    made = clone(input)
+    made._array = np.ascontiguousarray(made._array)
+    return made
+
+
+# -- indices ---------------------------------------------------------------------------------------------------
+
+
+def _select_details(specs: Any, params: Any) -> dict[str, Any]:
+    dim = len(params[0]) - 2
+    return {"dim": dim, "index": params[0][dim] % (1 << 64), "self_sym_sizes": specs[0].shape}
+
+
+def _slice_details(specs: Any, params: Any) -> dict[str, Any]:
+    dim = len(params[0]) - 2
+    start, stop, step = params[0][dim]
+    return {"dim": dim, "start": start, "end": stop, "step": step, "self_sym_sizes": specs[0].shape}
+
+
+SELECT = _view_op("SelectBackward0", index_static, _select_details)
+SLICE = _view_op("SliceBackward0", index_static, _slice_details)
+INDEX = Op(
+    "IndexBackward0",
+    lambda x, *rest: core_gather(x, rest[-1], rest[:-1]),
+    tuple((f"indices[{k}]", k + 1) for k in range(8)),
+    edges=(0,),
+    keeps=tuple(f"indices[{k}]" for k in range(8)),
+    details=_sizes,
+)
+GATHER = Op(
+    "GatherBackward0",
+    lambda x, index, axis: take_along_axis(x, index, axis),
+    (("index", 1), ("self", 0)),
+    edges=(0,),
+    keeps=("index", "self"),
+    details=lambda specs, params: {"dim": params[0], "sparse_grad": False},
+)
+
+
+def select(input: Any, dim: int, index: int) -> Any:
+    """Return a view of one position along a dimension."""
+    shape = shape_of(input)
+    if not shape:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    k = dimension(dim, len(shape))
+    if not -shape[k] <= index < shape[k]:
+        raise IndexError(f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {k}")
+    return apply(SELECT, (input,), ((*(_ALL,) * k, index, ...),))
+
+
+def narrow(input: Any, dim: int, start: int, length: int) -> Any:
+    """Return a view of ``length`` positions along a dimension."""
+    k = dimension(dim, len(shape_of(input)))
+    return apply(SLICE, (input,), ((*(_ALL,) * k, (start, start + length, 1), ...),))
+
+
+def getitem(input: Any, index: Any) -> Any:
+    """Return ``input[index]``: a view, one step per dimension; a copy where tensors, lists or masks stand in the index."""
+    entries = index if isinstance(index, tuple) else (index,)
+    result, arrays = basic_part(input, entries)
+    if not arrays:
+        return result if result is not input else apply(ALIAS, (input,), ((...,),))
+    operands, template = index_operands(result, arrays)
+    return apply(INDEX, (result, *operands), (template,))
+
+
+def basic_part(input: Any, entries: tuple[Any, ...]) -> tuple[Any, dict[int, Any]]:
+    """Apply ints, slices and ``None`` of an index, one view each; returns what is left: index arrays by dimension."""
+    entries = tuple(
+        np.asarray(k) if isinstance(k, list) or (isinstance(k, (tuple, range)) and not isinstance(k, str)) else k
+        for k in entries
+    )
+    rank = len(shape_of(input))
+    taken = sum(_consumes(k) for k in entries)
+    if taken > rank:
+        raise IndexError(f"too many indices for tensor of dimension {rank}")
+    dim, result, arrays = 0, input, {}
+    for entry in entries:
+        kind = type(entry)
+        if kind is int or isinstance(entry, np.integer):
+            result = _selected(result, dim, int(entry))
+        elif kind is slice:
+            result = _sliced(result, dim, entry, len(entries) > 1)
+            dim += 1
+        elif entry is None:
+            result = unsqueeze(result, dim)
+            dim += 1
+        elif entry is Ellipsis:
+            dim += rank - taken
+        elif kind is bool:
+            result = unsqueeze(result, dim)
+            arrays[dim] = np.array([0] if entry else [], np.int64)
+            dim += 1
+        else:
+            value = entry._array if isinstance(entry, Tensor) else entry
+            if not isinstance(value, Tracer) and value.dtype.kind == "b":
+                _check_mask(value, shape_of(result), dim)
+                for k, positions in enumerate(np.nonzero(value)):
+                    arrays[dim + k] = positions
+                dim += value.ndim
+            elif not value.ndim and not isinstance(value, Tracer):
+                result = _selected(result, dim, int(value))
+            else:
+                arrays[dim] = entry
+                dim += 1
+    return result, arrays
+
+
+def _consumes(entry: Any) -> int:
+    if entry is None or entry is Ellipsis or type(entry) is bool:
+        return 0
+    value = entry._array if isinstance(entry, Tensor) else entry
+    return value.ndim if isinstance(value, np.ndarray) and value.dtype.kind == "b" else 1
+
+
+def _selected(x: Any, dim: int, index: int) -> Any:
+    size = shape_of(x)[dim]
+    if not -size <= index < size:
+        raise IndexError(f"index {index} is out of bounds for dimension {dim} with size {size}")
+    return apply(SELECT, (x,), ((*(_ALL,) * dim, index, ...),))
+
+
+def _sliced(x: Any, dim: int, entry: slice, skips: bool) -> Any:
+    size = shape_of(x)[dim]
+    step = 1 if entry.step is None else int(entry.step)
+    if step <= 0:
+        raise ValueError("step must be greater than zero")
+    start, stop, _ = slice(entry.start, entry.stop).indices(size)
+    if entry.start is None and entry.stop is None and step == 1 and skips:
+        return x
+    return apply(SLICE, (x,), ((*(_ALL,) * dim, (start, max(start, stop), step), ...),))
+
+
+def _check_mask(mask: Any, shape: tuple[int, ...], dim: int) -> None:
+    for k, n in enumerate(mask.shape):
+        if n != shape[dim + k]:
+            raise IndexError(
+                f"The shape of the mask {list(mask.shape)} at index {k} does not match the shape of the indexed tensor "
+                f"{list(shape)} at index {dim + k}"
+            )
+
+
+def index_operands(x: Any, arrays: dict[int, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return index arrays as operands, counted from the front, and the template in which they stand."""
+    shape = shape_of(x)
+    template = tuple(ARRAY if k in arrays else _ALL for k in range(max(arrays) + 1))
+    operands = []
+    for k in sorted(arrays):
+        entry = arrays[k]
+        value = entry._array if isinstance(entry, Tensor) else entry
+        if isinstance(value, Tracer):
+            operands.append(entry)
+            continue
+        if value.dtype.kind not in "iu":
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        if value.size and not (-shape[k] <= value.min() and value.max() < shape[k]):
+            bad = value[(value < -shape[k]) | (value >= shape[k])].flat[0]
+            raise IndexError(f"index {bad} is out of bounds for dimension {k} with size {shape[k]}")
+        operands.append(entry if isinstance(entry, Tensor) else wrap(np.asarray(value)))
+    return tuple(operands), template
+
+
+def gather(input: Any, dim: int, index: Any) -> Any:
+    """Return elements picked by position along a dimension."""
+    shape, wanted = shape_of(input), shape_of(index)
+    if len(shape) != len(wanted):
+        raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
+    axis = dimension(dim, len(shape))
+    for k, (n, m) in enumerate(zip(shape, wanted, strict=True)):
+        if m > n and k != axis:
+            raise RuntimeError(
+                f"Size does not match at dimension {k} expected index {list(wanted)} to be no larger than self {list(shape)}"
+                f" apart from dimension {axis}"
+            )
+        if m < n and k != axis:
+            input = narrow(input, k, 0, m)
+    return apply(GATHER, (input, index), (axis,))
+
+
+# -- joining -----------------------------------------------------------------------------------------------------
+
+CAT = Op(
+    "CatBackward0",
+    lambda *given: joining.concatenate(given[:-1], given[-1]),
+    details=lambda specs, params: {"dim": params[0]},
+)
+STACK = Op(
+    "StackBackward0", lambda *given: joining.stack(given[:-1], given[-1]), details=lambda specs, params: {"dim": params[0]}
+)
+
+
+def _joined(op: Op, tensors: Sequence[Any], axis: int) -> Any:
+    given = list(tensors)
+    dtypes = {dtype_of(x) for x in given}
+    if len(dtypes) > 1:
+        from functrace.ir.aval import ShapeDtype
+
+        common = common_dtype([ShapeDtype(shape_of(x), dtype_of(x)) for x in given])
+        given = [to(x, common) for x in given]
+    return apply(op, tuple(given), (axis,))
+
+
+def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
+    """Return tensors joined along a dimension."""
+    if not tensors:
+        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+    given = [x for x in tensors if shape_of(x) != (0,)] or list(tensors)
+    first = shape_of(given[0])
+    if any(not shape_of(x) for x in given):
+        raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
+    axis = dimension(dim, len(first))
+    for k, x in enumerate(given):
+        shape = shape_of(x)
+        if len(shape) != len(first):
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}")
+        for d, (n, m) in enumerate(zip(first, shape, strict=True)):
+            if n != m and d != axis:
+                raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {axis}. Expected size {n} but got size {m} for tensor "
+                    f"number {k} in the list."
+                )
+    return _joined(CAT, given, axis)
+
+
+def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
+    """Return tensors joined along a new dimension."""
+    if not tensors:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    first = shape_of(tensors[0])
+    for k, x in enumerate(tensors):
+        if shape_of(x) != first:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and {list(shape_of(x))} at "
+                f"entry {k}"
+            )
+    return _joined(STACK, tensors, dimension(dim, len(first) + 1))
