@@ -16,7 +16,7 @@ from functrace.api.calls import function_name
 from functrace.api.programs import input_names
 from functrace.api.staging import Operands, stage
 from functrace.control.call import call_program, inline
-from functrace.control.residuals import RECOMPUTE, Pack, Policy, pack_p, unpack_p
+from functrace.control.residuals import RECOMPUTE, SAVE, Pack, Policy, pack_p, unpack_p
 from functrace.errors import ArgumentError
 from functrace.executor.compile import stands_for
 from functrace.ir.aval import ShapeDtype
@@ -73,11 +73,12 @@ def checkpoint(f: Callable[..., Any], *, policy: Policy = RECOMPUTE) -> Callable
 
 
 def _check_policy(policy: Any) -> None:
-    if isinstance(policy, Pack):
+    if isinstance(policy, Pack) or policy == SAVE:
         return
-    if not (isinstance(policy, tuple) and all(isinstance(word, str) for word in policy)):
+    is_tuple = isinstance(policy, tuple)
+    if not (is_tuple and policy[0] == "recompute" and all(isinstance(word, str) for word in policy)):
         raise ArgumentError(
-            f"checkpoint: policy is a {type(policy).__name__}",
+            f"checkpoint: policy is {repr(policy) if is_tuple else f'a {type(policy).__name__}'}",
             fix="pass functrace.policies.recompute, functrace.policies.save_names(...) or functrace.policies.pack(...)",
         )
 

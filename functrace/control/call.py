@@ -173,22 +173,61 @@ def _recomputing(primals: Any, moved: list[Any], active: list[bool], program: Pr
 
 def packing(split: Split, program: Program, policy: Pack) -> Split:
     """Let every residual of a split be packed by its forward part, and unpacked by its linear part."""
-    forward = split.forward
+    forward, linear = split.forward, split.linear
     count = len(program.output_ids)
-    build = Assembly()
-    inputs = [build.input(forward.avals[i]) for i in forward.input_ids]
-    outputs = build.splice(forward, inputs)
-    from_word = {"input": inputs, "output": outputs[:count], "new": outputs[count:]}
+    from_word = {"input": forward.input_ids, "output": forward.output_ids[:count], "new": forward.output_ids[count:]}
     residuals = [from_word[word][place] for word, place in split.sources]
-    packed = [build.place(pack_p, (i,), (policy,)) for i in residuals]
-    made = build.program([*outputs[:count], *packed], forward.name)
-    linear = split.linear
+    made = _packing_soon(forward, count, residuals, policy)
     build = Assembly()
     inputs = [build.input(linear.avals[i]) for i in linear.input_ids]
     fetched = [build.place(unpack_p, (i,), ()) for i in inputs[: len(residuals)]]
     outputs = build.splice(linear, [*fetched, *inputs[len(residuals) :]])
     sources = tuple([("new", k) for k in range(len(residuals))])
     return Split(made, build.program(outputs, linear.name), sources, split.active)
+
+
+def _packing_soon(forward: Program, count: int, residuals: list[int], policy: Pack) -> Program:
+    """Return the program of the first ``count`` outputs, then of residuals packed as soon as there is a value to pack.
+
+    Operations that only residuals need are carried out at once, too: so what they read can die in between.
+    """
+    needed = set(forward.output_ids[:count])
+    for k in range(len(forward.ops) - 1, -1, -1):
+        if k in needed:
+            needed.update(forward.ops[k][1])
+    missing = {k: {i for i in forward.ops[k][1] if i >= 0} for k, _ in forward.schedule if k not in needed}
+    readers: dict[int, list[int]] = {}
+    for k, operands in missing.items():
+        for i in operands:
+            readers.setdefault(i, []).append(k)
+    free = {k for k, operands in missing.items() if not operands}
+    wanted, packed = set(residuals), dict[int, int]()
+    build = Assembly()
+    moved: dict[int, int] = {}
+
+    def is_there(*variables: int) -> None:
+        """Pack variables that have a value now, and do what has waited for them."""
+        stack = list(variables)
+        while stack:
+            i = stack.pop()
+            if i in wanted:
+                packed[i] = build.place(pack_p, (moved[i],), (policy,))
+            for k in readers.get(i, ()):
+                missing[k].remove(i)
+                if not missing[k]:
+                    build.copy(forward, k, moved)
+                    stack.extend(range(k, k + forward.result_count(k)))
+
+    for i in forward.input_ids:
+        moved[i] = build.input(forward.avals[i])
+    for i, value in forward.constant_values.items():
+        moved[i] = build.constant(value, forward.avals[i])
+    is_there(*reversed([*forward.input_ids, *forward.constant_values]))
+    for k, _ in forward.schedule:
+        if k in needed or k in free:
+            build.copy(forward, k, moved)
+            is_there(*range(k, k + forward.result_count(k)))
+    return build.program([*[moved[i] for i in forward.output_ids[:count]], *[packed[i] for i in residuals]], forward.name)
 
 
 def _transpose(cts: Any, before: Any, *rest: Any) -> Any:

@@ -96,6 +96,14 @@ class Packed:
             )
         return array if array.ndim else array[()]
 
+    def transpose(self, axes: tuple[int, ...]) -> Packed:
+        """Permute the axes of the array, once it is unpacked."""
+        return PackedTranspose(self, axes)
+
+    def reshape(self, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        """Unpack the array in another shape."""
+        return np.asarray(self).reshape(shape)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.array(self.unpack(), dtype, copy=copy)
 
@@ -121,13 +129,39 @@ class PackedStack(Packed):
         return self.held[index] if isinstance(index, int) else np.asarray(self)[index]
 
 
+@final
+class PackedTranspose(Packed):
+    """A packed value whose axes are to be permuted: mapping a loop moves its batch axis there and back."""
+
+    __slots__ = ()
+
+    def __init__(self, of: Packed, axes: tuple[int, ...]) -> None:
+        super().__init__((of, axes), ShapeDtype(tuple([of.shape[k] for k in axes]), of.dtype), of.policy)
+
+    def unpack(self) -> Any:
+        """Return the array with its axes permuted."""
+        of, axes = self.held
+        return np.transpose(of.unpack(), axes)
+
+    def transpose(self, axes: tuple[int, ...]) -> Packed:
+        """Permute the axes again; the way back gives what there was before."""
+        of, before = self.held
+        chosen = tuple([before[k] for k in axes])
+        return of if chosen == tuple(range(of.ndim)) else PackedTranspose(of, chosen)
+
+
 def _unpack(x: Any) -> Any:
     return x.unpack() if isinstance(x, Packed) else x
 
 
+def _pack(x: Any, policy: Pack) -> Packed:
+    """Hand an array to the user's function; what an inner call has packed already stays as it is."""
+    return x if isinstance(x, Packed) else Packed(policy.pack(np.asarray(x)), aval_of(x), policy)
+
+
 pack_p = Primitive(
     "pack",
-    eval=lambda x, policy: Packed(policy.pack(np.asarray(x)), aval_of(x), policy),
+    eval=_pack,
     aval=lambda x, policy: x,
     jvp=lambda primals, outputs, tangents, policy: tangents[0],
     transpose=lambda ct, x, policy: (ct,),

@@ -391,7 +391,7 @@ def test_leaked_value_is_refused() -> None:
 
 # -- memory ---------------------------------------------------------------------------------------------------------------
 
-ROWS, COLUMNS, LAYERS, EVERY = 1024, 32, 50, 7
+ROWS, COLUMNS, LAYERS, EVERY = 4096, 32, 50, 7
 
 
 def chain(wrap: Callable[[Any], Any]) -> Callable[[Any], Any]:
