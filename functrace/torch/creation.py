@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.torch import sentences
 from functrace.torch.dtypes import default_float, numpy_dtype
 from functrace.torch.functions import shape_of
 from functrace.torch.random import GENERATOR
@@ -17,6 +18,8 @@ from functrace.torch.tensor import Tensor, wrap
 
 
 def _leaf(array: Any, requires_grad: bool) -> Tensor:
+    if requires_grad and array.dtype.kind not in "fc":
+        raise RuntimeError(sentences.MADE_WITH_GRAD_DTYPE)
     made = wrap(array)
     return made.requires_grad_() if requires_grad else made
 

@@ -211,6 +211,7 @@ FLOOR = Op("FloorBackward0", ew.floor)
 CEIL = Op("CeilBackward0", ew.ceil)
 ROUND = Op("RoundBackward0", ew.rint)
 CLONE = Op("CloneBackward0", ew.positive)
+COPY_OF_GRADIENT = Op("CopyBackwards", ew.positive)
 CLONE_BOOL = Op("CloneBackward0", ew.stop_gradient)
 
 neg = _unary(NEG, "neg", "Return ``-input``.")

@@ -35,7 +35,7 @@ def _filled(x: Any, value: Any) -> Any:
 
 
 COPY = Op("CopyBackwards", _copied)
-FILL = Op("FillBackward2", _filled)
+FILL = Op("FillBackward2", _filled, edges=(0,))
 ZERO = Op("ZeroBackward0", lambda x: _filled(x, 0), edges=(0,))
 PUT = Op(
     "IndexPutBackward0",
@@ -113,7 +113,12 @@ sqrt_, abs_, neg_ = _unary(f.SQRT, "sqrt_"), _unary(f.ABS, "abs_"), _unary(f.NEG
 
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """Write ``self[index] = value``: through a view, or element by element where tensors or masks stand in the index."""
-    target, arrays = basic_part(self, index if isinstance(index, tuple) else (index,))
+    entries = index if isinstance(index, tuple) else (index,)
+    whole = all(k is Ellipsis or k == slice(None) for k in entries if k is Ellipsis or isinstance(k, slice))
+    if whole and not [k for k in entries if k is not Ellipsis and not isinstance(k, slice)]:
+        target, arrays = self, {}
+    else:
+        target, arrays = basic_part(self, entries)
     if not arrays:
         if isinstance(value, (bool, int, float)):
             fill_(target, value)
@@ -122,6 +127,8 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
             extra = source._array.ndim - target._array.ndim
             if extra > 0 and source._array.shape[:extra] == (1,) * extra:
                 source = source.reshape(source._array.shape[extra:])  # type: ignore[attr-defined]
+            if source._array.shape != target._array.shape:
+                source = expand(source, target._array.shape)
             copy_(target, source)
         return
     operands, template = index_operands(target, arrays)

@@ -15,7 +15,8 @@ from typing import Any
 
 LEAF_IN_PLACE = "a leaf Variable that requires grad is being used in an in-place operation."
 VIEW_OF_LEAF_IN_PLACE = "a view of a leaf Variable that requires grad is being used in an in-place operation."
-REQUIRES_GRAD_DTYPE = "only Tensors of floating point and complex dtype can require gradients"
+REQUIRES_GRAD_DTYPE = "only Tensors of floating point dtype can require gradients"
+MADE_WITH_GRAD_DTYPE = "Only Tensors of floating point and complex dtype can require gradients"
 REQUIRES_GRAD_OFF_NON_LEAF = (
     "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph that "
     "doesn't require differentiation use var_no_grad = var.detach()."
@@ -96,10 +97,6 @@ BACKWARD_TWICE = (
     "calling backward."
 )
 NON_SCALAR_ROOT = "grad can be implicitly created only for scalar outputs"
-UNUSED_INPUT = (
-    "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the "
-    "desired behavior."
-)
 INPUT_WITHOUT_GRAD = "One of the differentiated Tensors does not require grad"
 MATERIALIZE_WITHOUT_ALLOW = (
     "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
@@ -108,6 +105,39 @@ EMPTY_INPUTS = "`inputs` argument to `backward()` cannot be empty."
 HOOK_WITHOUT_GRAD = "cannot register a hook on a tensor that doesn't require gradient"
 POST_ACCUMULATE_NON_LEAF = "post accumulate grad hooks cannot be registered on non-leaf tensors"
 RETAIN_WITHOUT_GRAD = "can't retain_grad on Tensor that has requires_grad=False"
+CREATE_GRAPH_CYCLE = (
+    "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which can "
+    "cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use this "
+    "function, make sure to reset the .grad fields of your parameters to None after use to break the cycle and avoid the leak."
+)
+
+
+def unused_input(index: int) -> str:
+    """The sentence for an input of ``grad`` that the outputs do not depend on."""
+    return (
+        f"The differentiated Tensor at index {index} appears to not have been used in the graph. Set allow_unused=True if this "
+        "is the desired behavior."
+    )
+
+
+def hook_type(given: str) -> str:
+    """The sentence for a tensor hook that returned something else than a tensor."""
+    return f"expected Variable, but hook returned '{given}'"
+
+
+def hook_size(hook: str) -> str:
+    """The sentence for a hook that returned a tensor of another shape."""
+    return f"hook '{hook}' has changed the size of value"
+
+
+def hook_dtype(hook: str, before: str, given: str) -> str:
+    """The sentence for a hook that returned a tensor of another dtype."""
+    return f"hook '{hook}' has changed the type of value (was torch.{before}Tensor got torch.{given}Tensor)"
+
+
+def hook_count(hook: str, given: int, expected: int) -> str:
+    """The sentence for a node hook that returned another number of gradients."""
+    return f"hook '{hook}' has returned an incorrect number of values (got {given}, but expected {expected})"
 
 
 def root_without_grad(index: int) -> str:
@@ -142,229 +172,19 @@ def mismatched_root_gradient(given: Any, index: int, expected: Any) -> str:
 def assigned_gradient_dtype(given: Any, wanted: Any) -> str:
     """The sentence for assigning a gradient of another dtype."""
     return (
-        f"attempting to assign a gradient with dtype '{str(given).removeprefix('torch.')}' to a tensor with grad_dtype "
-        f"'{str(wanted).removeprefix('torch.')}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's "
-        "dtype). You can set the tensor's grad_dtype attribute with a specific dtype, or None to allow any dtype."
+        f"attempting to assign a gradient with dtype '{_c_name(given)}' to a tensor with grad_dtype '{wanted.printed}'. The "
+        "gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). You can set the tensor's grad_dtype "
+        "attribute with a specific dtype, or None to allow any dtype. Set grad_dtype with caution. Diverging the dtypes of a "
+        "tensor and its gradient may break downstream systems that assume they match."
     )
 
 
 def assigned_gradient_shape(given: Sequence[int], wanted: Sequence[int]) -> str:
     """The sentence for assigning a gradient of another shape."""
-    return f"assigned grad has data of a different size: expected {list(wanted)}, got {list(given)}"
-
-
-# -- saved tensors and their hooks ------------------------------------------------------------------------------
-
-SAVED_TENSOR_FROM_PYTHON = "Trying to create a SavedTensor object from Python is forbidden."
-HOOKS_TWICE = (
-    "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is allowed at a "
-    "time."
-)
-HOOKS_ON_NONE = "Calling register_hooks on a saved tensor with value None is forbidden"
-HOOKS_ON_FREED = (
-    "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are freed when "
-    "you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second "
-    "time or if you need to access saved variables after calling backward."
-)
-PACK_IN_PLACE = (
-    "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be modified by "
-    "in-place operations as this can lead to unexpected side-effects. Please open an issue if you need to perform in-place "
-    "operations on the input to a pack hook."
-)
-UNPACKED_WITHOUT_NODE = (
-    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, please use "
-    "out-of-place `.detach()` instead"
-)
-
-
-def unpacked_type(name: str) -> str:
-    """The sentence for an unpack hook that returned no tensor."""
-    return f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {name}"
-
-
-def register_hooks_arguments(saved: Any, hooks: Sequence[Any]) -> str:
-    """The sentence for ``register_hooks`` with anything but two callables."""
     return (
-        "register_hooks(): incompatible function arguments. The following argument types are supported:\n"
-        "    1. (self: torch._C._autograd.SavedTensor, arg0: collections.abc.Callable, arg1: collections.abc.Callable) -> None\n\n"
-        f"Invoked with: {', '.join(repr(argument) for argument in (saved, *hooks))}"
+        f"attempting to assign a gradient of size '{list(given)}' to a tensor of size '{list(wanted)}'. Please ensure that the "
+        "gradient and the tensor are the same size"
     )
-
-
-# -- checkpoint -----------------------------------------------------------------------------------------------
-
-REENTRANT_UNDECIDED = (
-    "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. Starting in PyTorch 2.9, calling "
-    "checkpoint without use_reentrant will raise an exception. use_reentrant=False is recommended, but if you need to preserve "
-    "the current default behavior, you can pass use_reentrant=True. Refer to docs for more details on the differences between "
-    "the two variants."
-)
-REENTRANT_OPTIONS = "Passing `context_fn` or `debug` is only supported when use_reentrant=False."
-REENTRANT_WITHOUT_INPUTS = "None of the inputs have requires_grad=True. Gradients will be None"
-REENTRANT_PRUNED = (
-    "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to "
-    ".backward(). To resolve this error, you can either set use_reentrant=False, or call .backward() without passing the "
-    "`inputs` argument."
-)
-REENTRANT_WITHOUT_OUTPUTS = "none of output has requires_grad=True, this checkpoint() is not necessary"
-DEBUG_WITH_CONTEXTS = "debug=True is incompatible with non-default context_fn"
-UNPACKED_TWICE = (
-    "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. If you are calling "
-    "ctx.saved_tensors in backward, make sure to do so only once. Otherwise please open an issue with details on your use case."
-)
-SAVED_MORE = (
-    "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass."
-)
-CHECKPOINT_TIP = "Tip: pass `debug=True` to `checkpoint` to see which lines have saved the tensors."
-SAVED_AFTER_STOP = "Unexpected state: target_frame.early_stop is set"
-
-
-def saved_fewer(before: int, now: int) -> str:
-    """The sentence for a recompute that saved another number of tensors."""
-    return (
-        "torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\n"
-        f"Number of tensors saved during forward: {before}\nNumber of tensors saved during recomputation: {now}."
-    )
-
-
-def saved_differently(cases: Sequence[tuple[int, Any, Any]]) -> str:
-    """The sentence for a recompute that saved tensors of other shapes or dtypes: position, then ``(shape, dtype)`` twice."""
-
-    def metadata(facts: tuple[Any, Any]) -> str:
-        return f"{{'shape': {facts[0]}, 'dtype': {facts[1]}, 'device': device(type='cpu')}}"
-
-    lines = "".join(
-        f"tensor at position {k}:\nsaved metadata: {metadata(saved)}\nrecomputed metadata: {metadata(again)}\n"
-        for k, saved, again in cases
-    )
-    return (
-        "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward "
-        f"pass.\n{lines}."
-    )
-
-
-def checkpoint_lines(first: Sequence[str], second: Sequence[str]) -> str:
-    """What is added to the sentences above where lines were recorded."""
-    runs = ("original forward", first), ("recomputation", second)
-    lists = [f"saved in the {run}:" + "".join(f"\n  {k}  {line}" for k, line in enumerate(lines)) for run, lines in runs]
-    return "You are seeing this error because you passed `debug=True` to checkpoint; lines that have\n" + "\n".join(lists)
-
-
-def determinism_check(allowed: Sequence[str], given: str) -> str:
-    """The sentence for an unknown ``determinism_check``."""
-    return f"determinism_check should be one of {list(allowed)}, but got {given}"
-
-
-def unexpected_keywords(names: Sequence[str]) -> str:
-    """The sentence for keyword arguments that the reentrant variant cannot pass on."""
-    return f"Unexpected keyword arguments: {','.join(names)}"
-
-
-# -- autograd.Function ----------------------------------------------------------------------------------------
-
-NO_FORWARD = "You must implement the forward function for custom autograd.Function."
-NO_SETUP_CONTEXT = "setup_context is not implemented."
-NO_BACKWARD = (
-    "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
-)
-NO_JVP = "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
-BACKWARD_AND_VJP = (
-    "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them."
-)
-LEGACY_FUNCTION = (
-    "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function with "
-    "static forward method. (Example: https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
-)
-ONCE_DIFFERENTIABLE = "trying to differentiate twice a function that was marked with @once_differentiable"
-SAVED_VARIABLES = "'saved_variables' is deprecated; use 'saved_tensors'"
-SAVE_FOR_FORWARD = "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on ctx."
-SET_MATERIALIZE_GRADS = "set_materialize_grads received an invalid combination of arguments - got (), but expected (bool)"
-MARK_DIRTY = "mark_dirty can only accept variables, but argument "
-MARK_NON_DIFFERENTIABLE = "mark_non_differentiable only accepts variable arguments, but got "
-DIRTY_NOT_AN_INPUT = (
-    "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should be passed to "
-    "ctx.mark_dirty()."
-)
-DIRTY_NOT_RETURNED = (
-    "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified "
-    "inplace must all be outputs of the Function."
-)
-DIRTY_LEAF = "a leaf Variable that requires grad has been used in an in-place operation."
-DIRTY_VIEW_OF_MANY = (
-    "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more than one "
-    "Tensor. This is not supported by the current autograd engine. You should either make sure the input is not a view (using "
-    ".clone() for example) or make your Function only return one Tensor (potentially splitting it into two Functions: one "
-    "doing the inplace that returns a single Tensor and a second one that does the other operations). You can ask on the "
-    "forum https://discuss.pytorch.org/ if you need help to do this change."
-)
-
-
-def function_instantiated(function: type) -> str:
-    """The warning for an instance of a Function."""
-    return (
-        f"{function} should not be instantiated. Methods on autograd functions are all static, so you should invoke them on "
-        "the class itself. Instantiating an autograd function will raise an error in a future version of PyTorch."
-    )
-
-
-def unexpected_keyword(name: str) -> str:
-    """The sentence for a keyword that forward does not have by position."""
-    return f"forward() got an unexpected keyword argument '{name}'"
-
-
-def multiple_values(name: str) -> str:
-    """The sentence for an argument given by position and by keyword."""
-    return f"forward() got multiple values for argument '{name}'"
-
-
-def missing_argument(name: str, place: int) -> str:
-    """The sentence for an argument left out before one given by keyword."""
-    return f"forward() missing required argument: '{name}' (position {place})"
-
-
-def saved_non_tensor(place: int, kind: str) -> str:
-    """The sentence for something else than a tensor among those saved for backward."""
-    return f"save_for_backward can only save variables, but argument {place} is of type {kind}"
-
-
-def gradient_count(node: str, expected: int, found: int) -> str:
-    """The sentence for too few or too many gradients."""
-    return f"function {node} returned an incorrect number of gradients (expected {expected}, got {found})"
-
-
-def gradient_of_non_tensor(node: str, position: int) -> str:
-    """The sentence for a gradient where the argument was not a tensor."""
-    return (
-        f"function {node} returned a gradient different than None at position {position}, but the corresponding forward input "
-        "was not a Variable"
-    )
-
-
-def gradient_type(kind: str) -> str:
-    """The sentence for a gradient that is not a tensor."""
-    return f"expected Variable or None (got {kind})"
-
-
-def gradient_shape(node: str, place: int, found: Sequence[int], expected: Sequence[int]) -> str:
-    """The sentence for a gradient whose shape does not fit."""
-    return (
-        f"Function {node} returned an invalid gradient at index {place} - got {list(found)} but expected shape compatible "
-        f"with {list(expected)}"
-    )
-
-
-def view_of_function(output_nr: int, function: str, *, several: bool, through_base: bool) -> str:
-    """The sentence for writing into an output of a Function that is a view, or reading its node after its base was written."""
-    event = "its base or another view of its base has been modified" if through_base else "is being modified"
-    reason = (
-        "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "
-        "modified inplace. You should replace the inplace operation by an out-of-place one."
-        if several
-        else "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to "
-        "handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
-        "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
-    )
-    return f"Output {output_nr} of {function} is a view and {event} inplace. {reason}"
 
 
 def mean_of_integers(dtype: str) -> str:

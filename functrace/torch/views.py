@@ -249,8 +249,8 @@ def check_result(op: Op, tensor: Tensor, arrays: list[Any]) -> None:
 def begin(plan: Plan, tensor: Tensor, others: tuple[Any, ...], arrays: list[Any]) -> OpNode:
     """Make the node of an in-place operation and save its operands, before anything is overwritten.
 
-    Where the derivative needs the former value a copy is saved, as PyTorch does; an operand that is the tensor itself stands
-    for its former value, too.
+    Where the derivative needs the former value a copy is saved, as PyTorch does. The other operands are saved as they are: if
+    one is the tensor itself, or shares its memory, backward finds that it was overwritten.
     """
     view = tensor._view
     target = tensor if view is None else view.base
@@ -267,7 +267,7 @@ def begin(plan: Plan, tensor: Tensor, others: tuple[Any, ...], arrays: list[Any]
             saved.append(None)
         elif not isinstance(x, Tensor):
             saved.append(arrays[p])
-        elif x is tensor:
+        elif p == 0 or p == len(operands):
             if former is None:
                 former = wrap(tensor._array.copy())
                 former._node, former._output_nr = tensor.grad_fn, tensor._output_nr
@@ -344,10 +344,6 @@ class CopySlicesOf(Node):
         self._sequence = node._sequence
         self._aval = ShapeDtype(base._array.shape, base._array.dtype)
         self._edges = (edge(base), *node._edges[1:])
-
-    def name(self) -> str:
-        """Return the name that error messages use."""
-        return "torch::autograd::CopySlices"
 
     def output_avals(self) -> Sequence[ShapeDtype]:
         """Return shape and dtype of the base."""

@@ -13,6 +13,7 @@ import contextvars
 import heapq
 import itertools
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -21,6 +22,7 @@ import numpy as np
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import LAST, AccumulateGrad, GradientEdge, Node, edge
+from functrace.torch.size import Size
 from functrace.torch.tensor import Tensor, wrap
 
 LEVELS = 20
@@ -80,6 +82,7 @@ class Task:
         """Run the pass from gradients of the roots."""
         waiting = self._count()
         needed = self.needed
+        reached = None if needed is None else needed.union(self.wanted or ())
         buffers: dict[Node, list[Tensor | None]] = {}
         ready: list[tuple[int, int, Node]] = []
         for (node, nr), gradient in zip(self.roots, grads, strict=True):
@@ -94,12 +97,12 @@ class Task:
             given = self.arrive(node, buffers.pop(node))
             if needed is not None and node not in needed:
                 continue
-            results = call(node, given)
+            results = call(node, given, reached)
             if not retain:
                 node.release()
             del given
             for k, (target, nr) in enumerate(node._edges):
-                if target is None or (needed is not None and target not in needed and target not in self.wanted):  # type: ignore[operator]
+                if target is None or (reached is not None and target not in reached):
                     continue
                 gradient = results[k]
                 if target not in buffers:
@@ -144,9 +147,8 @@ class Task:
         hooks = node.variable._hooks and {0: node.variable._hooks} if type(node) is AccumulateGrad else node._tensor_hooks
         retained = node._retained
         wanted = self.wanted
-        if not hooks and not retained and (wanted is None or node not in wanted):
-            if len(given) == 1:
-                return given
+        if not hooks and not retained and len(given) == 1 and (wanted is None or node not in wanted):
+            return given
         count = len(node.output_avals())
         if len(given) < count:
             given = given + [None] * (count - len(given))
@@ -181,14 +183,14 @@ def deposit(buffers: dict[Node, list[Tensor | None]], node: Node, nr: int, gradi
         buffer[nr] = before + gradient  # type: ignore[operator]
 
 
-def call(node: Node, given: list[Tensor | None]) -> Sequence[Tensor | None]:
-    """Run one node with its hooks."""
+def call(node: Node, given: list[Tensor | None], needed: set[Node] | None) -> Sequence[Tensor | None]:
+    """Run one node with its hooks; gradients that lead nowhere that is needed are dropped, unless a user computed them."""
     if node._prehooks:
         for hook in list(node._prehooks.values()):
-            replaced = hook(tuple(given))
-            if replaced is not None:
-                given = list(replaced) if isinstance(replaced, tuple) else [replaced]
+            given = list(replaced_all(hook, given, hook(tuple(given))))
     results = node.run(given)
+    if needed is not None and node.drops_unneeded:
+        results = [r if e[0] in needed else None for r, e in zip(results, node._edges, strict=True)]
     if type(node) is AccumulateGrad:
         post = node.variable._post_hooks
         if post:
@@ -196,16 +198,43 @@ def call(node: Node, given: list[Tensor | None]) -> Sequence[Tensor | None]:
                 hook(node.variable)
     if node._posthooks:
         for hook in list(node._posthooks.values()):
-            replaced = hook(tuple(results), tuple(given))
-            if replaced is not None:
-                results = replaced if isinstance(replaced, tuple) else (replaced,)
+            results = replaced_all(hook, results, hook(tuple(results), tuple(given)))
     return results
 
 
 def hook_result(hook: Callable[..., Any], gradient: Tensor) -> Tensor:
     """Call a tensor's hook; returns the gradient that it leaves."""
     replaced = hook(gradient)
-    return gradient if replaced is None else replaced
+    if replaced is None:
+        return gradient
+    if not isinstance(replaced, Tensor):
+        raise TypeError(sentences.hook_type(type(replaced).__name__))
+    check_replaced(hook, gradient, replaced)
+    return replaced
+
+
+def check_replaced(hook: Callable[..., Any], before: Tensor | None, after: Tensor | None) -> None:
+    """Refuse what a hook returned if it has another shape or dtype than what it was given."""
+    if before is None or after is None:
+        return
+    name = getattr(hook, "__name__", type(hook).__name__)
+    if after._array.shape != before._array.shape:
+        raise RuntimeError(sentences.hook_size(name))
+    if after._array.dtype != before._array.dtype:
+        raise RuntimeError(sentences.hook_dtype(name, before.dtype.printed, after.dtype.printed))
+
+
+def replaced_all(hook: Callable[..., Any], before: Sequence[Tensor | None], after: Any) -> Sequence[Tensor | None]:
+    """Return the gradients that a node's hook leaves."""
+    if after is None:
+        return before
+    given = after if isinstance(after, tuple) else (after,)
+    if len(given) != len(before):
+        name = getattr(hook, "__name__", type(hook).__name__)
+        raise RuntimeError(sentences.hook_count(name, len(given), len(before)))
+    for a, b in zip(before, given, strict=True):
+        check_replaced(hook, a, b)
+    return given
 
 
 def keep(tensor: Tensor, gradient: Tensor) -> None:
@@ -276,9 +305,11 @@ def backward(
         inputs: leaves (or other tensors) whose gradient is wanted; all leaves by default.
     """
     roots, grads = make_roots(tensors, grad_tensors)
+    if create_graph:
+        warnings.warn(sentences.CREATE_GRAPH_CYCLE, UserWarning, stacklevel=2)
     wanted = None
     if inputs is not None:
-        given = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+        given = as_list(inputs)
         if not given:
             raise RuntimeError(sentences.EMPTY_INPUTS)
         wanted = [edge_of_input(x) for x in given]
@@ -310,20 +341,25 @@ def grad(
         if allow_unused is False:
             raise ValueError(sentences.MATERIALIZE_WITHOUT_ALLOW)
         allow_unused = True
-    given = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    given = as_list(inputs)
     roots, grads = make_roots(outputs, grad_outputs)
     wanted = [edge_of_input(x) for x in given]
     task = Task(roots, create_graph if retain_graph is None else retain_graph, create_graph, wanted, False)
     execute(task, grads)
     results = []
-    for x, (node, nr) in zip(given, wanted, strict=True):
+    for k, (x, (node, nr)) in enumerate(zip(given, wanted, strict=True)):
         found = task.captured.get((id(node), nr))
         if found is None and not allow_unused:
-            raise RuntimeError(sentences.UNUSED_INPUT)
+            raise RuntimeError(sentences.unused_input(k))
         if found is None and materialize_grads:
             found = wrap(np.zeros(x._array.shape, x._array.dtype))
         results.append(found)
     return tuple(results)
+
+
+def as_list(given: Any) -> list[Any]:
+    """Return one tensor or edge, or several, as a list."""
+    return list(given) if isinstance(given, (list, tuple)) and not isinstance(given, GradientEdge) else [given]
 
 
 def edge_of_input(x: Any) -> tuple[Node | None, int]:
@@ -338,7 +374,7 @@ def edge_of_input(x: Any) -> tuple[Node | None, int]:
 
 def make_roots(tensors: Any, gradients: Any) -> tuple[list[tuple[Node, int]], list[Tensor | None]]:
     """Check the roots of a pass and complete their gradients."""
-    given = list(tensors) if isinstance(tensors, (list, tuple)) and not isinstance(tensors, GradientEdge) else [tensors]
+    given = as_list(tensors)
     seeds: list[Any]
     if gradients is None:
         seeds = [None] * len(given)
@@ -363,7 +399,7 @@ def make_roots(tensors: Any, gradients: Any) -> tuple[list[tuple[Node, int]], li
                 raise RuntimeError(sentences.NON_SCALAR_ROOT)
             seed = wrap(np.ones(shape, dtype))
         elif seed._array.shape != shape:
-            raise RuntimeError(sentences.mismatched_root_gradient(list(seed._array.shape), k, list(shape)))
+            raise RuntimeError(sentences.mismatched_root_gradient(seed.shape, k, Size(shape)))
         if found[0] is None:
             raise RuntimeError(sentences.root_without_grad(k))
         roots.append(found)  # type: ignore[arg-type]

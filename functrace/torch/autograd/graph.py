@@ -1,7 +1,7 @@
 """The graph: nodes that know how to pull gradients back, and the edges between them.
 
-A `Node` stands for one operation of the forward pass. Its edges lead to the nodes that computed its operands (`AccumulateGrad`
-for a leaf that wants a gradient). `OpNode` holds a plan: the backward program that the core derived from the operation, and
+A `Node` stands for one operation of the forward pass. Its edges lead to the nodes that computed its operands
+(`AccumulateGrad` for a leaf that wants a gradient). `OpNode` holds a plan: the backward program that the core derived from the operation, and
 the saved tensors that it reads. A graph lives by reference counts alone: a tensor holds its node, a node the nodes
 behind its edges and what it saved, never its own outputs.
 
@@ -83,8 +83,8 @@ class Node:
     _prehooks: HookDict | None = None
     _posthooks: HookDict | None = None
     _details: dict[Any, Any] | None = None
-    checks_results = True
-    """Whether the engine checks number, shapes and dtypes of what ``run`` returns."""
+    drops_unneeded = False
+    """Whether gradients that lead nowhere that is needed (``inputs=``) are dropped before hooks see them."""
 
     @property
     def next_functions(self) -> tuple[Edge, ...]:
@@ -100,7 +100,8 @@ class Node:
 
     def name(self) -> str:
         """Return the name that error messages use."""
-        return type(self).__name__
+        name = type(self).__name__
+        return f"torch::autograd::{name}" if name in ("CopySlices", "AccumulateGrad") else name
 
     def _sequence_nr(self) -> int:
         return self._sequence
@@ -138,7 +139,7 @@ class OpNode(Node):
     _plan: Any
     _saved: tuple[Any, ...] | None
     """One per value that the backward program reads: a `SavedTensor`, or a number that nothing can overwrite."""
-    checks_results = False
+    drops_unneeded = True
 
     def output_avals(self) -> Sequence[ShapeDtype]:
         """Return shape and dtype of every output of the forward operation."""
@@ -196,10 +197,6 @@ class AccumulateGrad(Node):
     def __init__(self, variable: Tensor) -> None:
         self.variable = variable
 
-    def name(self) -> str:
-        """Return the name that error messages use."""
-        return "torch::autograd::AccumulateGrad"
-
     def output_avals(self) -> Sequence[ShapeDtype]:
         """Return shape and dtype of the leaf."""
         array = self.variable._array
@@ -220,12 +217,19 @@ def accumulate(variable: Tensor, gradient: Tensor) -> None:
     """
     before = variable._grad
     if MODES.recording:
-        variable._grad = gradient.clone() if before is None else before + gradient  # type: ignore[attr-defined,operator]
+        variable._grad = _copied(gradient) if before is None else before + gradient  # type: ignore[operator]
     elif before is None:
         variable._grad = wrap(gradient._array.copy())
     else:
         before._array += gradient._array
         before._counter[0] += 1
+
+
+def _copied(gradient: Tensor) -> Tensor:
+    """Return a recorded copy."""
+    from functrace.torch.functions import COPY_OF_GRADIENT, apply
+
+    return apply(COPY_OF_GRADIENT, (gradient,))
 
 
 def zeros_of(aval: ShapeDtype) -> Tensor:
