@@ -255,3 +255,293 @@ def index_put_dtypes(destination: str, source: str) -> str:
 def matmul_of_numbers(a: int, b: int) -> str:
     """The sentence for ``matmul`` with a 0-d operand."""
     return f"both arguments to matmul need to be at least 1D, but they are {a}D and {b}D"
+
+
+# -- saved tensors and their hooks ------------------------------------------------------------------------------
+
+SAVED_TENSOR_FROM_PYTHON = "Trying to create a SavedTensor object from Python is forbidden."
+HOOKS_TWICE = (
+    "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is allowed at a "
+    "time."
+)
+HOOKS_ON_NONE = "Calling register_hooks on a saved tensor with value None is forbidden"
+HOOKS_ON_FREED = (
+    "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are freed when "
+    "you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second "
+    "time or if you need to access saved variables after calling backward."
+)
+PACK_IN_PLACE = (
+    "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be modified by "
+    "in-place operations as this can lead to unexpected side-effects. Please open an issue if you need to perform in-place "
+    "operations on the input to a pack hook."
+)
+UNPACKED_WITHOUT_NODE = (
+    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, please use "
+    "out-of-place `.detach()` instead"
+)
+
+
+def unpacked_type(name: str) -> str:
+    """The sentence for an unpack hook that returned no tensor."""
+    return f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {name}"
+
+
+def register_hooks_arguments(saved: Any, hooks: Sequence[Any]) -> str:
+    """The sentence for ``register_hooks`` with anything but two callables."""
+    return (
+        "register_hooks(): incompatible function arguments. The following argument types are supported:\n"
+        "    1. (self: torch._C._autograd.SavedTensor, arg0: collections.abc.Callable, arg1: collections.abc.Callable) -> None\n\n"
+        f"Invoked with: {', '.join(repr(argument) for argument in (saved, *hooks))}"
+    )
+
+
+# -- checkpoint -----------------------------------------------------------------------------------------------
+
+REENTRANT_UNDECIDED = (
+    "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. Starting in PyTorch 2.9, calling "
+    "checkpoint without use_reentrant will raise an exception. use_reentrant=False is recommended, but if you need to preserve "
+    "the current default behavior, you can pass use_reentrant=True. Refer to docs for more details on the differences between "
+    "the two variants."
+)
+SEQUENTIAL_UNDECIDED = (
+    "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly. In version 2.9 "
+    "we will raise an exception if use_reentrant is not passed. use_reentrant=False is recommended, but if you need to "
+    "preserve the current default behavior, you can pass use_reentrant=True. Refer to docs for more details on the "
+    "differences between the two variants."
+)
+REENTRANT_OPTIONS = "Passing `context_fn` or `debug` is only supported when use_reentrant=False."
+REENTRANT_WITHOUT_INPUTS = "None of the inputs have requires_grad=True. Gradients will be None"
+REENTRANT_PRUNED = (
+    "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to "
+    ".backward(). To resolve this error, you can either set use_reentrant=False, or call .backward() without passing the "
+    "`inputs` argument."
+)
+REENTRANT_WITHOUT_OUTPUTS = "none of output has requires_grad=True, this checkpoint() is not necessary"
+DEBUG_WITH_CONTEXTS = "debug=True is incompatible with non-default context_fn"
+UNPACKED_TWICE = (
+    "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. If you are calling "
+    "ctx.saved_tensors in backward, make sure to do so only once. Otherwise please open an issue with details on your use case."
+)
+SAVED_MORE = (
+    "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass."
+)
+CHECKPOINT_TIP = "Tip: pass `debug=True` to `checkpoint` to see which lines have saved the tensors."
+SAVED_AFTER_STOP = "Unexpected state: target_frame.early_stop is set"
+
+
+def saved_fewer(before: int, now: int) -> str:
+    """The sentence for a recompute that saved another number of tensors."""
+    return (
+        "torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\n"
+        f"Number of tensors saved during forward: {before}\nNumber of tensors saved during recomputation: {now}."
+    )
+
+
+def saved_differently(cases: Sequence[tuple[int, Any, Any]]) -> str:
+    """The sentence for a recompute that saved tensors of other shapes or dtypes: position, then ``(shape, dtype)`` twice."""
+
+    def metadata(facts: tuple[Any, Any]) -> str:
+        return f"{{'shape': {facts[0]}, 'dtype': {facts[1]}, 'device': device(type='cpu')}}"
+
+    lines = "".join(
+        f"tensor at position {k}:\nsaved metadata: {metadata(saved)}\nrecomputed metadata: {metadata(again)}\n"
+        for k, saved, again in cases
+    )
+    return (
+        "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward "
+        f"pass.\n{lines}."
+    )
+
+
+def checkpoint_lines(first: Sequence[str], second: Sequence[str]) -> str:
+    """What is added to the sentences above where lines were recorded."""
+    runs = ("original forward", first), ("recomputation", second)
+    lists = [f"saved in the {run}:" + "".join(f"\n  {k}  {line}" for k, line in enumerate(lines)) for run, lines in runs]
+    return "You are seeing this error because you passed `debug=True` to checkpoint; lines that have\n" + "\n".join(lists)
+
+
+def determinism_check(allowed: Sequence[str], given: str) -> str:
+    """The sentence for an unknown ``determinism_check``."""
+    return f"determinism_check should be one of {list(allowed)}, but got {given}"
+
+
+def unexpected_keywords(names: Sequence[str]) -> str:
+    """The sentence for keyword arguments that the reentrant variant cannot pass on."""
+    return f"Unexpected keyword arguments: {','.join(names)}"
+
+
+# -- autograd.Function ----------------------------------------------------------------------------------------
+
+NO_FORWARD = "You must implement the forward function for custom autograd.Function."
+NO_SETUP_CONTEXT = "setup_context is not implemented."
+NO_BACKWARD = (
+    "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
+)
+NO_JVP = "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+BACKWARD_AND_VJP = (
+    "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them."
+)
+LEGACY_FUNCTION = (
+    "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function with "
+    "static forward method. (Example: https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
+)
+ONCE_DIFFERENTIABLE = "trying to differentiate twice a function that was marked with @once_differentiable"
+SAVED_VARIABLES = "'saved_variables' is deprecated; use 'saved_tensors'"
+SAVE_FOR_FORWARD = "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on ctx."
+SET_MATERIALIZE_GRADS = "set_materialize_grads received an invalid combination of arguments - got (), but expected (bool)"
+MARK_DIRTY = "mark_dirty can only accept variables, but argument "
+MARK_NON_DIFFERENTIABLE = "mark_non_differentiable only accepts variable arguments, but got "
+DIRTY_NOT_AN_INPUT = (
+    "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should be passed to "
+    "ctx.mark_dirty()."
+)
+DIRTY_NOT_RETURNED = (
+    "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified "
+    "inplace must all be outputs of the Function."
+)
+DIRTY_LEAF = "a leaf Variable that requires grad has been used in an in-place operation."
+DIRTY_VIEW_OF_MANY = (
+    "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more than one "
+    "Tensor. This is not supported by the current autograd engine. You should either make sure the input is not a view (using "
+    ".clone() for example) or make your Function only return one Tensor (potentially splitting it into two Functions: one "
+    "doing the inplace that returns a single Tensor and a second one that does the other operations). You can ask on the "
+    "forum https://discuss.pytorch.org/ if you need help to do this change."
+)
+
+
+def function_instantiated(function: type) -> str:
+    """The warning for an instance of a Function."""
+    return (
+        f"{function} should not be instantiated. Methods on autograd functions are all static, so you should invoke them on "
+        "the class itself. Instantiating an autograd function will raise an error in a future version of PyTorch."
+    )
+
+
+def unexpected_keyword(name: str) -> str:
+    """The sentence for a keyword that forward does not have by position."""
+    return f"forward() got an unexpected keyword argument '{name}'"
+
+
+def multiple_values(name: str) -> str:
+    """The sentence for an argument given by position and by keyword."""
+    return f"forward() got multiple values for argument '{name}'"
+
+
+def missing_argument(name: str, place: int) -> str:
+    """The sentence for an argument left out before one given by keyword."""
+    return f"forward() missing required argument: '{name}' (position {place})"
+
+
+def saved_non_tensor(place: int, kind: str) -> str:
+    """The sentence for something else than a tensor among those saved for backward."""
+    return f"save_for_backward can only save variables, but argument {place} is of type {kind}"
+
+
+def gradient_count(node: str, expected: int, found: int) -> str:
+    """The sentence for too few or too many gradients."""
+    return f"function {node} returned an incorrect number of gradients (expected {expected}, got {found})"
+
+
+def gradient_of_non_tensor(node: str, position: int) -> str:
+    """The sentence for a gradient where the argument was not a tensor."""
+    return (
+        f"function {node} returned a gradient different than None at position {position}, but the corresponding forward input "
+        "was not a Variable"
+    )
+
+
+def gradient_type(kind: str) -> str:
+    """The sentence for a gradient that is not a tensor."""
+    return f"expected Variable or None (got {kind})"
+
+
+def gradient_shape(node: str, place: int, found: Sequence[int], expected: Sequence[int]) -> str:
+    """The sentence for a gradient whose shape does not fit."""
+    return (
+        f"Function {node} returned an invalid gradient at index {place} - got {list(found)} but expected shape compatible "
+        f"with {list(expected)}"
+    )
+
+
+def view_of_function(output_nr: int, function: str, *, several: bool, through_base: bool) -> str:
+    """The sentence for writing into an output of a Function that is a view, or reading its node after its base was written."""
+    event = "its base or another view of its base has been modified" if through_base else "is being modified"
+    reason = (
+        "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "
+        "modified inplace. You should replace the inplace operation by an out-of-place one."
+        if several
+        else "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to "
+        "handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
+        "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
+    )
+    return f"Output {output_nr} of {function} is a view and {event} inplace. {reason}"
+
+
+def mean_of_integers(dtype: str) -> str:
+    """The sentence for the mean of integers."""
+    return (
+        f"mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {dtype}"
+    )
+
+
+def product_shapes(name: str, a: Sequence[int], b: Sequence[int]) -> str:
+    """The sentence for operands of a matrix product whose shapes do not fit."""
+    if name in ("mm", "addmm") and len(a) == len(b) == 2:
+        return f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})"
+    if name == "mm":
+        return "self must be a matrix" if len(a) != 2 else "mat2 must be a matrix"
+    if name == "mv" and len(a) == 2 and len(b) == 1:
+        return f"size mismatch, got input ({a[0]}), mat ({a[0]}x{a[1]}), vec ({b[0]})"
+    if name == "dot" and len(a) == len(b) == 1:
+        return f"inconsistent tensor size, expected tensor [{a[0]}] and src [{b[0]}] to have the same number of elements, but got {a[0]} and {b[0]} elements respectively"
+    if name == "dot":
+        return f"1D tensors expected, but got {len(a)}D and {len(b)}D tensors"
+    if name == "bmm" and len(a) == len(b) == 3:
+        return f"Expected size for first two dimensions of batch2 tensor to be: [{a[0]}, {a[2]}] but got: [{b[0]}, {b[1]}]."
+    return f"{name}: the operands have {len(a)} and {len(b)} dimensions"
+
+
+def product_dtypes(name: str, a: Any, b: Any) -> str:
+    """The sentence for operands of a matrix product with different dtypes."""
+    if name == "dot":
+        return f"dot : expected both vectors to have same dtype, but found {a.printed} and {b.printed}"
+    return f"expected m1 and m2 to have the same dtype, but got: {_c_name(a)} != {_c_name(b)}"
+
+
+def _c_name(dtype: Any) -> str:
+    names = {"float32": "float", "float64": "double", "int64": "long long", "int32": "int", "float16": "c10::Half"}
+    return names.get(dtype.name, dtype.name)
+
+
+def invalid_shape(shape: Sequence[int], count: int) -> str:
+    """The sentence for a shape with another number of elements."""
+    return f"shape '{list(shape)}' is invalid for input of size {count}"
+
+
+def expand_rank(dtype: str, old: Sequence[int], wanted: Sequence[int]) -> str:
+    """The sentence for expanding to fewer dimensions."""
+    return (
+        f"expand(torch.{dtype}Tensor{{{list(old)}}}, size={list(wanted)}): the number of sizes provided ({len(wanted)}) must be "
+        f"greater or equal to the number of dimensions in the tensor ({len(old)})"
+    )
+
+
+def expand_size(size: int, old_size: int, dim: int, wanted: Sequence[int], old: Sequence[int]) -> str:
+    """The sentence for expanding a dimension that has another size than 1."""
+    return (
+        f"The expanded size of the tensor ({size}) must match the existing size ({old_size}) at non-singleton dimension {dim}.  "
+        f"Target sizes: {list(wanted)}.  Tensor sizes: {list(old)}"
+    )
+
+
+def index_put_dtypes(destination: str, source: str) -> str:
+    """The sentence for writing elements of another dtype by index tensors."""
+    return (
+        f"Index put requires the source and destination dtypes match, got {destination} for the destination and {source} for "
+        "the source."
+    )
+
+
+def matmul_of_numbers(a: int, b: int) -> str:
+    """The sentence for ``matmul`` with a 0-d operand."""
+    return f"both arguments to matmul need to be at least 1D, but they are {a}D and {b}D"
