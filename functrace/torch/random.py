@@ -5,6 +5,9 @@ Floor: 8.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
 from functrace.torch.tensor import Tensor, wrap
@@ -51,6 +54,20 @@ def set_rng_state(new_state: Tensor) -> None:
         "has_uint32": data[32],
         "uinteger": int.from_bytes(data[33:37], "little"),
     }
+
+
+@contextmanager
+def random_numbers_of(state: Tensor | None) -> Iterator[None]:
+    """Draw from a state that `get_rng_state` returned, then go on from where the generator was; None changes nothing."""
+    if state is None:
+        yield
+        return
+    before = get_rng_state()
+    set_rng_state(state)
+    try:
+        yield
+    finally:
+        set_rng_state(before)
 
 
 manual_seed(_seed[0])

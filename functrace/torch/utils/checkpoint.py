@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, final
@@ -23,13 +23,13 @@ from typing import Any, final
 from functrace.api.residuals import checkpoint as checkpoint_traced
 from functrace.source import Source, user_source
 from functrace.torch import sentences
-from functrace.torch.autograd.engine import RUNNING, Task, backward
-from functrace.torch.autograd.function import Function
-from functrace.torch.autograd.grad_mode import MODES, enable_grad, no_grad
+from functrace.torch.autograd.engine import RUNNING, Task
+from functrace.torch.autograd.grad_mode import MODES, enable_grad
 from functrace.torch.autograd.hooks import saved_tensors_hooks
 from functrace.torch.autograd.saved import SavedTensor
-from functrace.torch.random import get_rng_state, set_rng_state
+from functrace.torch.random import get_rng_state, random_numbers_of
 from functrace.torch.tensor import Tensor
+from functrace.torch.utils.reentrant import CheckpointFunction
 from functrace.tracing import Tracer
 from functrace.tree import flatten
 
@@ -129,6 +129,59 @@ def checkpoint(
 _DETERMINISM = ("default", "none")
 
 
+def checkpoint_sequential(
+    functions: Iterable[Callable[[Any], Any]],
+    segments: int,
+    input: Any,
+    use_reentrant: bool | None = None,
+    *,
+    preserve_rng_state: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """Apply functions one after the other, in segments that are checkpoints, all but the last.
+
+    Args:
+        functions: The parts of the chain.
+        segments: How many segments; the last one also takes what is left over.
+        input: What the first function is given.
+        use_reentrant: Which variant of `checkpoint`.
+        preserve_rng_state: Whether random numbers in backward are those of the first run.
+        kwargs: None; named for the error that others raise.
+
+    Raises:
+        ValueError: There are other keyword arguments, or more segments than functions.
+    """
+    if use_reentrant is None:
+        warnings.warn(sentences.SEQUENTIAL_UNDECIDED, UserWarning, stacklevel=2)
+        use_reentrant = True
+    if kwargs:
+        raise ValueError(sentences.unexpected_keywords(list(kwargs)))
+    parts = list(functions)
+    size = len(parts) // segments
+    if not size:
+        raise ValueError(f"{segments} segments of {len(parts)} functions; there must be a function for each")
+    last = size * (segments - 1)
+    for start in range(0, last, size):
+        segment = _Chain(parts[start : start + size])
+        input = checkpoint(segment, input, use_reentrant=use_reentrant, preserve_rng_state=preserve_rng_state)
+    return _Chain(parts[last:])(input)
+
+
+@final
+class _Chain:
+    """Functions applied one after the other."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: list[Callable[[Any], Any]]) -> None:
+        self._parts = parts
+
+    def __call__(self, value: Any) -> Any:
+        for part in self._parts:
+            value = part(value)
+        return value
+
+
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
     """Decide whether the checkpoints that are made within stop their second run early.
@@ -173,7 +226,7 @@ class _Call:
 
     def repeat(self, args: Sequence[Any]) -> None:
         """Call once more, with the random numbers of the first call; the generator then goes on from where it was."""
-        with _random_state(self._random), self._context:
+        with random_numbers_of(self._random), self._context:
             self._function(*args, **self._kwargs)
 
 
@@ -309,59 +362,3 @@ def _itself(tensor: Tensor) -> Tensor:
 
 def _listed(lines: Sequence[Source | None]) -> list[str]:
     return ["?" if line is None else f"{line.file}:{line.line}: {line.expression}" for line in lines]
-
-
-@contextmanager
-def _random_state(state: Any) -> Iterator[None]:
-    """Draw random numbers from a state of the generator, and put it back as it was; None leaves it alone."""
-    if state is None:
-        yield
-        return
-    before = get_rng_state()
-    set_rng_state(state)
-    try:
-        yield
-    finally:
-        set_rng_state(before)
-
-
-# -- the reentrant variant ----------------------------------------------------------------------------------------
-
-
-class CheckpointFunction(Function):
-    """Checkpoint with ``use_reentrant=True``: backward runs the whole function again, and a backward pass through it."""
-
-    @staticmethod
-    def forward(ctx: Any, function: Callable[..., Any], preserve: bool, *args: Any) -> Any:
-        """Run without recording."""
-        tensors = [arg for arg in args if isinstance(arg, Tensor)]
-        if not any(tensor.requires_grad for tensor in tensors):
-            warnings.warn(sentences.REENTRANT_WITHOUT_INPUTS, UserWarning, stacklevel=4)
-        ctx.function = function
-        ctx.random = get_rng_state() if preserve else None
-        ctx.args = [None if isinstance(arg, Tensor) else arg for arg in args]
-        ctx.places = [k for k, arg in enumerate(args) if isinstance(arg, Tensor)]
-        ctx.save_for_backward(*tensors)
-        with no_grad():
-            return function(*args)
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """Run again on detached inputs, and pull the gradients back to them."""
-        if RUNNING.task is None or RUNNING.task.wanted is not None:
-            raise RuntimeError(sentences.REENTRANT_PRUNED)
-        args = list(ctx.args)
-        for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
-            args[place] = tensor.detach().requires_grad_(tensor.requires_grad)
-        with _random_state(ctx.random), enable_grad():
-            result = ctx.function(*args)
-        outputs = result if isinstance(result, tuple) else (result,)
-        roots, grads = [], []
-        for output, gradient in zip(outputs, grad_outputs, strict=True):
-            if isinstance(output, Tensor) and output.requires_grad:
-                roots.append(output)
-                grads.append(gradient)
-        if not roots:
-            raise RuntimeError(sentences.REENTRANT_WITHOUT_OUTPUTS)
-        backward(roots, grads)
-        return None, None, *(arg.grad if isinstance(arg, Tensor) else None for arg in args)

@@ -1,0 +1,59 @@
+"""Checkpointing by a Function: the variant that ``checkpoint(use_reentrant=True)`` chooses.
+
+Its backward runs the whole function again and starts a backward pass within the backward pass, so gradients reach the leaves
+that the function closes over, too. For that, the outer pass must be one that accumulates: ``autograd.grad`` is refused.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from functrace.torch import sentences
+from functrace.torch.autograd.engine import RUNNING, backward
+from functrace.torch.autograd.function import Function
+from functrace.torch.autograd.grad_mode import enable_grad, no_grad
+from functrace.torch.random import get_rng_state, random_numbers_of
+from functrace.torch.tensor import Tensor
+
+
+class CheckpointFunction(Function):
+    """Runs a function without recording; backward runs it again, recording, and a backward pass through that."""
+
+    @staticmethod
+    def forward(ctx: Any, function: Callable[..., Any], preserve: bool, *args: Any) -> Any:
+        """Run without recording."""
+        tensors = [arg for arg in args if isinstance(arg, Tensor)]
+        if not any(tensor.requires_grad for tensor in tensors):
+            warnings.warn(sentences.REENTRANT_WITHOUT_INPUTS, UserWarning, stacklevel=4)
+        ctx.function = function
+        ctx.random = get_rng_state() if preserve else None
+        ctx.args = [None if isinstance(arg, Tensor) else arg for arg in args]
+        ctx.places = [k for k, arg in enumerate(args) if isinstance(arg, Tensor)]
+        ctx.save_for_backward(*tensors)
+        with no_grad():
+            return function(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """Run again on detached inputs, and pull the gradients back to them."""
+        if RUNNING.task is None or RUNNING.task.wanted is not None:
+            raise RuntimeError(sentences.REENTRANT_PRUNED)
+        args = list(ctx.args)
+        for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
+            args[place] = tensor.detach().requires_grad_(tensor.requires_grad)
+        with random_numbers_of(ctx.random), enable_grad():
+            result = ctx.function(*args)
+        outputs = result if isinstance(result, tuple) else (result,)
+        roots, grads = [], []
+        for output, gradient in zip(outputs, grad_outputs, strict=True):
+            if isinstance(output, Tensor) and output.requires_grad:
+                roots.append(output)
+                grads.append(gradient)
+        if not roots:
+            raise RuntimeError(sentences.REENTRANT_WITHOUT_OUTPUTS)
+        backward(roots, grads)
+        return None, None, *(arg.grad if isinstance(arg, Tensor) else None for arg in args)
