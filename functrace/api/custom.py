@@ -63,12 +63,15 @@ class _Custom:
 
     def positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """Return the arguments by position, with defaults: rules know them by position only."""
+        if isinstance(self.f, np.ufunc) and not kwargs:
+            return args  # without out and where
         try:
             bound = inspect.signature(self.f).bind(*args, **kwargs)
         except ValueError:  # a builtin without signature
             return args
-        bound.apply_defaults()
-        if bound.kwargs:
+        if not bound.kwargs:
+            bound.apply_defaults()
+        else:
             raise ArgumentError(
                 f"{self.name}: keyword-only arguments {list(bound.kwargs)} cannot be passed to its rules",
                 fix="take them by position",
