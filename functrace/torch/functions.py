@@ -192,17 +192,18 @@ def _unary(op: Op, name: str, doc: str) -> Callable[[Any], Any]:
     return function
 
 
-def _float_op(node: str, function: Any, saves: Any) -> Op:
-    return Op(node, function, saves, floating, quiet=True)
+def _float_op(node: str, function: Any, saves: Any, *, quiet: bool = True) -> Op:
+    # numpy.errstate costs 0.7 us, so functions that are finite on finite numbers go without.
+    return Op(node, function, saves, floating, quiet=quiet)
 
 
 EXP = _float_op("ExpBackward0", ew.exp, RESULT)
 LOG = _float_op("LogBackward0", ew.log, SELF)
 LOG1P = _float_op("Log1PBackward0", ew.log1p, SELF)
-SIN = _float_op("SinBackward0", ew.sin, SELF)
-COS = _float_op("CosBackward0", ew.cos, SELF)
-TANH = _float_op("TanhBackward0", ew.tanh, RESULT)
-SIGMOID = _float_op("SigmoidBackward0", ew.sigmoid, RESULT)
+SIN = _float_op("SinBackward0", ew.sin, SELF, quiet=False)
+COS = _float_op("CosBackward0", ew.cos, SELF, quiet=False)
+TANH = _float_op("TanhBackward0", ew.tanh, RESULT, quiet=False)
+SIGMOID = _float_op("SigmoidBackward0", ew.sigmoid, RESULT, quiet=False)
 SQRT = _float_op("SqrtBackward0", ew.sqrt, RESULT)
 RELU = Op("ReluBackward0", ew.relu, RESULT)
 ABS = Op("AbsBackward0", ew.absolute, SELF)
@@ -454,9 +455,7 @@ def _extreme(whole: Op, along: Op, pair: Op, made: type[Extreme]) -> Callable[..
         return made(*apply(along, (input,), (dimension(dim, len(shape_of(input))), bool(keepdim))))
 
     function.__name__ = function.__qualname__ = made.__name__
-    function.__doc__ = (
-        f"Return the {made.__name__}imum: of all, along a dimension (with indices), of two tensors."
-    )
+    function.__doc__ = f"Return the {made.__name__}imum: of all, along a dimension (with indices), of two tensors."
     return function
 
 

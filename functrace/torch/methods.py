@@ -17,7 +17,8 @@ from functrace.torch.autograd.engine import backward as run_backward
 from functrace.torch.autograd.graph import HookDict, RemovableHandle
 from functrace.torch.dtypes import dtype as Dtype
 from functrace.torch.dtypes import float16, float32, float64, int32, int64
-from functrace.torch.tensor import Tensor, view_of
+from functrace.torch.plans import binary
+from functrace.torch.tensor import Tensor
 
 # -- backward and hooks ----------------------------------------------------------------------------------------------
 
@@ -43,7 +44,7 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandl
             self._hooks = HookDict()
         return RemovableHandle(self._hooks, hook)
     if node._tensor_hooks is None:
-        node._tensor_hooks = {}
+        node._tensor_hooks, node._bare = {}, False
     return RemovableHandle(node._tensor_hooks.setdefault(self._output_nr, HookDict()), hook)
 
 
@@ -74,6 +75,7 @@ def retain_grad(self: Tensor) -> None:
     if node is None or self._retains:
         return
     self._retains = True
+    node._bare = False
     node._retained = {**(node._retained or {}), self._output_nr: weakref.ref(self)}
 
 
@@ -245,8 +247,8 @@ def install() -> None:
         "int": _converter(int32), "cpu": lambda self: self, "new_zeros": new_zeros, "new_ones": new_ones,
         "new_tensor": new_tensor, "view_as": view_as, "reshape_as": reshape_as, "mT": property(_last_two_swapped),
         "T": property(_transposed), "__getitem__": shaping.getitem, "__setitem__": in_place.setitem,
-        "__add__": _operator(f.add), "__radd__": _operator(f.add), "__sub__": _operator(f.sub), "__rsub__": _operator(f.rsub),
-        "__mul__": _operator(f.mul), "__rmul__": _operator(f.mul), "__truediv__": _operator(f.div),
+        "__add__": binary(f.ADD), "__radd__": binary(f.ADD), "__sub__": binary(f.SUB), "__rsub__": _operator(f.rsub),
+        "__mul__": binary(f.MUL), "__rmul__": binary(f.MUL), "__truediv__": binary(f.DIV),
         "__rtruediv__": _operator(rdiv), "__pow__": _operator(f.pow), "__rpow__": _reflected(f.pow),
         "__matmul__": _operator(matmul), "__rmatmul__": _reflected(matmul), "__neg__": f.neg, "__abs__": f.abs,
         "__pos__": lambda self: self, "__invert__": f.logical_not, "__eq__": _compared(f.eq), "__ne__": _compared(f.ne),
@@ -260,5 +262,3 @@ def install() -> None:
 
 
 install()
-
-_ = view_of

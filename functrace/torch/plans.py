@@ -27,6 +27,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import restrict
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
+from functrace.ops.elementwise import Elementwise
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import NO_EDGE, OpNode, _sequence, edge
@@ -105,17 +106,23 @@ class Plan:
         self.unpacks: tuple[bool, ...] = ()
         self.outputs: tuple[ShapeDtype, ...] = ()
         self.edge_positions: tuple[int | None, ...] = tuple(range(len(specs))) if op.edges is None else op.edges
+        self.edge_to = tuple(-1 if k is None or not active[k] else k for k in self.edge_positions)
         self.selected: tuple[int, ...] | None = None
         self.many = False
-        self._on_tensors: Program | None = None
+        # A primitive looks for traced operands; here there are none, so its NumPy function is called directly: 0.3 us less.
+        function = self.function
+        self.evaluate = function.eval if isinstance(function, Elementwise) else function
+        self.plain = not op.quiet and not params
         self.differentiable = any(active) and self._derive(op)
 
     def compute(self, arrays: Sequence[Any]) -> Any:
         """Return the result, or the tuple of results, as NumPy gives them."""
+        if self.plain:
+            return self.evaluate(*arrays)
         if self.op.quiet:
             with np.errstate(all="ignore"):
-                return self.function(*arrays, *self.params)
-        return self.function(*arrays, *self.params)
+                return self.evaluate(*arrays, *self.params)
+        return self.evaluate(*arrays, *self.params)
 
     # -- the backward program --------------------------------------------------------------------
 
@@ -189,6 +196,7 @@ class Plan:
         # One entry per edge: which input passes through, or which computed result it is, or None.
         self.moves = tuple(next(moves) if p is not None and self.active[p] else None for p in self.edge_positions)
         assert next(moves, None) is None, "an active operand has no edge"
+        self._calls, self._compiled = 0, None
         self._single = self._runner is not None and self.moves == ((False, 0),)
 
     def pull(self, values: list[Any]) -> list[Tensor | None]:
@@ -198,7 +206,14 @@ class Plan:
         runner = self._runner
         if runner is None:
             return [None if move is None else wrap(values[move[1]]) for move in self.moves]
-        results = runner(values)
+        compiled = self._compiled
+        if compiled is None or type(values[-1]) is not _ndarray:
+            results = runner(values)
+            self._calls += 1
+            if self._calls == 2:
+                self._compiled = runner.compile()
+        else:
+            results = compiled(*values)
         if self._single:
             return [wrap(results[0])]
         return [None if m is None else wrap(values[m[1]] if m[0] else results[m[1]]) for m in self.moves]
@@ -308,14 +323,67 @@ def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> An
     return made
 
 
+def binary(op: Op) -> Callable[[Any, Any], Any]:
+    """Return the operator of an op: `apply` for two operands, with the usual case in line.
+
+    Measured on 4 elements: 2.2 us with a node, against 3.0 us for `apply`.
+    """
+
+    def operator(x: Any, y: Any) -> Any:
+        a = x._array
+        kind = type(y)
+        if type(a) is not _ndarray or x._view is not None:
+            return apply(op, (x, y)) if isinstance(y, Tensor) or kind in NUMBERS else apply_other(op, x, y)
+        mask = 1 if x._node is not None or x._requires else 0
+        if isinstance(y, Tensor):
+            b = y._array
+            if type(b) is not _ndarray or y._view is not None:
+                return apply(op, (x, y))
+            if y._node is not None or y._requires:
+                mask += 2
+            if not MODES.recording:
+                mask = 0
+            key = (op, (), a.shape, a.dtype, b.shape, b.dtype, mask)
+        elif kind in NUMBERS and not op.static_numbers:
+            b = y
+            if not MODES.recording:
+                mask = 0
+            key = (op, (), a.shape, a.dtype, kind, mask)
+        else:
+            return apply(op, (x, y)) if kind in NUMBERS else apply_other(op, x, y)
+        plan = _plans.get(key)
+        if plan is None:
+            plan = make_plan(key, (x, y), mask)
+        result = plan.evaluate(a, b) if plan.plain else plan.compute((a, b))
+        made = _new(Tensor)
+        made._array = result if type(result) is _ndarray else np.asarray(result)
+        made._counter = [0]
+        if plan.differentiable:
+            record(plan, (x, y), (a, b), made)
+        return made
+
+    return operator
+
+
+def apply_other(op: Op, x: Any, y: Any) -> Any:
+    """Apply an operator to a tensor and something that is none: a traced value, a NumPy scalar; others are refused."""
+    if isinstance(y, np.generic):
+        return apply(op, (x, y.item()))
+    return apply(op, (x, y)) if isinstance(y, Tracer) else NotImplemented
+
+
 def record(plan: Plan, operands: Sequence[Any], arrays: Sequence[Any], made: Any) -> OpNode:
     """Make the node of an operation, and its results the node's outputs."""
     node = _new(plan.node_class)
     node._plan = plan
     node._sequence = next(_sequence)
     edges = []
-    for k in plan.edge_positions:
-        edges.append(edge(operands[k]) if k is not None and plan.active[k] else NO_EDGE)
+    for k in plan.edge_to:
+        if k < 0:
+            edges.append(NO_EDGE)
+            continue
+        x = operands[k]
+        edges.append((x._node, x._output_nr) if x._node is not None and x._view is None else edge(x))
     node._edges = tuple(edges)
     if type(made) is tuple:
         for k, tensor in enumerate(made):
@@ -327,13 +395,13 @@ def record(plan: Plan, operands: Sequence[Any], arrays: Sequence[Any], made: Any
         outputs = (made,)
     if plan.saves:
         saved = []
-        for _, position in plan.saves:
-            if position < 0:
-                saved.append(SavedTensor(outputs[~position], True, node))
-            elif isinstance(operands[position], Tensor):
-                saved.append(SavedTensor(operands[position], False, node))
-            else:
+        for (_, position), is_tensor in zip(plan.saves, plan.unpacks, strict=True):
+            if not is_tensor:
                 saved.append(arrays[position])
+            elif position < 0:
+                saved.append(SavedTensor(outputs[~position], True, node))
+            else:
+                saved.append(SavedTensor(operands[position], False, node))
         node._saved = tuple(saved)
     else:
         node._saved = ()

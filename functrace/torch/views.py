@@ -318,6 +318,7 @@ def move_retained(tensor: Tensor, node: Node, output_nr: int = 0) -> None:
         before = tensor._node
         if before is not None and before is not node and before._retained:
             before._retained = {k: r for k, r in before._retained.items() if r() is not tensor}
+        node._bare = False
         node._retained = {**(node._retained or {}), output_nr: weakref.ref(tensor)}
 
 

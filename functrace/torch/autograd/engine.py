@@ -92,25 +92,30 @@ class Task:
             if not waiting.get(node):
                 heapq.heappush(ready, (-node._sequence, next(ties), node))
         retain = self.retain
+        push, pop = heapq.heappush, heapq.heappop
         while ready:
-            node = heapq.heappop(ready)[2]
-            given = self.arrive(node, buffers.pop(node))
-            if needed is not None and node not in needed:
-                continue
-            results = call(node, given, reached)
+            node = pop(ready)[2]
+            given = buffers.pop(node)
+            if needed is None and node._bare:
+                results = node.run(given)
+            else:
+                given = self.arrive(node, given)
+                if needed is not None and node not in needed:
+                    continue
+                results = call(node, given, reached)
             if not retain:
                 node.release()
             del given
             for k, (target, nr) in enumerate(node._edges):
                 if target is None or (reached is not None and target not in reached):
                     continue
-                gradient = results[k]
-                if target not in buffers:
-                    buffers[target] = [None] * (nr + 1)
-                deposit(buffers, target, nr, gradient)
+                if target in buffers or nr:
+                    deposit(buffers, target, nr, results[k])
+                else:
+                    buffers[target] = [results[k]]
                 left = waiting[target] = waiting[target] - 1
                 if not left:
-                    heapq.heappush(ready, (-target._sequence, next(ties), target))
+                    push(ready, (-target._sequence, next(ties), target))
             del results
 
     def _count(self) -> dict[Node, int]:
