@@ -30,9 +30,15 @@ from typing import Any
 
 import numpy as np
 
-from functrace.errors import CapturedArrayError, ConcretizationError, LeakedTracerError, LostGradientError
+from functrace.errors import (
+    CapturedArrayError,
+    ConcretizationError,
+    LeakedTracerError,
+    LostGradientError,
+    NotDifferentiableError,
+)
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive, is_linear
 from functrace.ir.program import Position, Program
 from functrace.ir.tape import Builder, Spec, infer, inferred
 from functrace.source import PACKAGE_PREFIX, Source
@@ -250,8 +256,8 @@ class Recording(Builder):
                     f"a value is needed, but {self.owner} records without values",
                     made=self.source(variable),
                     fix="use functrace.cond or np.where for a choice that depends on values, functrace.scan for a loop, or "
-                    "compute the value from something that is not traced (functrace.grad, vjp and jvp know values; vmap, jit "
-                    "and trace do not)",
+                    "compute the value from something that is not traced (functrace.grad, vjp and jvp know values; vmap, "
+                    "jit and trace do not)",
                 )
             needed.add(k)
             stack.extend(ops[k][1])
@@ -375,6 +381,11 @@ def as_array(value: Any) -> np.ndarray[Any, Any]:
         raise LostGradientError(
             "a list that holds traced values cannot become an array without losing its derivative",
             fix="use np.stack([...]), np.concatenate([...]) or functrace.numpy.array([...])",
+        )
+    if is_linear(value):  # a transpose rule that knows one linear operand has been given two
+        raise NotDifferentiableError(
+            "what is transposed here is not linear: an operation combines two values that both depend on its argument",
+            fix="make it linear: a jvp rule in the tangents; a backward rule, for forward mode, in the cotangents",
         )
     array = np.asarray(value)
     if array.dtype == object:

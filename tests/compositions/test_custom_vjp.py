@@ -571,3 +571,15 @@ def test_exception_of_the_function_itself_passes() -> None:
     with pytest.raises(ZeroDivisionError):
         ft.grad(f)(1.0)
     assert ft.grad(lambda x: x * x)(1.0) == 2.0
+
+
+def test_backward_rule_that_multiplies_its_cotangent_with_itself_has_no_forward_mode() -> None:
+    @ft.custom_vjp
+    def f(x: Any) -> Any:
+        return x * 1.0
+
+    f.defvjp(lambda x: (x * 1.0, None), lambda _, ct: (ct * ct,))
+    np.testing.assert_array_equal(ft.grad(lambda x: np.sum(f(x) * 3.0))(X), np.full(3, 9.0))
+    with pytest.raises(NotDifferentiableError, match="not linear") as caught:
+        ft.jvp(f, (X,), (V,))
+    assert "fix: " in str(caught.value)

@@ -1,0 +1,224 @@
+"""Differential tests against JAX in double precision: checkpoint, custom_vjp and custom_jvp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functrace as ft
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+jax = pytest.importorskip("jax")
+jnp = pytest.importorskip("jax.numpy")
+ad_checkpoint = pytest.importorskip("jax.ad_checkpoint")
+
+TOL = {"rtol": 1e-9, "atol": 1e-10}
+X = np.array([0.3, -0.7, 1.1])
+V = np.array([0.9, 0.2, -0.4])
+W = np.array([[0.5, -1.0, 0.25], [1.5, 0.75, -0.5], [-0.25, 0.5, 1.0]])
+BATCH = np.stack([X, X + 0.15, X[::-1] + 0.05, -X])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def double_precision() -> Iterator[None]:
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
+def assert_close(found: Any, expected: Any) -> None:
+    found, expected = ft.tree.tree_leaves(found), jax.tree.leaves(expected)
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, **TOL)
+        assert np.asarray(a).dtype == np.asarray(b).dtype
+
+
+# Each takes the library (functrace or JAX) and its NumPy, and returns a function of a vector to a vector.
+
+
+def checkpointed(lib: Any, xp: Any) -> Any:
+    inner = lib.checkpoint(lambda x: xp.sin(W @ x) * x)
+    return lib.checkpoint(lambda x: xp.tanh(inner(xp.cos(x)) * xp.exp(-x * x)))
+
+
+def checkpoint_in_scan(lib: Any, xp: Any) -> Any:
+    scan = ft.scan if lib is ft else jax.lax.scan
+
+    def f(x: Any) -> Any:
+        body = lib.checkpoint(lambda c, w: (xp.tanh(w * c + x), xp.sin(c)))
+        carry, ys = scan(body, x, xp.asarray(W))
+        return carry + xp.sum(ys, 0)
+
+    return f
+
+
+def custom_vjp_with_residuals(lib: Any, xp: Any) -> Any:
+    @lib.custom_vjp
+    def f(x: Any, w: Any) -> Any:
+        return xp.sin(x) * w
+
+    f.defvjp(
+        lambda x, w: (f(x, w), (xp.cos(x), xp.sin(x), w)),
+        lambda kept, ct: (3.0 * kept[0] * kept[2] * ct, 2.0 * kept[1] * ct),
+    )
+    return lambda x: f(x, xp.exp(x)) * x
+
+
+def custom_vjp_of_nests(lib: Any, xp: Any) -> Any:
+    @lib.custom_vjp
+    def f(p: Any) -> Any:
+        return {"a": p["x"] * p["y"], "b": xp.sum(p["x"])}
+
+    def backward(kept: Any, ct: Any) -> Any:
+        x, y = kept
+        return ({"x": ct["a"] * y * 2.0 + ct["b"], "y": ct["a"] * x},)
+
+    f.defvjp(lambda p: (f(p), (p["x"], p["y"])), backward)
+
+    def g(x: Any) -> Any:
+        made = f({"x": xp.sin(x), "y": x * x})
+        return made["a"] + made["b"]
+
+    return g
+
+
+def custom_vjp_with_static_argument(lib: Any, xp: Any) -> Any:
+    @partial(lib.custom_vjp, nondiff_argnums=(0,))
+    def power(n: int, x: Any) -> Any:
+        return x**n
+
+    power.defvjp(lambda n, x: (x**n, x), lambda n, x, ct: (ct * n * x ** (n - 1) * 1.5,))
+    return lambda x: power(3, xp.cos(x))
+
+
+def custom_vjp_that_is_not_linear(lib: Any, xp: Any) -> Any:
+    @lib.custom_vjp
+    def clip(x: Any) -> Any:
+        return x * 1.0
+
+    clip.defvjp(lambda x: (x * 1.0, None), lambda _, ct: (xp.clip(ct, -0.5, 0.5),))
+    return lambda x: clip(xp.sin(x)) * xp.exp(x)
+
+
+def custom_jvp_with_factor(lib: Any, xp: Any) -> Any:
+    @lib.custom_jvp
+    def f(x: Any, y: Any) -> Any:
+        return xp.sin(x) * y
+
+    @f.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        (x, y), (x_dot, y_dot) = primals, tangents
+        return f(x, y), 3.0 * xp.cos(x) * x_dot * y + xp.sin(x) * y_dot * 2.0
+
+    return lambda x: f(x, W @ x)
+
+
+def custom_jvp_per_argument(lib: Any, xp: Any) -> Any:
+    @lib.custom_jvp
+    def f(x: Any, y: Any) -> Any:
+        return xp.log1p(xp.exp(x)) * y
+
+    f.defjvps(lambda t, out, x, y: t * y / (1.0 + xp.exp(-x)), None)
+    return lambda x: f(x, xp.cos(x))
+
+
+REVERSE_ONLY = [
+    custom_vjp_with_residuals,
+    custom_vjp_of_nests,
+    custom_vjp_with_static_argument,
+    custom_vjp_that_is_not_linear,
+]
+BOTH_MODES = [checkpointed, checkpoint_in_scan, custom_jvp_with_factor, custom_jvp_per_argument]
+
+
+def pulled(lib: Any, f: Any) -> Any:
+    y, pullback = lib.vjp(f, X)
+    return y, pullback(y * 0.0 + V)
+
+
+def second(lib: Any, f: Any) -> Any:
+    return lib.grad(lambda x: (lib.grad(lambda x: f(x).sum())(x) * V).sum())(X)
+
+
+REVERSE: dict[str, Callable[[Any, Any], Any]] = {
+    "value": lambda lib, f: f(X),
+    "vjp": pulled,
+    "grad": lambda lib, f: lib.grad(lambda x: f(x).sum())(X),
+    "jacrev": lambda lib, f: lib.jacrev(f)(X),
+    "grad of grad": second,
+    "vmap of grad": lambda lib, f: lib.vmap(lib.grad(lambda x: f(x).sum()))(BATCH),
+    "grad of vmap": lambda lib, f: lib.grad(lambda b: (lib.vmap(f)(b) ** 2).sum())(BATCH),
+    "jit of grad": lambda lib, f: lib.jit(lib.grad(lambda x: f(x).sum()))(X),
+    "grad of checkpoint": lambda lib, f: lib.grad(lambda x: lib.checkpoint(f)(x).sum())(X),
+}
+FORWARD: dict[str, Callable[[Any, Any], Any]] = {
+    "jvp": lambda lib, f: lib.jvp(f, (X,), (V,)),
+    "linearize": lambda lib, f: lib.linearize(f, X)[1](V),
+    "jacfwd": lambda lib, f: lib.jacfwd(f)(X),
+    "hessian": lambda lib, f: lib.hessian(lambda x: f(x).sum())(X),
+    "vmap of jvp": lambda lib, f: lib.vmap(lambda x: lib.jvp(f, (x,), (V,)))(BATCH),
+    "jvp of vmap": lambda lib, f: lib.jvp(lib.vmap(f), (BATCH,), (BATCH[::-1] * 1.0,)),
+    "jacfwd of jacrev": lambda lib, f: lib.jacfwd(lib.jacrev(f))(X),
+    "jacrev of jacfwd": lambda lib, f: lib.jacrev(lib.jacfwd(f))(X),
+}
+
+
+@pytest.mark.parametrize("transform", REVERSE)
+@pytest.mark.parametrize("make", [*BOTH_MODES, *REVERSE_ONLY], ids=lambda f: f.__name__)
+def test_reverse_mode(make: Any, transform: str) -> None:
+    apply = REVERSE[transform]
+    expected = apply(jax, make(jax, jnp))
+    for _ in range(2):
+        assert_close(apply(ft, make(ft, np)), expected)
+
+
+@pytest.mark.parametrize("transform", FORWARD)
+@pytest.mark.parametrize("make", BOTH_MODES, ids=lambda f: f.__name__)
+def test_forward_mode(make: Any, transform: str) -> None:
+    apply = FORWARD[transform]
+    assert_close(apply(ft, make(ft, np)), apply(jax, make(jax, jnp)))
+
+
+@pytest.mark.parametrize("make", REVERSE_ONLY[:3], ids=lambda f: f.__name__)
+def test_forward_mode_of_custom_vjp_that_jax_refuses_is_the_transpose(make: Any) -> None:
+    with pytest.raises(TypeError):
+        jax.jvp(make(jax, jnp), (X,), (V,))
+    jacobian = jax.jacrev(make(jax, jnp))(X)
+    np.testing.assert_allclose(ft.jvp(make(ft, np), (X,), (V,))[1], jacobian @ V, **TOL)
+    np.testing.assert_allclose(ft.jacfwd(make(ft, np))(X), jacobian, **TOL)
+
+
+@pytest.mark.parametrize("names", [(), ("a",), ("b",), ("a", "b")])
+def test_named_values(names: tuple[str, ...]) -> None:
+    def f(lib: Any, xp: Any) -> Any:
+        name = ft.checkpoint_name if lib is ft else ad_checkpoint.checkpoint_name
+
+        def run(x: Any) -> Any:
+            a = name(xp.sin(W @ x), "a")
+            return xp.sum(xp.tanh(name(xp.exp(a), "b") * a))
+
+        return run
+
+    saved = jax.checkpoint_policies.save_only_these_names(*names)
+    expected = jax.grad(jax.checkpoint(f(jax, jnp), policy=saved))(X)
+    policy = ft.policies.save_names(*names) if names else ft.policies.recompute
+    found = ft.checkpoint(f(ft, np), policy=policy)
+    assert_close(ft.grad(found)(X), expected)
+    assert_close(ft.hessian(found)(X), jax.hessian(f(jax, jnp))(X))
+
+
+def test_vmap_in_axes_of_custom_rules() -> None:
+    for make in (custom_vjp_with_residuals, custom_jvp_with_factor):
+        found, expected = make(ft, np), make(jax, jnp)
+        for axis in (0, 1):
+            batch = BATCH if axis == 0 else BATCH.T
+            assert_close(
+                ft.grad(lambda b, f=found, a=axis: np.sum(ft.vmap(f, a)(b) ** 2))(batch),
+                jax.grad(lambda b, f=expected, a=axis: jnp.sum(jax.vmap(f, a)(b) ** 2))(batch),
+            )
