@@ -21,7 +21,7 @@ import numpy as np
 
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.autograd.graph import LAST, AccumulateGrad, GradientEdge, Node, edge
+from functrace.torch.autograd.graph import AccumulateGrad, GradientEdge, Node, edge
 from functrace.torch.size import Size
 from functrace.torch.tensor import Tensor, wrap
 
@@ -124,22 +124,27 @@ class Task:
         stack = list(dict.fromkeys(node for node, _ in self.roots))
         seen = set(stack)
         order: list[Node] = []
+        senders: dict[Node, list[Node]] = {}
+        wanted = self.wanted
         while stack:
             node = stack.pop()
             order.append(node)
             for target, _ in node._edges:
                 if target is None:
                     continue
+                if wanted is not None:
+                    senders.setdefault(target, []).append(node)
                 if target not in seen:
                     seen.add(target)
                     stack.append(target)
-        wanted = self.wanted
         if wanted is not None:
             needed = self.needed = {node for node in wanted if self.accumulates}
-            # Operands were computed before: by increasing sequence number, targets come before what leads to them.
-            for node in sorted(order, key=lambda node: -1 if node._sequence == LAST else node._sequence):
-                if any(t is not None and (t in needed or t in wanted) for t, _ in node._edges):
+            # Sequence numbers do not tell: the node of a view may be made again when what reads the view has its number.
+            stack = list(wanted)
+            while stack:
+                for node in senders.pop(stack.pop(), ()):
                     needed.add(node)
+                    stack.append(node)
             order = [node for node in order if node in needed]
         for node in order:
             for target, _ in node._edges:
