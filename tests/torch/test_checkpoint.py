@@ -14,7 +14,12 @@ import pytest
 
 import functrace as ft
 import functrace.torch as torch
-from functrace.torch.utils.checkpoint import CheckpointError, checkpoint, set_checkpoint_early_stop
+from functrace.torch.utils.checkpoint import (
+    CheckpointError,
+    checkpoint,
+    set_checkpoint_debug_enabled,
+    set_checkpoint_early_stop,
+)
 
 
 @pytest.fixture
@@ -336,6 +341,27 @@ def test_deep_chain_of_checkpoints() -> None:
     np.testing.assert_allclose(x.grad.numpy(), gradient, rtol=1e-10)
 
 
+def test_debug_can_be_switched_on_around_calls() -> None:
+    function = Counted(lambda x: x.sin() if function.began == 1 else x + 1.0)
+    with set_checkpoint_debug_enabled(True):
+        y = kept(function, leaf(0.5))
+    with pytest.raises(CheckpointError, match=r"test_checkpoint.py:\d+: .*x.sin\(\)"):
+        y.backward()
+
+
+def test_long_chains_of_checkpoints_die_by_reference_counting(no_collector: None) -> None:
+    x = leaf(0.5)
+    for finish in ("drop", "backward"):
+        y = first = kept(lambda t: t.sin(), x)
+        node = weakref.ref(first.grad_fn)
+        for _ in range(5_000):
+            y = kept(lambda t: t.sin(), y)
+        if finish == "backward":
+            y.backward()
+        del y, first
+        assert node() is None
+
+
 def test_debug_excludes_contexts() -> None:
     with pytest.raises(ValueError, match="incompatible with non-default context_fn"):
         kept(lambda x: x, leaf(1.0), debug=True, context_fn=lambda: (torch.no_grad(), torch.no_grad()))
@@ -379,9 +405,22 @@ def test_reentrant_checkpoint_warns_when_no_input_requires_grad() -> None:
 # -- among traced values -------------------------------------------------------------------------------------------
 
 
-def test_checkpoint_under_functional_transforms() -> None:
-    def loss(x: Any) -> Any:
-        return kept(lambda t: torch.sum(torch.sin(torch.exp(t))), x)
+def scaled_sine(x: Any) -> Any:
+    return kept(lambda given: torch.sum(torch.sin(torch.exp(given["x"]))), {"x": x})
 
-    x = np.array([0.1, 0.2])
-    np.testing.assert_allclose(ft.grad(loss)(x), np.cos(np.exp(x)) * np.exp(x), rtol=1e-12)
+
+def test_checkpoint_under_functional_transforms() -> None:
+    x = np.array([[0.1, 0.2], [0.3, 0.4]])
+    e = np.exp(x)
+    first, second = np.cos(e) * e, np.cos(e) * e - np.sin(e) * e * e
+    np.testing.assert_allclose(ft.grad(scaled_sine)(x), first, rtol=1e-12)
+    np.testing.assert_allclose(ft.vmap(ft.grad(scaled_sine))(x), first, rtol=1e-12)
+    np.testing.assert_allclose(ft.jit(ft.vmap(ft.grad(scaled_sine)))(x), first, rtol=1e-12)
+    np.testing.assert_allclose(ft.hessian(scaled_sine)(x[0]), np.diag(second[0]), rtol=1e-12)
+
+
+def test_checkpoint_among_traced_values_keeps_its_inputs_only() -> None:
+    x = np.linspace(0.0, 1.0, 1000)
+    plain = ft.saved_residuals(lambda x: torch.sum(torch.sin(torch.exp(x)) * x))(x)
+    less = ft.saved_residuals(lambda x: kept(lambda x: torch.sum(torch.sin(torch.exp(x)) * x), x))(x)
+    assert less.nbytes == x.nbytes < plain.nbytes

@@ -36,6 +36,7 @@ from functrace.tree import flatten
 Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
 
 _EARLY_STOP: ContextVar[bool | None] = ContextVar("early_stop", default=None)
+_DEBUG: ContextVar[bool | None] = ContextVar("debug", default=None)
 
 
 class CheckpointError(RuntimeError):
@@ -118,7 +119,7 @@ def checkpoint(
         _Call(function, args, kwargs, again, preserve),
         stops_early=early_stop if stops is None else stops,
         compares=determinism_check == "default",
-        names_lines=debug,
+        names_lines=debug if _DEBUG.get() is None else bool(_DEBUG.get()),
     )
     with saved_tensors_hooks(region.keep_place, region.unpack), now:
         result = function(*args, **kwargs)
@@ -194,6 +195,20 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
         yield
     finally:
         _EARLY_STOP.reset(token)
+
+
+@contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+    """Decide whether the checkpoints that are made within name lines in their errors.
+
+    Args:
+        enabled: Wins over the ``debug`` of each call; None leaves it to them.
+    """
+    token = _DEBUG.set(enabled)
+    try:
+        yield
+    finally:
+        _DEBUG.reset(token)
 
 
 @final
