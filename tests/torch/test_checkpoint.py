@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import tracemalloc
 import warnings
 import weakref
@@ -339,6 +340,24 @@ def test_deep_chain_of_checkpoints() -> None:
         gradient *= np.cos(inner) * 1.01 * np.cos(value)
         value = np.sin(inner)
     np.testing.assert_allclose(x.grad.numpy(), gradient, rtol=1e-10)
+
+
+def test_threads_share_a_region() -> None:
+    x = leaf(*np.linspace(0.1, 1.0, 100).tolist())
+    y = kept(nested(3, [0, 0, 0]), x).sum()
+    expected = torch.autograd.grad(y, x, retain_graph=True)[0].tolist()
+    found: list[Any] = []
+
+    def passes() -> None:
+        for _ in range(5):
+            found.append(torch.autograd.grad(y, x, retain_graph=True)[0].tolist())
+
+    threads = [threading.Thread(target=passes) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 20
 
 
 def test_debug_can_be_switched_on_around_calls() -> None:
