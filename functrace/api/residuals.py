@@ -6,7 +6,8 @@ Floor: 7.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,9 @@ from functrace.api.calls import function_name
 from functrace.api.programs import input_names
 from functrace.api.staging import Operands, stage
 from functrace.control.call import call_program, inline
+from functrace.control.cond import cond_p
 from functrace.control.residuals import RECOMPUTE, SAVE, Pack, Policy, pack_p, unpack_p
+from functrace.control.scan import scan_p
 from functrace.errors import ArgumentError
 from functrace.executor.compile import stands_for
 from functrace.ir.aval import ShapeDtype
@@ -106,8 +109,8 @@ class Residual:
 
     Args:
         aval: its shape and dtype.
-        made: what it is: ``argument x``, ``constant``, or the operation that computes it.
-        why: the operation of the derivative that reads it first, and of what that is the derivative.
+        made: what it is: ``argument x``, ``captured array``, ``named 'a'``, or the operation that computes it.
+        why: the operation whose derivative reads it first, if known.
         source: the user's line that it comes from, if known.
     """
 
@@ -141,17 +144,22 @@ class Residuals:
         return len(self.kept)
 
     def __str__(self) -> str:
-        rows = [("bytes", "aval", "value", "kept for", "line")]
-        for r in self.kept:
-            line = "" if r.source is None else f"{r.source.short}  {r.source.expression}".rstrip()
-            rows.append((f"{r.nbytes:,}", str(r.aval), r.made, r.why, line))
-        rows.append((f"{self.nbytes:,}", f"total of {self.of}", "", "", ""))
-        widths = [max(len(row[k]) for row in rows) for k in range(4)]
+        counts = Counter((r.aval, r.made, r.why, "" if r.source is None else _line(r.source)) for r in self.kept)
+        rows = [("bytes", "value", "what it is", "kept for", "line")]
+        for (aval, made, why, line), count in counts.items():  # a Python loop makes many rows that say the same
+            rows.append((f"{count * aval.nbytes:,}", f"{count} x {aval}" if count > 1 else str(aval), made, why, line))
+        rows.append((f"{self.nbytes:,}", f"kept for the derivative of {self.of}", "", "", ""))
+        widths = [max(len(row[k]) for row in rows[:-1]) for k in range(4)]
+        widths[0] = max(widths[0], len(rows[-1][0]))
         lines = []
         for row in rows:
-            cells = [row[0].rjust(widths[0]), *(c.ljust(w) for c, w in zip(row[1:4], widths[1:], strict=True)), row[4]]
-            lines.append("  ".join(cells).rstrip())
+            cells = [cell.ljust(width) for cell, width in zip(row[1:4], widths[1:], strict=True)]
+            lines.append("  ".join([row[0].rjust(widths[0]), *cells, row[4]]).rstrip())
         return "\n".join(lines)
+
+
+def _line(source: Source) -> str:
+    return f"{source.short}  {source.expression}".rstrip()
 
 
 def saved_residuals(f: Callable[..., Any]) -> Callable[..., Residuals]:
@@ -178,7 +186,8 @@ def saved_residuals(f: Callable[..., Any]) -> Callable[..., Residuals]:
         owner = f"saved_residuals of {name}"
         names = input_names(f, args, kwargs)
         program = stage(f, operands, owner, name, with_values=True, input_names=[names[k] for k in operands.places]).program
-        forward, linear = linearize_program(program, [is_differentiable(program.avals[i]) for i in program.input_ids])
+        active = [is_differentiable(aval) for aval in operands.avals]
+        forward, linear = linearize_program(program, active + [False] * (len(program.input_ids) - len(active)))
         return residuals_of(program, forward, linear, name)
 
     return listed
@@ -188,35 +197,98 @@ def residuals_of(program: Program, forward: Program, linear: Program, name: str)
     """List the residuals that `linearize_program` passes from ``forward`` to ``linear``."""
     count = len(program.output_ids)
     forward, linear = inline(forward, stands_for), inline(linear, stands_for)
-    readers: dict[int, int] = {}
-    for k, _ in linear.schedule:
-        for i in linear.ops[k][1]:
-            readers.setdefault(i, k)
+    operations = _operations(program)
+    avals = {i: forward.avals[i] for i in forward.output_ids}
+    described = _Part(forward, count, forward.input_names, "captured array")
     kept = {}
     for outer, inner in zip(forward.output_ids[count:], linear.input_ids, strict=False):
-        reader = readers.get(inner)
-        if reader is None:
-            continue
-        if linear.ops[reader][0] is unpack_p:
-            reader = readers.get(reader, reader)
-        kept.setdefault(outer, _row(forward, outer, linear.ops[reader][0].name, linear.source(reader)))
+        why = _reader(linear, inner, operations)
+        if why is not None:
+            made, source = described.made(outer)
+            kept.setdefault(outer, Residual(avals[outer], made, why[0], source or why[1]))
     return Residuals(name, tuple(kept.values()))
 
 
-def _row(forward: Program, variable: int, reader: str, source: Source | None) -> Residual:
-    aval, packed = forward.avals[variable], ""
-    if forward.ops[variable][0] is pack_p:
-        (variable,), packed = forward.ops[variable][1], "packed "
-    first = variable
-    while forward.ops[first][0] is RESULT:
-        first -= 1
-    primitive, _, params = forward.ops[first]
-    if primitive is INPUT:
-        made = f"argument {forward.variables[variable].name}"
-    elif primitive is CONSTANT:
-        made = "constant"
-    elif primitive is name_p:
-        made = f"named {params[0]!r}"
-    else:
-        made = f"result of {primitive.name}"
-    return Residual(aval, packed + made, f"{reader}, in the derivative", forward.source(first) or source)
+class _Part:
+    """A forward program, whose residuals are to be described.
+
+    Args:
+        program: without calls.
+        count: how many of its outputs are not residuals.
+        names: of its inputs.
+        others: what to call the inputs that have none.
+    """
+
+    def __init__(self, program: Program, count: int, names: Sequence[str | None], others: str) -> None:
+        self.program = program
+        self.names = dict(zip(program.input_ids, names, strict=False))
+        self.others = others
+        self.needed = set(program.output_ids[:count])
+        for k in range(len(program.ops) - 1, -1, -1):
+            if k in self.needed:
+                self.needed.update(program.ops[k][1])
+
+    def made(self, variable: int) -> tuple[str, Source | None]:
+        """Say what a variable is, and which line it comes from."""
+        program, first = self.program, variable
+        while program.ops[first][0] is RESULT:
+            first -= 1
+        primitive, operands, params = program.ops[first]
+        source = program.source(first)
+        if primitive is pack_p:
+            made, inner = self.made(operands[0])
+            return f"{made}, packed", inner or source
+        if primitive is INPUT:
+            name = self.names.get(first)
+            return (self.others if name is None else f"argument {name}"), source
+        if primitive is CONSTANT:
+            return "constant", source
+        if primitive is name_p:
+            return f"named {params[0]!r}", source
+        if primitive is scan_p:
+            body, length, _, constants, carries = params
+            if variable - first >= carries:
+                body = inline(body, stands_for)
+                names = ["constant", "carry", "slice"]
+                kinds = [names[(k >= constants) + (k >= constants + carries)] for k in range(len(body.input_ids))]
+                part = _Part(body, len(body.output_ids), (), "")
+                part.names = dict(zip(body.input_ids, kinds, strict=True))
+                made, inner = part.made(body.output_ids[variable - first])
+                return f"{made.removeprefix('argument ')} of each of {length} steps", inner or source
+        only = "" if variable in self.needed else ", for the derivative only"
+        return f"result of {primitive.name}{only}", source
+
+
+def _operations(program: Program) -> dict[Any, set[str]]:
+    """The user's operations by position, those of programs held by operations too."""
+    found: dict[Any, set[str]] = {}
+    program = inline(program, stands_for)
+    for k, (primitive, _, params) in enumerate(program.ops):
+        position = program.positions[k] if k < len(program.positions) else None
+        if position is not None and primitive not in (INPUT, CONSTANT, RESULT):
+            found.setdefault(position, set()).add(primitive.name)
+        for held in (p for param in params for p in (param if isinstance(param, tuple) else (param,))):
+            if isinstance(held, Program):
+                for key, names in _operations(held).items():
+                    found.setdefault(key, set()).update(names)
+    return found
+
+
+def _reader(linear: Program, variable: int, operations: dict[Any, set[str]]) -> tuple[str, Source | None] | None:
+    """Say what the derivative needs a residual for; ``None`` if it does not."""
+    reader = next((k for k, _ in linear.schedule if variable in linear.ops[k][1]), None)
+    if reader is None:
+        return None
+    primitive, operands, params = linear.ops[reader]
+    if primitive is unpack_p:
+        return _reader(linear, reader, operations) or ("", None)
+    held = [params[0]] if primitive is scan_p else params[0] if primitive is cond_p else []
+    place = operands.index(variable) - (primitive is cond_p)
+    for program in held if place >= 0 else ():
+        inner = inline(program, stands_for)
+        found = _reader(inner, inner.input_ids[place], operations)
+        if found is not None:
+            return found
+    position = linear.positions[reader] if reader < len(linear.positions) else None
+    names = operations.get(position, set())
+    return f"derivative of {next(iter(names))}" if len(names) == 1 else "derivative", linear.source(reader)
