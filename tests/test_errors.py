@@ -474,6 +474,99 @@ def test_transpose_of_nonlinear_function() -> None:
         ft.linear_transpose(np.sin, ShapeDtype((3,)))(ones)
 
 
+# -- checkpoint, policies and functions that bring their derivative ---------------------------------------
+
+
+def test_policy_that_is_none_names_the_ones_there_are() -> None:
+    for policy in (None, "recompute", ("keep",)):
+        with raises(errors.ArgumentError, ValueError, "checkpoint: policy is", "functrace.policies.recompute"):
+            ft.checkpoint(np.sin, policy=policy)  # type: ignore[arg-type]
+
+
+@everywhere
+def test_value_asked_for_inside_checkpoint(apply: Any) -> None:
+    known = any(apply is TRANSFORMS[name] for name in ("grad", "jvp", "vjp", "grad of grad"))
+    f = ft.checkpoint(lambda x: x * 2.0 if x[0] > 0 else x)
+    if known:
+        apply(f)
+    else:
+        with raises(errors.ConcretizationError, TypeError, "records without values"):
+            apply(f)
+
+
+def test_wrong_answer_of_unpack_says_what_was_packed() -> None:
+    policy = ft.policies.pack(lambda x: x, lambda x: x[:2])
+    with raises(errors.ShapeError, ValueError, "unpack returned f64[2], but f64[3] was packed"):
+        ft.grad(ft.checkpoint(lambda x: np.sum(np.sin(x)), policy=policy))(ones)
+
+
+@pytest.mark.parametrize("word", ["pack", "unpack"])
+def test_exceptions_of_pack_and_unpack_pass(word: str) -> None:
+    def fail(_: Any) -> Any:
+        raise OwnError(word)
+
+    functions = {"pack": lambda x: x, "unpack": lambda x: x, word: fail}
+    f = ft.checkpoint(np.sin, policy=ft.policies.pack(functions["pack"], functions["unpack"]))
+    for transform in ("grad", "vjp", "grad of vmap"):
+        if (word, transform) == ("unpack", "vjp"):
+            continue  # nothing is fetched before the pullback is called
+        with pytest.raises(OwnError, match=word) as caught:
+            TRANSFORMS[transform](f)
+        caught.value.__traceback__ = None
+        del caught
+        assert_next_call_works()
+
+
+def own_rule(forward: Any = None, backward: Any = None) -> Any:
+    f = ft.custom_vjp(np.sin)
+    f.defvjp(forward or (lambda x: (np.sin(x), x)), backward or (lambda x, ct: (ct * np.cos(x),)))
+    return f
+
+
+def test_custom_vjp_without_rules() -> None:
+    with raises(errors.ArgumentError, ValueError, "sin has no rules yet", "sin.defvjp(fwd, bwd)"):
+        ft.grad(lambda x: np.sum(ft.custom_vjp(np.sin)(x)))(ones)
+    with raises(errors.ArgumentError, ValueError, "sin has no rule yet", "sin.defjvp(rule)"):
+        ft.grad(lambda x: np.sum(ft.custom_jvp(np.sin)(x)))(ones)
+
+
+@pytest.mark.parametrize("transform", ["grad", "jvp", "vjp", "grad of grad", "grad of vmap"])
+def test_wrong_rules_of_custom_vjp(transform: str) -> None:
+    apply = TRANSFORMS[transform]
+    with raises(errors.TreeError, ValueError, "fwd of sin returned a TracedArray, not a pair"):
+        apply(own_rule(forward=lambda x: np.sin(x)))
+    with raises(errors.ShapeError, ValueError, "the result of fwd of sin is f64[]", "f64[3]"):
+        apply(own_rule(forward=lambda x: (np.sum(x), x)))
+    with raises(errors.TreeError, TypeError, "bwd of sin returned a TracedArray, but sin takes 1 arguments"):
+        apply(own_rule(backward=lambda x, ct: ct))
+    with raises(errors.ShapeError, ValueError, "cotangent 0 of bwd of sin is f64[2], but argument 0 is f64[3]"):
+        apply(own_rule(backward=lambda x, ct: (ct[:2],)))
+    with raises(errors.DtypeError, TypeError, "cotangent 0 of bwd of sin is c128[3], but argument 0 is f64[3]"):
+        apply(own_rule(backward=lambda x, ct: (ct * 1j,)))
+
+
+def test_rule_that_is_not_linear() -> None:
+    with raises(errors.NotDifferentiableError, NotImplementedError, "not linear"):
+        ft.jvp(own_rule(backward=lambda x, ct: (ct * ct,)), (ones,), (ones,))
+    f = ft.custom_jvp(np.sin)
+    f.defjvps(lambda t, y, x: t * t)
+    with raises(errors.NotDifferentiableError, NotImplementedError, "not linear"):
+        TRANSFORMS["grad"](f)
+
+
+@pytest.mark.parametrize("transform", ["grad", "vjp", "jvp", "grad of vmap"])
+def test_exceptions_of_rules_pass(transform: str) -> None:
+    def fail(*_: Any) -> Any:
+        raise OwnError("mine")
+
+    for f in (own_rule(forward=fail), own_rule(backward=fail)):
+        with pytest.raises(OwnError, match="mine") as caught:
+            TRANSFORMS[transform](f)
+        caught.value.__traceback__ = None
+        del caught, f
+        assert_next_call_works()
+
+
 # -- the user's own exceptions ---------------------------------------------------------------------------
 
 
