@@ -93,7 +93,7 @@ def pow_(self: Tensor, exponent: Any) -> Tensor:
 def clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """Bound the elements in place."""
     given = {name: value for name, value in (("min", min), ("max", max)) if value is not None}
-    ops = f._CLAMPS[tuple(given)]
+    ops = f.CLAMPS[tuple(given)]
     return write(ops[any(isinstance(v, Tensor) for v in given.values())], self, tuple(given.values()))
 
 

@@ -114,12 +114,7 @@ def detach_(self: Tensor) -> Tensor:
         RuntimeError: for a view.
     """
     if self._view is not None:
-        raise RuntimeError(
-            "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, and "
-            "gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called "
-            "on these gradients. To fix this error, please refer to the Optimizer.zero_grad() function in "
-            "torch/optim/optimizer.py as a solution."
-        )
+        raise RuntimeError(sentences.DETACH_VIEW)
     self._node, self._output_nr, self._requires = None, 0, False
     return self
 
@@ -182,8 +177,9 @@ def rdiv(self: Tensor, other: Any) -> Tensor:
 
 def matmul(input: Any, other: Any) -> Any:
     """Return the product of matrices, vectors, or stacks of matrices, as PyTorch composes it of simpler ones."""
-    a, b = f.shape_of(input), f.shape_of(other)
-    if not a or not b:
+    a: Any = f.shape_of(input)
+    b: Any = f.shape_of(other)
+    if min(len(a), len(b)) == 0:
         raise RuntimeError(sentences.matmul_of_numbers(len(a), len(b)))
     if len(a) == 1 and len(b) == 1:
         return f.dot(input, other)
@@ -224,9 +220,9 @@ def install() -> None:
     """Give the class its operators and methods."""
     _with_method_of(
         f,
-        "add sub mul div pow square neg reciprocal exp log log1p sin cos tanh sigmoid sqrt relu abs sign floor ceil round isnan "
-        "isfinite logical_not clone clamp eq ne lt le gt ge logical_and logical_or sum mean prod max min maximum minimum argmax "
-        "argmin any all logsumexp softmax log_softmax mm bmm mv dot",
+        "add sub mul div pow square neg reciprocal exp log log1p sin cos tanh sigmoid sqrt relu abs sign floor ceil round "
+        "isnan isfinite logical_not clone clamp eq ne lt le gt ge logical_and logical_or sum mean prod max min maximum "
+        "minimum argmax argmin any all logsumexp softmax log_softmax mm bmm mv dot",
     )
     _with_method_of(
         shaping,

@@ -1,10 +1,10 @@
 """Ops and plans: how a tensor operation is computed, and what its node does.
 
-An `Op` is a row: PyTorch's name of the node, a NumPy function, and which operands and results PyTorch saves for it. A `Plan` is what
-one op does for one combination of shapes, dtypes, static parameters and operands that want gradients: the forward
-function, and the backward program, which the core derives (`functrace.transforms.backward_program`) under the policy that only what
-the row names may be saved and everything else is computed again. Plans are kept in a bounded dict, so an operation costs one
-lookup, one NumPy call and one node.
+An `Op` is a row: PyTorch's name of the node, a NumPy function, and which operands and results PyTorch saves for it. A
+`Plan` is what one op does for one combination of shapes, dtypes, static parameters and operands that want gradients: the
+forward function, and the backward program, which the core derives (`functrace.transforms.backward_program`) under the policy
+that only what the row names may be saved and everything else is computed again. Plans are kept in a bounded dict, so an
+operation costs one lookup, one NumPy call and one node.
 
 Note [Numbers are operands, not constants]
     A Python number among the operands is an input of the backward program, kept beside the saved tensors: a learning rate
@@ -16,6 +16,8 @@ Floor: 8.
 
 from __future__ import annotations
 
+import contextvars
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,6 +48,21 @@ _ndarray = np.ndarray
 NUMBERS = frozenset({bool, int, float, complex})
 
 
+class Quiet(threading.local):
+    """Runs functions with NumPy's warnings off: PyTorch is silent about ``log(0)``. One context per thread.
+
+    Measured: 0.06 us, against 0.7 us for ``numpy.errstate``.
+    """
+
+    def __init__(self) -> None:
+        context = contextvars.copy_context()
+        context.run(np.seterr, all="ignore")
+        self.run: Callable[..., Any] = context.run
+
+
+QUIET = Quiet()
+
+
 @dataclass(eq=False, repr=False)
 class Op:
     """A row: one operation on tensors.
@@ -61,7 +78,6 @@ class Op:
         is_view: whether the result is a view of the first operand.
         constants: results that PyTorch does not differentiate.
         static_numbers: whether Python numbers among the operands are part of the plan.
-        quiet: whether NumPy may warn (``log(0)``) where PyTorch is silent.
         details: further ``_saved_…`` fields, from ``(operand avals, params)``.
     """
 
@@ -73,7 +89,6 @@ class Op:
     keeps: tuple[str, ...] = ()
     is_view: bool = False
     static_numbers: bool = False
-    quiet: bool = False
     details: Callable[..., dict[str, Any]] | None = None
     constants: tuple[int, ...] = ()
     node_class: type[OpNode] = field(init=False)
@@ -112,17 +127,17 @@ class Plan:
         # A primitive looks for traced operands; here there are none, so its NumPy function is called directly: 0.3 us less.
         function = self.function
         self.evaluate = function.eval if isinstance(function, Elementwise) else function
-        self.plain = not op.quiet and not params
         self.differentiable = any(active) and self._derive(op)
 
     def compute(self, arrays: Sequence[Any]) -> Any:
         """Return the result, or the tuple of results, as NumPy gives them."""
-        if self.plain:
-            return self.evaluate(*arrays)
-        if self.op.quiet:
-            with np.errstate(all="ignore"):
-                return self.evaluate(*arrays, *self.params)
-        return self.evaluate(*arrays, *self.params)
+        try:
+            return QUIET.run(self.evaluate, *arrays, *self.params)
+        except RuntimeError as error:
+            if "already entered" not in str(error):
+                raise
+        with np.errstate(all="ignore"):  # a finalizer that computes, run by the collector inside another operation
+            return self.evaluate(*arrays, *self.params)
 
     # -- the backward program --------------------------------------------------------------------
 
@@ -280,8 +295,8 @@ def _is_number(spec: Any) -> bool:
 def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
     """Apply an op to tensors and numbers; returns a tensor (or a tuple) with its place in the graph.
 
-    Raw traced values and arrays, and tensors that hold traced values, are computed with and not recorded here: they belong to a
-    functional transform (`functrace.grad` …).
+    Raw traced values and arrays, and tensors that hold traced values, are computed with and not recorded here: they belong
+    to a functional transform (`functrace.grad` …).
     """
     arrays: list[Any] = []
     key: list[Any] = [op, params]
@@ -354,7 +369,10 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
         plan = _plans.get(key)
         if plan is None:
             plan = make_plan(key, (x, y), mask)
-        result = plan.evaluate(a, b) if plan.plain else plan.compute((a, b))
+        try:
+            result = QUIET.run(plan.evaluate, a, b)
+        except RuntimeError:
+            result = plan.compute((a, b))
         made = _new(Tensor)
         made._array = result if type(result) is _ndarray else np.asarray(result)
         made._counter = [0]
@@ -518,5 +536,5 @@ def op_of(primitive: Primitive) -> Op:
         name = primitive.name
         node = _NODE_NAMES.get(name) or "".join(part.title() for part in name.split("_")) + "Backward0"
         saves = (("self", 0), ("other", 1), *((f"operand{k}", k) for k in range(2, 8)), ("result", -1))
-        found = _ops_of_primitives[primitive] = Op(node, function, saves, static_numbers=name == "power", quiet=True)
+        found = _ops_of_primitives[primitive] = Op(node, function, saves, static_numbers=name == "power")
     return found

@@ -109,7 +109,7 @@ def _formatter(array: Any) -> Callable[[Any], str]:
             return _plain(x)
         return form.format(x)
 
-    width = max(len(write(v)) for v in array.flat)
+    width = max(len(write(v)) for v in values)  # as PyTorch: infinities and nan do not widen the others
     return lambda v: write(v).rjust(width)
 
 

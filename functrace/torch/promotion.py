@@ -1,7 +1,8 @@
 """How dtypes meet in PyTorch: Python numbers are weak, 0-d tensors are weak within a category, integers divide to floats.
 
-A promotion takes a function and the specs of its operands, and returns the function that converts operands first; the same function,
-if nothing needs converting. The conversions are part of what is traced, so gradients come back in the operands' dtypes.
+A promotion takes a function and the specs of its operands, and returns the function that converts operands first, or the
+same function if nothing needs converting. The conversions are part of what is traced, so gradients come back in the
+operands' dtypes.
 
 Floor: 8.
 """

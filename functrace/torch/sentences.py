@@ -38,6 +38,11 @@ VIEW_NOT_COMPATIBLE = (
     "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
     "subspaces). Use .reshape(...) instead."
 )
+DETACH_VIEW = (
+    "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, and "
+    "gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called on these "
+    "gradients. To fix this error, please refer to the Optimizer.zero_grad() function in torch/optim/optimizer.py as a solution."
+)
 GRAD_OF_NON_LEAF = (
     "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated "
     "during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use "
@@ -220,7 +225,7 @@ def product_dtypes(name: str, a: Any, b: Any) -> str:
 
 def _c_name(dtype: Any) -> str:
     names = {"float32": "float", "float64": "double", "int64": "long long", "int32": "int", "float16": "c10::Half"}
-    return names.get(dtype.name, dtype.name)
+    return names.get(dtype.name, str(dtype.name))
 
 
 def invalid_shape(shape: Sequence[int], count: int) -> str:

@@ -1,10 +1,10 @@
 """In-place operations, and what they do to history.
 
-An in-place operation computes the same function as its plain form, writes the result into the tensor's memory, counts its version up
-and makes the tensor the output of the new node. On a view it is the *base's* history that changes: the node (`CopySlices`)
-holds the program of the functional update "the base, with the operation applied to this part of it"; the views of that
-base make themselves a node `AsStridedBackward0`, which reads their part of the base's new value, when somebody asks
-for their ``grad_fn``.
+An in-place operation computes the same function as its plain form, writes the result into the tensor's memory, counts its
+version up and makes the tensor the output of the new node. On a view it is the *base's* history that changes: the node
+(`CopySlices`) holds the program of the functional update "the base, with the operation applied to this part of it". The
+views of that base make themselves a node `AsStridedBackward0`, which reads their part of the base's new value, when
+somebody asks for their ``grad_fn``.
 
 Floor: 8.
 """
@@ -155,7 +155,7 @@ def in_place_form(op: Op) -> Op:
             return computed
 
         found = _in_place_forms[op] = Op(
-            op.node, op.function, op.saves, promote, op.edges, op.keeps, False, op.static_numbers, op.quiet, op.details
+            op.node, op.function, op.saves, promote, op.edges, op.keeps, False, op.static_numbers, op.details
         )
     return found
 
@@ -249,8 +249,8 @@ def check_result(op: Op, tensor: Tensor, arrays: list[Any]) -> None:
 def begin(plan: Plan, tensor: Tensor, others: tuple[Any, ...], arrays: list[Any]) -> OpNode:
     """Make the node of an in-place operation and save its operands, before anything is overwritten.
 
-    Where the derivative needs the former value a copy is saved, as PyTorch does. The other operands are saved as they are: if
-    one is the tensor itself, or shares its memory, backward finds that it was overwritten.
+    Where the derivative needs the former value a copy is saved, as PyTorch does. The other operands are saved as they are:
+    if one is the tensor itself, or shares its memory, backward finds that it was overwritten.
     """
     view = tensor._view
     target = tensor if view is None else view.base

@@ -1,9 +1,9 @@
 """The graph: nodes that know how to pull gradients back, and the edges between them.
 
-A `Node` stands for one operation of the forward pass. Its edges lead to the nodes that computed its operands
-(`AccumulateGrad` for a leaf that wants a gradient). `OpNode` holds a plan: the backward program that the core derived from the operation, and
-the saved tensors that it reads. A graph lives by reference counts alone: a tensor holds its node, a node the nodes
-behind its edges and what it saved, never its own outputs.
+A `Node` stands for one operation of the forward pass. Its edges lead to the nodes that computed its operands, or to
+`AccumulateGrad` for a leaf that wants a gradient. `OpNode` holds a plan: the backward program that the core derived from the
+operation, and the saved tensors that it reads. A graph lives by reference counts alone: a tensor holds its node, a node the
+nodes behind its edges and what it saved, never its own outputs.
 
 Floor: 8.
 """

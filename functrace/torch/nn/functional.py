@@ -68,7 +68,6 @@ def _nll_op(node: str, weighted: bool) -> Op:
         saves,
         edges=(0,),
         keeps=tuple(name for name, _ in saves),
-        quiet=True,
         constants=(1,),
         details=lambda specs, params: (
             {"reduction": params[0], "ignore_index": params[1] % (1 << 64)} | ({} if weighted else {"weight": None})
@@ -127,7 +126,6 @@ MSE = Op(
     _mse,
     (("self", 0), ("target", 1)),
     keeps=("self", "target"),
-    quiet=True,
     details=lambda specs, params: {"reduction": params[0]},
 )
 
