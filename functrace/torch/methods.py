@@ -88,7 +88,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     for given in args:
         if isinstance(given, Tensor):
             wanted = given.dtype
-        elif isinstance(given, Dtype):
+        elif isinstance(given, (Dtype, np.dtype)):
             wanted = given
     result = self if wanted is None else f.to(self, wanted)
     return f.clone(self) if kwargs.get("copy") and result is self else result

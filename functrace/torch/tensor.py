@@ -32,7 +32,7 @@ from functrace.torch.size import Size
 from functrace.tracing import Tracer
 
 if TYPE_CHECKING:
-    from functrace.torch.autograd.graph import AccumulateGrad, Node
+    from functrace.torch.autograd.graph import AccumulateGrad, Node, RemovableHandle
 
 _new = object.__new__
 
@@ -111,7 +111,7 @@ class Tensor:
         return self
 
     @property
-    def grad_fn(self) -> Node | None:
+    def grad_fn(self) -> Any:
         """The node that computed this tensor; made again if it is a view whose base was overwritten."""
         view = self._view
         if view is not None and view.version != self._counter[0] and view.base.requires_grad:
@@ -131,7 +131,7 @@ class Tensor:
         return self._output_nr
 
     @property
-    def grad(self) -> Tensor | None:
+    def grad(self) -> Any:
         """The gradient that backward has accumulated here."""
         if self._grad is None and not self._retains and self.grad_fn is not None:
             warnings.warn(sentences.GRAD_OF_NON_LEAF, UserWarning, stacklevel=2)
@@ -314,6 +314,154 @@ class Tensor:
     @data.setter
     def data(self, value: Tensor) -> None:
         self._array = value._array
+
+    if TYPE_CHECKING:  # what methods.py gives the class
+        abs: Callable[..., Tensor]
+        absolute: Callable[..., Tensor]
+        add: Callable[..., Tensor]
+        all: Callable[..., Tensor]
+        any: Callable[..., Tensor]
+        argmax: Callable[..., Tensor]
+        argmin: Callable[..., Tensor]
+        bmm: Callable[..., Tensor]
+        ceil: Callable[..., Tensor]
+        clamp: Callable[..., Tensor]
+        clamp_max: Callable[..., Tensor]
+        clamp_min: Callable[..., Tensor]
+        clone: Callable[..., Tensor]
+        contiguous: Callable[..., Tensor]
+        cos: Callable[..., Tensor]
+        cpu: Callable[..., Tensor]
+        div: Callable[..., Tensor]
+        divide: Callable[..., Tensor]
+        dot: Callable[..., Tensor]
+        double: Callable[..., Tensor]
+        eq: Callable[..., Tensor]
+        exp: Callable[..., Tensor]
+        expand: Callable[..., Tensor]
+        expand_as: Callable[..., Tensor]
+        flatten: Callable[..., Tensor]
+        floor: Callable[..., Tensor]
+        gather: Callable[..., Tensor]
+        ge: Callable[..., Tensor]
+        gt: Callable[..., Tensor]
+        half: Callable[..., Tensor]
+        isfinite: Callable[..., Tensor]
+        isnan: Callable[..., Tensor]
+        le: Callable[..., Tensor]
+        log: Callable[..., Tensor]
+        log1p: Callable[..., Tensor]
+        log_softmax: Callable[..., Tensor]
+        logical_and: Callable[..., Tensor]
+        logical_not: Callable[..., Tensor]
+        logical_or: Callable[..., Tensor]
+        logsumexp: Callable[..., Tensor]
+        long: Callable[..., Tensor]
+        lt: Callable[..., Tensor]
+        matmul: Callable[..., Tensor]
+        maximum: Callable[..., Tensor]
+        mean: Callable[..., Tensor]
+        minimum: Callable[..., Tensor]
+        mm: Callable[..., Tensor]
+        mul: Callable[..., Tensor]
+        multiply: Callable[..., Tensor]
+        mv: Callable[..., Tensor]
+        narrow: Callable[..., Tensor]
+        ne: Callable[..., Tensor]
+        neg: Callable[..., Tensor]
+        negative: Callable[..., Tensor]
+        new_ones: Callable[..., Tensor]
+        new_tensor: Callable[..., Tensor]
+        new_zeros: Callable[..., Tensor]
+        permute: Callable[..., Tensor]
+        pow: Callable[..., Tensor]
+        prod: Callable[..., Tensor]
+        reciprocal: Callable[..., Tensor]
+        relu: Callable[..., Tensor]
+        reshape: Callable[..., Tensor]
+        reshape_as: Callable[..., Tensor]
+        round: Callable[..., Tensor]
+        select: Callable[..., Tensor]
+        sigmoid: Callable[..., Tensor]
+        sign: Callable[..., Tensor]
+        sin: Callable[..., Tensor]
+        softmax: Callable[..., Tensor]
+        sqrt: Callable[..., Tensor]
+        square: Callable[..., Tensor]
+        squeeze: Callable[..., Tensor]
+        sub: Callable[..., Tensor]
+        subtract: Callable[..., Tensor]
+        sum: Callable[..., Tensor]
+        t: Callable[..., Tensor]
+        tanh: Callable[..., Tensor]
+        to: Callable[..., Tensor]
+        transpose: Callable[..., Tensor]
+        true_divide: Callable[..., Tensor]
+        type_as: Callable[..., Tensor]
+        unsqueeze: Callable[..., Tensor]
+        view: Callable[..., Tensor]
+        view_as: Callable[..., Tensor]
+        where: Callable[..., Tensor]
+        abs_: Callable[..., Tensor]
+        add_: Callable[..., Tensor]
+        clamp_: Callable[..., Tensor]
+        copy_: Callable[..., Tensor]
+        cos_: Callable[..., Tensor]
+        detach_: Callable[..., Tensor]
+        div_: Callable[..., Tensor]
+        exp_: Callable[..., Tensor]
+        fill_: Callable[..., Tensor]
+        log_: Callable[..., Tensor]
+        mul_: Callable[..., Tensor]
+        neg_: Callable[..., Tensor]
+        pow_: Callable[..., Tensor]
+        relu_: Callable[..., Tensor]
+        sigmoid_: Callable[..., Tensor]
+        sin_: Callable[..., Tensor]
+        sqrt_: Callable[..., Tensor]
+        sub_: Callable[..., Tensor]
+        tanh_: Callable[..., Tensor]
+        zero_: Callable[..., Tensor]
+        max: Callable[..., Any]
+        min: Callable[..., Any]
+        backward: Callable[..., None]
+        retain_grad: Callable[[], None]
+        register_hook: Callable[..., RemovableHandle]
+        register_post_accumulate_grad_hook: Callable[..., RemovableHandle]
+        T: Tensor
+        mT: Tensor
+
+        def __add__(self, other: Any) -> Tensor: ...
+        def __radd__(self, other: Any) -> Tensor: ...
+        def __sub__(self, other: Any) -> Tensor: ...
+        def __rsub__(self, other: Any) -> Tensor: ...
+        def __mul__(self, other: Any) -> Tensor: ...
+        def __rmul__(self, other: Any) -> Tensor: ...
+        def __truediv__(self, other: Any) -> Tensor: ...
+        def __rtruediv__(self, other: Any) -> Tensor: ...
+        def __pow__(self, other: Any) -> Tensor: ...
+        def __rpow__(self, other: Any) -> Tensor: ...
+        def __matmul__(self, other: Any) -> Tensor: ...
+        def __rmatmul__(self, other: Any) -> Tensor: ...
+        def __lt__(self, other: Any) -> Tensor: ...
+        def __le__(self, other: Any) -> Tensor: ...
+        def __gt__(self, other: Any) -> Tensor: ...
+        def __ge__(self, other: Any) -> Tensor: ...
+        def __and__(self, other: Any) -> Tensor: ...
+        def __or__(self, other: Any) -> Tensor: ...
+        def __iadd__(self, other: Any) -> Tensor: ...
+        def __isub__(self, other: Any) -> Tensor: ...
+        def __imul__(self, other: Any) -> Tensor: ...
+        def __itruediv__(self, other: Any) -> Tensor: ...
+        def __ipow__(self, other: Any) -> Tensor: ...
+        def __neg__(self) -> Tensor: ...
+        def __pos__(self) -> Tensor: ...
+        def __abs__(self) -> Tensor: ...
+        def __invert__(self) -> Tensor: ...
+        def __eq__(self, other: object) -> Any: ...
+        def __ne__(self, other: object) -> Any: ...
+        def __getitem__(self, index: Any) -> Tensor: ...
+        def __setitem__(self, index: Any, value: Any) -> None: ...
 
 
 def wrap(array: Any) -> Tensor:

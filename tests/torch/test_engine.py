@@ -43,7 +43,7 @@ def test_gradients_of_random_graphs(data: st.DataObject) -> None:
             for sign in (1, -1):
                 moved = [a.copy(), b.copy()]
                 moved[k][i] += sign * 1e-6
-                ends.append(build(*moved, np.sin).sum())
+                ends.append(build(moved[0], moved[1], np.sin).sum())
             assert g[i].item() == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5, abs=1e-6)
 
 
@@ -95,7 +95,7 @@ def test_no_warnings_where_pytorch_is_silent() -> None:
     x = torch.tensor([0.0, 1.0], requires_grad=True)
     y = x.sqrt() + x.log() + 1 / x + x.mul(1000).exp() ** 2
     y.sum().backward()
-    assert (x.grad is not None and np.isinf(x.grad[0].item())) or np.isnan(x.grad[0].item())
+    assert not np.isfinite(x.grad.numpy()).any()
 
 
 def test_same_engine_under_no_grad() -> None:

@@ -14,14 +14,14 @@ def test_hooks_chain_and_can_be_removed() -> None:
     z.backward(retain_graph=True)
     assert x.grad.tolist() == [33.0, 33.0]
     first.remove()
-    x.grad = None
+    del x.grad
     z.backward(retain_graph=True)
     assert x.grad.tolist() == [6.0, 6.0]
     with y.register_hook(lambda g: g * 0):
-        x.grad = None
+        del x.grad
         z.backward(retain_graph=True)
         assert x.grad.tolist() == [0.0, 0.0]
-    x.grad = None
+    del x.grad
     z.backward()
     assert x.grad.tolist() == [6.0, 6.0]
 

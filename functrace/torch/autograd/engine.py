@@ -335,7 +335,7 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Tensor | None, ...]:
+) -> tuple[Any, ...]:
     """Return gradients of outputs by inputs, and leave every ``.grad`` alone.
 
     Args:

@@ -6,10 +6,9 @@ def watch(log, tensor, label):
     tensor.register_hook(lambda g: log(f"  {label}: tensor hook", g.detach()))
     node = tensor.grad_fn
     if node is not None:
-        node.register_prehook(lambda given: log(f"  {label}: prehook", *[g if g is None else g.detach() for g in given]))
-        node.register_hook(
-            lambda made, given: log(f"  {label}: node hook", len(made), *[g if g is None else g.detach() for g in made], len(given))
-        )
+        plain = lambda grads: [g if g is None else g.detach() for g in grads]  # noqa: E731
+        node.register_prehook(lambda given: log(f"  {label}: prehook", *plain(given)))
+        node.register_hook(lambda made, given: log(f"  {label}: node hook", len(made), *plain(made), len(given)))
 
 
 def leaf(torch, values=(1.0, 2.0)):

@@ -1,4 +1,4 @@
-"""Every function: its value, its node, the edges and saved fields of the node, what pack hooks see, first and second derivatives."""
+"""Every function: value, node, edges and saved fields, what pack hooks see, first and second derivatives."""
 
 
 def cases(torch):
