@@ -32,7 +32,7 @@ from functrace.torch.size import Size
 from functrace.tracing import Tracer
 
 if TYPE_CHECKING:
-    from functrace.torch.autograd.graph import AccumulateGrad, Node, RemovableHandle
+    from functrace.torch.autograd.graph import AccumulateGrad, GraphNode, RemovableHandle
 
 _new = object.__new__
 
@@ -66,7 +66,7 @@ class Tensor:
     _array: Any
     _counter: list[int]
     _requires: bool = False
-    _node: Node | None = None
+    _node: GraphNode | None = None
     _output_nr: int = 0
     _view: View | None = None
     _grad: Tensor | None = None

@@ -23,7 +23,7 @@ from functrace.ops.indexing import index_static, scatter_set
 from functrace.ops.shaping import convert, permute, reshape
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.autograd.graph import NO_EDGE, Node, OpNode, attach, edge, number
+from functrace.torch.autograd.graph import NO_EDGE, GraphNode, OpNode, attach, edge, number
 from functrace.torch.autograd.saved import SavedTensor
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.plans import NUMBERS, Op, Plan, apply, make_plan
@@ -312,7 +312,7 @@ def slices_plan(op: Op, view: View, operands: tuple[Any, ...], params: tuple[Any
     return found  # type: ignore[return-value]
 
 
-def move_retained(tensor: Tensor, node: Node, output_nr: int = 0) -> None:
+def move_retained(tensor: Tensor, node: GraphNode, output_nr: int = 0) -> None:
     """Let ``retain_grad`` follow a tensor to its newest node."""
     if tensor._retains:
         before = tensor._node
@@ -337,10 +337,10 @@ def write_traced(op: Op, tensor: Tensor, others: tuple[Any, ...], params: tuple[
 # -- what Functions need -------------------------------------------------------------------------------------------
 
 
-class CopySlicesOf(Node):
+class CopySlicesOf(GraphNode):
     """The node of a base after a user's Function has overwritten a view of it: the Function's node, on a part."""
 
-    def __init__(self, node: Node, base: Tensor, steps: Steps) -> None:
+    def __init__(self, node: GraphNode, base: Tensor, steps: Steps) -> None:
         self.node, self.steps = node, steps
         self._sequence = node._sequence
         self._aval = ShapeDtype(base._array.shape, base._array.dtype)
@@ -370,7 +370,7 @@ PART = Op("AsStridedBackward0", part)
 WITH_PART = Op("AsStridedScatterBackward0", lambda base, value, steps: with_part(base, steps, value))
 
 
-def rebase_history(tensor: Tensor, node: Node, output_nr: int) -> None:
+def rebase_history(tensor: Tensor, node: GraphNode, output_nr: int) -> None:
     """Make a tensor that was overwritten an output of the node; for a view, its base."""
     view = tensor._view
     if view is None:

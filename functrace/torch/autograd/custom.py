@@ -17,7 +17,7 @@ from typing import Any
 from functrace.ir.aval import ShapeDtype
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.autograd.graph import Node, edge, number, zeros_of
+from functrace.torch.autograd.graph import GraphNode, edge, number, zeros_of
 from functrace.torch.autograd.saved import SavedTensor
 from functrace.torch.tensor import Tensor, view_of
 
@@ -83,7 +83,7 @@ class FunctionCtx:
         self._materializes = value
 
 
-class BackwardCFunction(FunctionCtx, Node):
+class BackwardCFunction(FunctionCtx, GraphNode):
     """The node of a `Function`; every Function has a subclass of its own."""
 
     checks_results = False
@@ -204,7 +204,9 @@ class BackwardCFunction(FunctionCtx, Node):
         Raises:
             RuntimeError: if number, types or shapes of what it returns do not fit.
         """
-        given = [self._materialized(k, g) for k, g in enumerate(grads)] if self._materializes else grads
+        given = [*grads, *[None] * (len(self._outputs) - len(grads))]  # the engine leaves out those behind the last
+        if self._materializes:
+            given = [self._materialized(k, g) for k, g in enumerate(given)]
         found = self._forward_cls._rule()(self, *given)
         return self._checked(found if isinstance(found, tuple) else (found,))
 
@@ -347,19 +349,17 @@ def _rewrite_history(value: Tensor, node: BackwardCFunction, place: int, outputs
     if value._view is None:
         if value._requires and value._node is None:
             raise RuntimeError(sentences.DIRTY_LEAF)
-        value._node, value._output_nr = node, place
-        return
-    if sum(isinstance(v, Tensor) for v in outputs) > 1:
+    elif sum(isinstance(v, Tensor) for v in outputs) > 1:
         raise RuntimeError(sentences.DIRTY_VIEW_OF_MANY)
-    from functrace.torch.views import rebase_history  # type: ignore[attr-defined]
+    from functrace.torch.views import rebase_history
 
-    rebase_history(value, node)
+    rebase_history(value, node, place)
 
 
 # -- an error as a node --------------------------------------------------------------------------------------
 
 
-class Error(Node):
+class Error(GraphNode):
     """A node that raises when gradients reach it."""
 
     checks_results = False

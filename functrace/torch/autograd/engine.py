@@ -21,7 +21,7 @@ import numpy as np
 
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.autograd.graph import AccumulateGrad, GradientEdge, Node, edge
+from functrace.torch.autograd.graph import AccumulateGrad, GradientEdge, GraphNode, edge
 from functrace.torch.size import Size
 from functrace.torch.tensor import Tensor, wrap
 
@@ -58,10 +58,10 @@ class Task:
 
     def __init__(
         self,
-        roots: Sequence[tuple[Node, int]],
+        roots: Sequence[tuple[GraphNode, int]],
         retain: bool,
         create: bool,
-        wanted: Sequence[tuple[Node | None, int]] | None,
+        wanted: Sequence[tuple[GraphNode | None, int]] | None,
         accumulates: bool,
     ) -> None:
         self.id = next(_tasks)
@@ -69,9 +69,9 @@ class Task:
         self.retain = retain
         self.create = create
         self.accumulates = accumulates
-        self.wanted: dict[Node, list[int]] | None = None
+        self.wanted: dict[GraphNode, list[int]] | None = None
         self.captured: dict[tuple[int, int], Tensor | None] = {}
-        self.needed: set[Node] | None = None
+        self.needed: set[GraphNode] | None = None
         if wanted is not None:
             self.wanted = {}
             for node, nr in wanted:
@@ -83,8 +83,8 @@ class Task:
         waiting = self._count()
         needed = self.needed
         reached = None if needed is None else needed.union(self.wanted or ())
-        buffers: dict[Node, list[Tensor | None]] = {}
-        ready: list[tuple[int, int, Node]] = []
+        buffers: dict[GraphNode, list[Tensor | None]] = {}
+        ready: list[tuple[int, int, GraphNode]] = []
         for (node, nr), gradient in zip(self.roots, grads, strict=True):
             deposit(buffers, node, nr, gradient)
         ties = itertools.count()
@@ -118,13 +118,13 @@ class Task:
                     push(ready, (-target._sequence, next(ties), target))
             del results
 
-    def _count(self) -> dict[Node, int]:
+    def _count(self) -> dict[GraphNode, int]:
         """Count, for every node, the gradients that will arrive; with ``inputs``, see which nodes lead there."""
-        waiting: dict[Node, int] = {}
+        waiting: dict[GraphNode, int] = {}
         stack = list(dict.fromkeys(node for node, _ in self.roots))
         seen = set(stack)
-        order: list[Node] = []
-        senders: dict[Node, list[Node]] = {}
+        order: list[GraphNode] = []
+        senders: dict[GraphNode, list[GraphNode]] = {}
         wanted = self.wanted
         while stack:
             node = stack.pop()
@@ -152,7 +152,7 @@ class Task:
                     waiting[target] = waiting.get(target, 0) + 1
         return waiting
 
-    def arrive(self, node: Node, given: list[Tensor | None]) -> list[Tensor | None]:
+    def arrive(self, node: GraphNode, given: list[Tensor | None]) -> list[Tensor | None]:
         """Complete a node's gradients, run the hooks of its tensors, and note what was asked for."""
         hooks = node.variable._hooks and {0: node.variable._hooks} if type(node) is AccumulateGrad else node._tensor_hooks
         retained = node._retained
@@ -179,7 +179,7 @@ class Task:
         return given
 
 
-def deposit(buffers: dict[Node, list[Tensor | None]], node: Node, nr: int, gradient: Tensor | None) -> None:
+def deposit(buffers: dict[GraphNode, list[Tensor | None]], node: GraphNode, nr: int, gradient: Tensor | None) -> None:
     """Add a gradient to what has arrived at a node."""
     buffer = buffers.get(node)
     if buffer is None:
@@ -193,7 +193,7 @@ def deposit(buffers: dict[Node, list[Tensor | None]], node: Node, nr: int, gradi
         buffer[nr] = before + gradient  # type: ignore[operator]
 
 
-def call(node: Node, given: list[Tensor | None], needed: set[Node] | None) -> Sequence[Tensor | None]:
+def call(node: GraphNode, given: list[Tensor | None], needed: set[GraphNode] | None) -> Sequence[Tensor | None]:
     """Run one node with its hooks; gradients that lead nowhere that is needed are dropped, unless a user computed them."""
     if node._prehooks:
         for hook in list(node._prehooks.values()):
@@ -372,7 +372,7 @@ def as_list(given: Any) -> list[Any]:
     return list(given) if isinstance(given, (list, tuple)) and not isinstance(given, GradientEdge) else [given]
 
 
-def edge_of_input(x: Any) -> tuple[Node | None, int]:
+def edge_of_input(x: Any) -> tuple[GraphNode | None, int]:
     """Return the edge at which the gradient of an input arrives."""
     if isinstance(x, GradientEdge):
         return x.node, x.output_nr
@@ -382,7 +382,7 @@ def edge_of_input(x: Any) -> tuple[Node | None, int]:
     return found
 
 
-def make_roots(tensors: Any, gradients: Any) -> tuple[list[tuple[Node, int]], list[Tensor | None]]:
+def make_roots(tensors: Any, gradients: Any) -> tuple[list[tuple[GraphNode, int]], list[Tensor | None]]:
     """Check the roots of a pass and complete their gradients."""
     given = as_list(tensors)
     seeds: list[Any]
@@ -394,13 +394,13 @@ def make_roots(tensors: Any, gradients: Any) -> tuple[list[tuple[Node, int]], li
         seeds = list(gradients)
     if len(seeds) != len(given):
         raise RuntimeError(f"got {len(given)} tensors and {len(seeds)} gradients")
-    roots: list[tuple[Node, int]] = []
+    roots: list[tuple[GraphNode, int]] = []
     grads: list[Tensor | None] = []
     for k, (x, seed) in enumerate(zip(given, seeds, strict=True)):
         if isinstance(x, GradientEdge):
             aval = x.node.output_avals()[x.output_nr]
             shape, dtype = aval.shape, aval.dtype
-            found: tuple[Node | None, int] = (x.node, x.output_nr)
+            found: tuple[GraphNode | None, int] = (x.node, x.output_nr)
         else:
             shape, dtype = x._array.shape, x._array.dtype
             found = edge(x)

@@ -1,6 +1,6 @@
 """The graph: nodes that know how to pull gradients back, and the edges between them.
 
-A `Node` stands for one operation of the forward pass. Its edges lead to the nodes that computed its operands, or to
+A `GraphNode` stands for one operation of the forward pass. Its edges lead to the nodes that computed its operands, or to
 `AccumulateGrad` for a leaf that wants a gradient. `OpNode` holds a plan: the backward program that the core derived from the
 operation, and the saved tensors that it reads. A graph lives by reference counts alone: a tensor holds its node, a node the
 nodes behind its edges and what it saved, never its own outputs.
@@ -30,14 +30,14 @@ _new = object.__new__
 LAST = 1 << 62
 """Sequence number of `AccumulateGrad`: it runs as soon as it is ready."""
 
-Edge = tuple["Node | None", int]
+Edge = tuple["GraphNode | None", int]
 NO_EDGE: Edge = (None, 0)
 
 
 class GradientEdge(NamedTuple):
     """An output of a node, as a root or an input of ``backward``."""
 
-    node: Node
+    node: GraphNode
     output_nr: int
     ownership_token: Any = None
 
@@ -71,7 +71,7 @@ class HookDict(dict[int, Any]):
     __slots__ = ("__weakref__",)
 
 
-class Node:
+class GraphNode:
     """One operation of the graph."""
 
     _edges: tuple[Edge, ...] = ()
@@ -135,7 +135,28 @@ class Node:
         return f"<{self.name()} object at {id(self):#x}>"
 
 
-class OpNode(Node):
+class _NodeType(type):
+    """Makes every `GraphNode` an instance of `Node`, which is not among its bases."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, GraphNode)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return subclass is cls or issubclass(subclass, GraphNode)
+
+
+class Node(metaclass=_NodeType):
+    """What user code tests with ``isinstance``: every node of the graph, and a Function's ``ctx``, is one.
+
+    As in PyTorch it stands beside the classes of nodes, not above them, so that nothing in it can be overridden by accident.
+    """
+
+    def __new__(cls) -> Node:
+        """Refuse: operations make nodes."""
+        raise TypeError("Cannot instantiate abstract class Node: operations on tensors make nodes")
+
+
+class OpNode(GraphNode):
     """A node whose backward is a program of the core: `Plan` and what it reads."""
 
     _plan: Any
@@ -191,7 +212,7 @@ class OpNode(Node):
         return [*super().__dir__(), *self._plan.saved_names()]
 
 
-class AccumulateGrad(Node):
+class AccumulateGrad(GraphNode):
     """Where the gradient of a leaf arrives: it is added to ``leaf.grad``."""
 
     _sequence = LAST
@@ -261,14 +282,14 @@ def accumulator(leaf: Tensor) -> AccumulateGrad:
     return found
 
 
-def attach(outputs: Sequence[Tensor], node: Node) -> None:
+def attach(outputs: Sequence[Tensor], node: GraphNode) -> None:
     """Make tensors the outputs of a node, numbered in order."""
     for k, tensor in enumerate(outputs):
         tensor._node = node
         tensor._output_nr = k
 
 
-def number(node: Node) -> None:
+def number(node: GraphNode) -> None:
     """Give a node the next sequence number."""
     node._sequence = next(_sequence)
 
