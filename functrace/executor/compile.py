@@ -26,7 +26,7 @@ from functrace.ir.parts import output_avals
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ir.tape import Op
-from functrace.passes import drop_unused, fold_constants
+from functrace.passes import compute_late, drop_unused, fold_constants
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import Tracer
 
@@ -64,7 +64,7 @@ class Runner:
     def flat(self) -> Program:
         """The program with its calls in line: what runs."""
         if self._flat is None:
-            self._flat = drop_unused(inline(self.program, stands_for))
+            self._flat = compute_late(drop_unused(inline(self.program, stands_for)))
         return self._flat
 
     def __call__(self, arguments: Sequence[Any]) -> Sequence[Any]:
