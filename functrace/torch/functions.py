@@ -1,7 +1,7 @@
-"""The rows: PyTorch's functions as functions of the core's primitives, with the names and saved fields of their nodes.
+"""The rows of arithmetic and elementwise functions, with the names and saved fields of PyTorch's nodes.
 
-Arithmetic, elementwise functions, reductions, products of matrices. (Shapes and indices: shaping.py. Operators and methods:
-methods.py. In place: in_place.py.)
+Reductions stand in reductions.py, products of matrices in products.py, shapes and indices in shaping.py, operators and
+methods in methods.py, in-place forms in in_place.py.
 
 Floor: 8.
 """
@@ -10,42 +10,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from functrace.ops import elementwise as ew
-from functrace.ops.contraction import matmul as core_matmul
-from functrace.ops.reductions import (
-    argmax as core_argmax,
-)
-from functrace.ops.reductions import (
-    argmin as core_argmin,
-)
-from functrace.ops.reductions import (
-    dropped_shape,
-    expand_reduced,
-    reduce_all,
-    reduce_any,
-    reduce_max,
-    reduce_min,
-    reduce_prod,
-    reduce_sum,
-)
-from functrace.ops.reductions import (
-    log_softmax as core_log_softmax,
-)
-from functrace.ops.reductions import (
-    logsumexp as core_logsumexp,
-)
-from functrace.ops.reductions import (
-    softmax as core_softmax,
-)
 from functrace.ops.shaping import convert
-from functrace.ops.shaping import reshape as core_reshape
-from functrace.ops.sorting import take_along_axis
 from functrace.torch import sentences
-from functrace.torch.dtypes import DTYPES, numpy_dtype
+from functrace.torch.dtypes import numpy_dtype
 from functrace.torch.plans import Op, apply
 from functrace.torch.promotion import arithmetic, floating
 from functrace.torch.tensor import Tensor
@@ -257,6 +229,16 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     return apply(WHERE, (condition, input, other))
 
 
+def maximum(input: Any, other: Any) -> Any:
+    """Return the larger element of each pair; a tie splits the gradient evenly."""
+    return apply(MAXIMUM, (input, other))
+
+
+def minimum(input: Any, other: Any) -> Any:
+    """Return the smaller element of each pair; a tie splits the gradient evenly."""
+    return apply(MINIMUM, (input, other))
+
+
 def _clamp_details(bounds: tuple[str, ...]) -> Callable[..., dict[str, Any]]:
     def details(specs: Any, _params: Any) -> dict[str, Any]:
         found = {"min": None, "max": None} | dict.fromkeys(bounds)
@@ -329,288 +311,8 @@ logical_or = _comparison("OrBackward0", ew.logical_or, "logical_or")
 bitwise_and = _comparison("BitwiseAndBackward0", ew.bitwise_and, "bitwise_and")
 bitwise_or = _comparison("BitwiseOrBackward0", ew.bitwise_or, "bitwise_or")
 
-# -- reductions ------------------------------------------------------------------------------------------------------
 
-
-def _sizes(specs: Any, _params: Any) -> dict[str, Any]:
-    return {"self_sym_sizes": specs[0].shape}
-
-
-def _reduced(specs: Any, params: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {"self_sym_sizes": specs[0].shape}
-    return found | {"dim": params[0], "keepdim": params[1]} if params else found
-
-
-def _averaged(specs: Any, params: Any) -> dict[str, Any]:
-    return _reduced(specs, params) | {"self_sym_numel": specs[0].size}
-
-
-def _keeping(y: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
-    return expand_reduced(y, x.shape, axes) if keep else y
-
-
-def _sum(x: Any, axes: Any = None, keep: bool = False) -> Any:
-    axes = tuple(range(x.ndim)) if axes is None else axes
-    if x.dtype.kind in "bui":
-        x = convert(x, np.int64)
-    return _keeping(reduce_sum(x, axes), x, axes, keep)
-
-
-def _mean(x: Any, axes: Any = None, keep: bool = False) -> Any:
-    axes = tuple(range(x.ndim)) if axes is None else axes
-    count = int(np.prod([x.shape[k] for k in axes], dtype=int))
-    return _keeping(ew.div(reduce_sum(x, axes), count), x, axes, keep)
-
-
-SUM = Op("SumBackward0", _sum, details=_reduced)
-SUM_DIM = Op("SumBackward1", _sum, details=_reduced)
-MEAN = Op("MeanBackward0", _mean, details=_averaged)
-MEAN_DIM = Op("MeanBackward1", _mean, details=_averaged)
-PROD = Op(
-    "ProdBackward0", lambda x: reduce_prod(x, tuple(range(x.ndim))), (("self", 0), ("result", -1)), keeps=("self", "result")
-)
-MAX = Op("MaxBackward1", lambda x: reduce_max(x, tuple(range(x.ndim))), (("self", 0), ("result", -1)))
-MIN = Op("MinBackward1", lambda x: reduce_min(x, tuple(range(x.ndim))), (("self", 0), ("result", -1)))
-
-
-def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """Return the sum of all elements, or along dimensions; integers sum to int64."""
-    if dtype is not None:
-        input = to(input, dtype)
-    if dim is None and not keepdim:
-        return apply(SUM, (input,))
-    return apply(SUM_DIM, (input,), (dimensions(dim, len(shape_of(input))), bool(keepdim)))
-
-
-def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """Return the mean of all elements, or along dimensions.
-
-    Raises:
-        RuntimeError: for integers.
-    """
-    if dtype is not None:
-        input = to(input, dtype)
-    if dtype_of(input).kind not in "fc":
-        raise RuntimeError(sentences.mean_of_integers(DTYPES[dtype_of(input)].printed))
-    if dim is None and not keepdim:
-        return apply(MEAN, (input,))
-    return apply(MEAN_DIM, (input,), (dimensions(dim, len(shape_of(input))), bool(keepdim)))
-
-
-def prod(input: Any) -> Any:
-    """Return the product of all elements."""
-    return apply(PROD, (input,))
-
-
-class Extreme(NamedTuple):
-    """The extreme elements along a dimension, and where they are."""
-
-    values: Any
-    indices: Any
-
-    def __repr__(self) -> str:
-        return f"torch.return_types.{type(self).__name__}(\nvalues={self.values!r},\nindices={self.indices!r})"
-
-
-class _Max(Extreme):
-    __slots__ = ()
-
-
-class _Min(Extreme):
-    __slots__ = ()
-
-
-_Max.__name__, _Min.__name__ = "max", "min"
-
-
-def _extreme_along(position: Any) -> Callable[..., Any]:
-    def function(x: Any, axis: int, keep: bool) -> Any:
-        if not x.shape:
-            return ew.positive(x), convert(ew.mul(ew.isnan(x), 0), np.int64)
-        found = position(x, axis)
-        kept = expand_reduced(found, x.shape, (axis,))
-        values = take_along_axis(x, kept, axis)
-        return (values, kept) if keep else (core_reshape(values, dropped_shape(x.shape, (axis,))), found)
-
-    return function
-
-
-def _along(_specs: Any, params: Any) -> dict[str, Any]:
-    return {"dim": params[0], "keepdim": params[1], "self_sym_sizes": _specs[0].shape}
-
-
-MAX_DIM = Op("MaxBackward0", _extreme_along(core_argmax), (("indices", -2),), details=_along)
-MIN_DIM = Op("MinBackward0", _extreme_along(core_argmin), (("indices", -2),), details=_along)
-
-
-def _extreme(whole: Op, along: Op, pair: Op, made: type[Extreme]) -> Callable[..., Any]:
-    def function(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-        if dim is None:
-            return apply(whole, (input,))
-        if not isinstance(dim, int):
-            return apply(pair, (input, dim))
-        return made(*apply(along, (input,), (dimension(dim, len(shape_of(input))), bool(keepdim))))
-
-    function.__name__ = function.__qualname__ = made.__name__
-    function.__doc__ = f"Return the {made.__name__}imum: of all, along a dimension (with indices), of two tensors."
-    return function
-
-
-max = _extreme(MAX, MAX_DIM, MAXIMUM, _Max)
-min = _extreme(MIN, MIN_DIM, MINIMUM, _Min)
-
-
-def maximum(input: Any, other: Any) -> Any:
-    """Return the larger element of each pair; a tie splits the gradient evenly."""
-    return apply(MAXIMUM, (input, other))
-
-
-def minimum(input: Any, other: Any) -> Any:
-    """Return the smaller element of each pair; a tie splits the gradient evenly."""
-    return apply(MINIMUM, (input, other))
-
-
-def _position_of(core: Any) -> Callable[..., Any]:
-    def function(x: Any, axis: int | None, keep: bool) -> Any:
-        if axis is None:
-            found = core(core_reshape(x, (int(np.prod(x.shape, dtype=int)),)), 0)
-            return core_reshape(found, (1,) * x.ndim) if keep else found
-        return _keeping(core(x, axis), x, (axis,), keep)
-
-    return function
-
-
-def _argument(core: Any, name: str) -> Callable[..., Any]:
-    op = Op("ArgBackward0", _position_of(core))
-
-    def function(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-        axis = None if dim is None else dimension(dim, len(shape_of(input)))
-        return apply(op, (input,), (axis, bool(keepdim)))
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Return the position of the {name[3:]}imum, in all or along a dimension."
-    return function
-
-
-argmax, argmin = _argument(core_argmax, "argmax"), _argument(core_argmin, "argmin")
-
-
-def _truth(core: Any, name: str) -> Callable[..., Any]:
-    op = Op("TruthBackward0", lambda x, axes, keep: _keeping(core(x, axes), x, axes, keep))
-
-    def function(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-        return apply(op, (input,), (dimensions(dim, len(shape_of(input))), bool(keepdim)))
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Return whether {name} elements are true, in all or along dimensions."
-    return function
-
-
-any, all = _truth(reduce_any, "any"), _truth(reduce_all, "all")
-
-LOGSUMEXP = Op(
-    "LogsumexpBackward0",
-    lambda x, axes, keep: _keeping(core_logsumexp(x, axes), x, axes, keep),
-    (("self", 0), ("result", -1)),
-    keeps=("self", "result"),
-    details=lambda specs, params: {"dim": params[0], "keepdim": params[1]},
-)
-
-
-def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
-    """Return ``log(sum(exp(input)))`` along dimensions, without overflow."""
-    return apply(LOGSUMEXP, (input,), (dimensions(dim, len(shape_of(input))), bool(keepdim)))
-
-
-def _dim(_specs: Any, params: Any) -> dict[str, Any]:
-    return {"dim": params[0]}
-
-
-SOFTMAX = Op("SoftmaxBackward0", core_softmax, RESULT, details=_dim)
-LOG_SOFTMAX = Op("LogSoftmaxBackward0", core_log_softmax, RESULT, details=_dim)
-
-
-def _normalized(op: Op, name: str) -> Callable[..., Any]:
-    def function(input: Any, dim: int, *, dtype: Any = None) -> Any:
-        if dtype is not None:
-            input = to(input, dtype)
-        if not shape_of(input):
-            return reshape_scalar(apply(op, (reshape_scalar(input, (1,)),), (dimension(dim, 0),)), ())
-        return apply(op, (input,), (dimension(dim, len(shape_of(input))),))
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Return the {name.replace('_', ' of the ')} along a dimension."
-    return function
-
-
-RESHAPE_SCALAR = Op("ViewBackward0", core_reshape)
-
-
-def reshape_scalar(x: Any, shape: tuple[int, ...]) -> Any:
-    """Give a 0-d operand one axis, or take it away."""
-    return apply(RESHAPE_SCALAR, (x,), (shape,))
-
-
-softmax, log_softmax = _normalized(SOFTMAX, "softmax"), _normalized(LOG_SOFTMAX, "log_softmax")
-
-# -- products of matrices ------------------------------------------------------------------------------------------
-
-
-def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(int(np.prod(shape[k + 1 :], dtype=int)) for k in range(len(shape)))
-
-
-def _mm_details(names: tuple[str, str]) -> Callable[..., dict[str, Any]]:
-    def details(specs: Any, _params: Any) -> dict[str, Any]:
-        return {
-            f"{name}_sym_{what}": value
-            for name, spec in zip(names, specs[-2:], strict=True)
-            for what, value in (("sizes", spec.shape), ("strides", _strides(spec.shape)))
-        }
-
-    return details
-
-
-MM = Op("MmBackward0", core_matmul, (("mat2", 1), ("self", 0)), details=_mm_details(("self", "mat2")))
-BMM = Op("BmmBackward0", core_matmul, (("mat2", 1), ("self", 0)))
-MV = Op("MvBackward0", core_matmul, (("self", 0), ("vec", 1)))
-DOT = Op("DotBackward0", core_matmul, (("self", 0), ("tensor", 1)))
-ADDMM = Op(
-    "AddmmBackward0",
-    lambda bias, x, y: ew.add(bias, core_matmul(x, y)),
-    (("mat1", 1), ("mat2", 2)),
-    details=lambda specs, params: {"alpha": 1, "beta": 1} | _mm_details(("mat1", "mat2"))(specs, params),
-)
-
-
-def _product(op: Op, name: str, ranks: tuple[int, int], doc: str) -> Callable[[Any, Any], Any]:
-    def function(input: Any, other: Any) -> Any:
-        a: Any = shape_of(input)
-        b: Any = shape_of(other)
-        if (len(a), len(b)) != ranks or a[-1] != b[-2 if len(b) > 1 else 0] or (name == "bmm" and a[0] != b[0]):
-            raise RuntimeError(sentences.product_shapes(name, a, b))
-        if dtype_of(input) != dtype_of(other):
-            raise RuntimeError(sentences.product_dtypes(name, DTYPES[dtype_of(input)], DTYPES[dtype_of(other)]))
-        return apply(op, (input, other))
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
-
-
-mm = _product(MM, "mm", (2, 2), "Return the product of two matrices.")
-bmm = _product(BMM, "bmm", (3, 3), "Return the products of pairs of matrices.")
-mv = _product(MV, "mv", (2, 1), "Return the product of a matrix and a vector.")
-dot = _product(DOT, "dot", (1, 1), "Return the product of two vectors.")
-
-
-def addmm(input: Any, mat1: Any, mat2: Any) -> Any:
-    """Return ``input + mat1 @ mat2``."""
-    a, b = shape_of(mat1), shape_of(mat2)
-    if len(a) != 2 or len(b) != 2 or a[1] != b[0]:
-        raise RuntimeError(sentences.product_shapes("addmm", a, b))
-    return apply(ADDMM, (input, mat1, mat2))
-
+# -- dtypes ----------------------------------------------------------------------------------------------------
 
 TO = Op("ToCopyBackward0", lambda x, dtype: convert(x, dtype))
 

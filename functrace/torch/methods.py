@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch import functions as f
-from functrace.torch import in_place, sentences, shaping
+from functrace.torch import in_place, products, reductions, sentences, shaping
 from functrace.torch.autograd.engine import backward as run_backward
 from functrace.torch.autograd.graph import HookDict, RemovableHandle
 from functrace.torch.dtypes import dtype as Dtype
@@ -175,34 +175,6 @@ def rdiv(self: Tensor, other: Any) -> Tensor:
     return f.mul(f.reciprocal(self), other)
 
 
-def matmul(input: Any, other: Any) -> Any:
-    """Return the product of matrices, vectors, or stacks of matrices, as PyTorch composes it of simpler ones."""
-    a: Any = f.shape_of(input)
-    b: Any = f.shape_of(other)
-    if min(len(a), len(b)) == 0:
-        raise RuntimeError(sentences.matmul_of_numbers(len(a), len(b)))
-    if len(a) == 1 and len(b) == 1:
-        return f.dot(input, other)
-    if len(a) == 2 and len(b) == 2:
-        return f.mm(input, other)
-    if len(a) == 2 and len(b) == 1:
-        return f.mv(input, other)
-    if len(a) == 1 and len(b) == 2:
-        return f.apply(shaping.SQUEEZE_OF_PRODUCT, (f.mm(shaping.unsqueeze(input, 0), other),), ((b[1],),))
-    if len(a) >= 3 and len(b) <= 2:
-        flat = shaping.reshape(input, (-1, a[-1]))
-        if len(b) == 1:
-            return f.apply(shaping.UNSAFE_VIEW, (f.mv(flat, other),), (a[:-1],))
-        return f.apply(shaping.UNSAFE_VIEW, (f.mm(flat, other),), ((*a[:-1], b[1]),))
-    if len(a) == 1:
-        return shaping.squeeze(matmul(shaping.unsqueeze(input, 0), other), -2)
-    left, right = a[:-2], b[:-2]
-    batch = np.broadcast_shapes(left, right)
-    x = shaping.reshape(shaping.expand(input, (*batch, *a[-2:])), (-1, *a[-2:]))
-    y = shaping.reshape(shaping.expand(other, (*batch, *b[-2:])), (-1, *b[-2:]))
-    return f.apply(shaping.UNSAFE_VIEW, (f.bmm(x, y),), ((*batch, a[-2], b[-1]),))
-
-
 def _transposed(self: Tensor) -> Tensor:
     return shaping.permute(self, tuple(reversed(range(self._array.ndim))))
 
@@ -221,9 +193,10 @@ def install() -> None:
     _with_method_of(
         f,
         "add sub mul div pow square neg reciprocal exp log log1p sin cos tanh sigmoid sqrt relu abs sign floor ceil round "
-        "isnan isfinite logical_not clone clamp eq ne lt le gt ge logical_and logical_or sum mean prod max min maximum "
-        "minimum argmax argmin any all logsumexp softmax log_softmax mm bmm mv dot",
+        "isnan isfinite logical_not clone clamp eq ne lt le gt ge logical_and logical_or maximum minimum",
     )
+    _with_method_of(reductions, "sum mean prod max min argmax argmin any all logsumexp softmax log_softmax")
+    _with_method_of(products, "mm bmm mv dot matmul")
     _with_method_of(
         shaping,
         "view reshape flatten squeeze unsqueeze expand expand_as t transpose permute contiguous select narrow gather",
@@ -237,7 +210,7 @@ def install() -> None:
         "clamp_min": lambda self, min: f.clamp(self, min=min),
         "clamp_max": lambda self, max: f.clamp(self, max=max),
         "negative": f.neg, "absolute": f.abs, "multiply": f.mul, "divide": f.div, "subtract": f.sub, "true_divide": f.div,
-        "backward": backward, "register_hook": register_hook, "retain_grad": retain_grad, "matmul": matmul, "to": to,
+        "backward": backward, "register_hook": register_hook, "retain_grad": retain_grad, "to": to,
         "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook, "type_as": type_as, "detach_": detach_,
         "double": _converter(float64), "float": _converter(float32), "half": _converter(float16), "long": _converter(int64),
         "int": _converter(int32), "cpu": lambda self: self, "new_zeros": new_zeros, "new_ones": new_ones,
@@ -246,7 +219,8 @@ def install() -> None:
         "__add__": binary(f.ADD), "__radd__": binary(f.ADD), "__sub__": binary(f.SUB), "__rsub__": _operator(f.rsub),
         "__mul__": binary(f.MUL), "__rmul__": binary(f.MUL), "__truediv__": binary(f.DIV),
         "__rtruediv__": _operator(rdiv), "__pow__": _operator(f.pow), "__rpow__": _reflected(f.pow),
-        "__matmul__": _operator(matmul), "__rmatmul__": _reflected(matmul), "__neg__": f.neg, "__abs__": f.abs,
+        "__matmul__": _operator(products.matmul), "__rmatmul__": _reflected(products.matmul),
+        "__neg__": f.neg, "__abs__": f.abs,
         "__pos__": lambda self: self, "__invert__": f.logical_not, "__eq__": _compared(f.eq), "__ne__": _compared(f.ne),
         "__lt__": _compared(f.lt), "__le__": _compared(f.le), "__gt__": _compared(f.gt), "__ge__": _compared(f.ge),
         "__and__": _operator(f.bitwise_and), "__or__": _operator(f.bitwise_or),

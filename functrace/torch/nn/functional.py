@@ -16,9 +16,11 @@ from functrace.ops.shaping import convert
 from functrace.ops.shaping import reshape as core_reshape
 from functrace.ops.sorting import take_along_axis
 from functrace.torch import functions as f
-from functrace.torch import methods, shaping
-from functrace.torch.functions import log_softmax, relu, sigmoid, softmax, tanh
+from functrace.torch import products, shaping
+from functrace.torch.dtypes import DTYPES
+from functrace.torch.functions import relu, sigmoid, tanh
 from functrace.torch.plans import Op, apply
+from functrace.torch.reductions import log_softmax, softmax
 
 __all__ = ["cross_entropy", "linear", "log_softmax", "mse_loss", "nll_loss", "relu", "sigmoid", "softmax", "tanh"]
 
@@ -34,11 +36,11 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
         bias: shape (m,).
     """
     if bias is None:
-        return methods.matmul(input, shaping.t(weight))
+        return products.matmul(input, shaping.t(weight))
     shape = f.shape_of(input)
     if len(shape) == 2:
-        return f.addmm(bias, input, shaping.t(weight))
-    flat = f.addmm(bias, shaping.reshape(input, (-1, shape[-1])), shaping.t(weight))
+        return products.addmm(bias, input, shaping.t(weight))
+    flat = products.addmm(bias, shaping.reshape(input, (-1, shape[-1])), shaping.t(weight))
     return shaping.reshape(flat, (*shape[:-1], f.shape_of(weight)[0]))
 
 
@@ -90,7 +92,7 @@ def nll_loss(input: Any, target: Any, weight: Any = None, *, ignore_index: int =
     """
     shape, wanted = f.shape_of(input), f.shape_of(target)
     if f.dtype_of(target).kind not in "iu":
-        raise RuntimeError("expected scalar type Long but found " + f.DTYPES[f.dtype_of(target)].printed)
+        raise RuntimeError("expected scalar type Long but found " + DTYPES[f.dtype_of(target)].printed)
     if len(shape) >= 2 and shape[0] != wanted[0]:
         raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({wanted[0]}).")
     _check_targets(target, shape[0 if len(shape) == 1 else 1], ignore_index)

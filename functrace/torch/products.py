@@ -1,0 +1,102 @@
+"""The rows of products of matrices, and ``matmul``, which is composed of them.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.ops import elementwise as ew
+from functrace.ops.contraction import matmul as core_matmul
+from functrace.torch import sentences, shaping
+from functrace.torch.dtypes import DTYPES
+from functrace.torch.functions import dtype_of, shape_of
+from functrace.torch.plans import Op, apply
+
+
+def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(int(np.prod(shape[k + 1 :], dtype=int)) for k in range(len(shape)))
+
+
+def _mm_details(names: tuple[str, str]) -> Callable[..., dict[str, Any]]:
+    def details(specs: Any, _params: Any) -> dict[str, Any]:
+        return {
+            f"{name}_sym_{what}": value
+            for name, spec in zip(names, specs[-2:], strict=True)
+            for what, value in (("sizes", spec.shape), ("strides", _strides(spec.shape)))
+        }
+
+    return details
+
+
+MM = Op("MmBackward0", core_matmul, (("mat2", 1), ("self", 0)), details=_mm_details(("self", "mat2")))
+BMM = Op("BmmBackward0", core_matmul, (("mat2", 1), ("self", 0)))
+MV = Op("MvBackward0", core_matmul, (("self", 0), ("vec", 1)))
+DOT = Op("DotBackward0", core_matmul, (("self", 0), ("tensor", 1)))
+ADDMM = Op(
+    "AddmmBackward0",
+    lambda bias, x, y: ew.add(bias, core_matmul(x, y)),
+    (("mat1", 1), ("mat2", 2)),
+    details=lambda specs, params: {"alpha": 1, "beta": 1} | _mm_details(("mat1", "mat2"))(specs, params),
+)
+
+
+def _product(op: Op, name: str, ranks: tuple[int, int], doc: str) -> Callable[[Any, Any], Any]:
+    def function(input: Any, other: Any) -> Any:
+        a: Any = shape_of(input)
+        b: Any = shape_of(other)
+        if (len(a), len(b)) != ranks or a[-1] != b[-2 if len(b) > 1 else 0] or (name == "bmm" and a[0] != b[0]):
+            raise RuntimeError(sentences.product_shapes(name, a, b))
+        if dtype_of(input) != dtype_of(other):
+            raise RuntimeError(sentences.product_dtypes(name, DTYPES[dtype_of(input)], DTYPES[dtype_of(other)]))
+        return apply(op, (input, other))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+mm = _product(MM, "mm", (2, 2), "Return the product of two matrices.")
+bmm = _product(BMM, "bmm", (3, 3), "Return the products of pairs of matrices.")
+mv = _product(MV, "mv", (2, 1), "Return the product of a matrix and a vector.")
+dot = _product(DOT, "dot", (1, 1), "Return the product of two vectors.")
+
+
+def addmm(input: Any, mat1: Any, mat2: Any) -> Any:
+    """Return ``input + mat1 @ mat2``."""
+    a, b = shape_of(mat1), shape_of(mat2)
+    if len(a) != 2 or len(b) != 2 or a[1] != b[0]:
+        raise RuntimeError(sentences.product_shapes("addmm", a, b))
+    return apply(ADDMM, (input, mat1, mat2))
+
+
+def matmul(input: Any, other: Any) -> Any:
+    """Return the product of matrices, vectors, or stacks of matrices, as PyTorch composes it of simpler ones."""
+    a: Any = shape_of(input)
+    b: Any = shape_of(other)
+    if min(len(a), len(b)) == 0:
+        raise RuntimeError(sentences.matmul_of_numbers(len(a), len(b)))
+    if len(a) == 1 and len(b) == 1:
+        return dot(input, other)
+    if len(a) == 2 and len(b) == 2:
+        return mm(input, other)
+    if len(a) == 2 and len(b) == 1:
+        return mv(input, other)
+    if len(a) == 1 and len(b) == 2:
+        return apply(shaping.SQUEEZE_OF_PRODUCT, (mm(shaping.unsqueeze(input, 0), other),), ((b[1],),))
+    if len(a) >= 3 and len(b) <= 2:
+        flat = shaping.reshape(input, (-1, a[-1]))
+        if len(b) == 1:
+            return apply(shaping.UNSAFE_VIEW, (mv(flat, other),), (a[:-1],))
+        return apply(shaping.UNSAFE_VIEW, (mm(flat, other),), ((*a[:-1], b[1]),))
+    if len(a) == 1:
+        return shaping.squeeze(matmul(shaping.unsqueeze(input, 0), other), -2)
+    left, right = a[:-2], b[:-2]
+    batch = np.broadcast_shapes(left, right)
+    x = shaping.reshape(shaping.expand(input, (*batch, *a[-2:])), (-1, *a[-2:]))
+    y = shaping.reshape(shaping.expand(other, (*batch, *b[-2:])), (-1, *b[-2:]))
+    return apply(shaping.UNSAFE_VIEW, (bmm(x, y),), ((*batch, a[-2], b[-1]),))

@@ -1,0 +1,236 @@
+"""The rows of reductions: sums, extremes and their positions, softmax.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrace.ops import elementwise as ew
+from functrace.ops import reductions as core
+from functrace.ops.shaping import convert
+from functrace.ops.shaping import reshape as core_reshape
+from functrace.ops.sorting import take_along_axis
+from functrace.torch import sentences
+from functrace.torch.dtypes import DTYPES
+from functrace.torch.functions import MAXIMUM, MINIMUM, RESULT, dimension, dimensions, dtype_of, shape_of, to
+from functrace.torch.plans import Op, apply
+
+
+def _sizes(specs: Any, _params: Any) -> dict[str, Any]:
+    return {"self_sym_sizes": specs[0].shape}
+
+
+def _reduced(specs: Any, params: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"self_sym_sizes": specs[0].shape}
+    return found | {"dim": params[0], "keepdim": params[1]} if params else found
+
+
+def _averaged(specs: Any, params: Any) -> dict[str, Any]:
+    return _reduced(specs, params) | {"self_sym_numel": specs[0].size}
+
+
+def _keeping(y: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
+    return core.expand_reduced(y, x.shape, axes) if keep else y
+
+
+def _sum(x: Any, axes: Any = None, keep: bool = False) -> Any:
+    axes = tuple(range(x.ndim)) if axes is None else axes
+    if x.dtype.kind in "bui":
+        x = convert(x, np.int64)
+    return _keeping(core.reduce_sum(x, axes), x, axes, keep)
+
+
+def _mean(x: Any, axes: Any = None, keep: bool = False) -> Any:
+    axes = tuple(range(x.ndim)) if axes is None else axes
+    count = int(np.prod([x.shape[k] for k in axes], dtype=int))
+    return _keeping(ew.div(core.reduce_sum(x, axes), count), x, axes, keep)
+
+
+SUM = Op("SumBackward0", _sum, details=_reduced)
+SUM_DIM = Op("SumBackward1", _sum, details=_reduced)
+MEAN = Op("MeanBackward0", _mean, details=_averaged)
+MEAN_DIM = Op("MeanBackward1", _mean, details=_averaged)
+PROD = Op(
+    "ProdBackward0",
+    lambda x: core.reduce_prod(x, tuple(range(x.ndim))),
+    (("self", 0), ("result", -1)),
+    keeps=("self", "result"),
+)
+MAX = Op("MaxBackward1", lambda x: core.reduce_max(x, tuple(range(x.ndim))), (("self", 0), ("result", -1)))
+MIN = Op("MinBackward1", lambda x: core.reduce_min(x, tuple(range(x.ndim))), (("self", 0), ("result", -1)))
+
+
+def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Return the sum of all elements, or along dimensions; integers sum to int64."""
+    if dtype is not None:
+        input = to(input, dtype)
+    if dim is None and not keepdim:
+        return apply(SUM, (input,))
+    return apply(SUM_DIM, (input,), (dimensions(dim, len(shape_of(input))), bool(keepdim)))
+
+
+def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Return the mean of all elements, or along dimensions.
+
+    Raises:
+        RuntimeError: for integers.
+    """
+    if dtype is not None:
+        input = to(input, dtype)
+    if dtype_of(input).kind not in "fc":
+        raise RuntimeError(sentences.mean_of_integers(DTYPES[dtype_of(input)].printed))
+    if dim is None and not keepdim:
+        return apply(MEAN, (input,))
+    return apply(MEAN_DIM, (input,), (dimensions(dim, len(shape_of(input))), bool(keepdim)))
+
+
+def prod(input: Any) -> Any:
+    """Return the product of all elements."""
+    return apply(PROD, (input,))
+
+
+class Extreme(NamedTuple):
+    """The extreme elements along a dimension, and where they are."""
+
+    values: Any
+    indices: Any
+
+    def __repr__(self) -> str:
+        return f"torch.return_types.{type(self).__name__}(\nvalues={self.values!r},\nindices={self.indices!r})"
+
+
+class _Max(Extreme):
+    __slots__ = ()
+
+
+class _Min(Extreme):
+    __slots__ = ()
+
+
+_Max.__name__, _Min.__name__ = "max", "min"
+
+
+def _extreme_along(position: Any) -> Callable[..., Any]:
+    def function(x: Any, axis: int, keep: bool) -> Any:
+        if not x.shape:
+            return ew.positive(x), convert(ew.mul(ew.isnan(x), 0), np.int64)
+        found = position(x, axis)
+        kept = core.expand_reduced(found, x.shape, (axis,))
+        values = take_along_axis(x, kept, axis)
+        return (values, kept) if keep else (core_reshape(values, core.dropped_shape(x.shape, (axis,))), found)
+
+    return function
+
+
+def _along(_specs: Any, params: Any) -> dict[str, Any]:
+    return {"dim": params[0], "keepdim": params[1], "self_sym_sizes": _specs[0].shape}
+
+
+MAX_DIM = Op("MaxBackward0", _extreme_along(core.argmax), (("indices", -2),), details=_along)
+MIN_DIM = Op("MinBackward0", _extreme_along(core.argmin), (("indices", -2),), details=_along)
+
+
+def _extreme(whole: Op, along: Op, pair: Op, made: type[Extreme]) -> Callable[..., Any]:
+    def function(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+        if dim is None:
+            return apply(whole, (input,))
+        if not isinstance(dim, int):
+            return apply(pair, (input, dim))
+        return made(*apply(along, (input,), (dimension(dim, len(shape_of(input))), bool(keepdim))))
+
+    function.__name__ = function.__qualname__ = made.__name__
+    function.__doc__ = f"Return the {made.__name__}imum: of all, along a dimension (with indices), of two tensors."
+    return function
+
+
+max = _extreme(MAX, MAX_DIM, MAXIMUM, _Max)
+min = _extreme(MIN, MIN_DIM, MINIMUM, _Min)
+
+
+def _position_of(reduce: Any) -> Callable[..., Any]:
+    def function(x: Any, axis: int | None, keep: bool) -> Any:
+        if axis is None:
+            found = reduce(core_reshape(x, (int(np.prod(x.shape, dtype=int)),)), 0)
+            return core_reshape(found, (1,) * x.ndim) if keep else found
+        return _keeping(reduce(x, axis), x, (axis,), keep)
+
+    return function
+
+
+def _argument(reduce: Any, name: str) -> Callable[..., Any]:
+    op = Op("ArgBackward0", _position_of(core))
+
+    def function(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+        axis = None if dim is None else dimension(dim, len(shape_of(input)))
+        return apply(op, (input,), (axis, bool(keepdim)))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Return the position of the {name[3:]}imum, in all or along a dimension."
+    return function
+
+
+argmax, argmin = _argument(core.argmax, "argmax"), _argument(core.argmin, "argmin")
+
+
+def _truth(reduce: Any, name: str) -> Callable[..., Any]:
+    op = Op("TruthBackward0", lambda x, axes, keep: _keeping(reduce(x, axes), x, axes, keep))
+
+    def function(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+        return apply(op, (input,), (dimensions(dim, len(shape_of(input))), bool(keepdim)))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Return whether {name} elements are true, in all or along dimensions."
+    return function
+
+
+any, all = _truth(core.reduce_any, "any"), _truth(core.reduce_all, "all")
+
+LOGSUMEXP = Op(
+    "LogsumexpBackward0",
+    lambda x, axes, keep: _keeping(core.logsumexp(x, axes), x, axes, keep),
+    (("self", 0), ("result", -1)),
+    keeps=("self", "result"),
+    details=lambda specs, params: {"dim": params[0], "keepdim": params[1]},
+)
+
+
+def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
+    """Return ``log(sum(exp(input)))`` along dimensions, without overflow."""
+    return apply(LOGSUMEXP, (input,), (dimensions(dim, len(shape_of(input))), bool(keepdim)))
+
+
+def _dim(_specs: Any, params: Any) -> dict[str, Any]:
+    return {"dim": params[0]}
+
+
+SOFTMAX = Op("SoftmaxBackward0", core.softmax, RESULT, details=_dim)
+LOG_SOFTMAX = Op("LogSoftmaxBackward0", core.log_softmax, RESULT, details=_dim)
+
+
+def _normalized(op: Op, name: str) -> Callable[..., Any]:
+    def function(input: Any, dim: int, *, dtype: Any = None) -> Any:
+        if dtype is not None:
+            input = to(input, dtype)
+        if not shape_of(input):
+            return reshape_scalar(apply(op, (reshape_scalar(input, (1,)),), (dimension(dim, 0),)), ())
+        return apply(op, (input,), (dimension(dim, len(shape_of(input))),))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Return the {name.replace('_', ' of the ')} along a dimension."
+    return function
+
+
+RESHAPE_SCALAR = Op("ViewBackward0", core_reshape)
+
+
+def reshape_scalar(x: Any, shape: tuple[int, ...]) -> Any:
+    """Give a 0-d operand one axis, or take it away."""
+    return apply(RESHAPE_SCALAR, (x,), (shape,))
+
+
+softmax, log_softmax = _normalized(SOFTMAX, "softmax"), _normalized(LOG_SOFTMAX, "log_softmax")
