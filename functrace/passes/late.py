@@ -29,7 +29,7 @@ def compute_late(program: Program) -> Program:
         a program with the same inputs, outputs and operations; those that call the user's code keep their order.
 
     Cost:
-        about 8 us per equation, nothing for programs on small arrays.
+        about 5 us per equation, 0.2 us for programs on small arrays.
     """
     avals = program.avals
     if sum([avals[k].nbytes for k, _ in program.schedule]) < FEWEST_BYTES:
