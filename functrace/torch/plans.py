@@ -40,7 +40,7 @@ from functrace.tracing import Recording, Tracer, bind
 from functrace.transforms import backward_program
 
 _MOST_PLANS = 5_000
-_plans: dict[Any, Plan] = {}
+PLANS: dict[Any, Plan] = {}
 """Bounded: emptied when full."""
 
 _new = object.__new__
@@ -321,7 +321,7 @@ def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> An
         bit <<= 1
     key.append(mask)
     found = tuple(key)
-    plan = _plans.get(found)
+    plan = PLANS.get(found)
     if plan is None:
         plan = make_plan(found, operands, mask)
     results = plan.compute(arrays)
@@ -366,7 +366,7 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
             key = (op, (), a.shape, a.dtype, kind, mask)
         else:
             return apply(op, (x, y)) if kind in NUMBERS else apply_other(op, x, y)
-        plan = _plans.get(key)
+        plan = PLANS.get(key)
         if plan is None:
             plan = make_plan(key, (x, y), mask)
         try:
@@ -440,10 +440,14 @@ def make_plan(key: tuple[Any, ...], operands: Sequence[Any], mask: int) -> Plan:
     )
     if op.edges is not None:
         active = tuple(flag and k in op.edges for k, flag in enumerate(active))
-    plan = Plan(op, specs, params, active)
-    if len(_plans) >= _MOST_PLANS:
-        _plans.clear()
-    _plans[key] = plan
+    return remember(key, Plan(op, specs, params, active))
+
+
+def remember(key: tuple[Any, ...], plan: Plan) -> Plan:
+    """Keep a plan for the next time; when there are too many, all are forgotten."""
+    if len(PLANS) >= _MOST_PLANS:
+        PLANS.clear()
+    PLANS[key] = plan
     return plan
 
 

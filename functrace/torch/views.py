@@ -25,8 +25,9 @@ from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import NO_EDGE, GraphNode, OpNode, attach, edge, number
 from functrace.torch.autograd.saved import SavedTensor
-from functrace.torch.dtypes import DTYPES
-from functrace.torch.plans import NUMBERS, Op, Plan, apply, make_plan
+from functrace.torch.dtypes import DTYPES, default_float
+from functrace.torch.plans import NUMBERS, PLANS, Op, Plan, apply, make_plan, remember
+from functrace.torch.promotion import common_dtype, floating
 from functrace.torch.tensor import Tensor, View, wrap
 from functrace.tracing import Recording, Tracer
 
@@ -84,10 +85,8 @@ def renew_node(tensor: Tensor, view: View) -> None:
 
 def make_plan_cached(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], array: Any) -> Plan:
     """Return the plan of an op of one operand that wants a gradient."""
-    from functrace.torch.plans import _plans
-
     key = (op, params, array.shape, array.dtype, 1)
-    return _plans.get(key) or make_plan(key, operands, 1)
+    return PLANS.get(key) or make_plan(key, operands, 1)
 
 
 # -- writing -------------------------------------------------------------------------------------------------------
@@ -144,9 +143,10 @@ def in_place_form(op: Op) -> Op:
     if found is None:
 
         def promote(function: Callable[..., Any], specs: Sequence[Any]) -> Callable[..., Any]:
-            inner = function if op.promote is None else op.promote(function, specs)
-            if not isinstance(specs[0], ShapeDtype) or (op.promote is None):
-                return inner
+            if op.promote is None:
+                return function
+            check_kind(op, specs)
+            inner = op.promote(function, specs)
 
             def computed(*given: Any) -> Any:
                 result = inner(*given)
@@ -168,30 +168,28 @@ def write(op: Op, tensor: Tensor, others: tuple[Any, ...] = (), params: tuple[An
     """
     if isinstance(tensor._array, Tracer):
         return write_traced(op, tensor, others, params)
-    recorded = MODES.recording and (tensor.requires_grad or any(isinstance(x, Tensor) and x.requires_grad for x in others))
-    if recorded:
-        check_writable(tensor)
-    with_history = (tensor, *others)
-    arrays = [x._array if isinstance(x, Tensor) else x for x in with_history]
-    check_result(op, tensor, arrays)
-    row = in_place_form(op)
+    operands = (tensor, *others)
     mask = 0
-    if recorded:
-        for k, x in enumerate(with_history):
+    if MODES.recording:
+        for k, x in enumerate(operands):
             if isinstance(x, Tensor) and x.requires_grad:
                 mask |= 1 << k
+        if mask:
+            check_writable(tensor)
+    arrays = [x._array if isinstance(x, Tensor) else x for x in operands]
+    target = arrays[0]
     view = tensor._view
-    plan = find_plan(row, with_history, params, mask)
+    plan = find_plan(in_place_form(op), operands, params, mask)
     chosen: Plan = plan
     if plan.differentiable and view is not None:
-        chosen = slices_plan(op, view, with_history, params, mask)
+        chosen = slices_plan(op, view, operands, params, mask)
     node = begin(chosen, tensor, others, arrays) if plan.differentiable else None
     result = plan.compute(arrays)
-    if np.shape(result) != arrays[0].shape:
-        raise RuntimeError(sentences.output_shape(arrays[0].shape, np.shape(result)))
-    if not arrays[0].flags.writeable:
+    if result.shape != target.shape:
+        raise RuntimeError(sentences.output_shape(target.shape, result.shape))
+    if not target.flags.writeable:
         raise RuntimeError(sentences.OVERLAPPING_WRITE)
-    np.copyto(arrays[0], result, casting="unsafe")
+    target[...] = result
     tensor._counter[0] += 1
     if node is not None:
         end(chosen, node, tensor if view is None else view.base)
@@ -200,8 +198,6 @@ def write(op: Op, tensor: Tensor, others: tuple[Any, ...] = (), params: tuple[An
 
 def find_plan(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], mask: int) -> Plan:
     """Return the plan of an op, made or remembered."""
-    from functrace.torch.plans import _plans
-
     key: list[Any] = [op, params]
     for x in operands:
         if isinstance(x, Tensor):
@@ -213,7 +209,7 @@ def find_plan(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], mask: 
             raise TypeError(f"expected a Tensor or a number, got {type(x).__name__}")
     key.append(mask)
     found = tuple(key)
-    return _plans.get(found) or make_plan(found, operands, mask)
+    return PLANS.get(found) or make_plan(found, operands, mask)
 
 
 def check_writable(tensor: Tensor) -> None:
@@ -229,21 +225,14 @@ def check_writable(tensor: Tensor) -> None:
         raise RuntimeError(sentences.LEAF_IN_PLACE)
 
 
-def check_result(op: Op, tensor: Tensor, arrays: list[Any]) -> None:
-    """Refuse results whose dtype is of a higher kind than the tensor's."""
-    if op.promote is None:
-        return
-    from functrace.torch.promotion import common_dtype, floating
-
-    specs = [ShapeDtype(a.shape, a.dtype) if isinstance(a, np.ndarray) else type(a) for a in arrays]
+def check_kind(op: Op, specs: Sequence[Any]) -> None:
+    """Refuse operands whose result is of a higher kind than the tensor that is written: integers do not become floats."""
     given = common_dtype(specs)
     if op.promote is floating and given.kind not in "fc":
-        from functrace.torch.dtypes import default_float
-
         given = default_float()
     rank = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-    if rank[given.kind] > rank[tensor._array.dtype.kind]:
-        raise RuntimeError(sentences.result_cast(DTYPES[given].printed, DTYPES[tensor._array.dtype].printed))
+    if rank[given.kind] > rank[specs[0].dtype.kind]:
+        raise RuntimeError(sentences.result_cast(DTYPES[given].printed, DTYPES[specs[0].dtype].printed))
 
 
 def begin(plan: Plan, tensor: Tensor, others: tuple[Any, ...], arrays: list[Any]) -> OpNode:
@@ -288,8 +277,6 @@ def end(plan: Plan, node: OpNode, target: Tensor) -> None:
 
 def slices_plan(op: Op, view: View, operands: tuple[Any, ...], params: tuple[Any, ...], mask: int) -> CopySlicesPlan:
     """Return the plan of an in-place op on a view; its base is active if the view or the base was."""
-    from functrace.torch.plans import _MOST_PLANS, _plans
-
     base = view.base._array
     active = view.base.requires_grad
     specs: list[Any] = [ShapeDtype(base.shape, base.dtype)]
@@ -299,16 +286,14 @@ def slices_plan(op: Op, view: View, operands: tuple[Any, ...], params: tuple[Any
         else:
             specs.append((type(x), x) if op.static_numbers else type(x))
     key = (COPY_SLICES, op, view.steps, params, tuple(specs), mask, active)
-    found = _plans.get(key)
+    found = PLANS.get(key)
     if found is None:
         flags = tuple(
             active if k == 0 else bool(mask >> k & 1) and isinstance(s, ShapeDtype) and s.dtype.kind in "fc"
             for k, s in enumerate(specs)
         )
         found = CopySlicesPlan(COPY_SLICES, op, view.steps, tuple(specs), params, flags)
-        if len(_plans) >= _MOST_PLANS:
-            _plans.clear()
-        _plans[key] = found
+        remember(key, found)
     return found  # type: ignore[return-value]
 
 

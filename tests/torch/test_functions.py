@@ -129,12 +129,12 @@ def test_functional_transforms_agree_with_backward(name: str) -> None:
 def test_changing_numbers_share_a_plan() -> None:
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     (x * 0.5 + 0.25 - 1.5).sum().backward()
-    before = len(plans._plans)
+    before = len(plans.PLANS)
     for k in range(50):
         y = x * (k + 0.125) + k * 1.5 - k * 0.5
         (g,) = torch.autograd.grad(y.sum(), x)
         assert g.tolist() == [k + 0.125] * 2
-    assert len(plans._plans) == before
+    assert len(plans.PLANS) == before
 
 
 def test_plans_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ def test_plans_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         x = torch.ones(n, requires_grad=True)
         (g,) = torch.autograd.grad((x * 3.0).sum(), x)
         assert g.tolist() == [3.0] * n
-    assert len(plans._plans) <= 20
+    assert len(plans.PLANS) <= 20
 
 
 def test_raw_values_stay_raw() -> None:
