@@ -14,7 +14,7 @@ import functrace as ft
 from functrace.errors import ArgumentError, DtypeError, NotDifferentiableError, ShapeError, TreeError
 from functrace.executor.cache import CACHE
 from tests.compositions.functions import BATCH, V, X
-from tests.compositions.test_checkpoint import TRANSFORMS, assert_equal, total
+from tests.compositions.test_checkpoint import TRANSFORMS, assert_equal
 
 everywhere = pytest.mark.parametrize("transform", TRANSFORMS)
 
@@ -310,9 +310,9 @@ def test_backward_may_read_values_of_forward_from_a_closure() -> None:
         return inner(x)
 
     np.testing.assert_array_equal(ft.vjp(f, X)[1](V)[0], V * np.cos(X) * 10.0)
-    np.testing.assert_array_equal(ft.vmap(ft.grad(total(f)))(BATCH).shape, (4, 3))
     np.testing.assert_allclose(ft.vmap(ft.grad(lambda x: np.sum(f(x))))(BATCH), 10 * np.cos(BATCH), rtol=1e-15)
-    assert {r.made for r in ft.saved_residuals(f)(X)} == {"result of cos"} or len(ft.saved_residuals(f)(X)) == 1
+    kept = ft.saved_residuals(f)(X)
+    assert [(r.aval.shape, r.made) for r in kept] == [((3,), "result of cos, for the derivative only")]
 
 
 def test_rules_that_close_over_outer_values() -> None:
