@@ -9,11 +9,13 @@ Floor: 4.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from functrace.control.residuals import SAVE, Pack, Policy, pack_p, unpack_p
 from functrace.errors import ShapeError
+from functrace.ir.numpy_source import Spelling, Writer, call_source
 from functrace.ir.parts import Assembly, output_avals, restrict
 from functrace.ir.primitive import Joint, Onto, Primitive, is_linear
 from functrace.ir.program import Program
@@ -254,6 +256,11 @@ def _batch(operands: Any, is_batched: Any, program: Program, policy: Policy) -> 
     return tuple(call_program(mapped.interned(), operands, policy))
 
 
+def written(write: Writer, _avals: Any, program: Program, *_: Any) -> Spelling:
+    """Spell an operation that stands for a program in NumPy source: a call of its function."""
+    return functools.partial(call_source, write.program(program))
+
+
 call_p = Primitive(
     "call",
     eval=lambda *rest: evaluate_fresh(rest[-2], rest[:-2]),
@@ -263,6 +270,7 @@ call_p = Primitive(
     batch=_batch,
     params=("program", "policy"),
     many=True,
+    written=written,
 )
 """``call x y {program={…}, policy=()}``: the outputs of a program."""
 

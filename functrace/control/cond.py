@@ -24,6 +24,7 @@ import numpy as np
 from functrace.control.call import at_places, check_operands, evaluate_fresh, transposed_program
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
+from functrace.ir.numpy_source import Spelling, Writer
 from functrace.ir.parts import Assembly, output_avals, restrict
 from functrace.ir.primitive import Joint, Primitive, is_linear
 from functrace.ir.program import Program
@@ -93,13 +94,27 @@ def _aval(which: Any, *rest: Any) -> Any:
     outs = output_avals(branches[0])
     if any(output_avals(b) != outs for b in branches):
         raise ShapeError("cond: the branches return different avals", fix="make them return the same shapes and dtypes")
-    if not batched:
-        check_operands("cond", branches[0], operands)
-        return outs
-    (size,) = which.shape
-    single = [ShapeDtype(x.shape[1:], x.dtype) if flag else x for x, flag in zip(operands, batched, strict=True)]
-    check_operands("cond", branches[0], single)
-    return tuple([stacked(size, a) for a in outs])
+    _check_which(which, 1 if batched else 0)
+    single = operands
+    if batched:
+        (size,) = which.shape
+        single = [_example(x, size) if flag else x for x, flag in zip(operands, batched, strict=True)]
+    for branch in branches:
+        check_operands("cond", branch, single)
+    return tuple([stacked(size, a) for a in outs]) if batched else outs
+
+
+def _check_which(which: Any, rank: int) -> None:
+    kind, shape = (np.dtype(which).kind, ()) if isinstance(which, type) else (which.dtype.kind, which.shape)
+    if kind not in "biu" or len(shape) != rank:
+        wanted = "one bool or integer per example" if rank else "one bool or integer"
+        raise ShapeError(f"cond: what chooses the branch is {which}, not {wanted}", fix="compare with a number")
+
+
+def _example(x: Any, size: int) -> ShapeDtype:
+    if not x.shape or x.shape[0] != size:
+        raise ShapeError(f"cond: an operand of {size} examples is {x}", fix=f"give it a first axis of {size}")
+    return ShapeDtype(x.shape[1:], x.dtype)
 
 
 # -- derivatives ---------------------------------------------------------------------------------------------------------
@@ -261,6 +276,32 @@ def _flattened(x: Any, sizes: tuple[int, int], outer: bool, flag: bool, shape: t
     return reshape(full, (math.prod(sizes), *shape))
 
 
+def _written(write: Writer, avals: Any, branches: Sequence[Program], batched: Flags) -> Spelling:
+    """Spell the choice: a conditional expression, or a call of `choose` for one per example."""
+    size = avals[0].shape[0] if batched else 0
+    words = ["when_false", "when_true"] if len(branches) == 2 else [f"case_{n}" for n in range(len(branches))]
+    runs = [
+        write.program(mapped_branch(branch, size, batched) if batched else branch, word)
+        for branch, word in zip(branches, words, strict=True)
+    ]
+    shapes = write.expression(tuple([stacked(size, a) for a in output_avals(branches[0])]), "an aval") if batched else ""
+    helper = write.callable_source(choose, "choose") if batched else ""
+
+    def lines(inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
+        which, *operands = inputs
+        given, left = ", ".join(operands), ", ".join(outputs)
+        listed = f"({', '.join(runs)}{',' if len(runs) == 1 else ''})"
+        if batched:
+            if len(outputs) == 1:  # `choose` takes functions that return tuples
+                listed, left = f"[{', '.join(f'lambda *xs: ({run}(*xs),)' for run in runs)}]", f"({left},)"
+            return [f"{left} = {helper}({which}, [{given}], {listed}, {shapes})"]
+        if len(runs) == 2 and avals[0].dtype.kind == "b":
+            return [f"{left} = {runs[1]}({given}) if {which} else {runs[0]}({given})"]
+        return [f"{left} = {listed}[min(max(int({which}), 0), {len(runs) - 1})]({given})"]
+
+    return lines if len(output_avals(branches[0])) else lambda inputs, outputs: ["pass"]
+
+
 cond_p = Primitive(
     "cond",
     eval=_eval,
@@ -270,5 +311,6 @@ cond_p = Primitive(
     batch=_batch,
     params=("branches", "batched"),
     many=True,
+    written=_written,
 )
 """``cond which x {branches=({…}, {…}), batched=()}``: the outputs of the branch that ``which`` numbers."""

@@ -20,8 +20,8 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.control.call import at_places, call_p, call_program, check_operands, evaluate_fresh
-from functrace.errors import NotDifferentiableError
+from functrace.control.call import at_places, call_p, call_program, check_operands, evaluate_fresh, written
+from functrace.errors import NotDifferentiableError, ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Assembly, output_avals, restrict
 from functrace.ir.primitive import Joint, Primitive, is_linear
@@ -145,9 +145,26 @@ def _spread(found: Sequence[Any], avals: Sequence[ShapeDtype]) -> list[Any]:
 
 
 def _custom_jvp_aval(*rest: Any) -> Any:
-    *operands, program, _, _ = rest
+    *operands, program, rule, explicit = rest
     check_operands("custom_jvp", program, operands)
-    return output_avals(program)
+    outs = output_avals(program)
+    if isinstance(rule, Program):
+        check_operands("the rule of custom_jvp", rule, [*operands, *filter(is_differentiable, operands[:explicit])])
+        _check_results("the rule of custom_jvp", rule, [*outs, *filter(is_differentiable, outs)])
+    return outs
+
+
+def _check_results(name: str, program: Program, wanted: Sequence[ShapeDtype]) -> None:
+    """Check the first outputs of a rule."""
+    found = output_avals(program)
+    if list(found[: len(wanted)]) != list(wanted):
+        raise ShapeError(
+            f"{name}: {program.name} returns {_listed(found)}, not {_listed(wanted)}", fix="return these avals, in order"
+        )
+
+
+def _listed(avals: Sequence[ShapeDtype]) -> str:
+    return f"({', '.join(map(repr, avals))})"
 
 
 def _custom_jvp_rule(primals: Any, tangents: Any, program: Program, rule: Rule, explicit: int) -> Any:
@@ -178,6 +195,7 @@ custom_jvp_p = Primitive(
     batch=_custom_jvp_batch,
     params=("program", "rule", "explicit"),
     many=True,
+    written=written,
 )
 """``custom_jvp x {program={…}, rule={…}, explicit=1}``: the outputs of a function that brings its jvp."""
 
@@ -192,9 +210,16 @@ def _transposed_function(cts: Any, rest: Any, *, others: int) -> Any:
 
 
 def _custom_vjp_aval(*rest: Any) -> Any:
-    *operands, program, _, _, _ = rest
+    *operands, program, forward, backward, explicit = rest
     check_operands("custom_vjp", program, operands)
-    return output_avals(program)
+    outs = output_avals(program)
+    if isinstance(forward, Program) and isinstance(backward, Program):
+        check_operands("the forward rule of custom_vjp", forward, operands)
+        _check_results("the forward rule of custom_vjp", forward, outs)
+        residuals = output_avals(forward)[len(outs) :]
+        check_operands("the backward rule of custom_vjp", backward, [*residuals, *filter(is_differentiable, outs)])
+        _check_results("the backward rule of custom_vjp", backward, list(filter(is_differentiable, operands[:explicit])))
+    return outs
 
 
 def _custom_vjp_rule(primals: Any, tangents: Any, program: Program, forward: Rule, backward: Rule, explicit: int) -> Any:
@@ -240,6 +265,7 @@ custom_vjp_p = Primitive(
     batch=_custom_vjp_batch,
     params=("program", "forward", "backward", "explicit"),
     many=True,
+    written=written,
 )
 """``custom_vjp x {program={…}, forward={…}, backward={…}, explicit=1}``: the outputs of a function that brings its vjp."""
 
@@ -259,7 +285,11 @@ def pushed(backward: Program, residuals: int) -> Program:
 
 
 def _pushforward_aval(*rest: Any) -> Any:
-    *_, backward, residuals = rest
+    *operands, backward, residuals = rest
+    values = [backward.avals[i] for i in backward.input_ids[:residuals]]
+    if list(operands) != [*values, *output_avals(backward)]:
+        wanted = _listed([*values, *output_avals(backward)])
+        raise ShapeError(f"pushforward of {backward.name} takes {wanted}, not {_listed(operands)}", fix="pass these avals")
     return tuple([backward.avals[i] for i in backward.input_ids[residuals:]])
 
 
@@ -302,5 +332,6 @@ pushforward_p = Primitive(
     batch=_pushforward_batch,
     params=("backward", "residuals"),
     many=True,
+    written=lambda write, avals, backward, residuals: written(write, avals, pushed(backward, residuals)),
 )
 """``pushforward r x_dot {backward={…}, residuals=1}``: the tangents whose transpose is a custom backward program."""

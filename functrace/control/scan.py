@@ -20,6 +20,7 @@ from functrace.control.call import at_places, call_program, check_operands
 from functrace.control.residuals import Packed, PackedStack
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype
+from functrace.ir.numpy_source import Spelling, Writer
 from functrace.ir.parts import Assembly, output_avals, reordered, restrict
 from functrace.ir.primitive import Joint, Primitive, is_linear
 from functrace.ir.program import Program
@@ -333,6 +334,27 @@ def _batch(operands: Any, is_batched: Any, body: Program, length: int, reverse: 
     return tuple(made)
 
 
+def _written(write: Writer, avals: Any, body: Program, length: int, reverse: bool, constants: int, carries: int) -> Spelling:
+    """Spell the loop: a ``for`` statement over the steps."""
+    step, t = write.program(body, "step"), write.local("t")
+    empty = [write.expression(stacked_aval(length, a), "a stack") for a in output_avals(body)[carries:]]
+
+    def lines(inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
+        carry = outputs[:carries]
+        starts = zip(carry, inputs[constants : constants + carries], strict=True)
+        stacks = zip(outputs[carries:], empty, strict=True)
+        slices = [f"{a}[{t}]" for a in inputs[constants + carries :]]
+        results = [*carry, *[f"{stack}[{t}]" for stack in outputs[carries:]]]
+        return [
+            *[f"{name} = {start}" for name, start in starts],
+            *[f"{name} = {made}" for name, made in stacks],
+            f"for {t} in {f'reversed(range({length}))' if reverse else f'range({length})'}:",
+            f"    {', '.join(results)} = {step}({', '.join([*inputs[:constants], *carry, *slices])})",
+        ]
+
+    return lines if carries or empty else lambda inputs, outputs: ["pass"]
+
+
 scan_p = Primitive(
     "scan",
     eval=_eval,
@@ -342,5 +364,6 @@ scan_p = Primitive(
     batch=_batch,
     params=("body", "length", "reverse", "constants", "carries"),
     many=True,
+    written=_written,
 )
 """``scan c0 h0 xs {body={…}, length=5, reverse=False, constants=1, carries=1}``: final carry, stacked results."""

@@ -8,6 +8,7 @@ Floor: 0.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -123,12 +124,32 @@ def _check_params(program: Program, k: int, primitive: Primitive, params: Any) -
             "give every declared param, in order",
         )
     for name, value in zip(primitive.params, params, strict=True):
+        for path, held in held_programs(value, name):  # the hash of a program relies on it
+            _check_held(program, k, f"param {path} of {primitive}", held)
         try:
             hash(value)
         except TypeError:
             _fail(program, k, f"param {name} of {primitive} cannot be hashed: {value!r}", "use tuples and numbers")
-        if isinstance(value, Program):
-            check_program(value)
+
+
+def _check_held(program: Program, k: int, what: str, held: Program) -> None:
+    """A program that an equation holds is itself well formed, and the message shows where in both it is not."""
+    traced = [name for name, value in held.constant_values.items() if not isinstance(value, np.ndarray | np.generic)]
+    if traced:
+        _fail(program, k, f"{what} has a traced value as constant {traced[0]}", "make it an operand of the equation")
+    try:
+        check_program(held)
+    except ProgramError as error:
+        _fail(program, k, f"{what} is not well formed: {error.what}", error.fix or "correct the program that it holds")
+
+
+def held_programs(value: Any, path: str) -> Iterator[tuple[str, Program]]:
+    """Yield the programs in a param, each with where it stands: ``body``, ``branches[1]``."""
+    if isinstance(value, Program):
+        yield path, value
+    elif type(value) is tuple:
+        for n, part in enumerate(value):
+            yield from held_programs(part, f"{path}[{n}]")
 
 
 def _check_avals(program: Program, k: int, primitive: Primitive, operands: Any, params: Any) -> None:
@@ -170,5 +191,12 @@ def _raw_line(program: Program, names: list[str], k: int) -> str:
             shown.append(f"?{i}")
     text = f"{names[k]}: {program.avals[k]} = {' '.join([primitive.name, *shown])}"
     if params and primitive not in (INPUT, CONSTANT):
-        text += " {" + ", ".join(map(repr, params)) + "}"
+        text += " {" + ", ".join(map(_shown, params)) + "}"
     return text
+
+
+def _shown(param: Any) -> str:
+    """A param as text; of a program its name only, since its own text relies on its being well formed."""
+    if type(param) is tuple:
+        return f"({', '.join(map(_shown, param))}{',' if len(param) == 1 else ''})"
+    return f"{{{param.name}}}" if isinstance(param, Program) else repr(param)

@@ -6,13 +6,16 @@ complex operation counts as one. Reductions count their input; moving data costs
 leading term (Golub and Van Loan, Matrix Computations, 4th ed.). Bytes are those of operands and results: what would pass
 between memory and processor if nothing stayed in a cache. Views count as well.
 
+An equation that holds programs costs what they cost: a loop its body times its length, a choice its most expensive branch
+(all branches on every example, if examples choose differently), a function with its own derivative just the function.
+
 Floor: 0.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -34,12 +37,14 @@ class EquationCost:
         flops: floating-point operations.
         bytes: bytes of its operands and results.
         source: the user's line, if known.
+        held: for an equation that holds programs, those that are counted, each with how often it runs.
     """
 
     text: str
     flops: int
     bytes: int
     source: Source | None
+    held: tuple[tuple[int, Cost], ...] = ()
 
 
 @final
@@ -64,13 +69,21 @@ class Cost:
 
     def __str__(self) -> str:
         lines = [f"{_amount(self.flops)}flop, {_amount(self.bytes)}B, {len(self.equations)} equations"]
-        amounts = [(f"{_amount(e.flops)}flop", f"{_amount(e.bytes)}B") for e in self.equations]
-        widths = [max((len(row[k]) for row in amounts), default=0) for k in (0, 1)]
-        for e, (flops, size) in zip(self.equations, amounts, strict=True):
+        rows = list(self._rows(""))
+        widths = [max((len(row[k]) for row in rows), default=0) for k in (0, 1)]
+        lines += [f"  {flops:>{widths[0]}}  {size:>{widths[1]}}  {text}" for flops, size, text in rows]
+        return "\n".join(lines)
+
+    def _rows(self, indentation: str) -> Iterator[tuple[str, str, str]]:
+        """Yield flops, bytes and text of each equation; those of a held program, for one run of it, stand below its own."""
+        for e in self.equations:
             where = "" if e.source is None else f"  # {e.source.short}"
             first, *rest = e.text.splitlines()
-            lines.append(f"  {flops:>{widths[0]}}  {size:>{widths[1]}}  {first}{' …' if rest else ''}{where}")
-        return "\n".join(lines)
+            yield f"{_amount(e.flops)}flop", f"{_amount(e.bytes)}B", f"{indentation}{first}{' …' if rest else ''}{where}"
+            for times, cost in e.held:
+                if times != 1:
+                    yield f"{_amount(cost.flops)}flop", f"{_amount(cost.bytes)}B", f"{indentation}  {times} times:"
+                yield from cost._rows(f"{indentation}    ")
 
 
 def program_cost(program: Program) -> Cost:
@@ -88,21 +101,32 @@ def _equation_cost(equation: Equation) -> EquationCost:
     read = sum(x.aval.nbytes for x in equation.inputs if not isinstance(x, Literal))
     outputs = tuple(out.aval for out in equation.outputs)
     count = FLOPS.get(equation.primitive.name, _elementwise)
-    bodies = [program_cost(p) for p in equation.params.values() if isinstance(p, Program)]
-    repeats = _repeats(equation)
-    if bodies:
-        flops = repeats * sum(body.flops for body in bodies)
-        moved = repeats * sum(body.bytes for body in bodies)
+    held = _held(equation, inputs)
+    if held:
+        flops = sum(times * cost.flops for times, cost in held)
+        moved = sum(times * cost.bytes for times, cost in held)
     else:
         flops, moved = count(inputs, outputs, equation.params), 0
     size = read + sum(out.nbytes for out in outputs) + moved
-    return EquationCost(equation_text(equation), int(flops), size, equation.source)
+    return EquationCost(equation_text(equation), int(flops), size, equation.source, held)
 
 
-def _repeats(equation: Equation) -> int:
-    """How often the programs among an equation's params run: a loop says so by its param ``length``."""
-    length = equation.params.get("length", 1)
-    return length if isinstance(length, int) else 1
+def _held(equation: Equation, inputs: Avals) -> tuple[tuple[int, Cost], ...]:
+    """The programs that an equation runs, as its params name them, with how often each is run.
+
+    ``length`` is that of a loop; of ``branches``, the most expensive one is run, or each of them on all examples, if the
+    flags ``batched`` say that examples choose. Of several single programs, the first is the function, the others its rules.
+    """
+    params = equation.params
+    branches = params.get("branches")
+    if branches:
+        costs = [program_cost(branch) for branch in branches]
+        if params.get("batched"):
+            return tuple((inputs[0].size, cost) for cost in costs)
+        return ((1, max(costs, key=lambda cost: (cost.flops, cost.bytes))),)
+    program = next((p for p in params.values() if isinstance(p, Program)), None)
+    length = params.get("length", 1)
+    return () if program is None else ((length if isinstance(length, int) else 1, program_cost(program)),)
 
 
 def _amount(n: float) -> str:

@@ -2,7 +2,9 @@
 
 Each equation becomes one line: a primitive's ``written`` template, a call of the NumPy function that evaluates it, or a
 call of a helper whose source stands above the function. Helpers are the primitives' own ``eval`` rules with whatever
-they refer to; their annotations and docstrings are left out, their names kept where these are free.
+they refer to; their annotations and docstrings are left out, their names kept where these are free. A program that an
+equation holds is a function above the one that it stands in, and a primitive that holds programs says itself, in
+``written``, how the equation uses it (`Spelling`).
 
 Floor: 0.
 """
@@ -20,6 +22,7 @@ import math
 import re
 import sys
 import textwrap
+from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -33,6 +36,12 @@ from functrace.ir.serial import array_bytes, constant_array, plain_number
 from functrace.ir.text import inline_elements
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
+Spelling = Callable[[Sequence[str], Sequence[str]], list[str]]
+"""What ``written(writer, operand avals, *params)`` of a primitive that holds programs returns: a function from the names of
+operands and results to lines of source.
+
+By then it has asked the writer for the names of all functions and local variables that the lines need (`Writer.program`,
+`Writer.expression`, `Writer.local`), so that the program's own variables step aside."""
 _FIX = "give the primitive written=, a NumPy template such as 'np.sum({0}, axis={axes})'"
 
 
@@ -46,7 +55,7 @@ def program_source(program: Program, name: str | None = None) -> str:
     Raises:
         ProgramError: if a primitive's eval rule has no source that runs on its own, or a constant is a traced value.
     """
-    writer = _Writer()
+    writer = Writer()
     function = writer.function(program, name or program.name)
     imports = ["import numpy as np", *sorted(writer.imports - {"import numpy as np"})]
     imports.sort(key=lambda line: line == "import numpy as np")
@@ -61,7 +70,7 @@ def _identifier(name: str) -> str:
     return found if found.isidentifier() else f"_{found}"
 
 
-class _Writer:
+class Writer:
     """Collects imports, module-level constants and helpers, under names that are all different."""
 
     def __init__(self) -> None:
@@ -70,6 +79,13 @@ class _Writer:
         self.taken: set[str] = {"np", "base64", "float", "complex", "slice", "range", "functools"}
         self.helpers: dict[int, str] = {}
         self.kept: list[Any] = []
+        self.locals: dict[str, str] = {}
+
+    def local(self, wanted: str) -> str:
+        """Return a name for a local variable of one equation's lines; the same one whenever it is asked for."""
+        if wanted not in self.locals:
+            self.locals[wanted] = self.free(wanted)
+        return self.locals[wanted]
 
     def free(self, wanted: str) -> str:
         """Return a name of the module that is not taken yet, and take it."""
@@ -86,8 +102,7 @@ class _Writer:
         """Return the source of a program as a function."""
         name = self.free(_identifier(wanted))
         # Everything of the module is named before the variables are, which step aside.
-        evaluators = {k: self.evaluator(program.ops[k][0]) for k, _ in program.schedule}
-        params = {k: self.params(program, k) for k, _ in program.schedule}
+        spelled = {k: self.spelling(program, k) for k, _ in program.schedule}
         large = {i: self.large_constant(program, i) for i in program.constant_values}
         names = self.variable_names(program)
         lines = []
@@ -96,13 +111,13 @@ class _Writer:
             if i in used:
                 lines.append(f"{names[i]} = {large[i] or small_constant(value, names[i])}")
         for k, _ in program.schedule:
-            primitive, operands, _ = program.ops[k]
+            _, operands, _ = program.ops[k]
             inputs = [names[i] if i >= 0 else number_source(program.literals[~i]) for i in operands]
             outputs = [names[k + j] for j in range(program.result_count(k))]
-            target = ", ".join(outputs) if len(outputs) > 1 else f"({outputs[0]},)" if primitive.many else outputs[0]
-            line = f"{target} = {written_call(primitive, evaluators[k], inputs, params[k])}"
             source = program.source(k)
-            lines.append(line if source is None else f"{line}  # {source.short}")
+            comment = "" if source is None else f"  # {source.short}"
+            first, *rest = spelled[k](inputs, outputs)
+            lines += [first + comment, *rest]
         outputs = [names[i] for i in program.output_ids]
         lines.append("return " + (outputs[0] if len(outputs) == 1 else f"({', '.join(outputs)})"))
         inputs = [f"{names[i]}: {program.avals[i]}" for i in program.input_ids]
@@ -111,6 +126,20 @@ class _Writer:
         docstring = f'"""({", ".join(inputs)}) -> {shown}"""'
         body = textwrap.indent("\n".join([docstring, *lines]), "    ")
         return f"def {name}({', '.join(names[i] for i in program.input_ids)}):\n{body}"
+
+    def spelling(self, program: Program, variable: int) -> Spelling:
+        """Return what writes an equation, once its names are known."""
+        primitive, operands, values = program.ops[variable]
+        if callable(primitive.written):
+            return primitive.written(self, tuple(map(program.spec, operands)), *values)
+        evaluator = self.evaluator(primitive)
+        params = self.params(program, variable)
+
+        def spelled(inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
+            left = f"({outputs[0]},)" if primitive.many and len(outputs) == 1 else ", ".join(outputs)
+            return [f"{left} = {written_call(primitive, evaluator, inputs, params)}"]
+
+        return spelled
 
     def variable_names(self, program: Program) -> list[str]:
         """The listing's names, with an underscore where the module has the name already."""
@@ -148,7 +177,7 @@ class _Writer:
             in_template = in_call
             if isinstance(value, np.dtype):
                 in_template = _dtype_source(value)
-            elif f"[{{{name}}}]" in (primitive.written or "") and type(value) is tuple:
+            elif f"[{{{name}}}]" in str(primitive.written) and type(value) is tuple:
                 in_template = index_source(value)
             found.append((name, in_template, in_call))
         return found
@@ -180,13 +209,18 @@ class _Writer:
         if isinstance(value, ShapeDtype):
             return f"np.empty({value.shape}, {_dtype_source(value.dtype)})"
         if isinstance(value, Program):
-            return self.nested_program(value)
+            return self.program(value)
         return self.callable_source(value, what)
 
-    def nested_program(self, program: Program) -> str:
-        """Write a program that is a param as a function of the module; returns its name."""
+    def program(self, program: Program, wanted: str = "program") -> str:
+        """Write a program that an equation holds as a function of the module; returns its name.
+
+        Args:
+            program: what is held. The function returns its output, or a tuple of several.
+            wanted: what it is called if its program has no name of its own.
+        """
         if id(program) not in self.helpers:
-            source = self.function(program, program.name)
+            source = self.function(program, wanted if program.name == "program" else program.name)
             self.helpers[id(program)] = source[len("def ") : source.index("(")]
             self.kept.append(program)
             self.blocks.append(source)
@@ -385,9 +419,11 @@ def _global_names(code: CodeType) -> set[str]:
 # -- expressions ---------------------------------------------------------------------------------------
 
 
-def written_call(primitive: Primitive, evaluator: str | None, inputs: list[str], params: list[tuple[str, str, str]]) -> str:
+def written_call(
+    primitive: Primitive, evaluator: str | None, inputs: Sequence[str], params: list[tuple[str, str, str]]
+) -> str:
     """Return the expression of one equation: the filled template, or a call of the evaluator."""
-    if evaluator is not None or primitive.written is None:
+    if evaluator is not None or not isinstance(primitive.written, str):
         return f"{evaluator}({', '.join([*inputs, *(in_call for _, _, in_call in params)])})"
     template = primitive.written
     by_name = {name: in_template for name, in_template, _ in params}
@@ -402,6 +438,11 @@ def written_call(primitive: Primitive, evaluator: str | None, inputs: list[str],
         return value if alone or value.isidentifier() else f"({value})"
 
     return _PLACEHOLDER.sub(fill, template)
+
+
+def call_source(function: str, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
+    """Return the line that calls the function of a held program (`Writer.program`)."""
+    return [f"{', '.join(outputs)} = {function}({', '.join(inputs)})" if outputs else "pass"]
 
 
 def number_source(value: Any) -> str:

@@ -147,7 +147,8 @@ class Primitive:
         many: whether the primitive has a tuple of results; ``eval`` and `bind` then return a tuple.
         view: whether ``eval`` may return a view of its first operand.
         written: how NumPy source spells it, e.g. ``"np.sum({0}, axis={axes})"``; by default a call
-            of ``eval`` (a NumPy function by its name, another one with its source).
+            of ``eval`` (a NumPy function by its name, another one with its source). One that holds programs has a
+            function instead, see `functrace.ir.numpy_source.Spelling`.
         effects: whether ``eval`` calls the user's code, so that it may not be carried out before the program runs.
     """
 
@@ -160,7 +161,7 @@ class Primitive:
     params: tuple[str, ...] = ()
     many: bool = False
     view: bool = False
-    written: str | None = None
+    written: str | Rule | None = None
     effects: bool = False
 
     def __repr__(self) -> str:
