@@ -514,7 +514,7 @@ def test_gradient_of_a_captured_value_is_not_lost_in_silence() -> None:
 
     assert ft.grad(f)(3.0, 5.0) == 5.0
     with pytest.raises(NotDifferentiableError, match="closes over"):
-        ft.grad(f, argnums=1)(3.0, 5.0)
+        ft.grad(f, argnums=(0, 1))(3.0, 5.0)
 
 
 # -- lifetimes --------------------------------------------------------------------------------------------------
