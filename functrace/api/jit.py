@@ -41,6 +41,7 @@ MOST_BYTES = 256 << 20
 """Estimated bytes of one jitted function's programs, with the constants that they own; the oldest go first."""
 
 _BYTES_PER_OP = 2_000
+_NO_STATICS: frozenset[Any] = frozenset()
 
 
 class CacheInfo(NamedTuple):
@@ -98,22 +99,29 @@ def jit(
 
     @functools.wraps(f, updated=())
     def jitted(*args: Any, **kwargs: Any) -> Any:
-        if not kwargs and not is_static:  # arrays by position: `_Signature`, in line
+        if not kwargs and not is_static:  # arrays and floats by position: `_Signature`, in line
             parts: list[Any] = []
+            values: Sequence[Any] = args
             for x in args:
-                if type(x) is not np.ndarray:
+                if type(x) is np.ndarray:
+                    parts += (x.shape, x.dtype)
+                elif type(x) is float:
+                    parts.append(float)
+                    values = ()
+                else:
                     break
-                parts += (x.shape, x.dtype)
             else:
                 staged = entries.get(tuple(parts))
                 if staged is not None:
                     staged.used = tick()
-                    try:
-                        results = staged.run(*args)
-                    except Exception as error:
-                        explain(error)
-                        raise
-                    return results[0] if staged.is_leaf else unflatten(staged.out_tree, results)
+                    return _run(staged, values or [np.float64(x) if type(x) is float else x for x in args])
+        if not is_static:  # nests of arrays: likewise
+            leaves, tree = flatten((args, kwargs))
+            if all(type(leaf) is np.ndarray for leaf in leaves):
+                staged = entries.get((tree, _NO_STATICS, *[(leaf.shape, leaf.dtype) for leaf in leaves]))
+                if staged is not None:
+                    staged.used = tick()
+                    return _run(staged, leaves)
         signature = _Signature(statics, args, kwargs, name, jitted)
         staged = entries.get(signature.key)
         if staged is None:
@@ -144,11 +152,17 @@ def _applied(staged: Staged, signature: _Signature, captured: list[Any] | None) 
         program, constants = staged.closed
         results = call_program(program, [*values, *constants])
     else:
-        try:
-            results = staged.run(*values)
-        except Exception as error:
-            explain(error)
-            raise
+        return _run(staged, values)
+    return results[0] if staged.is_leaf else unflatten(staged.out_tree, results)
+
+
+def _run(staged: Staged, values: Sequence[Any]) -> Any:
+    """Run a staged program on arrays; an exception names the user's line."""
+    try:
+        results = staged.run(*values)
+    except Exception as error:
+        explain(error)
+        raise
     return results[0] if staged.is_leaf else unflatten(staged.out_tree, results)
 
 
