@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 
 from functrace.api.calls import as_value, function_name
-from functrace.api.staging import Operands, Staged, stage, with_inputs
+from functrace.api.staging import Operands, Staged, number_type, stage, takes, with_dtypes, with_inputs
 from functrace.control.cond import cond_program
 from functrace.control.scan import scan_program
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.parts import reordered
-from functrace.numpy.number import TracedNumber
+from functrace.numpy.number import Numbers
 from functrace.ops.elementwise import not_equal
 from functrace.ops.shaping import convert
-from functrace.tracing.recording import LITERALS, Tracer
+from functrace.tracing.recording import Tracer
 from functrace.tree import flatten, paths, unflatten
 from functrace.typing import PyTree
 
@@ -34,11 +34,11 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     Args:
         pred: one number or bool, plain or traced.
         true_fun, false_fun: functions of ``operands`` (pytrees of arrays) that return the same nest, shapes and dtypes.
-            They may close over traced values.
+            They may close over traced values. A Python number takes the dtype that the other branch returns.
         operands: what they are called with.
 
     Raises:
-        ShapeError: if ``pred`` is not a scalar, or results differ in shape or dtype; names the leaf.
+        ShapeError, DtypeError: if ``pred`` is not a scalar, or results differ in shape or dtype; names the leaf.
         TreeError: if results differ in structure.
 
     Example:
@@ -55,8 +55,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         stage(f, call, f"cond ({word} branch {function_name(f)})", function_name(f), with_values=True)
         for word, f in (("false", false_fun), ("true", true_fun))
     ]
-    _check_branches(*branches)
-    other, taken = branches
+    other, taken = _agreeing(*branches)
     explicit = len(call.values)
     programs = [
         with_inputs(other.program, explicit, (), taken.captured),
@@ -78,19 +77,28 @@ def _predicate(pred: Any) -> Any:
     return not_equal(value, 0) if isinstance(value, Tracer) else np.bool_(value != 0)
 
 
-def _check_branches(other: Staged, taken: Staged) -> None:
+def _agreeing(other: Staged, taken: Staged) -> tuple[Staged, Staged]:
+    """Return the branches with Python numbers converted to the dtypes of the other branch, if all else agrees."""
     if other.out_tree != taken.out_tree:
         raise TreeError(
             f"cond: the true branch returns {taken.out_tree}, the false branch {other.out_tree}",
             fix="return the same nest from both",
         )
     names = paths(unflatten(taken.out_tree, [0] * taken.out_tree.num_leaves))
-    for name, a, b in zip(names, taken.out_avals, other.out_avals, strict=True):
-        if a is not b:
-            raise ShapeError(
-                f"cond: result{name} is {a} in the true branch and {b} in the false branch",
-                fix=f"give both the same shape and dtype, e.g. with .astype(np.{a.dtype}) or np.broadcast_to",
-            )
+    dtypes = []
+    both = zip(taken.out_avals, taken.numbers, other.out_avals, other.numbers, strict=True)
+    for name, (a, number_a, b, number_b) in zip(names, both, strict=True):
+        chosen = b.dtype if takes(number_a, b.dtype) else a.dtype
+        if a.shape != b.shape or not (chosen == b.dtype or takes(number_b, chosen)):
+            what = f"cond: result{name} is {a} in the true branch and {b} in the false branch"
+            if a.shape == b.shape:
+                raise DtypeError(what, fix=f"convert one of them, e.g. with .astype(np.{a.dtype})")
+            raise ShapeError(what, fix="give both the same shape, e.g. with np.broadcast_to")
+        dtypes.append(chosen)
+    return (
+        other._replace(program=with_dtypes(other.program, dtypes)),
+        taken._replace(program=with_dtypes(taken.program, dtypes)),
+    )
 
 
 def scan(
@@ -107,7 +115,8 @@ def scan(
     Args:
         f: the body; ``carry`` keeps its nest, shapes and dtypes, ``y`` is any nest of arrays (or ``None``). It may close
             over traced values.
-        init: the carry before the first step; Python numbers take the dtype that the body gives them.
+        init: the carry before the first step; Python numbers take the dtype that the body gives them (then it is recorded
+            twice).
         xs: arrays (a nest of them) with the same first axis; ``None`` if the body needs no input.
         length: number of steps; needed only if there are no ``xs``.
         reverse: whether to walk from the last slice to the first; results stand where their slices stood.
@@ -135,36 +144,55 @@ def scan(
     arrays = [as_value(x, f"{owner}: xs") for x in arrays]
     steps = _length(arrays, xs, length, owner)
     starts, carry_tree = flatten(init)
-    weak = [type(leaf) in LITERALS or isinstance(leaf, TracedNumber) for leaf in starts]
+    numbers = [number_type(leaf) for leaf in starts]
     carry = [as_value(leaf, f"{owner}: the carry") for leaf in starts]
     slices = [ShapeDtype(x.shape[1:], x.dtype) for x in arrays]
 
     while True:
-        staged = _stage_body(f, carry, carry_tree, slices, arrays_tree, owner, name)
+        staged = _stage_body(f, carry, numbers, carry_tree, slices, arrays_tree, owner, name)
         count, tree = _check_body(staged, carry_tree, owner)
-        changed = _weak_dtypes(carry, weak, staged.out_avals[:count])
-        if changed is None:
+        if not _give_dtypes(carry, numbers, staged):
             break
-        carry, weak = changed, [False] * len(weak)
-    _check_carry(unflatten(carry_tree, [aval_of(c) for c in carry]), carry, staged.out_avals[:count], owner)
-    total = len(staged.program.input_ids)
+    dtypes = [aval.dtype for aval in staged.out_avals]
+    for k, (start, number) in enumerate(zip(carry, staged.numbers, strict=False)):
+        if takes(number, aval_of(start).dtype):  # the body returned a Python number
+            dtypes[k] = aval_of(start).dtype
+    program = with_dtypes(staged.program, dtypes)
+    avals = [ShapeDtype(aval.shape, dtype) for aval, dtype in zip(staged.out_avals, dtypes, strict=True)]
+    _check_carry(unflatten(carry_tree, [aval_of(c) for c in carry]), carry, avals[:count], owner)
+    total = len(program.input_ids)
     explicit = count + len(slices)
-    body = reordered(staged.program, [*range(explicit, total), *range(explicit)])
+    body = reordered(program, [*range(explicit, total), *range(explicit)])
     results = scan_program(body, [*staged.captured, *carry, *arrays], steps, reverse, total - explicit, count)
     final, stacked = unflatten(tree, results)
     return final, stacked
 
 
 def _stage_body(
-    f: Any, carry: list[Any], carry_tree: Any, slices: list[ShapeDtype], arrays_tree: Any, owner: str, name: str
+    f: Any,
+    carry: list[Any],
+    numbers: list[type | None],
+    carry_tree: Any,
+    slices: list[ShapeDtype],
+    arrays_tree: Any,
+    owner: str,
+    name: str,
 ) -> Staged:
+    weak: list[Numbers] = []
     operands = Operands((carry, [np.empty(0)] * len(slices)), {})
     operands.avals = [*map(aval_of, carry), *slices]
 
     def body(state: list[Any], leaves: list[Any]) -> Any:
+        if any(numbers):
+            weak.append(Numbers(state[0]._recording, "use functrace.cond or np.where for a choice that depends on values"))
+            state = [x if kind is None else weak[0].wrap(x, kind) for x, kind in zip(state, numbers, strict=True)]
         return f(unflatten(carry_tree, state), unflatten(arrays_tree, leaves))
 
-    return stage(body, operands, owner, name, with_values=False)
+    try:
+        return stage(body, operands, owner, name, with_values=False)
+    finally:
+        for w in weak:
+            w.close()
 
 
 def _length(arrays: list[Any], xs: PyTree, length: int | None, owner: str) -> int:
@@ -194,18 +222,15 @@ def _check_body(staged: Staged, carry_tree: Any, owner: str) -> tuple[int, Any]:
     return returned.num_leaves, tree
 
 
-def _weak_dtypes(carry: list[Any], weak: list[bool], avals: list[ShapeDtype]) -> list[Any] | None:
-    """The carry with Python numbers in the dtype that the body gives them, or ``None`` if nothing changes."""
-    made = [
-        convert(c, aval.dtype) if flag and _is_wider("biufc", aval.dtype, aval_of(c).dtype) else c
-        for c, flag, aval in zip(carry, weak, avals, strict=True)
-    ]
-    return made if any(a is not b for a, b in zip(made, carry, strict=True)) else None
-
-
-def _is_wider(kinds: str, to: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
-    """Whether a Python number of ``dtype`` may become ``to`` (NEP 50: it has a kind, no width)."""
-    return to != dtype and kinds.index(to.kind) >= kinds.index(dtype.kind)
+def _give_dtypes(carry: list[Any], numbers: list[type | None], staged: Staged) -> bool:
+    """Give Python numbers of the carry, in place, the type that the body returned; returns whether that changes anything."""
+    changed = False
+    for k, (start, number) in enumerate(zip(carry, numbers, strict=True)):
+        returned, dtype = staged.numbers[k], staged.out_avals[k].dtype
+        if number is not None and returned is not number and takes(number, dtype):
+            carry[k], numbers[k] = convert(start, dtype), returned
+            changed = True
+    return changed
 
 
 def _check_carry(tree: PyTree, carry: list[Any], avals: list[ShapeDtype], owner: str) -> None:

@@ -41,6 +41,7 @@ MOST_BYTES = 256 << 20
 """Estimated bytes of one jitted function's programs, with the constants that they own; the oldest go first."""
 
 _BYTES_PER_OP = 2_000
+_ONE_PROGRAM_PER_VALUE = "name the argument in static_argnums or static_argnames: there will be one program per value"
 _NO_STATICS: frozenset[Any] = frozenset()
 
 
@@ -244,7 +245,7 @@ class StagedCache:
 def _stage(f: Callable[..., Any], signature: _Signature, owner: str, name: str) -> tuple[Staged, list[Any] | None]:
     """Record the function; returns the program and, if it captured traced values, all that it captured, as operands."""
     with Recording(owner) as recording:
-        numbers = Numbers(recording)
+        numbers = Numbers(recording, _ONE_PROGRAM_PER_VALUE)
         try:
             leaves = [
                 numbers.number(spec) if isinstance(spec, type) else recording.new_input(ShapeDtype(*spec))

@@ -15,7 +15,8 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Assembly, closed_over
 from functrace.ir.program import Program
 from functrace.numpy.number import TracedNumber
-from functrace.tracing.recording import Recording, Tracer
+from functrace.ops.shaping import convert_p
+from functrace.tracing.recording import LITERALS, Recording, Tracer
 from functrace.tree import PyTreeSpec, flatten, unflatten
 
 
@@ -26,11 +27,13 @@ class Staged(NamedTuple):
         program: its inputs are the arguments' array leaves, then what the function captured.
         captured: values of the latter, arrays or outer traced values.
         out_tree: structure of the result.
+        numbers: the Python type of each leaf of the result that is a number, ``None`` for arrays.
     """
 
     program: Program
     captured: list[Any]
     out_tree: PyTreeSpec
+    numbers: list[type | None]
 
     @property
     def out_avals(self) -> list[ShapeDtype]:
@@ -97,9 +100,37 @@ def stage(
         ]
         args, kwargs = operands.arguments(inputs)
         leaves, tree = flatten(call(recording, f, args, kwargs))
+        numbers = [number_type(leaf) for leaf in leaves]
+        leaves = [leaf.strong() if isinstance(leaf, TracedNumber) else leaf for leaf in leaves]
         outputs = tuple([output_variable(recording, leaf, owner) for leaf in leaves])
         program, _ = closed_over(recording.program(outputs, name=identifier(name), input_names=input_names))
-        return Staged(program, [recording.callers_array(i) for i in recording.constants], tree)
+        return Staged(program, [recording.callers_array(i) for i in recording.constants], tree, numbers)
+
+
+def number_type(leaf: Any) -> type | None:
+    """The type of a Python number, traced or not, which has a kind but no width (NEP 50); ``None`` for whatever else."""
+    return leaf.kind if isinstance(leaf, TracedNumber) else type(leaf) if type(leaf) in LITERALS else None
+
+
+def takes(number: type | None, dtype: np.dtype[Any]) -> bool:
+    """Whether something is a Python number that becomes ``dtype`` beside an array of it."""
+    return number is not None and _KINDS.index(dtype.kind) >= _KINDS.index(np.dtype(number).kind)
+
+
+_KINDS = "biufc"
+
+
+def with_dtypes(program: Program, dtypes: Sequence[np.dtype[Any]]) -> Program:
+    """Return the program with its outputs converted to dtypes."""
+    if all(program.avals[i].dtype == dtype for i, dtype in zip(program.output_ids, dtypes, strict=True)):
+        return program
+    build = Assembly()
+    outputs = build.splice(program, [build.input(program.avals[i]) for i in program.input_ids])
+    outputs = [
+        i if build.avals[i].dtype == dtype else build.place(convert_p, (i,), (dtype,))
+        for i, dtype in zip(outputs, dtypes, strict=True)
+    ]
+    return build.program(outputs, program.name)
 
 
 def identifier(name: str) -> str:

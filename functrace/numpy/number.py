@@ -43,14 +43,16 @@ class Numbers(Recording):
     """Stands for the newest recording wherever a traced number is an operand; see Note [Python numbers stay weak].
 
     Args:
-        target: the recording whose inputs the numbers are.
+        target: the recording whose variables the numbers are.
+        way_out: what a message tells whoever asks for a number's value.
     """
 
-    __slots__ = ("converted", "target")
+    __slots__ = ("converted", "target", "way_out")
 
-    def __init__(self, target: Recording) -> None:
+    def __init__(self, target: Recording, way_out: str) -> None:
         super().__init__(target.owner)
         self.target = target
+        self.way_out = way_out
         self.serial = math.inf  # type: ignore[assignment]
         self.converted: dict[tuple[int, np.dtype[Any]], Any] = {}
 
@@ -93,7 +95,7 @@ class Numbers(Recording):
         raise ConcretizationError(
             f"the value of {'an' if kind == 'int' else 'a'} {kind} is needed, but {self.owner} records without values",
             made=self.target.source(variable),
-            fix="name the argument in static_argnums or static_argnames: there will be one program per value",
+            fix=self.way_out,
         )
 
 
@@ -255,7 +257,7 @@ class TracedNumber(TracedArray):
                 raise ConcretizationError(
                     f"the type of a power of two integers depends on the sign of the exponent, but {self._recording.owner} "
                     "records without values",
-                    fix="name the exponent in static_argnums or static_argnames, or let the base be a float",
+                    fix="let the base be a float, or the exponent a plain integer",
                 )
             if n < 0:
                 return self._number(ew.power, (self * 1.0, float(n)))
