@@ -247,12 +247,12 @@ def _literal(program: Program, i: int, k: int, bind_value: Callable[[Any], str])
 
 def explain(error: BaseException) -> None:
     """Add to an exception that compiled code raised the user's line of the equation that raised it."""
-    traceback = error.__traceback__
-    while traceback is not None:
+    traceback, found = error.__traceback__, ""
+    while traceback is not None:  # the last one is the equation in the innermost of nested programs
         filename = traceback.tb_frame.f_code.co_filename
         if filename.startswith("<functrace "):
-            line = linecache.getline(filename, traceback.tb_lineno)
-            if "#" in line:
-                error.add_note(f"  recorded at {line.rpartition('#')[2].strip()}")
-            return
+            _, mark, line = linecache.getline(filename, traceback.tb_lineno).rpartition("  # ")
+            found = line.strip() if mark else found
         traceback = traceback.tb_next
+    if found:
+        error.add_note(f"  recorded at {found}")

@@ -76,7 +76,8 @@ def fold_constants(program: Program) -> Program:
             moved[k + j] = first + j
         position = program.positions[k] if k < len(program.positions) else None
         missing = len(build.ops) - len(positions)
-        positions.extend([None] * (missing - 1) + [position])
+        results = len(build.ops) - first
+        positions.extend([None] * (missing - results) + [position] * results)
         origins.extend([program.origins[k] if k < len(program.origins) else k] * missing)
     outputs = tuple(place(i) for i in program.output_ids)
     return Program.from_builder(
