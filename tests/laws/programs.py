@@ -2,17 +2,21 @@
 
 A drawn program is a list of steps. A step names an operation, the values that it reads and its static choices;
 `Recipe.__call__` runs the steps through NumPy's own functions, so the same recipe is the oracle on ndarrays and the
-subject on traced values. Hypothesis shrinks recipes by dropping steps, and a recipe prints as Python.
+subject on traced values. Steps that hold programs (held.py) go through functrace; `Recipe.plain` is the recipe without
+it, in NumPy and Python alone. Hypothesis shrinks recipes by dropping steps, and a recipe prints as Python.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+
+from tests.laws.held import chains, choices, fits, loops
 
 Shape = tuple[int, ...]
 
@@ -49,6 +53,7 @@ class Step:
     reads: tuple[int, ...]
     run: Callable[..., Any]
     shape: Shape
+    plain: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -60,9 +65,17 @@ class Recipe:
     outputs: int
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        return self._walk(arrays, plain=False)
+
+    def plain(self, *arrays: Any) -> tuple[Any, ...]:
+        """Run in NumPy and Python alone: the oracle."""
+        return self._walk(arrays, plain=True)
+
+    def _walk(self, arrays: Sequence[Any], *, plain: bool) -> tuple[Any, ...]:
         values = list(arrays)
         for step in self.steps:
-            values.append(step.run(*(values[k] for k in step.reads)))
+            run = step.plain if plain and step.plain is not None else step.run
+            values.append(run(*(values[k] for k in step.reads)))
         return tuple(values[-self.outputs :])
 
     def __repr__(self) -> str:
@@ -180,6 +193,24 @@ def _matmul(draw: st.DrawFn, known: list[Shape]) -> Step:
     return Step("{0} @ {1}", (i, j), lambda x, y: x @ y, made)
 
 
+def _held(draw: st.DrawFn, known: list[Shape]) -> Step:
+    """A step that holds a program."""
+    i = draw(st.integers(0, len(known) - 1))
+    partners = [k for k, shape in enumerate(known) if fits(shape, known[i])]
+    others = tuple(draw(st.lists(st.sampled_from(partners), max_size=2)))
+    walked = [k for k, shape in enumerate(known) if shape and fits(shape[1:], known[i])]
+    if walked and draw(st.booleans()):
+        j = draw(st.sampled_from(walked))
+        loop = draw(loops(len(others)))
+        written = re.sub(r"\bp(\d)\b", lambda found: f"{{{int(found[1]) + 2}}}", loop.written)
+        shape = (known[j][0], *known[i]) if loop.stacks else known[i]
+        return Step(written, (i, j, *others), loop.traced, shape, loop.plain)
+    chain = draw(choices(len(others), depth=1) if draw(st.booleans()) else chains(len(others), depth=2))
+    written = f"(lambda h: {chain.written.replace('{h}', 'h')})({{0}})"
+    written = re.sub(r"\bp(\d)\b", lambda found: f"{{{int(found[1]) + 1}}}", written)
+    return Step(written, (i, *others), chain.traced, known[i], chain.plain)
+
+
 @st.composite
 def programs(draw: st.DrawFn, *, most_steps: int = 8) -> Recipe:
     """Draw a random well-typed program."""
@@ -187,7 +218,7 @@ def programs(draw: st.DrawFn, *, most_steps: int = 8) -> Recipe:
     known: list[Shape] = list(inputs)
     steps: list[Step] = []
     for _ in range(draw(st.integers(1, most_steps))):
-        make = draw(st.sampled_from([_elementwise, _elementwise, _reduction, _shaping, _indexing, _matmul]))
+        make = draw(st.sampled_from([_elementwise, _held, _reduction, _shaping, _indexing, _matmul, _held]))
         step = make(draw, known)
         if int(np.prod(step.shape)) <= 200:
             steps.append(step)

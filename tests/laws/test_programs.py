@@ -23,7 +23,7 @@ def directions_for(arguments: list[Any], seed: int) -> list[Any]:
 def test_trace_means_what_numpy_means(recipe: Recipe, seed: int) -> None:
     arguments = recipe.arguments(seed)
     program = ft.trace(recipe)(*arguments)
-    for found, expected in zip(outputs_of(ft.evaluate(program, *arguments)), recipe(*arguments), strict=True):
+    for found, expected in zip(outputs_of(ft.evaluate(program, *arguments)), recipe.plain(*arguments), strict=True):
         assert_same(found, expected, rtol=1e-13, atol=1e-13)
 
 
@@ -73,7 +73,7 @@ def test_jvp_equals_differences(recipe: Recipe, seed: int) -> None:
     arguments = recipe.arguments(seed)
     directions = directions_for(arguments, seed)
     _, tangents = ft.jvp(recipe, tuple(arguments), tuple(directions))
-    expected = differences(recipe, arguments, directions)
+    expected = differences(recipe.plain, arguments, directions)
     for found, value in zip(tangents, expected, strict=True):
         scale = 1.0 + float(np.max(np.abs(value), initial=0.0))
         np.testing.assert_allclose(found, value, rtol=1e-6, atol=1e-6 * scale)
@@ -104,7 +104,7 @@ def test_linearize_equals_jvp(recipe: Recipe, seed: int) -> None:
 @given(programs(), seeds())
 def test_vmap_equals_loop(recipe: Recipe, seed: int) -> None:
     batch = [np.stack(rows) for rows in zip(*(recipe.arguments(seed + k) for k in range(3)), strict=True)]
-    for found, expected in zip(ft.vmap(recipe)(*batch), stacked(recipe, batch), strict=True):
+    for found, expected in zip(ft.vmap(recipe)(*batch), stacked(recipe.plain, batch), strict=True):
         assert_same(found, expected, rtol=1e-12, atol=1e-12)
 
 
@@ -174,3 +174,51 @@ def test_as_python_equals_eval(recipe: Recipe, seed: int) -> None:
     expected = outputs_of(ft.evaluate(derived, *given_values))
     for found, value in zip(outputs_of(emitted(derived)(*given_values)), expected, strict=True):
         assert_same(found, value, rtol=1e-13, atol=1e-13)
+
+
+@given(programs(), seeds())
+def test_checkpoint_changes_no_bit(recipe: Recipe, seed: int) -> None:
+    arguments = recipe.arguments(seed)
+    directions = directions_for(arguments, seed)
+    values, pullback = ft.vjp(recipe, *arguments)
+    bars = tuple(np.cos(y) for y in values)
+    expected = outputs_of((values, pullback(bars), ft.jvp(recipe, tuple(arguments), tuple(directions))))
+    for policy in (ft.policies.recompute, ft.policies.pack(np.copy, np.copy)):
+        kept = ft.checkpoint(recipe, policy=policy)
+        values, pullback = ft.vjp(kept, *arguments)
+        found = outputs_of((values, pullback(bars), ft.jvp(kept, tuple(arguments), tuple(directions))))
+        for a, b in zip(found, expected, strict=True):
+            assert_same(a, b)
+
+
+@given(programs(), seeds())
+def test_jit_changes_rounding_at_most(recipe: Recipe, seed: int) -> None:
+    arguments = recipe.arguments(seed)
+
+    def both(*values: Any) -> Any:
+        results, pullback = ft.vjp(recipe, *values)
+        return results, pullback(tuple(np.cos(y) for y in results))
+
+    jitted = ft.jit(both)
+    for _ in range(2):
+        for a, b in zip(outputs_of(jitted(*arguments)), outputs_of(both(*arguments)), strict=True):
+            assert_same(a, b, rtol=1e-12, atol=1e-12)
+
+
+@given(programs(), seeds())
+def test_transforms_round_trip_and_run_as_python(recipe: Recipe, seed: int) -> None:
+    arguments = recipe.arguments(seed)
+    program = ft.trace(recipe)(*arguments)
+    forward, linear = linearize_program(program)
+    backward = transpose_program(linear, [k >= len(linear.inputs) - len(arguments) for k in range(len(linear.inputs))])
+    results = outputs_of(ft.evaluate(forward, *arguments))
+    kept = results[len(program.outputs) :]
+    given_values = [*kept, *[np.cos(y) for y in results[: len(program.outputs)]]]
+    for subject, values in ((forward, arguments), (backward, given_values), (vmap_program(program, 2), None)):
+        assert ft.Program.parse(subject.text()) == subject
+        assert ft.Program.from_json(subject.to_json()) == subject
+        if values is None:
+            values = [np.stack([a, b]) for a, b in zip(arguments, recipe.arguments(seed + 1), strict=True)]
+        expected = outputs_of(ft.evaluate(subject, *values))
+        for a, b in zip(outputs_of(emitted(subject)(*values)), expected, strict=True):
+            assert_same(a, b, rtol=1e-13, atol=1e-13)
