@@ -20,6 +20,7 @@ import functrace as ft
 import tests.cases
 from functrace.errors import ConcretizationError, FunctraceError
 from functrace.executor import Runner
+from functrace.tracing.evaluate import evaluate_program
 from tests.cases.case import Case
 from tests.oracles import (
     assert_same,
@@ -251,3 +252,52 @@ def test_bad_input_raises_and_next_call_works(case: Case) -> None:
         if isinstance(caught.value, FunctraceError):
             assert "fix:" in str(caught.value)
         np.testing.assert_array_equal(ft.grad(lambda x: np.sum(x * x))(np.ones(2)), [2.0, 2.0])
+
+
+def evaluated(program: ft.Program, args: list[Any]) -> Iterator[tuple[Any, list[Any], list[Any]]]:
+    """Evaluate operation by operation; yields each primitive with its operands and results."""
+    env: dict[int, Any] = {**dict(zip(program.input_ids, args, strict=True)), **program.constant_values}
+    for k, _ in program.schedule:
+        primitive, ids, params = program.ops[k]
+        operands = [env[i] if i >= 0 else program.literals[~i] for i in ids]
+        result = primitive.eval(*operands, *params)
+        results = list(result) if primitive.many else [result]
+        env.update(enumerate(results, k))
+        yield primitive, operands, results
+
+
+def derivative_programs(case: Case) -> Iterator[tuple[ft.Program, list[Any]]]:
+    """The programs of the jvp and of the pullback, with their arguments."""
+    args = arguments_of(case)
+    f = restricted(case.call, args, case.diff)
+    primals = [args[k] for k in case.diff]
+    value, _ = ft.vjp(f, *primals)
+    leaves, tree = ft.tree.flatten(value)
+    bars = ft.tree.unflatten(tree, [np.ones(np.shape(y), np.asarray(y).dtype) for y in leaves])
+    for derivative in (lambda *xs: ft.vjp(f, *xs)[1](bars), lambda *xs: ft.jvp(f, xs, xs)[1]):
+        try:
+            yield ft.trace(derivative)(*primals), primals
+        except ConcretizationError:
+            assert not case.vmap, f"{case.name} needs values while staging"
+
+
+@every
+def test_results_share_memory_only_where_the_primitive_says_so(case: Case) -> None:
+    args = arguments_of(case)
+    program = traced(case, args)
+    programs = [] if program is None else [(program, args)]
+    if case.diff and case.order >= 1:
+        programs += derivative_programs(case)
+    for program, given in programs:
+        for primitive, operands, results in evaluated(program, given):
+            for place, operand in enumerate(operands):
+                if isinstance(operand, np.ndarray) and not (primitive.view and place == 0):
+                    assert not any(np.shares_memory(r, operand) for r in results if isinstance(r, np.ndarray)), primitive
+
+
+@differentiable
+def test_compiled_derivatives_equal_the_evaluators(case: Case) -> None:
+    for program, args in derivative_programs(case):
+        compiled, expected = Runner(program).compile()(*args), evaluate_program(program, args)
+        for y, z in zip(compiled, expected, strict=True):
+            np.testing.assert_array_equal(y, z)

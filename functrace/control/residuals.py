@@ -48,7 +48,7 @@ class Pack:
 Policy = tuple[str, ...] | Pack
 
 SAVE: Policy = ()
-RECOMPUTE: Policy = ("recompute",)
+RECOMPUTE: tuple[str, ...] = ("recompute",)
 
 
 class Packed:

@@ -195,7 +195,9 @@ def _sizes(subscripts: str, shapes: tuple[Shape, ...]) -> dict[str, int]:
 
 def _einsum_eval(*arguments: Any) -> Any:
     *operands, subscripts, optimize = arguments
-    return np.einsum(subscripts, *operands, optimize=optimize)
+    result = np.einsum(subscripts, *operands, optimize=optimize)
+    # Of one operand NumPy may return a view ("ab->ba", "aa->a"), and a result belongs to nobody else.
+    return result if len(operands) > 1 else np.array(result)[()]
 
 
 def _einsum_aval(*arguments: Any) -> ShapeDtype:

@@ -7,8 +7,8 @@ cotangents back (transforms/transpose.py) and align ranks under vmap (transforms
 
 Note [Kinks and ties]
     Where a function has no derivative, one is chosen, equal to PyTorch's where PyTorch has one: abs'(0) = 0,
-    relu'(0) = 0, sign' = 0, maximum and minimum split ties evenly, fmax and fmin too, hypot'(0, 0) = 0 from the quotient x / y
-    guarded at 0, sqrt'(0) = inf.
+    relu'(0) = 0, sign' = 0, maximum and minimum split ties evenly, fmax and fmin too, hypot'(0, 0) = 0 from the quotient
+    x / y guarded at 0, sqrt'(0) = inf.
 
 Floor: 2.
 """
