@@ -51,15 +51,24 @@ def _mean(x: Any, axes: Any = None, keep: bool = False) -> Any:
     return _keeping(ew.div(core.reduce_sum(x, axes), count), x, axes, keep)
 
 
+def _prod(x: Any, axis: int | None = None, keep: bool = False) -> Any:
+    axes = tuple(range(x.ndim)) if axis is None else (axis,) if x.ndim else ()
+    if x.dtype.kind in "bui":
+        x = convert(x, np.int64)
+    return _keeping(core.reduce_prod(x, axes), x, axes, keep)
+
+
 SUM = Op("SumBackward0", _sum, details=_reduced)
 SUM_DIM = Op("SumBackward1", _sum, details=_reduced)
 MEAN = Op("MeanBackward0", _mean, details=_averaged)
 MEAN_DIM = Op("MeanBackward1", _mean, details=_averaged)
-PROD = Op(
-    "ProdBackward0",
-    lambda x: core.reduce_prod(x, tuple(range(x.ndim))),
+PROD = Op("ProdBackward0", _prod, (("self", 0), ("result", -1)), keeps=("self", "result"))
+PROD_DIM = Op(
+    "ProdBackward1",
+    _prod,
     (("self", 0), ("result", -1)),
     keeps=("self", "result"),
+    details=lambda specs, params: {"dim": params[0], "keepdim": params[1]},
 )
 MAX = Op("MaxBackward1", lambda x: core.reduce_max(x, tuple(range(x.ndim))), (("self", 0), ("result", -1)))
 MIN = Op("MinBackward1", lambda x: core.reduce_min(x, tuple(range(x.ndim))), (("self", 0), ("result", -1)))
@@ -89,9 +98,13 @@ def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
     return apply(MEAN_DIM, (input,), (dimensions(dim, len(shape_of(input))), bool(keepdim)))
 
 
-def prod(input: Any) -> Any:
-    """Return the product of all elements."""
-    return apply(PROD, (input,))
+def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """Return the product of all elements, or along a dimension; integers multiply to int64."""
+    if dtype is not None:
+        input = to(input, dtype)
+    if dim is None:
+        return apply(PROD, (input,))
+    return apply(PROD_DIM, (input,), (dimension(dim, len(shape_of(input))), bool(keepdim)))
 
 
 class Extreme(NamedTuple):
@@ -163,9 +176,11 @@ def _position_of(reduce: Any) -> Callable[..., Any]:
 
 
 def _argument(reduce: Any, name: str) -> Callable[..., Any]:
-    op = Op("ArgBackward0", _position_of(core))
+    op = Op("ArgBackward0", _position_of(reduce))
 
     def function(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+        if dtype_of(input).kind == "b":
+            raise RuntimeError(sentences.position_among_bools(name))
         axis = None if dim is None else dimension(dim, len(shape_of(input)))
         return apply(op, (input,), (axis, bool(keepdim)))
 

@@ -192,6 +192,11 @@ def assigned_gradient_shape(given: Sequence[int], wanted: Sequence[int]) -> str:
     )
 
 
+def position_among_bools(name: str) -> str:
+    """The sentence for ``argmax`` of bools."""
+    return f"{name}(): does not support bool input"
+
+
 def mean_of_integers(dtype: str) -> str:
     """The sentence for the mean of integers."""
     return (
