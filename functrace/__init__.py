@@ -39,3 +39,12 @@ __all__ = [
     "linearize", "numpy", "policies", "saved_residuals", "scan", "stop_gradient", "trace", "transforms", "tree",
     "value", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    """Import `functrace.torch` when it is first asked for: most programs do without."""
+    if name == "torch":
+        import importlib
+
+        return importlib.import_module("functrace.torch")
+    raise AttributeError(f"module 'functrace' has no attribute {name!r}")

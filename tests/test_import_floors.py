@@ -90,3 +90,12 @@ def test_import_is_light() -> None:
     loaded = set(found.stdout.split())
     assert "functrace" in loaded
     assert not loaded.intersection(HEAVY)
+
+
+def test_the_shim_is_imported_when_it_is_asked_for() -> None:
+    code = (
+        "import sys, functrace as ft; before = 'functrace.torch' in sys.modules; "
+        "print(before, ft.torch is sys.modules['functrace.torch'], hasattr(ft, 'no_such_name'))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PACKAGE.parent)
+    assert found.stdout.split() == ["False", "True", "False"]

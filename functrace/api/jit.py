@@ -7,7 +7,9 @@ one array) and the generated code. On traced values the staged program is applie
 
 Note [What a staged program captures]
     Arrays that the function reads from its surroundings are copied when it is staged, and stay what they were then. Traced
-    values of an enclosing transform are operands of this one call: a program that captured any is not kept.
+    values of an enclosing transform are operands of this one call: a program that captured any is not kept. A variable of
+    the surroundings that is bound anew after a program was kept is not seen, whatever it holds then, a traced value too:
+    what changes between calls belongs among the arguments.
 
 Floor: 7.
 """
