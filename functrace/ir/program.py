@@ -119,6 +119,8 @@ class Program:
         self.output_ids = tuple(outputs)
         self.positions = tuple(positions)
         self.origins = tuple(origins)
+        self.derived: dict[Any, Any] = {}
+        """What transforms have made of this program where it is held by an equation; see `functrace.transforms.linearize`."""
         self.name = name
         self.input_names = tuple(input_names)
         self.names = names or {}

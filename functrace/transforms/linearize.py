@@ -20,7 +20,7 @@ Floor: 3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -194,6 +194,19 @@ def operand_of(recording: Recording, value: Any, aval: ShapeDtype) -> int:
     return variable if variable >= 0 else recording.capture(np.asarray(recording.literals[~variable], aval.dtype))
 
 
+def _remembered(transform: Callable[..., Any], program: Program, *flags: Sequence[bool] | None) -> Any:
+    """Return what a transform makes of a program, made once.
+
+    A rule may need the same form of a program that it holds more than once; if every level of nested programs made it
+    anew, the time would be exponential in their depth.
+    """
+    key = (transform, *[None if f is None else tuple(f) for f in flags])
+    found = program.derived.get(key)
+    if found is None:
+        found = program.derived[key] = transform(program, *flags)
+    return found
+
+
 def jvp_program(program: Program, active: Sequence[bool] | None = None) -> Program:
     """Return the program that computes outputs and their tangents.
 
@@ -208,6 +221,10 @@ def jvp_program(program: Program, active: Sequence[bool] | None = None) -> Progr
     Cost:
         2 to 3 times the program.
     """
+    return _remembered(_jvp_program, program, active)
+
+
+def _jvp_program(program: Program, active: Sequence[bool] | None) -> Program:
     walk = Walk(program, "jvp")
     known = walk.known
     for variable in active_inputs(program, active):
@@ -273,6 +290,10 @@ def split_program(program: Program, active: Sequence[bool], needed: Sequence[boo
         active: one flag per input.
         needed: one flag per output: whether it has a tangent in any case, if only zeros.
     """
+    return _remembered(_split_program, program, active, needed)
+
+
+def _split_program(program: Program, active: Sequence[bool], needed: Sequence[bool] | None) -> Split:
     walk, linear = split_linear(program, active)
     wanted = [False] * len(program.output_ids) if needed is None else needed
     flags = tuple([i in walk.tangents or flag for i, flag in zip(program.output_ids, wanted, strict=True)])

@@ -9,6 +9,7 @@ import pytest
 
 import functrace as ft
 from functrace.executor import Runner
+from functrace.tracing.recording import Recording
 from tests.compositions.functions import jacobian_by_differences
 from tests.control.programs import FUNCTIONS, X, functions
 from tests.oracles import assert_same, differences, outputs_of, stacked
@@ -142,3 +143,32 @@ def test_a_program_with_several_results_takes_any_cotangents() -> None:
     c, y, (a, b) = bars[0], bars[1], bars[2:]
     (x_bar,) = pullback((c, y, (a, b)))
     np.testing.assert_allclose(x_bar @ V, sum(np.sum(p * q) for p, q in zip(bars, tangents, strict=True)), **CLOSE)
+
+
+def _choices(depth: int) -> Any:
+    return (lambda x: ft.cond(x > -10.0, _choices(depth - 1), np.cos, x)) if depth else np.sin
+
+
+def _loops(depth: int) -> Any:
+    return (lambda x: ft.scan(lambda c, _: (_loops(depth - 1)(c), None), x, None, 1)[0]) if depth else np.sin
+
+
+def _calls(depth: int) -> Any:
+    return (lambda x: ft.checkpoint(_calls(depth - 1))(x)) if depth else np.sin
+
+
+@pytest.mark.parametrize("nested", [_choices, _loops, _calls])
+@pytest.mark.parametrize("of", [ft.grad, ft.jacfwd, ft.hessian, lambda f: lambda x: ft.vmap(ft.grad(f))(np.full(2, x))])
+def test_effort_grows_with_the_depth_of_nesting_not_exponentially(nested: Any, of: Any) -> None:
+    def recordings(depth: int) -> int:
+        before = Recording("test").serial
+        of(nested(depth))(0.5)
+        return Recording("test").serial - before
+
+    assert recordings(16) <= 4**2 * recordings(4)  # at most with the square; 4**6 times as many, if each level doubled them
+
+
+def test_deep_nesting() -> None:
+    for nested in (_choices, _loops, _calls):
+        np.testing.assert_allclose(ft.grad(nested(40))(0.5), np.cos(0.5), **CLOSE)
+        np.testing.assert_allclose(ft.hessian(nested(40))(0.5), -np.sin(0.5), **CLOSE)
