@@ -20,7 +20,7 @@ from functrace.ir.parts import reordered
 from functrace.numpy.number import Numbers
 from functrace.ops.elementwise import not_equal
 from functrace.ops.shaping import convert
-from functrace.tracing.recording import Tracer
+from functrace.tracing.recording import Tracer, body_of
 from functrace.tree import flatten, paths, unflatten
 from functrace.typing import PyTree
 
@@ -51,10 +51,12 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     """
     which = _predicate(pred)
     call = Operands(operands, {})
-    branches = [
-        stage(f, call, f"cond ({word} branch {function_name(f)})", function_name(f), with_values=True)
-        for word, f in (("false", false_fun), ("true", true_fun))
-    ]
+    branches = []
+    for word, f in (("false", false_fun), ("true", true_fun)):
+        name = function_name(f)
+        owner = f"cond ({word} branch {name})"
+        with body_of(owner):
+            branches.append(stage(f, call, owner, name, with_values=True))
     other, taken = _agreeing(*branches)
     explicit = len(call.values)
     programs = [
@@ -189,7 +191,8 @@ def _stage_body(
         return f(unflatten(carry_tree, state), unflatten(arrays_tree, leaves))
 
     try:
-        return stage(body, operands, owner, name, with_values=False)
+        with body_of(owner):
+            return stage(body, operands, owner, name, with_values=False)
     finally:
         for w in weak:
             w.close()

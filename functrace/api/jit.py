@@ -36,7 +36,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import closed_over
 from functrace.ir.program import Program
 from functrace.numpy.number import DTYPES, Numbers, TracedNumber
-from functrace.tracing.recording import Recording, Tracer
+from functrace.tracing.recording import Recording, Tracer, body_of
 from functrace.tree import PyTreeSpec, flatten, paths, unflatten
 
 MOST_BYTES = 256 << 20
@@ -246,7 +246,7 @@ class StagedCache:
 
 def _stage(f: Callable[..., Any], signature: _Signature, owner: str, name: str) -> tuple[Staged, list[Any] | None]:
     """Record the function; returns the program and, if it captured traced values, all that it captured, as operands."""
-    with Recording(owner) as recording:
+    with body_of(owner), Recording(owner) as recording:
         numbers = Numbers(recording, _ONE_PROGRAM_PER_VALUE)
         try:
             leaves = [

@@ -47,7 +47,7 @@ from functrace.ops.contraction import matmul_p
 from functrace.ops.indexing import gather, index_p
 from functrace.ops.shaping import broadcast_to, convert, reshape
 from functrace.source import PACKAGE_PREFIX
-from functrace.tracing.recording import Tracer, bind
+from functrace.tracing.recording import Tracer, bind, check_writable
 
 _new = object.__new__
 _ref = weakref.ref
@@ -370,6 +370,7 @@ class TracedArray(Tracer):
         if view is not None:
             view.base._replace(view.write(view.base, result))
             return
+        check_writable(self)
         before, after = self._recording, result._recording
         self._recording, self._id = after, result._id
         views = before.views

@@ -26,6 +26,9 @@ from __future__ import annotations
 import itertools
 import sys
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -48,6 +51,8 @@ LITERALS = frozenset({bool, int, float, complex})
 """Python types that stand in an equation as literals (weakly typed, NEP 50)."""
 
 _serials = itertools.count()
+_body: ContextVar[tuple[int, str]] = ContextVar("the serial from which on recordings belong to a body, and its name")
+_NO_BODY = (-1, "")
 _new = object.__new__
 
 
@@ -357,6 +362,35 @@ def leaked(tracer: Tracer) -> LeakedTracerError:
         made=recording.source(tracer._id),
         fix="return it from the function (has_aux=True carries extra results) instead of storing it outside",
     )
+
+
+@contextmanager
+def body_of(owner: str) -> Iterator[None]:
+    """Record something that Python runs once, but the program any number of times: values traced outside are read-only.
+
+    Args:
+        owner: who records, for messages.
+    """
+    token = _body.set((next(_serials), owner))
+    try:
+        yield
+    finally:
+        _body.reset(token)
+
+
+def check_writable(tracer: Tracer) -> None:
+    """Check that an in-place operation on a handle means what it means in Python; see `body_of`.
+
+    Raises:
+        CapturedArrayError: if the value was traced outside of the body that is being recorded.
+    """
+    serial, owner = _body.get(_NO_BODY)
+    if tracer._recording.serial < serial:
+        raise CapturedArrayError(
+            f"{owner} writes into a value that was traced outside of it, but is recorded once, however often it runs",
+            made=tracer._recording.source(tracer._id),
+            fix="return the new value: in the carry of scan, as a result of the branch or the function",
+        )
 
 
 def bind(primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:

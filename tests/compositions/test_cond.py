@@ -379,6 +379,35 @@ def test_an_exception_in_a_branch_leaves_nothing_behind() -> None:
     assert all(ref() is None for ref in alive)
 
 
+def test_a_branch_may_not_write_into_values_traced_outside() -> None:
+    def f(x: Any) -> Any:
+        y = x * 1.0
+
+        def branch(z: Any) -> Any:
+            y[0] = 5.0
+            return z
+
+        return np.sum(ft.cond(False, branch, lambda z: z * y, x) * y)
+
+    for run, x in ((ft.grad(f), X), (ft.vmap(f), BATCH), (ft.jit(f), X)):
+        with pytest.raises(CapturedArrayError, match=r"cond \(true branch branch\) writes into a value .* outside"):
+            run(x)
+
+
+def test_a_branch_may_write_into_its_own_values() -> None:
+    def f(x: Any) -> Any:
+        def branch(z: Any) -> Any:
+            z[0] *= z[1]
+            return z
+
+        return np.sum(ft.cond(x[0] > 0.0, branch, lambda z: z * 2.0, x) * x)
+
+    for x in (X, -X):
+        kept = x.copy()
+        np.testing.assert_allclose(ft.grad(f)(x), jacobian_by_differences(f, x), rtol=1e-8)
+        assert_same(x, kept)
+
+
 def test_a_branch_that_leaks_its_values_raises() -> None:
     leaked = []
     ft.cond(True, lambda x: (leaked.append(x), x)[1], lambda x: x, X)

@@ -484,6 +484,52 @@ def test_a_warning_while_a_loop_runs_names_the_line() -> None:
         assert all("test_scan.py" in linecache.getline(w.filename, w.lineno) or w.filename == __file__ for w in caught)
 
 
+def test_a_body_may_not_write_into_values_traced_outside() -> None:
+    def f(x: Any) -> Any:
+        count = x * 0.0
+
+        def step(c: Any, xt: Any) -> Any:
+            count[0] += 1.0
+            return c + xt, None
+
+        return ft.scan(step, 0.0, x)[0] + count[0]
+
+    def f_of_view(x: Any) -> Any:
+        count = x * 0.0
+        view = count[1:]
+
+        def step(c: Any, xt: Any) -> Any:
+            view[0] += c
+            return c + xt, None
+
+        return ft.scan(step, 0.0, x)[0] + count[1]
+
+    for g in (f, f_of_view):
+        for run in (ft.grad(g), ft.jit(g), ft.jit(ft.grad(g))):
+            with pytest.raises(
+                CapturedArrayError, match="scan of step writes into a value that was traced outside"
+            ) as caught:
+                run(X)
+            assert "count[0] +=" in str(caught.value) or "view[0] +=" in str(caught.value)
+
+
+def test_a_body_may_write_into_its_own_values() -> None:
+    def f(x: Any) -> Any:
+        def step(c: Any, n: Any) -> Any:
+            c[n] *= c[0] + 2.0
+            part = c[1:]
+            part += n
+            return c, c[n]
+
+        c, ys = ft.scan(step, x * 1.0, np.arange(3))
+        c *= ys
+        return np.sum(c)
+
+    start = X.copy()
+    np.testing.assert_allclose(ft.grad(f)(start), jacobian_by_differences(f, start), rtol=1e-8)
+    assert_same(start, X)
+
+
 def test_a_body_that_leaks_its_values_raises() -> None:
     from functrace.errors import LeakedTracerError
 
