@@ -120,7 +120,7 @@ class Program:
         self.positions = tuple(positions)
         self.origins = tuple(origins)
         self.derived: dict[Any, Any] = {}
-        """What transforms have made of this program where it is held by an equation; see `functrace.transforms.linearize`."""
+        """What transforms made of this program, where an equation holds it (transforms/linearize.py)."""
         self.name = name
         self.input_names = tuple(input_names)
         self.names = names or {}
