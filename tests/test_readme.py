@@ -1,6 +1,7 @@
-"""README.md tells the truth: its Python blocks run, in order and in one session, and print what is shown below them.
+"""README.md and docs/sharp_bits.md tell the truth: their Python blocks run, in order and in one session per page, and print
+what is shown below them.
 
-``PYTHONPATH=. python tests/test_readme.py`` writes what they print now into README.md.
+``PYTHONPATH=. python tests/test_readme.py`` writes what they print now into the pages.
 """
 
 from __future__ import annotations
@@ -14,27 +15,35 @@ from typing import Any
 
 import pytest
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PAGES = [README, ROOT / "docs" / "sharp_bits.md"]
 BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<shown>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 COMMANDS = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def printed_by(code: str, session: dict[str, Any]) -> str:
-    """Run a block as a reader would, from a file called readme.py, and return what it prints."""
-    linecache.cache["readme.py"] = (len(code), None, code.splitlines(keepends=True), "readme.py")
+    """Run a block as a reader would, from a file called like the page, and return what it prints."""
+    name = f"{session['__name__']}.py"
+    linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
     out = io.StringIO()
     try:
         with contextlib.redirect_stdout(out):
-            exec(compile(code, "readme.py", "exec"), session)
+            exec(compile(code, name, "exec"), session)
     finally:
-        del linecache.cache["readme.py"]
+        del linecache.cache[name]
     return out.getvalue()
 
 
-def test_readme_blocks_print_what_they_show(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def session_of(page: Path) -> dict[str, Any]:
+    return {"__name__": page.stem.lower()}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_blocks_print_what_they_show(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    session: dict[str, Any] = {"__name__": "readme"}
-    blocks = list(BLOCK.finditer(README.read_text(encoding="utf-8")))
+    session = session_of(page)
+    blocks = list(BLOCK.finditer(page.read_text(encoding="utf-8")))
     assert any(block["shown"] for block in blocks)
     for block in blocks:
         assert printed_by(block["code"], session) == (block["shown"] or "")
@@ -50,16 +59,17 @@ def test_readme_commands_set_everything_up_themselves() -> None:
     assert "-m pytest" in tests
 
 
-def write_outputs() -> None:
-    """Replace the outputs that README.md shows by what its blocks print."""
-    session: dict[str, Any] = {"__name__": "readme"}
+def write_outputs(page: Path) -> None:
+    """Replace the outputs that a page shows by what its blocks print."""
+    session = session_of(page)
 
     def renewed(block: re.Match[str]) -> str:
         printed = printed_by(block["code"], session)
         return f"```python\n{block['code']}```\n" + (f"\n```text\n{printed}```\n" if printed else "")
 
-    README.write_text(BLOCK.sub(renewed, README.read_text(encoding="utf-8")), encoding="utf-8")
+    page.write_text(BLOCK.sub(renewed, page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    write_outputs()
+    for page in PAGES:
+        write_outputs(page)
