@@ -1,21 +1,30 @@
 """Source positions: which line of the user's an operation came from.
 
 A position costs almost nothing while recording: only the caller's code object and the
-offset of its running instruction are kept. File, line, expression and the variable that
+offset of its running instruction are kept. File, line, expression and the variables that
 the result was assigned to are worked out when somebody asks (a listing, an error).
+
+Note [How a variable is found]
+    CPython says which characters of the source an instruction was compiled from (``co_positions``). An assignment is
+    found in the syntax tree of the file by the characters of its value, so nothing is known of instructions themselves,
+    and all versions of Python give the same names. Without the source (``exec``, the prompt before Python 3.13) there are
+    none.
 
 Floor: b (base).
 """
 
 from __future__ import annotations
 
-import dis
+import ast
 import linecache
 import os
 import sys
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, FrameType, TracebackType
+from typing import Generic, TypeAlias, TypeVar, final
 
 import numpy as np
 
@@ -23,6 +32,12 @@ PACKAGE_PREFIX = os.path.dirname(os.path.abspath(__file__)) + os.sep
 """Frames whose file begins with this are functrace's own and are never shown to users."""
 
 _LIBRARY_PREFIXES = (PACKAGE_PREFIX, os.path.dirname(np.__file__) + os.sep)
+
+Span: TypeAlias = tuple[int | None, int | None, int | None, int | None]
+"""Characters of a file, as ``co_positions`` has them: first and last line, first and last column (in bytes)."""
+
+Names: TypeAlias = tuple[str | None, ...]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +60,7 @@ class Source:
     @property
     def line(self) -> int:
         """Line number, counted from 1."""
-        return _positions(self.code)[self.offset // 2][0] or self.code.co_firstlineno
+        return self._span[0] or self.code.co_firstlineno
 
     @property
     def expression(self) -> str:
@@ -53,14 +68,20 @@ class Source:
         return linecache.getline(self.file, self.line).strip()
 
     @property
-    def assigned(self) -> str | None:
-        """The variable that the result is stored in by the next instruction, if there is one."""
-        return _stored_names(self.code).get(self.offset)
+    def assigned(self) -> Names:
+        """The variables that the result is stored in: one, or several (``None`` for what is no variable) where it is
+        unpacked; empty if it is not stored, or the source is not at hand."""
+        lines = linecache.getlines(self.file)  # one list for as long as a file is not read anew
+        return _assignments(_Same(lines)).get(self._span, ()) if lines else ()
 
     @property
     def short(self) -> str:
         """``file.py:14``, without directories."""
         return f"{os.path.basename(self.file)}:{self.line}"
+
+    @property
+    def _span(self) -> Span:
+        return _spans(_Same(self.code))[self.offset // 2]
 
     def __str__(self) -> str:
         expression = self.expression
@@ -92,22 +113,82 @@ def source_of_traceback(traceback: TracebackType | None) -> Source | None:
     return found
 
 
+# -- of a code object, and of a file ----------------------------------------------------------------------------------------
+
+
+@final
+class _Same(Generic[T]):
+    """An object as a key by identity: code objects that are equal may stand in different files."""
+
+    __slots__ = ("object",)
+
+    def __init__(self, of: T) -> None:
+        self.object = of
+
+    def __hash__(self) -> int:
+        return id(self.object)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.object is other.object
+
+
 @lru_cache(maxsize=256)
-def _positions(code: CodeType) -> list[tuple[int | None, int | None, int | None, int | None]]:
-    return list(code.co_positions())
+def _spans(code: _Same[CodeType]) -> list[Span]:
+    """The span of every instruction, two bytes each."""
+    return list(code.object.co_positions())
 
 
-_STORES = ("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")
+@lru_cache(maxsize=64)
+def _assignments(lines: _Same[list[str]]) -> dict[Span, Names]:
+    """The variables of every assignment in a file, by the span of the instruction that makes the value."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python has warned of this file when it compiled it
+            tree = ast.parse("".join(lines.object))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a file that has been changed since
+        return {}
+    return {span: names for node in ast.walk(tree) for span, names in _stored_by(node)}
 
 
-@lru_cache(maxsize=256)
-def _stored_names(code: CodeType) -> dict[int, str]:
-    """Map an instruction's offset to the name that the instruction after it stores."""
-    names: dict[int, str] = {}
-    before: int | None = None
-    for instruction in dis.get_instructions(code):
-        if instruction.opname.startswith(_STORES) and before is not None:
-            stored = instruction.argval  # a pair for the fused instructions of Python 3.13 (STORE_FAST_LOAD_FAST)
-            names[before] = str(stored[0] if isinstance(stored, tuple) else stored)
-        before = instruction.offset
-    return names
+def _stored_by(node: ast.AST) -> Iterator[tuple[Span, Names]]:
+    """What one statement or expression stores."""
+    if isinstance(node, ast.Assign):
+        for target in reversed(node.targets):  # of `a = b = value`, the first counts
+            yield from _stored(target, node.value)
+    elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+        yield from _stored(node.target, node.value)
+    elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+        yield _span(node), (node.target.id,)  # the operation has the characters of the whole statement
+
+
+def _stored(target: ast.expr, value: ast.expr) -> Iterator[tuple[Span, Names]]:
+    if isinstance(value, ast.IfExp):
+        yield from _stored(target, value.body)
+        yield from _stored(target, value.orelse)
+    elif isinstance(target, ast.Name):
+        yield from [(span, (target.id,)) for span in _spans_of(value)]
+    elif isinstance(target, (ast.Tuple, ast.List)) and not any(isinstance(t, ast.Starred) for t in target.elts):
+        if isinstance(value, (ast.Tuple, ast.List)):
+            for part, of in zip(target.elts, value.elts, strict=False):
+                yield from _stored(part, of)
+        else:
+            names = tuple([t.id if isinstance(t, ast.Name) else None for t in target.elts])
+            yield from [(span, names) for span in (*_spans_of(value), _span(target))]  # a traced array unpacks at the target
+
+
+def _spans_of(value: ast.expr) -> Iterator[Span]:
+    """The spans that the last instruction of an expression may have.
+
+    Those of an attribute, or of a call of a method, that stands on another line than its object begin at its name.
+    """
+    whole = _span(value)
+    yield whole
+    attribute = value.func if isinstance(value, ast.Call) else value
+    if isinstance(attribute, ast.Attribute) and attribute.end_lineno != value.lineno:
+        line, end = attribute.end_lineno, attribute.end_col_offset
+        assert line is not None and end is not None
+        yield line, whole[1], end - len(attribute.attr), whole[3]
+
+
+def _span(node: ast.expr | ast.stmt) -> Span:
+    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset

@@ -19,6 +19,7 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.program import Program
 from functrace.numpy.array import TracedArray
 from functrace.ops import elementwise as ew
+from functrace.source import user_frame
 from functrace.tracing.recording import Recording
 from functrace.tree import flatten, map_leaves, paths, unflatten
 from functrace.typing import PyTree
@@ -46,6 +47,8 @@ def trace(f: Callable[..., Any]) -> Callable[..., Program]:
     @functools.wraps(f, updated=())
     def traced(*args: Any, **kwargs: Any) -> Program:
         owner = f"trace of {name}"
+        frame = user_frame()
+        here = None if frame is None else (frame.f_code, frame.f_lasti)
         leaves, treedef = flatten((args, kwargs))
         with Recording(owner) as recording:
             avals = [
@@ -57,7 +60,9 @@ def trace(f: Callable[..., Any]) -> Callable[..., Program]:
             out_leaves, _ = flatten(call(recording, f, call_args, call_kwargs))
             outputs = tuple(output_variable(recording, leaf, owner) for leaf in out_leaves)
             identifier = name if name.isidentifier() else "program"
-            return recording.program(outputs, name=identifier, input_names=input_names(f, args, kwargs))
+            # What a transform records by itself stands in the line that calls `trace`, whose variable is the program.
+            names = {i: None for i, position in enumerate(recording.positions or ()) if position == here}
+            return recording.program(outputs, name=identifier, input_names=input_names(f, args, kwargs), names=names)
 
     return traced
 

@@ -109,7 +109,7 @@ class Program:
         origins: Sequence[int] = (),
         name: str = "program",
         input_names: Sequence[str | None] = (),
-        names: Mapping[int, str] | None = None,
+        names: Mapping[int, str | None] | None = None,
     ) -> None:
         self.ops = tuple(ops)
         self.avals = tuple(avals)
@@ -279,17 +279,28 @@ class Program:
 
     def _assigned_names(self) -> dict[int, str]:
         """The user's variables: where one line made several operations in a row, the last one is what was stored."""
-        found: dict[Position, int] = {}
+        runs: dict[tuple[CodeType, int], list[int]] = {}
         before = -1
         for i, position in enumerate(self.positions[: len(self.ops)]):
             if self.ops[i][0] is CONSTANT or self.ops[i][0] is RESULT or i in self.input_ids:
                 continue
             # A later run with the same position is another pass of a loop, or the derivative of the first.
-            if position is not None and found.get(position, before) == before:
-                found[position] = i
+            if position is not None:
+                run = runs.setdefault(position, [i])
+                if run[-1] == before:
+                    run.append(i)
             before = i
-        names = {i: Source(*position).assigned for position, i in found.items() if position is not None}
-        return {i: name for i, name in names.items() if name is not None}
+        found: dict[int, str] = {}
+        for position, run in runs.items():
+            names, last = Source(*position).assigned, run[-1]
+            if len(names) == 1:
+                stored: Sequence[int] = [last]
+            elif len(names) == self.result_count(last):  # q, r = np.linalg.qr(a)
+                stored = range(last, last + len(names))
+            else:  # x, y = a
+                stored = run if len(run) == len(names) else ()
+            found.update({i: name for i, name in zip(stored, names, strict=False) if name is not None})
+        return found
 
     # -- forms: each is its own file -----------------------------------------------------------
 
