@@ -175,9 +175,15 @@ class Program:
             operands = tuple(read(x, equation.primitive.name) for x in equation.inputs)
             params = tuple(equation.params[name] for name in equation.primitive.params)
             first = builder.append(equation.primitive, operands, tuple(map(builder.spec, operands)), params)
+            if len(builder.ops) - first != len(equation.outputs):
+                raise ProgramError(
+                    f"{equation.primitive} has {len(builder.ops) - first} results here, "
+                    f"but its equation writes {len(equation.outputs)} variables",
+                    fix="give the equation one output variable per result",
+                )
             for k, var in enumerate(equation.outputs):
                 write(var, first + k)
-            if equation.source is not None:
+            if equation.source is not None and equation.outputs:
                 positions[first] = (equation.source.code, equation.source.offset)
         outs = []
         for out in outputs:

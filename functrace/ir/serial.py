@@ -253,7 +253,7 @@ def _decode_program(data: Mapping[str, Any], primitives: Mapping[str, Primitive]
             raise ParseError(f"{primitive.name} gives {inferred}, but the text says {stated}", fix="correct the avals")
         for k, out in enumerate(entry["outputs"]):
             written(first + k, out)
-        if entry.get("source") is not None:
+        if stated and entry.get("source") is not None:
             file, line, function = entry["source"]
             positions[first] = position_at(str(file), int(line), str(function))
     return Program.from_builder(

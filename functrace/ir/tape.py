@@ -7,7 +7,7 @@ Note [The tape]
     is one list, ``[values of variables] + reversed(literals)``, in which ``env[operand]`` finds either kind;
     and the tape itself, which holds no values, is the key under which transformed programs are cached.
     Inputs and captured values have entries too (`INPUT`, `CONSTANT`), as have further results of an
-    operation (`RESULT`).
+    operation (`RESULT`). An operation without results has no entry: nothing can read it.
     Recording an operation is one append of one small tuple. Equations as objects are views made
     when somebody asks (`Program.equations`): measured, they would cost more than the recording itself.
 
@@ -82,15 +82,26 @@ class Builder:
     def append(
         self, primitive: Primitive, operands: tuple[int, ...], specs: tuple[Spec, ...], params: tuple[Any, ...] = ()
     ) -> int:
-        """Add an operation; returns the variable of its first result (further ones follow it)."""
-        avals = infer(primitive, specs, params)
-        ops = self.ops
-        variable = len(ops)
-        ops.append((primitive, operands, params))
-        self.avals.extend(avals)
-        for k in range(1, len(avals)):
-            ops.append((RESULT, (variable,), (k,)))
+        """Add an operation; returns the variable of its first result (further ones follow it), if it has any."""
+        variable = len(self.ops)
+        self.entries(primitive, operands, params, infer(primitive, specs, params))
         return variable
+
+    def entries(
+        self, primitive: Primitive, operands: tuple[int, ...], params: tuple[Any, ...], avals: tuple[ShapeDtype, ...]
+    ) -> int:
+        """Write the entries of an operation, one per result, with the avals of the results; returns how many.
+
+        An operation without results has none: nothing could read what it does.
+        """
+        ops = self.ops
+        if avals:
+            variable = len(ops)
+            ops.append((primitive, operands, params))
+            self.avals.extend(avals)
+            for k in range(1, len(avals)):
+                ops.append((RESULT, (variable,), (k,)))
+        return len(avals)
 
     def spec(self, operand: int) -> Spec:
         """Return what an aval rule is told of an operand."""

@@ -216,9 +216,9 @@ class Recording(Builder):
         avals = inferred.get((primitive, specs, params)) or infer(primitive, specs, params)
         ops = self.ops
         first = len(ops)
-        ops.append((primitive, ids, params))
         positions = self.positions
         if not primitive.many:
+            ops.append((primitive, ids, params))
             aval = avals[0]
             self.avals.append(aval)
             if positions is not None:
@@ -229,9 +229,8 @@ class Recording(Builder):
             tracer.aval = aval
             tracer._view = None
             return tracer
-        self.avals.extend(avals)
-        for k in range(1, len(avals)):
-            ops.append((RESULT, (first,), (k,)))
+        if not self.entries(primitive, ids, params, avals):  # its numbers are the last ones
+            del self.literals[len(self.literals) - sum([i < 0 for i in ids]) :]
         if positions is not None:
             positions.extend([_position()] * len(avals))
         return tuple(self.handle(first + k) for k in range(len(avals)))

@@ -27,7 +27,7 @@ import numpy as np
 
 from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import CONSTANT, INPUT, LINEAR, RESULT, ZERO, Absent, Joint
+from functrace.ir.primitive import CONSTANT, INPUT, LINEAR, ZERO, Absent, Joint
 from functrace.ir.program import Program
 from functrace.ops.shaping import broadcast_to, convert
 from functrace.tracing.recording import Recording, Tracer, bind
@@ -154,11 +154,9 @@ class Walk:
         program, known, moved = self.program, self.known, self.moved
         primitive, operands, params = program.ops[k]
         first = len(known.ops)
-        known.ops.append((primitive, tuple([moved[i] if i >= 0 else i for i in operands]), params))
         count = program.result_count(k)
-        for j in range(1, count):
-            known.ops.append((RESULT, (first,), (j,)))
-        known.avals.extend(program.avals[k : k + count])
+        placed = tuple([moved[i] if i >= 0 else i for i in operands])
+        known.entries(primitive, placed, params, program.avals[k : k + count])
         known.origins.extend([k] * count)
         for j in range(count):
             moved[k + j] = first + j
