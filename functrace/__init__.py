@@ -19,9 +19,10 @@ if hasattr(Array, "register"):
 from functrace import ir, numpy, policies, transforms, tree  # noqa: E402
 from functrace.api.control_flow import cond, scan  # noqa: E402
 from functrace.api.custom import custom_jvp, custom_vjp  # noqa: E402
-from functrace.api.differentiate import grad, jvp, linear_transpose, linearize, value_and_grad, vjp  # noqa: E402
+from functrace.api.differentiate import grad, jvp, linearize, value_and_grad, vjp  # noqa: E402
 from functrace.api.jacobians import elementwise_grad, hessian, hvp, jacfwd, jacrev  # noqa: E402
 from functrace.api.jit import jit  # noqa: E402
+from functrace.api.linear import linear_transpose  # noqa: E402
 from functrace.api.mapping import vmap  # noqa: E402
 from functrace.api.programs import evaluate, stop_gradient, trace, value  # noqa: E402
 from functrace.api.residuals import checkpoint, checkpoint_name, saved_residuals  # noqa: E402

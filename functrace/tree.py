@@ -16,8 +16,8 @@ from optree import PyTreeSpec, tree_flatten, tree_leaves, tree_map, tree_structu
 from functrace.errors import TreeError
 
 __all__ = [
-    "PyTreeSpec", "flatten", "flatten_like", "leaves", "map", "paths", "prefix_leaves", "structure", "tree_flatten",
-    "tree_leaves", "tree_map", "tree_structure", "tree_unflatten", "unflatten",
+    "PyTreeSpec", "flatten", "flatten_like", "leaves", "leaves_or_none", "map", "paths", "prefix_leaves", "structure",
+    "tree_flatten", "tree_leaves", "tree_map", "tree_structure", "tree_unflatten", "unflatten",
 ]  # fmt: skip
 
 leaves, structure, map = tree_leaves, tree_structure, tree_map
@@ -51,6 +51,37 @@ def flatten_like(treedef: PyTreeSpec, tree: Any, what: str, of: str) -> list[Any
             fix=f"pass {what} in the same nest as {of}",
         )
     return found
+
+
+def leaves_or_none(treedef: PyTreeSpec, tree: Any, what: str, of: str) -> list[Any]:
+    """Flatten ``tree``, which must have the structure ``treedef``, or ``None`` in place of parts of it.
+
+    ``None`` in place of the whole is refused: it is what a function without ``return`` returns.
+
+    Returns:
+        the leaves, ``None`` for each leaf of a part that is left out.
+
+    Raises:
+        TreeError: as `flatten_like`.
+    """
+    found, structure_found = tree_flatten(tree)
+    if structure_found == treedef:
+        return found
+    result: list[Any] = []
+
+    def walk(spec: PyTreeSpec, sub: Any) -> bool:
+        if sub is None:
+            result.extend([None] * spec.num_leaves)
+            return True
+        children, level = tree_flatten(sub, is_leaf=lambda x: x is not sub)
+        if spec.is_leaf():
+            result.append(sub)
+            return level.is_leaf()
+        return level == spec.one_level() and all(map(walk, spec.children(), children))
+
+    if tree is None or not walk(treedef, tree):
+        flatten_like(treedef, tree, what, of)  # raises
+    return result
 
 
 def prefix_leaves(prefix: Any, tree: Any, what: str) -> list[Any]:

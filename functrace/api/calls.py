@@ -114,20 +114,35 @@ def output_variable(recording: Recording, leaf: Any, what: str) -> int:
     )
 
 
+def is_position(argnums: Any) -> bool:
+    """Whether ``argnums`` names one argument, so that there is one derivative and not a tuple of them."""
+    return isinstance(argnums, int | np.integer)
+
+
 def normalize_argnums(argnums: Any, count: int, what: str) -> tuple[int, ...]:
     """Return ``argnums`` as a tuple of non-negative positions.
 
     Raises:
-        ArgumentError: if a position does not exist in this call.
+        ArgumentError: if a position does not exist in this call, or is named twice.
     """
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    numbers = (argnums,) if is_position(argnums) else tuple(argnums) if isinstance(argnums, tuple | list | range) else ()
+    if not all(map(is_position, numbers)) or (not numbers and not isinstance(argnums, tuple | list | range)):
+        raise ArgumentError(
+            f"{what}: argnums={argnums!r} is not a position, or a sequence of them", fix="pass an int, or a tuple of ints"
+        )
     for k in numbers:
         if not -count <= k < count:
             raise ArgumentError(
                 f"{what}: argnums={argnums!r}, but the function was called with {count} positional arguments",
                 fix="keyword arguments are not differentiated: pass by position what argnums names",
             )
-    return tuple(k % count for k in numbers)
+    positions = tuple([int(k) % count for k in numbers])
+    if len(set(positions)) < len(positions):
+        raise ArgumentError(
+            f"{what}: argnums={argnums!r} names an argument twice (of {count}), which has one derivative",
+            fix="name every position once",
+        )
+    return positions
 
 
 def split_aux(result: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
@@ -143,5 +158,16 @@ def split_aux(result: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
 
 
 def own_tracers(recording: Recording, leaves: Sequence[Any]) -> list[tuple[int, int]]:
-    """Positions and variables of the leaves that are traced by this recording."""
-    return [(k, leaf._id) for k, leaf in enumerate(leaves) if isinstance(leaf, TracedArray) and leaf._recording is recording]
+    """Positions and variables of the leaves of auxiliary data that are traced by this recording.
+
+    Raises:
+        ConcretizationError: if a leaf is a selection of unknown size.
+    """
+    own = []
+    for k, leaf in enumerate(leaves):
+        if isinstance(leaf, TracedArray):
+            if leaf._recording is recording:
+                own.append((k, leaf._id))
+        elif isinstance(leaf, MaskedSelection) and leaf.key[0] is recording:
+            raise leaf.refuse()
+    return own

@@ -1,4 +1,4 @@
-"""Derivatives of functions: ``grad``, ``value_and_grad``, ``vjp``, ``jvp``, ``linearize``, ``linear_transpose``.
+"""Derivatives of functions: ``grad``, ``value_and_grad``, ``vjp``, ``jvp``, ``linearize``.
 
 Each calls the user's function once, on traced values, and runs a transformed program that is usually in the cache.
 
@@ -19,11 +19,13 @@ from functrace.api.calls import (
     as_value,
     call,
     function_name,
+    is_position,
     normalize_argnums,
     output_variable,
     own_tracers,
     split_aux,
 )
+from functrace.api.directions import COTANGENTS, TANGENTS, check_like
 from functrace.errors import DtypeError, ShapeError
 from functrace.executor import Runner, run_recorded
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
@@ -37,7 +39,7 @@ from functrace.transforms import (
     linearize_program,
     transpose_program,
 )
-from functrace.tree import flatten, flatten_like, unflatten
+from functrace.tree import flatten, unflatten
 from functrace.typing import PyTree
 
 
@@ -99,7 +101,7 @@ def _differentiate(
     name = function_name(f)
     owner = f"grad of {name}"
     what = f"an argument of {name}"
-    first_only = argnums == 0 and type(argnums) is int
+    first_only = type(argnums) is int and argnums == 0
     start = 1 if with_value else 0
 
     @functools.wraps(f, updated=())
@@ -134,10 +136,10 @@ def _differentiate(
         count = start + len(own)
         gradients = results[count:]
         if treedef is None:
-            gradient = gradients[0] if first_only or isinstance(argnums, int) else (gradients[0],)
+            gradient = gradients[0] if first_only or is_position(argnums) else (gradients[0],)
         else:
             gradient = unflatten(treedef, gradients)
-            gradient = gradient[0] if isinstance(argnums, int) else gradient
+            gradient = gradient[0] if is_position(argnums) else gradient
         if not has_aux:
             return (results[0], gradient) if with_value else gradient
         for (k, _), result in zip(own, results[start:count], strict=True):
@@ -177,6 +179,8 @@ def _check_input(value: Any, owner: str, holomorphic: bool) -> None:
 
 def _scalar_output(recording: Recording, out: Any, owner: str, holomorphic: bool) -> int:
     if type(out) is TracedArray and out._recording is recording and out.aval.shape == () and out.aval.dtype.kind == "f":
+        if holomorphic:
+            raise real_output(owner, out.aval)
         return out._id
     if not isinstance(out, NUMERIC):
         raise DtypeError(
@@ -195,9 +199,19 @@ def _scalar_output(recording: Recording, out: Any, owner: str, holomorphic: bool
         raise DtypeError(
             f"{owner}: the function returned a complex number", fix="return a real one, or pass holomorphic=True"
         )
+    if kind != "c" and holomorphic:
+        raise real_output(owner, aval_of(out))
     if kind not in "fc" and isinstance(out, Tracer):
         raise DtypeError(f"{owner}: the function returned {aval_of(out)}, which carries no derivative", fix="return a float")
     return output_variable(recording, out, owner)
+
+
+def real_output(owner: str, aval: ShapeDtype) -> DtypeError:
+    """The error for a real result of what is said to be holomorphic."""
+    return DtypeError(
+        f"{owner}: holomorphic=True needs complex results, and the function returned {aval}",
+        fix="leave holomorphic out: a real function of complex arguments is not holomorphic",
+    )
 
 
 # -- vjp, jvp, linearize ---------------------------------------------------------------------------------
@@ -251,12 +265,14 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
 
     Returns:
         ``(result, pullback)``, or ``(result, pullback, aux)``. ``pullback(cotangent)``, with a cotangent like the result,
-        returns a tuple with one cotangent per argument; ``None`` for integer arguments, which have no derivative. It
-        can be called many times, and never runs ``f`` again.
+        returns a tuple with one cotangent per argument; ``None`` for integer arguments, which have no derivative. Within
+        the cotangent ``None`` stands for zeros; what it holds for integer results is of no consequence. It can be called
+        many times, and never runs ``f`` again.
 
     Raises:
         TreeError: from the pullback, if the cotangent has another structure than the result.
         ShapeError: from the pullback, if a leaf has another shape.
+        DtypeError: from the pullback, if a leaf is complex and the result is not.
 
     Example:
         >>> import numpy as np
@@ -272,27 +288,25 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
     with recorded.recording:
 
         def build(program: Program) -> tuple[Runner, Runner]:
-            forward, linear = linearize_program(program, recorded.flags(program))
+            forward, linear = linearize_program(program, recorded.flags(program), len(recorded.outputs))
             count = sum(recorded.active)
             residuals = len(linear.input_ids) - count
             backward = transpose_program(linear, [False] * residuals + [True] * count)
             return Runner(forward), Runner(backward)
 
-        (forward, backward), arguments = run_recorded(
-            recorded.recording, recorded.variables, ("vjp", recorded.active), build
-        )
+        key = ("vjp", recorded.active, len(recorded.outputs))
+        (forward, backward), arguments = run_recorded(recorded.recording, recorded.variables, key, build)
         flat = forward(arguments)
     count = len(recorded.variables)
     residuals = list(flat[count:])
     out, aux = recorded.results(flat[:count])
     in_tree, active = recorded.in_tree, recorded.active
     out_tree, out_avals = recorded.out_tree, recorded.out_avals
-    extra = [np.zeros(a.shape, a.dtype) for a in (aval_of(v) for v in flat[len(recorded.outputs) : count])]
 
     def pullback(cotangent: PyTree) -> Any:
         """Return one cotangent per argument of the function that was recorded."""
-        cotangents = _check_like(cotangent, out_tree, out_avals, "cotangents", f"the results of {owner}")
-        found = iter(backward([*residuals, *cotangents, *extra]))
+        cotangents = check_like(cotangent, out_tree, out_avals, COTANGENTS, f"the results of {owner}")
+        found = iter(backward([*residuals, *cotangents]))
         return unflatten(in_tree, [next(found) if flag else None for flag in active])
 
     return (out, pullback, aux) if has_aux else (out, pullback)
@@ -304,7 +318,8 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     Args:
         f: a function of arrays (pytrees of them).
         primals: tuple of arguments.
-        tangents: tuple of the same structure; ``None`` stands for "no change" of a whole argument.
+        tangents: tuple of the same structure; ``None`` in it stands for "no change" of an argument, or of what stands there
+            in one. Integers and bools do not change: their tangents are ``None``, or zeros.
         has_aux: ``f`` returns ``(result, aux)``.
         kwargs: passed to ``f`` as they are.
 
@@ -314,6 +329,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     Raises:
         TreeError: if primals and tangents differ in structure.
         ShapeError: if a tangent differs from its primal in shape.
+        DtypeError: if a tangent is complex and its primal is not, or if a tangent of an integer is not zero.
 
     Example:
         >>> import numpy as np
@@ -326,32 +342,37 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     owner = f"jvp of {function_name(f)}"
     recorded = _Recorded(f, tuple(primals), has_aux, owner, kwargs)
     with recorded.recording:
-        moved = tuple(
-            _zeros_like(primal) if tangent is None else tangent for primal, tangent in zip(primals, tangents, strict=False)
-        ) + tuple(tangents[len(primals) :])
-        directions = _check_like(moved, recorded.in_tree, recorded.in_avals, "tangents", f"the primals of {owner}")
+        directions = check_like(tuple(tangents), recorded.in_tree, recorded.in_avals, TANGENTS, f"the primals of {owner}")
 
         def build(program: Program) -> Runner:
-            return Runner(jvp_program(program, recorded.flags(program)))
+            return Runner(jvp_program(program, recorded.flags(program), len(recorded.outputs)))
 
-        runner, arguments = run_recorded(recorded.recording, recorded.variables, ("jvp", recorded.active), build)
+        key = ("jvp", recorded.active, len(recorded.outputs))
+        runner, arguments = run_recorded(recorded.recording, recorded.variables, key, build)
         chosen = [d for d, flag in zip(directions, recorded.active, strict=True) if flag]
         flat = runner([*arguments, *chosen])
     count = len(recorded.variables)
     out, aux = recorded.results(flat[:count])
-    tangent = unflatten(recorded.out_tree, flat[count : count + len(recorded.outputs)])
+    tangent = unflatten(recorded.out_tree, flat[count:])
     return (out, tangent, aux) if has_aux else (out, tangent)
 
 
-def linearize(f: Callable[..., Any], *primals: Any, **kwargs: Any) -> tuple[Any, Callable[..., Any]]:
+def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: Any) -> Any:
     """Compute ``f(*primals)`` and its derivative there as a linear function of tangents.
 
+    Args:
+        f: a function of arrays (pytrees of them).
+        primals: where to evaluate.
+        has_aux: ``f`` returns ``(result, aux)``.
+        kwargs: passed to ``f`` as they are.
+
     Returns:
-        ``(result, f_jvp)``; ``f_jvp(*tangents)`` returns the tangent of the result, never runs ``f`` again, and costs
-        about one run of ``f``.
+        ``(result, f_jvp)`` or ``(result, f_jvp, aux)``; ``f_jvp(*tangents)`` takes what `jvp` takes as tangents, returns
+        the tangent of the result, never runs ``f`` again, and costs about one run of ``f``.
 
     Raises:
         TreeError: from ``f_jvp``, if tangents and primals differ in structure.
+        ShapeError, DtypeError: from ``f_jvp``, as by `jvp`.
 
     Example:
         >>> import numpy as np
@@ -360,16 +381,15 @@ def linearize(f: Callable[..., Any], *primals: Any, **kwargs: Any) -> tuple[Any,
         np.float64(3.0)
     """
     owner = f"linearize of {function_name(f)}"
-    recorded = _Recorded(f, primals, False, owner, kwargs)
+    recorded = _Recorded(f, primals, has_aux, owner, kwargs)
     with recorded.recording:
 
         def build(program: Program) -> tuple[Runner, Runner]:
-            forward, linear = linearize_program(program, recorded.flags(program))
+            forward, linear = linearize_program(program, recorded.flags(program), len(recorded.outputs))
             return Runner(forward), Runner(linear)
 
-        (forward, linear), arguments = run_recorded(
-            recorded.recording, recorded.variables, ("linearize", recorded.active), build
-        )
+        key = ("linearize", recorded.active, len(recorded.outputs))
+        (forward, linear), arguments = run_recorded(recorded.recording, recorded.variables, key, build)
         flat = forward(arguments)
     count = len(recorded.variables)
     residuals = list(flat[count:])
@@ -377,65 +397,9 @@ def linearize(f: Callable[..., Any], *primals: Any, **kwargs: Any) -> tuple[Any,
 
     def f_jvp(*tangents: Any) -> Any:
         """Return the tangent of the result."""
-        directions = _check_like(tangents, in_tree, in_avals, "tangents", f"the primals of {owner}")
+        directions = check_like(tangents, in_tree, in_avals, TANGENTS, f"the primals of {owner}")
         chosen = [d for d, flag in zip(directions, active, strict=True) if flag]
         return unflatten(out_tree, linear([*residuals, *chosen]))
 
-    return recorded.results(flat[:count])[0], f_jvp
-
-
-def linear_transpose(f: Callable[..., Any], *primals: Any, **kwargs: Any) -> Callable[[Any], Any]:
-    """Return the transpose of a linear function.
-
-    Args:
-        f: a function that is linear in all its arguments.
-        primals: arrays or `ShapeDtype` that say the shapes and dtypes; their values do not matter.
-
-    Returns:
-        a function from a cotangent like the result to a tuple of cotangents, one per argument.
-
-    Raises:
-        NotDifferentiableError: if ``f`` is not linear.
-    """
-    owner = f"linear_transpose of {function_name(f)}"
-    leaves, in_tree = flatten(primals)
-    avals = [leaf if isinstance(leaf, ShapeDtype) else aval_of(leaf) for leaf in leaves]
-    with Recording(owner) as recording:
-        tracers = [recording.new_input(aval) for aval in avals]
-        out_leaves, out_tree = flatten(call(recording, f, unflatten(in_tree, tracers), kwargs))
-        outputs = [output_variable(recording, leaf, owner) for leaf in out_leaves]
-        out_avals = [recording.avals[i] for i in outputs]
-        program = recording.program(tuple(outputs), name=function_name(f))
-        runner = Runner(transpose_program(program))
-
-    def transposed(cotangent: PyTree) -> Any:
-        """Return one cotangent per argument."""
-        return unflatten(in_tree, runner(_check_like(cotangent, out_tree, out_avals, "cotangents", "the results")))
-
-    return transposed
-
-
-def _zeros_like(tree: PyTree) -> PyTree:
-    leaves, treedef = flatten(tree)
-    return unflatten(treedef, [np.zeros(shape_of(x), aval_of(x).dtype)[()] for x in leaves])
-
-
-def _check_like(tree: PyTree, treedef: Any, avals: Sequence[ShapeDtype], what: str, of: str) -> list[Any]:
-    """Flatten tangents or cotangents, which must fit avals; casts real numbers to the dtype wanted."""
-    values = []
-    for leaf, aval in zip(flatten_like(treedef, tree, what, of), avals, strict=True):
-        value = as_value(leaf, what)
-        found = aval_of(value)
-        if found.shape != aval.shape:
-            raise ShapeError(
-                f"{what} have the shape {list(found.shape)} where {of} have {aval}", fix=f"pass shape {aval.shape}"
-            )
-        if found is not aval:
-            if not is_differentiable(aval):
-                value = np.zeros(aval.shape, aval.dtype)
-            elif found.dtype.kind == "c" and aval.dtype.kind != "c":
-                raise DtypeError(f"{what} are {found} where {of} are {aval}", fix="pass real values")
-            else:
-                value = value.astype(aval.dtype)
-        values.append(value)
-    return values
+    out, aux = recorded.results(flat[:count])
+    return (out, f_jvp, aux) if has_aux else (out, f_jvp)

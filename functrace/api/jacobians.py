@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from functrace.api.calls import function_name, normalize_argnums
-from functrace.api.differentiate import grad, jvp, linearize, vjp
+from functrace.api.calls import function_name, is_position, normalize_argnums
+from functrace.api.differentiate import grad, jvp, linearize, real_output, vjp
 from functrace.api.mapping import vmap
 from functrace.errors import DtypeError
 from functrace.ir.aval import aval_of, shape_of
@@ -30,14 +30,15 @@ def jacrev(
         f: a function of arrays (pytrees of them).
         argnums: which positional arguments to differentiate.
         has_aux: ``f`` returns ``(result, aux)``; the returned function then returns ``(jacobian, aux)``.
-        holomorphic: ``f`` is a holomorphic function of complex arguments.
+        holomorphic: ``f`` is a holomorphic function of complex arguments. Otherwise results must be real; arguments may be
+            complex, as for `grad`.
 
     Returns:
         a nest like the result; in place of each leaf a nest like the argument, with arrays of shape
         ``result.shape + argument.shape``.
 
     Raises:
-        DtypeError: for integer arguments, and complex results without ``holomorphic``.
+        DtypeError: for integer arguments or results, complex results without ``holomorphic``, real ones with it.
 
     Example:
         >>> import numpy as np
@@ -53,14 +54,15 @@ def jacrev(
     @functools.wraps(f, updated=())
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         chosen = normalize_argnums(argnums, len(args), owner)
-        partial = _at(f, args, chosen, kwargs)
-        _check_floats([args[k] for k in chosen], owner, holomorphic)
-        out, pullback, *aux = vjp(partial, *(args[k] for k in chosen), has_aux=has_aux)
+        primals = [args[k] for k in chosen]
+        _check_arguments(primals, owner, holomorphic, complex_is_fine=True)
+        out, pullback, *aux = vjp(_at(f, args, chosen, kwargs), *primals, has_aux=has_aux)
         leaves, out_tree = flatten(out)
-        _check_real(leaves, owner, holomorphic)
-        rows = vmap(pullback)(unflatten(out_tree, _basis(leaves)))
+        _check_results(leaves, owner, holomorphic, complex_is_fine=False)
+        basis = _basis(leaves)
+        rows = vmap(pullback, axis_size=_count(leaves))(unflatten(out_tree, basis)) if basis else ()
         parts = _split_rows(rows, leaves)
-        result = unflatten(out_tree, [part[0] if isinstance(argnums, int) else part for part in parts])
+        result = unflatten(out_tree, [part[0] if is_position(argnums) else part for part in parts])
         return (result, aux[0]) if has_aux else result
 
     return jacobian
@@ -71,7 +73,8 @@ def jacfwd(
 ) -> Callable[..., Any]:
     """Return a function that computes the Jacobian of ``f`` in forward mode: one tangent per input element, mapped.
 
-    Arguments, results and errors are those of `jacrev`.
+    Arguments, results and errors are those of `jacrev`, but without ``holomorphic`` it is the arguments that must be real,
+    and results may be complex; integer results have zeros.
 
     Example:
         >>> import numpy as np
@@ -87,23 +90,14 @@ def jacfwd(
     @functools.wraps(f, updated=())
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         chosen = normalize_argnums(argnums, len(args), owner)
-        partial = _at(f, args, chosen, kwargs)
         primals = tuple(args[k] for k in chosen)
-        _check_floats(list(primals), owner, holomorphic)
-        aux = []
-
-        def main(*xs: Any) -> Any:
-            if not has_aux:
-                return partial(*xs)
-            result, extra = partial(*xs)
-            aux.append(extra)
-            return result
-
-        out, push = linearize(main, *primals)
+        _check_arguments(primals, owner, holomorphic, complex_is_fine=False)
+        out, push, *aux = linearize(_at(f, args, chosen, kwargs), *primals, has_aux=has_aux)
         leaves, in_tree = flatten(primals)
         out_leaves, out_tree = flatten(out)
-        _check_real(out_leaves, owner, holomorphic)
-        columns = vmap(lambda tangents: push(*tangents), out_axes=-1)(unflatten(in_tree, _basis(leaves)))
+        _check_results(out_leaves, owner, holomorphic, complex_is_fine=True)
+        basis = unflatten(in_tree, _basis(leaves))
+        columns = vmap(lambda tangents: push(*tangents), out_axes=-1, axis_size=_count(leaves))(basis)
         sizes = [int(np.prod(shape_of(x))) for x in leaves]
         results = []
         for column, out_leaf in zip(flatten(columns)[0], out_leaves, strict=True):
@@ -112,7 +106,7 @@ def jacfwd(
                 parts.append(reshape(column[..., start : start + size], (*shape_of(out_leaf), *shape_of(leaf))))
                 start += size
             tree = unflatten(in_tree, parts)
-            results.append(tree[0] if isinstance(argnums, int) else tree)
+            results.append(tree[0] if is_position(argnums) else tree)
         result = unflatten(out_tree, results)
         return (result, aux[0]) if has_aux else result
 
@@ -122,7 +116,7 @@ def jacfwd(
 def hessian(
     f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
-    """Return a function that computes the Hessian of ``f``: ``jacfwd(jacrev(f))``.
+    """Return a function that computes the Hessian of ``f``: ``jacfwd(jacrev(f))``; with ``has_aux``, ``(hessian, aux)``.
 
     Example:
         >>> import numpy as np
@@ -191,33 +185,56 @@ def _at(f: Callable[..., Any], args: tuple[Any, ...], chosen: tuple[int, ...], k
     return partial
 
 
-def _check_floats(trees: list[Any], owner: str, holomorphic: bool) -> None:
-    for leaf in flatten(trees)[0]:
+def _check_arguments(trees: Sequence[Any], owner: str, holomorphic: bool, *, complex_is_fine: bool) -> None:
+    """Check the arguments; complex ones have no unit vectors, but backward none are needed (as in `grad`)."""
+    for leaf in flatten(list(trees))[0]:
         aval = aval_of(leaf)
         if not is_differentiable(aval):
             raise DtypeError(
                 f"{owner}: an argument is {aval}, and integers and bools have no derivative",
                 fix="pass floats (x.astype(float)), or leave the argument out of argnums",
             )
-        if (aval.dtype.kind == "c") != holomorphic:
+        if aval.dtype.kind != "c" and holomorphic:
+            raise DtypeError(f"{owner}: holomorphic=True needs complex arguments, got {aval}", fix="pass complex")
+        if aval.dtype.kind == "c" and not (holomorphic or complex_is_fine):
             raise DtypeError(
-                f"{owner}: holomorphic={holomorphic}, but an argument is {aval}",
-                fix="holomorphic=True goes with complex arguments, False with real ones",
+                f"{owner}: an argument is {aval}",
+                fix="pass holomorphic=True if the function is; use functrace.jacrev for real functions of complex arguments",
             )
 
 
-def _check_real(leaves: list[Any], owner: str, holomorphic: bool) -> None:
+def _check_results(leaves: list[Any], owner: str, holomorphic: bool, *, complex_is_fine: bool) -> None:
+    """Check the results; complex ones have no unit vectors, but forward none are needed."""
     for leaf in leaves:
-        if aval_of(leaf).dtype.kind == "c" and not holomorphic:
-            raise DtypeError(f"{owner}: the function returned {aval_of(leaf)}", fix="return real values")
+        aval = aval_of(leaf)
+        if aval.dtype.kind != "c" and holomorphic:
+            raise real_output(owner, aval)
+        if complex_is_fine:
+            continue
+        if aval.dtype.kind == "c" and not holomorphic:
+            raise DtypeError(
+                f"{owner}: the function returned {aval}",
+                fix="return real values; use functrace.jacfwd for complex functions of real arguments, holomorphic=True "
+                "for holomorphic ones",
+            )
+        if not is_differentiable(aval):
+            raise DtypeError(
+                f"{owner}: the function returned {aval}, which carries no derivative",
+                fix="return floats; has_aux=True carries other results",
+            )
+
+
+def _count(leaves: list[Any]) -> int:
+    """How many elements there are, and unit vectors."""
+    return sum([aval_of(leaf).size for leaf in leaves])
 
 
 def _basis(leaves: list[Any]) -> list[Any]:
     """Arrays like the leaves with one more axis in front, along which all unit vectors of the whole nest stand."""
     avals = [aval_of(leaf) for leaf in leaves]
-    total, start, made = sum(a.size for a in avals), 0, []
+    total, start, made = _count(leaves), 0, []
     for aval in avals:
-        unit = np.zeros((total, aval.size), aval.dtype if is_differentiable(aval) else float)
+        unit = np.zeros((total, aval.size), aval.dtype)
         unit[start : start + aval.size] = np.eye(aval.size)
         start += aval.size
         made.append(unit.reshape(total, *aval.shape))

@@ -54,12 +54,13 @@ class Walk:
     Args:
         program: what is walked.
         transform: for messages, e.g. ``"jvp"``.
+        count: how many of the outputs are differentiated.
     """
 
-    __slots__ = ("known", "moved", "program", "tangents")
+    __slots__ = ("count", "known", "moved", "program", "tangents")
 
-    def __init__(self, program: Program, transform: str) -> None:
-        self.program = program
+    def __init__(self, program: Program, transform: str, count: int | None = None) -> None:
+        self.program, self.count = program, count
         self.known = known = Recording(f"{transform} of {program.name}", keeps_source=False)
         self.tangents: dict[int, Any] = {}
         """Tangent by variable of the program, for the active ones."""
@@ -97,6 +98,7 @@ class Walk:
         known_ops, known_origins = known.ops, known.origins
         linear_ops, linear_origins = made_on.ops, made_on.origins
         bulk = type(moved) is range
+        auxiliary = self._auxiliary()
 
         def primal(i: int) -> Any:
             if i < 0:
@@ -110,7 +112,7 @@ class Walk:
             primitive, operands, params = ops[k]
             dots = tuple([active(i) for i in operands])
             rule = primitive.jvp
-            if rule is ZERO or dots.count(None) == len(dots):
+            if rule is ZERO or dots.count(None) == len(dots) or k in auxiliary:
                 if not bulk and k not in moved:
                     self._place(k)
                 continue
@@ -148,6 +150,14 @@ class Walk:
             missing = len(linear_ops) - len(linear_origins)
             if missing:
                 linear_origins.extend([k] * missing)
+
+    def _auxiliary(self) -> frozenset[int]:
+        """The operations that no differentiated output depends on: they have no tangents."""
+        program = self.program
+        if self.count is None or self.count == len(program.output_ids):
+            return frozenset()
+        kept = Program(program.ops, program.avals, program.literals, (), {}, program.output_ids[: self.count])
+        return frozenset([k for k, _ in program.schedule]).difference([k for k, _ in kept.schedule])
 
     def _place(self, k: int) -> None:
         """Copy an operation to the end of the tape."""
@@ -192,71 +202,75 @@ def operand_of(recording: Recording, value: Any, aval: ShapeDtype) -> int:
     return variable if variable >= 0 else recording.capture(np.asarray(recording.literals[~variable], aval.dtype))
 
 
-def _remembered(transform: Callable[..., Any], program: Program, *flags: Sequence[bool] | None) -> Any:
+def _remembered(transform: Callable[..., Any], program: Program, *flags: Sequence[bool] | int | None) -> Any:
     """Return what a transform makes of a program, made once.
 
     A rule may need the same form of a program that it holds more than once; if every level of nested programs made it
     anew, the time would be exponential in their depth.
     """
-    key = (transform, *[None if f is None else tuple(f) for f in flags])
+    key = (transform, *[f if f is None or isinstance(f, int) else tuple(f) for f in flags])
     found = program.derived.get(key)
     if found is None:
         found = program.derived[key] = transform(program, *flags)
     return found
 
 
-def jvp_program(program: Program, active: Sequence[bool] | None = None) -> Program:
+def jvp_program(program: Program, active: Sequence[bool] | None = None, count: int | None = None) -> Program:
     """Return the program that computes outputs and their tangents.
 
     Args:
         program: the program to differentiate.
         active: one flag per input; ``None`` means every input with a float or complex dtype.
+        count: how many of the outputs, from the first on, are differentiated (all by default); the others are auxiliary.
 
     Returns:
         A program whose inputs are the primals, then one tangent per active input, and whose outputs are the outputs,
-        then one tangent per output (zeros where an output does not depend on an active input).
+        then one tangent per differentiated output (zeros where an output does not depend on an active input).
 
     Cost:
         2 to 3 times the program.
     """
-    return _remembered(_jvp_program, program, active)
+    return _remembered(_jvp_program, program, active, count)
 
 
-def _jvp_program(program: Program, active: Sequence[bool] | None) -> Program:
-    walk = Walk(program, "jvp")
+def _jvp_program(program: Program, active: Sequence[bool] | None, count: int | None) -> Program:
+    walk = Walk(program, "jvp", count)
     known = walk.known
     for variable in active_inputs(program, active):
         walk.tangents[variable] = known.new_input(program.avals[variable])
     walk.push(known)
-    outs = [operand_of(known, walk.tangents.get(i), program.avals[i]) for i in program.output_ids]
+    outs = [operand_of(known, walk.tangents.get(i), program.avals[i]) for i in program.output_ids[:count]]
     return finish(known, (*walk.outputs, *outs), program, f"jvp_of_{program.name}")
 
 
-def linearize_program(program: Program, active: Sequence[bool] | None = None) -> tuple[Program, Program]:
+def linearize_program(
+    program: Program, active: Sequence[bool] | None = None, count: int | None = None
+) -> tuple[Program, Program]:
     """Split a program into a forward program and a linear one.
 
     Args:
         program: the program to linearize.
         active: one flag per input; ``None`` means every input with a float or complex dtype.
+        count: how many of the outputs, from the first on, are differentiated (all by default); the others are auxiliary.
 
     Returns:
         ``forward``, with the program's inputs; its outputs are the program's, then the residuals. ``linear``, whose
         inputs are the residuals, then one tangent per active input, and whose outputs are the tangents of the
-        outputs.
+        differentiated outputs.
 
     Cost:
         forward: 1 to 2 times the program; residuals are at most a few values per equation.
     """
-    walk, linear = split_linear(program, active)
-    outs = [operand_of(linear, walk.tangents.get(i), program.avals[i]) for i in program.output_ids]
+    walk, linear = split_linear(program, active, count)
+    outs = [operand_of(linear, walk.tangents.get(i), program.avals[i]) for i in program.output_ids[:count]]
     residuals = take_residuals(linear)
     forward = finish(walk.known, (*walk.outputs, *residuals), program, f"forward_of_{program.name}")
     return forward, finish(linear, outs, program, f"linear_of_{program.name}")
 
 
-def split_linear(program: Program, active: Sequence[bool] | None) -> tuple[Walk, Recording]:
+def split_linear(program: Program, active: Sequence[bool] | None, count: int | None = None) -> tuple[Walk, Recording]:
     """Run the walk with tangents on a newer recording; returns the walk and that recording."""
-    walk = Walk(program, "linearize")
+    walk = Walk(program, "linearize", count)
     linear = Recording(f"linearize of {program.name}", keeps_source=False)
     for variable in active_inputs(program, active):
         walk.tangents[variable] = linear.new_input(program.avals[variable])

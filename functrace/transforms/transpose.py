@@ -201,7 +201,7 @@ def grad_program(program: Program, active: Sequence[bool], with_value: bool = Tr
     Cost:
         2 to 4 times the program, whatever the number of inputs.
     """
-    walk, linear = split_linear(program, active)
+    walk, linear = split_linear(program, active, 1)
     known, tangents = walk.known, walk.tangents
     by_input = [i for i, flag in zip(program.input_ids, active, strict=True) if flag]
     starts = list(linear.inputs)

@@ -416,9 +416,9 @@ def transforms(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     names: list[str] = []
     original = linearize.Walk.__init__
 
-    def counted(self: Any, program: Any, transform: str) -> None:
+    def counted(self: Any, program: Any, *details: Any) -> None:
         names.append(program.name)
-        original(self, program, transform)
+        original(self, program, *details)
 
     monkeypatch.setattr(linearize.Walk, "__init__", counted)
     return names

@@ -1,0 +1,114 @@
+"""``linear_transpose``: the transpose of a function that is linear.
+
+Floor: 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.api.calls import as_value, call, function_name, output_variable
+from functrace.api.directions import COTANGENTS, check_like
+from functrace.errors import ConcretizationError, NotDifferentiableError
+from functrace.executor import Runner
+from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.program import Program
+from functrace.tracing.evaluate import evaluate_program
+from functrace.tracing.recording import Recording, Tracer
+from functrace.transforms import is_differentiable, transpose_program
+from functrace.tree import flatten, unflatten
+from functrace.typing import PyTree
+
+
+def linear_transpose(f: Callable[..., Any], *primals: Any, **kwargs: Any) -> Callable[[Any], Any]:
+    """Return the transpose of a linear function.
+
+    Args:
+        f: a function that is linear in all its arguments; also one of integers.
+        primals: arrays or `ShapeDtype` that say the shapes and dtypes; their values do not matter.
+        kwargs: passed to ``f`` as they are.
+
+    Returns:
+        a function from a cotangent like the result to a tuple of cotangents, one per argument. ``None`` within the cotangent
+        stands for zeros.
+
+    Raises:
+        NotDifferentiableError: if ``f`` is not linear; ``x + 1`` is not.
+
+    Cost:
+        one run of ``f`` at zero, which must be zero.
+    """
+    owner = f"linear_transpose of {function_name(f)}"
+    leaves, in_tree = flatten(primals)
+    avals = [leaf if isinstance(leaf, ShapeDtype) else aval_of(as_value(leaf, owner)) for leaf in leaves]
+    with Recording(owner) as recording:
+        tracers = [recording.new_input(aval) for aval in avals]
+        out_leaves, out_tree = flatten(call(recording, f, unflatten(in_tree, tracers), kwargs))
+        outputs = [output_variable(recording, leaf, owner) for leaf in out_leaves]
+        out_avals = [recording.avals[i] for i in outputs]
+        program = recording.program(tuple(outputs), name=function_name(f))
+        runner = Runner(transpose_program(program))
+        _check_zero_at_zero(program, owner)
+
+    def transposed(cotangent: PyTree) -> Any:
+        """Return one cotangent per argument."""
+        given = check_like(cotangent, out_tree, out_avals, COTANGENTS, f"the results of {owner}", linear=True)
+        return unflatten(in_tree, runner(given))
+
+    return transposed
+
+
+def _check_zero_at_zero(program: Program, owner: str) -> None:
+    """Check that a function which has a transpose is linear: it is affine, so it is linear if it maps zero to zero.
+
+    Raises:
+        NotDifferentiableError: if it is only affine.
+    """
+    constants = program.constant_values
+    unknown = [i for i, value in constants.items() if isinstance(value, Tracer) and not _is_known(value)]
+    zeros = [np.zeros(program.avals[i].shape, program.avals[i].dtype)[()] for i in program.input_ids]
+    for number in (0, 1):
+        values = {i: value._concrete() for i, value in constants.items() if isinstance(value, Tracer) and i not in unknown}
+        values |= {i: _plausible(program.avals[i], number) for i in unknown}
+        known = Program(
+            program.ops, program.avals, program.literals, program.input_ids, {**constants, **values}, program.output_ids
+        )
+        try:
+            with np.errstate(all="ignore"):
+                results = evaluate_program(known, zeros)
+        except IndexError:
+            if number:  # an unknown integer is an index into one element: as a term, it would not raise
+                break
+            raise
+        for result, i in zip(results, program.output_ids, strict=True):
+            wrong = result[(result != 0) & (result == result)]
+            if wrong.size:
+                raise NotDifferentiableError(
+                    f"{owner}: the function is not linear: at zero it is {wrong[0]}, not zero",
+                    made=program.source(i),
+                    fix="leave constant terms out; functrace.vjp transposes the derivative of a function that is not linear",
+                )
+        if all(is_differentiable(program.avals[i]) for i in unknown):
+            break
+
+
+def _is_known(value: Tracer) -> bool:
+    """Whether a traced value can be asked for its value."""
+    try:
+        value._concrete()
+    except ConcretizationError:
+        return False
+    return True
+
+
+def _plausible(aval: ShapeDtype, number: int) -> Any:
+    """Stand in for a captured value that is not known: for an integer ``number``, else what has an inverse and a root."""
+    if not is_differentiable(aval):
+        return np.full(aval.shape, number, aval.dtype)[()]
+    value = np.ones(aval.shape, aval.dtype)
+    if aval.ndim > 1:
+        value += 10 * aval.shape[-1] * np.eye(*aval.shape[-2:], dtype=aval.dtype)
+    return value[()]
