@@ -28,7 +28,7 @@ from benchmarks import (
     shim_chain,
     vmap_pergrad,
 )
-from benchmarks.work import BEST, Outcome, Target, Work, measure
+from benchmarks.work import BEST, DISTURBING, Outcome, Target, Work, measure
 
 WORKS: dict[str, Work] = {
     work.id: work
@@ -57,7 +57,11 @@ def machine() -> dict[str, Any]:
         except importlib.metadata.PackageNotFoundError:
             versions[name] = functrace.__version__ if name == "functrace" else "not installed"
     load = round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
-    return {"cpu": model, "cores": os.cpu_count(), "load": load, "system": platform.platform(), "versions": versions}
+    disturbing = {name: os.environ[name] for name in DISTURBING if name in os.environ}
+    return {
+        "cpu": model, "cores": os.cpu_count(), "load": load, "system": platform.platform(), "versions": versions,
+        "disturbing": disturbing,
+    }  # fmt: skip
 
 
 def show_seconds(seconds: float | None) -> str:
@@ -138,7 +142,11 @@ def main() -> int:
 
     about = machine()
     print(f"{about['cpu']}, {about['cores']} cores, load {about['load']}, {about['system']}")
-    print(", ".join(f"{name} {version}" for name, version in about["versions"].items()), end="\n\n")
+    print(", ".join(f"{name} {version}" for name, version in about["versions"].items()))
+    if about["disturbing"]:
+        found = ", ".join(f"{name}={value}" for name, value in about["disturbing"].items())
+        print(f"in the environment, and not in that of child processes: {found}")
+    print()
     outcomes = []
     for work in WORKS.values():
         if not options.ids or work.id in options.ids:

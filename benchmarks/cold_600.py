@@ -1,6 +1,8 @@
-"""cold-600: the first gradient of 600 operations on 1,000 elements: recording, transforming, compiling, running.
+"""cold-600: the first gradient of 600 operations on 1,000 elements: recording, transforming, running.
 
 Imports are not counted. The function is new in every round, and the caches of compiled code are empty; JAX uses ``jit``.
+
+Then the second call, and the tenth.
 """
 
 from __future__ import annotations
@@ -82,13 +84,18 @@ def autograd():
     return lambda: grad(chain)(POINT)
 
 
+SYSTEMS = {"functrace": functrace, "numpy": numpy, "jax": jax, "torch": torch, "autograd": autograd}
+EAGER = {name: system for name, system in SYSTEMS.items() if name != "jax"}
+
 WORKS = (
     Work(
         "cold-600",
         "first gradient of a chain of 600 operations on 1,000 elements",
-        {"functrace": functrace, "numpy": numpy, "jax": jax, "torch": torch, "autograd": autograd},
+        SYSTEMS,
         (Target(5.0, "torch"), Target(0.1, "jax")),
         cold=True,
         rounds=5,
     ),
+    Work("cold-600-second", "the same: the second call", EAGER, cold=True, call=2, rounds=5),
+    Work("cold-600-tenth", "the same: the tenth call", EAGER, cold=True, call=10, rounds=5),
 )

@@ -1,4 +1,4 @@
-"""eager-loop: the gradient through 1,000 turns of a Python loop on three numbers; the first call and later ones apart."""
+"""eager-loop: the gradient through 1,000 turns of a Python loop on three numbers: first, second, tenth and later calls."""
 
 from __future__ import annotations
 
@@ -78,6 +78,8 @@ def autograd():
 
 
 SYSTEMS = {"functrace": functrace, "numpy": numpy, "jax": jax, "torch": torch, "autograd": autograd}
+WITHOUT_JAX = {name: system for name, system in SYSTEMS.items() if name != "jax"}
+"""JAX without ``jit`` takes 5 s a call."""
 
 WORKS = (
     Work(
@@ -88,5 +90,7 @@ WORKS = (
         cold=True,
         rounds=7,
     ),
+    Work("eager-loop-second", "the same: the second call", WITHOUT_JAX, cold=True, call=2, rounds=7),
+    Work("eager-loop-tenth", "the same: the tenth call", WITHOUT_JAX, cold=True, call=10, rounds=7),
     Work("eager-loop", "the same: later calls", SYSTEMS, (Target(0.5, "torch"),), rounds=9),
 )

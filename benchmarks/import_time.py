@@ -6,7 +6,7 @@ import importlib.util
 import subprocess
 import sys
 
-from benchmarks.work import Target, Work
+from benchmarks.work import Target, Work, environment
 
 
 def importing(module: str):
@@ -18,7 +18,8 @@ def importing(module: str):
         code = f"import time; begin = time.perf_counter(); import {module}; print(time.perf_counter() - begin)"
 
         def run() -> float:
-            return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+            command = [sys.executable, "-c", code]
+            return float(subprocess.run(command, capture_output=True, text=True, check=True, env=environment()).stdout)
 
         run()  # writes the byte code
         return run

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.work import environment
+
 LAYERS, ROWS, WIDTH = 100, 1024, 512
 SEGMENT = 10
 """Layers between checkpoints."""
@@ -133,7 +135,11 @@ def in_fresh_processes(*, slow: bool) -> dict[str, Any]:
             skipped[system] = "takes 20 s to compile: ask for memory-chain by its id"
             continue
         done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.memory_chain", system], capture_output=True, text=True, check=False
+            [sys.executable, "-m", "benchmarks.memory_chain", system],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment(),
         )
         if done.returncode:
             last = done.stderr.strip().rpartition("\n")[2]

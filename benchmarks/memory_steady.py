@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.work import environment
+
 CALLS = 100_000
 WARM_UP = 2_000
 MOST_GROWTH = 4 << 20
@@ -72,7 +74,7 @@ def run(calls: int) -> dict[str, float]:
 def in_fresh_process(calls: int = CALLS) -> dict[str, float]:
     """Do the work in a fresh process; ``met`` in the result says whether memory and time were steady."""
     command = [sys.executable, "-m", "benchmarks.memory_steady", str(calls)]
-    result = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    result = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, env=environment()).stdout)
     grown = result["bytes_after"] - result["bytes_before"]
     slowdown = result["seconds_last_tenth"] / result["seconds_first_tenth"]
     return {**result, "grown": grown, "slowdown": slowdown, "met": grown <= MOST_GROWTH and slowdown <= MOST_SLOWDOWN}

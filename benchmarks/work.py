@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -37,6 +38,7 @@ class Work:
         systems: by name, functions that prepare a run and return it.
         targets: what functrace has to reach.
         cold: every run is prepared anew, with all caches of compiled code cleared; preparing is not timed.
+        call: which call is timed where ``cold``, counted from 1; those before it are not.
         measures: whether a run returns its own seconds instead of a result.
         rounds: how often every system is timed.
         rtol: how far the numbers of two systems may differ.
@@ -47,6 +49,7 @@ class Work:
     systems: dict[str, System]
     targets: tuple[Target, ...] = ()
     cold: bool = False
+    call: int = 1
     measures: bool = False
     rounds: int = 15
     rtol: float = 1e-9
@@ -87,6 +90,15 @@ class Outcome:
             yield target, reached, None if reached is None else reached <= target.ratio
 
 
+DISTURBING = ("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES", "PYTHONDONTWRITEBYTECODE")
+"""Environment variables that change what is measured: processes that a benchmark starts run without them."""
+
+
+def environment() -> dict[str, str]:
+    """Return the environment for processes that a benchmark starts."""
+    return {name: value for name, value in os.environ.items() if name not in DISTURBING}
+
+
 def clear_caches(system: str) -> None:
     """Make a system forget what it compiled, so that the next call is a first call."""
     if system == "functrace":
@@ -120,6 +132,8 @@ def measure(work: Work) -> Outcome:
             if work.cold:
                 clear_caches(name)
                 run = work.systems[name]()
+                for _ in range(work.call - 1):
+                    run()
             gc.collect()
             if work.measures:
                 outcome.seconds[name].append(run())
@@ -133,8 +147,12 @@ def measure(work: Work) -> Outcome:
 
 
 def calibrate(run: Callable[[], Any], wanted: float = 0.03) -> int:
-    """Return how many runs take about ``wanted`` seconds, after warming up."""
-    run()
+    """Return how many runs take about ``wanted`` seconds, after warming up: functrace compiles what has earned it."""
+    begin = time.perf_counter()
+    for _ in range(60):
+        run()
+        if time.perf_counter() - begin > 2.0:
+            break
     count = 1
     while True:
         begin = time.perf_counter()

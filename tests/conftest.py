@@ -1,8 +1,13 @@
-"""Settings of the whole test suite: one reproducible hypothesis profile."""
+"""Settings of the whole test suite: one reproducible hypothesis profile, programs that are compiled early."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from functrace.executor import Runner
 
 settings.register_profile(
     "ci",
@@ -13,3 +18,15 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
 settings.load_profile("ci")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled_at_the_second_call() -> Iterator[None]:
+    """Let programs be compiled at their second call, and whole: so whatever is called three times runs in every tier.
+
+    When it is earned otherwise, and how it is done, is tested in tests/executor/test_tiers.py.
+    """
+    advanced = Runner._advanced
+    Runner._advanced = Runner.compile  # type: ignore[method-assign]
+    yield
+    Runner._advanced = advanced  # type: ignore[method-assign]

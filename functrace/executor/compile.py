@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from time import perf_counter
 from typing import Any, final
 
 import numpy as np
@@ -21,13 +23,15 @@ from functrace.control.call import call_p, inline
 from functrace.control.cond import choose, cond_p, mapped_branch
 from functrace.control.custom import custom_jvp_p, custom_vjp_p
 from functrace.control.scan import run_scan, scan_p
+from functrace.executor.cache import collector_paused
 from functrace.executor.kernels import KERNELS
 from functrace.executor.reuse import Buffers
 from functrace.ir.parts import output_avals
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ir.tape import Op
-from functrace.passes import compute_late, drop_unused, fold_constants
+from functrace.passes import compute_late, drop_unused, finished, fold_constants, folding
+from functrace.source import Source
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import Tracer
 
@@ -39,20 +43,27 @@ _numbers = itertools.count()
 
 @final
 class Runner:
-    """Runs one program: interprets the first call, compiles at the second.
+    """Runs one program: interpreted, until the time that this takes has earned a compilation.
+
+    Note [No call is slower than the first]
+        Compiling takes 20 us per equation, the first call of a gradient 6. So it is done in steps of about 3 us per
+        equation, at most one per call, and only while the seconds spent on it are fewer than those spent interpreting: a
+        program costs at most twice what it would without compilation. Until the last step is done, calls interpret.
 
     Args:
         program: the program; its inputs are the arguments.
     """
 
-    __slots__ = ("_calls", "_compiled", "_flat", "_folded", "program")
+    __slots__ = ("_compiled", "_compiling", "_flat", "_folded", "_interpreted", "_invested", "_turn", "program")
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._calls = 0
         self._compiled: Callable[..., Any] | None = None
+        self._compiling: Generator[None, None, Callable[..., Any]] | None = None
         self._flat: Program | None = None
         self._folded: Program | None = None
+        self._interpreted = self._invested = 0.0  # seconds
+        self._turn = threading.Lock()
 
     @property
     def folded(self) -> Program:
@@ -64,9 +75,10 @@ class Runner:
     @property
     def flat(self) -> Program:
         """The program with its calls in line: what runs."""
-        if self._flat is None:
-            self._flat = compute_late(drop_unused(inline(self.program, stands_for)))
-        return self._flat
+        flat = self._flat
+        if flat is None:
+            flat = self._flat = compute_late(drop_unused(inline(self.program, stands_for)))
+        return flat
 
     def __call__(self, arguments: Sequence[Any]) -> Sequence[Any]:
         """Run on flat arguments (arrays or traced values); returns the flat outputs, fresh arrays."""
@@ -75,10 +87,12 @@ class Runner:
                 return _fresh_handles(evaluate_program(self.folded, arguments))
         compiled = self._compiled
         if compiled is None:
-            self._calls += 1
-            if self._calls == 1 or len(self.flat.schedule) > LONGEST_COMPILED:
-                return self._interpret(arguments)
-            compiled = self.compile()
+            compiled = self._advanced() if self._interpreted > self._invested else None
+            if compiled is None:
+                begin = perf_counter()
+                results = self._interpret(arguments)
+                self._interpreted += perf_counter() - begin
+                return results
         try:
             return compiled(*arguments)
         except Exception as error:
@@ -86,11 +100,34 @@ class Runner:
             raise
 
     def compile(self) -> Callable[..., tuple[Any, ...]]:
-        """Compile now, not at the second call; returns the function of the arguments."""
+        """Compile now, at once; returns the function of the arguments."""
         if self._compiled is None:
-            self._compiled = compile_program(fold_constants(self.flat))
-            self._flat = self._folded = None  # made again if ever needed
+            self._take(compile_program(fold_constants(self.flat)))
+        return self._compiled  # type: ignore[return-value]
+
+    def _advanced(self) -> Callable[..., Any] | None:
+        """Take one step of the compilation; returns the function, if that was the last."""
+        if not self._turn.acquire(blocking=False):
+            return None  # another thread is at it
+        begin = perf_counter()
+        try:
+            if self._compiling is None:
+                self._compiling = compiling(self.flat)
+            with collector_paused():
+                next(self._compiling)
+        except StopIteration as end:
+            self._take(end.value)
+        except BaseException:
+            self._compiling = None
+            raise
+        finally:
+            self._invested += perf_counter() - begin
+            self._turn.release()
         return self._compiled
+
+    def _take(self, compiled: Callable[..., Any]) -> None:
+        self._compiled = compiled
+        self._compiling = self._flat = self._folded = None  # made again if ever needed
 
     def _interpret(self, arguments: Sequence[Any]) -> Sequence[Any]:
         program = self.flat
@@ -114,116 +151,243 @@ def _fresh_handles(results: list[Any]) -> list[Any]:
     return [r._recording.handle(r._id) if isinstance(r, Tracer) else np.copy(r) for r in results]
 
 
-def compile_program(program: Program, *, fresh: bool = True) -> Callable[..., tuple[Any, ...]]:
+def compile_program(program: Program, *, size: int | None = None, fresh: bool = True) -> Callable[..., tuple[Any, ...]]:
     """Compile a program to a Python function of its inputs, which returns a tuple of outputs.
 
     Args:
         program: a program without calls.
+        size: how many equations stand in one Python function; by default all.
         fresh: whether no output may share memory with an argument, a constant or another output.
     """
-    source, bound = generate(program, fresh=fresh)
-    filename = f"<functrace {program.name} {next(_numbers)}>"
+    return finished(_compiling_pieces(program, size or len(program.ops) + 1, fresh))
+
+
+def generate(program: Program, *, fresh: bool = True) -> tuple[str, dict[str, Any]]:
+    """Return the source of the compiled form, and the values that its names are bound to."""
+    writer = _Writer(program, len(program.ops) + 1)
+    return finished(writer.piece(0, fresh)), writer.bound
+
+
+FEWEST_IN_PIECE = 32
+"""Equations: shorter programs are compiled in one piece."""
+
+
+def compiling(program: Program) -> Generator[None, None, Callable[..., tuple[Any, ...]]]:
+    """Fold and compile a program without calls, in steps; see Note [No call is slower than the first]."""
+    count = _equations(program)
+    folded = yield from folding(program, max(FEWEST_IN_PIECE, -(-count // 3)))
+    yield
+    return (yield from _compiling_pieces(folded, max(FEWEST_IN_PIECE, -(-count // 6)), fresh=True))
+
+
+def _equations(program: Program) -> int:
+    """How many equations a program has, those of loops and choices in it counted."""
+    count = len(program.schedule)
+    for k, _ in program.schedule:
+        if program.ops[k][0] in NESTED:
+            held = program.ops[k][2][0]
+            count += sum(_equations(body) for body in (held if isinstance(held, tuple) else (held,)))
+    return count
+
+
+def _compiling_pieces(program: Program, size: int, fresh: bool) -> Generator[None, None, Callable[..., tuple[Any, ...]]]:
+    """Compile a program in pieces of ``size`` equations, each a Python function of its own; yields between steps."""
+    writer = _Writer(program, size)
+    pieces = []
+    for number in range(writer.count):
+        source = yield from writer.piece(number, fresh)
+        yield
+        pieces.append(_defined(program.name, source, writer.bound))
+        if number + 1 < writer.count:
+            yield
+    if writer.count == 1:
+        return pieces[0]
+    *before, last = pieces
+    width = len(program.input_ids)
+    rest = [None] * (len(writer.places) - width)
+
+    def run(*arguments: Any) -> tuple[Any, ...]:
+        handed = [*arguments, *rest]
+        for piece in before:
+            piece(handed)
+        return last(handed)
+
+    return run
+
+
+def _defined(name: str, source: str, bound: dict[str, Any]) -> Callable[..., Any]:
+    """Return the function ``run`` that a source defines."""
+    filename = f"<functrace {name} {next(_numbers)}>"
     exec(compile(source, filename, "exec"), bound)
-    function = bound["run"]
+    function = bound.pop("run")
     # Tracebacks and warnings show the generated line, which ends in the user's position.
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     weakref.finalize(function, linecache.cache.pop, filename, None)
     return function
 
 
-def generate(program: Program, *, fresh: bool = True) -> tuple[str, dict[str, Any]]:
-    """Return the source of the compiled form, and the values that its names are bound to."""
-    bound: dict[str, Any] = {}
-    names_of_values: dict[int, str] = {}
+@final
+class _Writer:
+    """Writes a program as Python functions: one, or several pieces that hand values over in a list.
 
-    def bind_value(value: Any) -> str:
-        found = names_of_values.get(id(value))
-        if found is None:
-            found = names_of_values[id(value)] = f"k{len(bound)}"
-            bound[found] = value
-        return found
+    Args:
+        program: a program without calls.
+        size: how many equations a piece has.
+    """
 
-    free: list[str] = []
-    count = itertools.count()
-    names: dict[int, str] = {}
-    for i in program.input_ids:
-        names[i] = f"x{i}"
-    for i, value in program.constant_values.items():
-        names[i] = bind_value(value)
-    lines = [f"def run({', '.join(names[i] for i in program.input_ids)}):"]
+    def __init__(self, program: Program, size: int) -> None:
+        self.program = program
+        self.size = size
+        self.count = max(1, -(-len(program.schedule) // size))
+        self.bound: dict[str, Any] = {}
+        self._names_of_values: dict[int, str] = {}
+        self._free: list[str] = []
+        self._numbers = itertools.count()
+        self._buffers = Buffers(program)
+        self._comments: dict[Any, str] = {}
+        self._names = {i: f"x{i}" for i in program.input_ids}
+        for i, value in program.constant_values.items():
+            self._names[i] = self._bind_value(value)
+        self.places: dict[int, int] = {i: k for k, i in enumerate(program.input_ids)}
+        """By variable: where in the list it is handed over."""
+        self._taken: list[dict[int, bool]] = [{} for _ in range(self.count)]
+        """By piece: the variables that it takes from the list, and whether they die in it."""
+        if self.count > 1:
+            self._plan()
 
-    def operand(i: int, k: int) -> str:
-        if i >= 0:
-            return names[i]
-        return _literal(program, i, k, bind_value)
+    def _plan(self) -> None:
+        """Find out which variables are read in a later piece than that which computes them."""
+        program, size, last = self.program, self.size, self.count - 1
+        homes: dict[int, int] = dict.fromkeys(program.input_ids, -1)
 
-    buffers = Buffers(program)
-    for k, dying in program.schedule:
+        def read(i: int, number: int) -> None:
+            if i in homes and homes[i] != number:
+                self.places.setdefault(i, len(self.places))
+                self._taken[number].setdefault(i, False)
+
+        for place, (k, dying) in enumerate(program.schedule):
+            number = place // size
+            for i in program.ops[k][1]:
+                read(i, number)
+            for i in dying:
+                if i in self._taken[number]:
+                    self._taken[number][i] = True
+            for j in range(program.result_count(k) if program.ops[k][0].many else 1):
+                homes[k + j] = number
+        for i in program.output_ids:
+            read(i, last)
+
+    def piece(self, number: int, fresh: bool) -> Generator[None, None, str]:
+        """Write one piece; yields where an operation holds programs that have to be compiled."""
+        program, names, single = self.program, self._names, self.count == 1
+        taken = self._taken[number]
+        self._free = []
+        names.update({i: f"x{i}" for i in taken})
+        lines = [f"def run({', '.join(names[i] for i in program.input_ids) if single else 'handed'}):"]
+        lines += [f"    {names[i]} = handed[{self.places[i]}]" for i in taken]
+        lines += [f"    handed[{self.places[i]}] = None" for i, dies in taken.items() if dies]
+        first = number * self.size
+        made: list[int] = []
+        for k, dying in program.schedule[first : first + self.size]:
+            lines += yield from self._statements(k, dying)
+            made.extend(range(k, k + program.result_count(k)) if program.ops[k][0].many else (k,))
+        if number + 1 < self.count:
+            lines += [f"    handed[{self.places[i]}] = {names[i]}" for i in made if i in self.places]
+            if len(lines) == 1:
+                lines.append("    pass")
+        else:
+            outs = [
+                f"{names[i]}.copy('K')" if shared and fresh and not self._buffers.is_exclusive(i) else names[i]
+                for i, shared in zip(program.output_ids, program.aliasing, strict=True)
+            ]
+            lines.append(f"    return ({', '.join(outs)}{',' if outs else ''})")
+        return "\n".join(lines) + "\n"
+
+    def _statements(self, k: int, dying: tuple[int, ...]) -> Generator[None, None, list[str]]:
+        """Write one operation, and the end of what dies there."""
+        program, names, bind_value = self.program, self._names, self._bind_value
         primitive, operands, params = program.ops[k]
-        arguments = tuple(operand(i, k) for i in operands)
+        arguments = tuple([names[i] if i >= 0 else _literal(program, i, k, bind_value) for i in operands])
         kernel = KERNELS.get(primitive.name)
         nested = NESTED.get(primitive)
-        target = buffers.step(k, dying, escapes=nested is not None or primitive.effects)
+        target = self._buffers.step(k, dying, escapes=nested is not None or primitive.effects)
         if target is not None:
             word = "out=" if primitive.eval in (np.maximum, np.minimum) else ""  # 0.03 us dearer; these two insist on it
             arguments = (*arguments, word + names[target])
         if nested is not None:
-            run = nested(tuple([program.avals[i] for i in operands]), params)
+            run = yield from nested(tuple([program.avals[i] for i in operands]), params, self.size)
             expression = f"{bind_value(run)}({', '.join(arguments)})"
         elif kernel is not None:
             expression = kernel(arguments, params, bind_value)
         else:
-            static = tuple(bind_value(p) for p in params)
+            static = tuple([bind_value(p) for p in params])
             expression = f"{bind_value(primitive.eval)}({', '.join((*arguments, *static))})"
         dead = [names[i] for i in dying if not names[i].startswith("k")]
         if target is not None:
             dead.remove(names[target])
+        free = self._free
         free.extend(dead)
-        results = range(k, k + program.result_count(k)) if primitive.many else range(k, k + 1)
+        results = range(k, k + program.result_count(k)) if primitive.many else (k,)
         for j in results:
-            names[j] = names[target] if target is not None else free.pop() if free else f"v{next(count)}"
-        left = ", ".join(names[j] for j in results) + ("," if primitive.many else "")
-        unused = [d for d in dead if d not in {names[j] for j in results}]
-        source = program.source(k)
-        comment = f"  # {source.short}" if source is not None else ""
-        lines.append(f"    {left} = {expression}{comment}")
+            names[j] = names[target] if target is not None else free.pop() if free else f"v{next(self._numbers)}"
+        made = [names[j] for j in results]
+        left = ", ".join(made) + ("," if primitive.many else "")
+        unused = [d for d in dead if d not in made]
+        lines = [f"    {left} = {expression}{self._comment(k)}"]
         if unused:
             lines.append(f"    del {', '.join(dict.fromkeys(unused))}")
-    outs = [
-        f"{names[i]}.copy('K')" if shared and fresh and not buffers.is_exclusive(i) else names[i]
-        for i, shared in zip(program.output_ids, program.aliasing, strict=True)
-    ]
-    lines.append(f"    return ({', '.join(outs)}{',' if outs else ''})")
-    return "\n".join(lines) + "\n", bound
+        return lines
+
+    def _comment(self, k: int) -> str:
+        position = self.program.positions[k] if k < len(self.program.positions) else None
+        if position is None:
+            return ""
+        key = (id(position[0]), position[1])  # a code object takes long to hash
+        found = self._comments.get(key)
+        if found is None:
+            found = self._comments[key] = f"  # {Source(*position).short}"
+        return found
+
+    def _bind_value(self, value: Any) -> str:
+        found = self._names_of_values.get(id(value))
+        if found is None:
+            found = self._names_of_values[id(value)] = f"k{len(self.bound)}"
+            self.bound[found] = value
+        return found
 
 
 # -- programs inside programs ----------------------------------------------------------------------------------------------
 
 
-def _compiled(program: Program, *, fresh: bool) -> Callable[..., tuple[Any, ...]]:
-    return compile_program(fold_constants(drop_unused(inline(program, stands_for))), fresh=fresh)
+Compiling = Generator[None, None, Callable[..., Any]]
 
 
-def _scan(avals: tuple[Any, ...], params: tuple[Any, ...]) -> Callable[..., Any]:
+def _compiling_body(program: Program, size: int, *, fresh: bool) -> Compiling:
+    folded = yield from folding(drop_unused(inline(program, stands_for)), size)
+    return (yield from _compiling_pieces(folded, size, fresh))
+
+
+def _scan(avals: tuple[Any, ...], params: tuple[Any, ...], size: int) -> Compiling:
     body, length, reverse, constants, carries = params
-    step, outs = _compiled(body, fresh=False), output_avals(body)
+    step = yield from _compiling_body(body, size, fresh=False)
+    outs = output_avals(body)
     return lambda *operands: run_scan(step, outs, operands, length, reverse, constants, carries)
 
 
-def _cond(avals: tuple[Any, ...], params: tuple[Any, ...]) -> Callable[..., Any]:
+def _cond(avals: tuple[Any, ...], params: tuple[Any, ...], size: int) -> Compiling:
     branches, batched = params
+    mapped = branches if not batched else [mapped_branch(branch, avals[0].shape[0], batched) for branch in branches]
+    runs = []
+    for branch in mapped:
+        runs.append((yield from _compiling_body(branch, size, fresh=not batched)))
+    last = len(runs) - 1
     if not batched:
-        runs = [_compiled(branch, fresh=True) for branch in branches]
-        last = len(runs) - 1
         return lambda which, *operands: runs[min(max(int(which), 0), last)](*operands)
-    (size,) = avals[0].shape
-    mapped = [mapped_branch(branch, size, batched) for branch in branches]
-    runs = [_compiled(program, fresh=False) for program in mapped]
     outs = output_avals(mapped[0])
     return lambda which, *operands: choose(which, operands, runs, outs)
 
 
-NESTED: dict[Primitive, Callable[[tuple[Any, ...], tuple[Any, ...]], Callable[..., Any]]] = {cond_p: _cond, scan_p: _scan}
+NESTED: dict[Primitive, Callable[[tuple[Any, ...], tuple[Any, ...], int], Compiling]] = {cond_p: _cond, scan_p: _scan}
 """By primitive: from the operands' avals and the params, the function that runs what the operation holds, compiled."""
 
 

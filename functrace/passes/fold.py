@@ -8,6 +8,7 @@ Floor: 5.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.program import Program
 from functrace.ir.tape import Builder
 from functrace.ops.elementwise import mul
+from functrace.passes.steps import finished
 from functrace.tracing.recording import Tracer
 
 LARGEST_FOLDED = 1 << 15
@@ -32,8 +34,13 @@ def fold_constants(program: Program) -> Program:
         a program with the same inputs and outputs; its values are the same, bit for bit.
 
     Cost:
-        about 2 us per equation.
+        about 4 us per equation.
     """
+    return finished(folding(program, len(program.ops)))
+
+
+def folding(program: Program, size: int) -> Generator[None, None, Program]:
+    """Fold constants in steps of ``size`` equations; see `fold_constants`."""
     build = Builder()
     positions: list[Any] = []
     origins: list[int] = []
@@ -56,7 +63,9 @@ def fold_constants(program: Program) -> Program:
 
     for i in program.input_ids:
         moved[i] = build.input(avals[i])
-    for k, _ in program.schedule:
+    for count, (k, _) in enumerate(program.schedule, 1):
+        if not count % size:
+            yield
         primitive, operands, params = ops[k]
         foldable = not (primitive.many or primitive.effects) and avals[k].nbytes <= LARGEST_FOLDED
         if foldable and all(is_known(i) for i in operands):
@@ -67,7 +76,8 @@ def fold_constants(program: Program) -> Program:
         if primitive is mul:
             x, y = operands
             kept = y if _is_one(x, known, literals) else x if _is_one(y, known, literals) else None
-            if kept is not None and kept >= 0 and avals[kept] is avals[k]:
+            # A complex one is 1 + 0j, and 0j times inf is nan.
+            if kept is not None and kept >= 0 and avals[kept] is avals[k] and avals[k].dtype.kind != "c":
                 moved[k] = place(kept)
                 continue
         placed = tuple(place(i) for i in operands)
@@ -98,5 +108,7 @@ def _computed(primitive: Any, values: tuple[Any, ...], params: tuple[Any, ...], 
 
 
 def _is_one(i: int, known: dict[int, Any], literals: tuple[Any, ...]) -> bool:
-    value = literals[~i] if i < 0 else known.get(i)
+    if i < 0:
+        return literals[~i] == 1 and type(literals[~i]) is not bool
+    value = known.get(i)
     return value is not None and type(value) is not bool and bool(np.all(value == 1)) and np.size(value) > 0

@@ -42,9 +42,8 @@ def in_place_count(program: ft.Program) -> int:
 def assert_same(f: Callable[..., Any], *args: Any) -> ft.Program:
     """The compiled form returns the evaluator's results: bits and layout; arguments keep their values."""
     program = ft.trace(f)(*args)
-    run = compile_program(program)
     before = [np.array(x) for x in args]
-    for _ in range(2):
+    for run in (compile_program(program), compile_program(program, size=2)):
         found = run(*args)
         expected = evaluate_program(program, args)
         for a, b in zip(found, expected, strict=True):
