@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.errors import AxisError, DtypeError, ShapeError, UnsupportedFunctionError
+from functrace.errors import AxisError, DtypeError, ShapeError, TracedIndexError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
 from functrace.ir.primitive import Primitive
 from functrace.numpy.array import TracedArray, record_one
@@ -504,12 +504,17 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, *, skips_na
     floating = a if a.dtype.kind == "f" else convert(a, np.float64)
     x = ops.merge_reduced(floating, axes)
     n, rank = x.shape[-1], x.ndim
+    q_shape = shape_of(q)
+    reduced = ops.kept_shape(a.shape, axes) if keepdims is not _NO and keepdims else ops.dropped_shape(a.shape, axes)
+    if skips_nan and 0 in a.shape:
+        return nanmean(a, axis, keepdims=keepdims)  # as NumPy: whatever the shape of q
+    if n == 0:
+        raise TracedIndexError(f"quantile: there are no elements along axis {axis} of {a.aval}", fix="leave empty arrays out")
     x = sorting.sort(x, rank - 1)
     missing = ew.isnan(x)
     count: Any = n
     if skips_nan:
         count = ops.expand_reduced(ops.reduce_sum(ew.logical_not(missing), (rank - 1,)), x.shape, (rank - 1,))
-    q_shape = shape_of(q)
     flat = reshape(q, (math.prod(q_shape),))
     at = _place(count, flat, method)
     if not isinstance(at, Tracer):
@@ -534,11 +539,9 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, *, skips_na
         ew.greater_equal(fraction, 0.5), ew.sub(right, ew.mul(ew.sub(right, left), ew.sub(1, fraction))), result
     )
     result = ew.where(ew.equal(fraction, 0), left, result)
-    if not skips_nan and n:
+    if not skips_nan:
         result = ew.where(index_static(missing, (Ellipsis, (n - 1, n, None))), math.nan, result)
-    kept = ops.dropped_shape(a.shape, axes)
     result = FUNCTIONS[np.moveaxis](result, -1, 0)
-    reduced = ops.kept_shape(a.shape, axes) if keepdims is not _NO and keepdims else kept
     return reshape(result, (*q_shape, *reduced))
 
 

@@ -372,13 +372,13 @@ def _sign_jvp(primals: Any, outputs: Any, tangents: Any) -> Any:
 sign = elementwise("sign", np.sign, jvp=_sign_jvp)
 conj = elementwise("conj", np.conjugate, jvp=lambda p, o, t: conj(t[0]), transpose=_real_if_linear)
 
-# -- piecewise constant: no derivative -----------------------------------------------------------------
+# -- piecewise constant: no derivative (heaviside is its second operand where the first is 0) -----------------------------------------------------------------
 
 floor = elementwise("floor", np.floor)
 ceil = elementwise("ceil", np.ceil)
 trunc = elementwise("trunc", np.trunc)
 rint = elementwise("rint", np.rint)
-heaviside = elementwise("heaviside", np.heaviside)
+heaviside = elementwise("heaviside", np.heaviside, None, lambda x, y, o: where(equal(x, 0), 1.0, 0.0))
 spacing = elementwise("spacing", np.spacing)
 floor_divide = elementwise("floor_divide", np.floor_divide)
 equal = elementwise("equal", np.equal)

@@ -8,6 +8,7 @@ Floor: 2.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import numpy as np
@@ -104,10 +105,11 @@ def _add_along_axis_eval(x: Any, positions: Any, axis: int, size: int, is_permut
         np.put_along_axis(out, positions, x, axis)
         return out
     # One flat index: np.add.at has a fast path for it, and none for several arrays.
-    rows = np.moveaxis(out, axis, -1).reshape(-1, size)
-    where_to = np.moveaxis(positions, axis, -1).reshape(rows.shape[0], -1)
-    flat = np.where(where_to < 0, where_to + size, where_to) + size * np.arange(rows.shape[0])[:, None]
-    sums = np.zeros(rows.size, x.dtype)
+    where_to = np.moveaxis(positions, axis, -1)
+    rows, length = math.prod(where_to.shape[:-1]), where_to.shape[-1]  # not -1: the array may be empty
+    where_to = where_to.reshape(rows, length)
+    flat = np.where(where_to < 0, where_to + size, where_to) + size * np.arange(rows)[:, None]
+    sums = np.zeros(rows * size, x.dtype)
     np.add.at(sums, flat.ravel(), np.moveaxis(x, axis, -1).ravel())
     shape = (*x.shape[:axis], *x.shape[axis + 1 :], size)
     return np.moveaxis(sums.reshape(shape), -1, axis)

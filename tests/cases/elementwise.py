@@ -112,6 +112,7 @@ CASES: list[Case] = [
     *_unary("trunc", np.trunc, AWAY, zero=True), *_unary("rint", np.rint, AWAY, zero=True),
     *_unary("fix", np.fix, AWAY, zero=True), *_unary("spacing", np.spacing, AWAY, zero=True),
     *_binary("heaviside", np.heaviside, AWAY, X, diff=(), order=0),
+    Case("heaviside/at zero", lambda x: np.heaviside(np.array([0.0, 1.0, -1.0]), x), (X[:1, :3],)),
     *_unary("round", lambda x: np.round(x, 1), AWAY, zero=True), *_unary("around", np.around, AWAY, zero=True),
     Case("round/integers", lambda x: np.round(x, -1), (INTS * 13,), diff=()),
     # truth

@@ -22,6 +22,7 @@ ROW = _rng.permutation(7) * 0.7
 EDGES: tuple[tuple[Any, ...], ...] = (
     (F32,), (Z,), (np.float64(2.5),), (X[::-1, ::-2],), (np.arange(6).reshape(2, 3),), (X.astype(np.float16),),
 )  # fmt: skip
+EMPTY: tuple[tuple[Any, ...], ...] = ((np.zeros((0, 3)),), (np.zeros((2, 0), np.float32),), (np.zeros((2, 0), int),))
 REAL_EDGES = tuple(e for e in EDGES if np.asarray(e[0]).dtype.kind != "c")
 
 
@@ -112,9 +113,11 @@ CASES = [
         )
     ],
     _case("percentile", lambda x: np.percentile(x, [10.0, 77.0]), DISTINCT),
-    _case("nanquantile", lambda x: np.nanquantile(x, [0.3, 0.8], axis=1), DISTINCT, edge=((NANS,),)),
+    _case("nanquantile", lambda x: np.nanquantile(x, [0.3, 0.8], axis=1), DISTINCT, edge=((NANS,), *EMPTY)),
     _case("nanpercentile", lambda x: np.nanpercentile(x, 40.0), DISTINCT, edge=((NANS,),)),
-    _case("nanmedian", lambda x: np.nanmedian(x, axis=0), DISTINCT, edge=((NANS,),)),
+    _case("nanmedian", lambda x: np.nanmedian(x, axis=0), DISTINCT, edge=((NANS,), *EMPTY)),
+    _case("quantile/empty", lambda x: np.quantile(x, 0.3, axis=1), np.zeros((0, 3)), raises=(((np.zeros((2, 0)),), IndexError),)),
+    *[_case(f"maximum.accumulate/empty {k}", lambda x, k=k: np.maximum.accumulate(x, axis=k), np.zeros((0, 3))) for k in (0, 1)],
     _case("nansum", lambda x: np.nansum(x, axis=0), edge=((NANS,), (F32,))),
     _case("nanprod", lambda x: np.nanprod(x, axis=0), edge=((NANS,),)),
     _case("nanmax", lambda x: np.nanmax(x, axis=0), DISTINCT, edge=((NANS,), (F32,))),
