@@ -509,7 +509,7 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, *, skips_na
     if skips_nan and 0 in a.shape:
         return nanmean(a, axis, keepdims=keepdims)  # as NumPy: whatever the shape of q
     if n == 0:
-        raise TracedIndexError(f"quantile: there are no elements along axis {axis} of {a.aval}", fix="leave empty arrays out")
+        raise TracedIndexError(f"quantile: no elements along axis {axis} of {a.aval}", fix="leave empty arrays out")
     x = sorting.sort(x, rank - 1)
     missing = ew.isnan(x)
     count: Any = n

@@ -372,7 +372,7 @@ def _sign_jvp(primals: Any, outputs: Any, tangents: Any) -> Any:
 sign = elementwise("sign", np.sign, jvp=_sign_jvp)
 conj = elementwise("conj", np.conjugate, jvp=lambda p, o, t: conj(t[0]), transpose=_real_if_linear)
 
-# -- piecewise constant: no derivative (heaviside is its second operand where the first is 0) -----------------------------------------------------------------
+# -- piecewise constant: no derivative, except that heaviside is its second operand where the first is 0 -----------
 
 floor = elementwise("floor", np.floor)
 ceil = elementwise("ceil", np.ceil)
