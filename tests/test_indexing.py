@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import functrace as ft
-from functrace.errors import ConcretizationError, TracedIndexError, UnsupportedFunctionError
+from functrace.errors import ConcretizationError, FunctraceError, TracedIndexError, UnsupportedFunctionError
 from functrace.ir.tape import inferred
 from functrace.ops.indexing import index_p
 
@@ -255,3 +256,34 @@ def test_the_hot_path_infers_each_index_once() -> None:
     ft.vjp(f, X)
     keys = [key for key in inferred if key[0] is index_p and key[2] == (((1, None, None),),) and key[1][0].shape == X.shape]
     assert len(keys) == 1
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, 0.25, 300, True, 1j, np.float32(1.5), np.uint8(200), np.array([2.0])])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, bool, np.float32, np.float64, complex])
+@pytest.mark.parametrize("ufunc", [np.add, np.subtract, np.multiply, np.divide])
+def test_ufunc_at_is_as_numpy_or_refused(ufunc: np.ufunc, dtype: Any, value: Any) -> None:
+    for index in ([0, 0], slice(0, 2), 0):
+        if index == 0 and np.ndim(value):
+            continue
+
+        def f(x: Any, index: Any = index) -> Any:
+            ufunc.at(x, index, value)
+            return x
+
+        x = np.array([1, 0, 1]).astype(dtype)
+        try:
+            result = ft.jit(f)(x)
+        except FunctraceError:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = f(x.copy())
+        np.testing.assert_array_equal(result, expected)
+        assert result.dtype == expected.dtype
+
+
+def test_methods_that_differ_from_the_function_of_their_name() -> None:
+    x = np.arange(4.0).reshape(2, 2)
+    np.testing.assert_array_equal(ft.jit(lambda x: x.compress([True, False], axis=1))(x), x.compress([True, False], axis=1))
+    with pytest.raises(UnsupportedFunctionError, match="resize"):  # np.resize repeats, ndarray.resize fills up with zeros
+        ft.jit(lambda x: x.resize(3))(x)

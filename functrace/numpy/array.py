@@ -595,6 +595,17 @@ class TracedArray(Tracer):
         """Partition in place."""
         self._assign(FUNCTIONS[np.partition](self, kth, axis, kind, order), "partition")
 
+    def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Any:
+        """As ``numpy.ndarray.compress``."""
+        return FUNCTIONS[np.compress](condition, self, axis, out)
+
+    def resize(self, *new_shape: Any, refcheck: bool = True) -> None:
+        """Raise: a traced value keeps its shape, which ``numpy.ndarray.resize`` changes in place."""
+        raise UnsupportedFunctionError(
+            "x.resize changes the shape of an array in place, which has no meaning on traced values",
+            fix="make another array: np.resize(x, shape), or x[:n], or np.pad(x, (0, n))",
+        )
+
     def view(self, *args: Any, **kwargs: Any) -> Any:
         """A view of all of it; another dtype has no meaning on traced values."""
         if args or kwargs:
@@ -634,8 +645,8 @@ def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 for _name in (
-    "all", "any", "argmax", "argmin", "argsort", "clip", "compress", "conj", "conjugate", "cumprod", "cumsum", "diagonal",
+    "all", "any", "argmax", "argmin", "argsort", "clip", "conj", "conjugate", "cumprod", "cumsum", "diagonal",
     "dot", "max", "mean", "min", "nonzero", "prod", "repeat", "round", "searchsorted", "squeeze", "std", "sum", "swapaxes",
-    "take", "trace", "var", "choose", "argpartition", "put", "resize",
+    "take", "trace", "var", "choose", "argpartition", "put",
 ):  # fmt: skip
     setattr(TracedArray, _name, _method(_name, getattr(np, _name)))

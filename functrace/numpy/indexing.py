@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, cast, final
+from typing import Any, final
 
 import numpy as np
 
@@ -423,19 +423,11 @@ class AtIndex:
 
     def add(self, values: Any) -> Any:
         """Return a copy in which ``values`` are added to ``x[index]``."""
-        x = self.x
-        v = _as_operand(values, x.dtype)
-        if isinstance(self.index, Tracer) and _is_mask(self.index):
-            return self._update(ew.add, values)
-        template, arrays = parse_index(x, self.index)
-        part = gather(x, template, arrays)
-        v = broadcast_to(_without_leading_ones(v, len(shape_of(part))), shape_of(part))
-        return ew.add(x, scatter_add(convert(v, x.dtype), template, arrays, shape_of(x)))
+        return self._sum(ew.add, values)
 
     def subtract(self, values: Any) -> Any:
         """Return a copy in which ``values`` are subtracted from ``x[index]``."""
-        has_minus = type(values) in LITERALS or isinstance(values, Tracer)
-        return self.add(-cast("Any", values) if has_minus else ew.neg(as_array(values)))
+        return self._sum(ew.sub, values)
 
     def multiply(self, values: Any) -> Any:
         """Return a copy in which ``x[index]`` is multiplied by ``values``."""
@@ -462,6 +454,17 @@ class AtIndex:
     def apply(self, function: Callable[[Any], Any]) -> Any:
         """Return a copy in which ``x[index]`` is replaced by an elementwise function of itself."""
         return store(self.x, self.index, function(read(self.x, self.index)))
+
+    def _sum(self, primitive: ew.Elementwise, values: Any) -> Any:
+        x = self.x
+        if isinstance(self.index, Tracer) and _is_mask(self.index):
+            return self._update(primitive, values)
+        v = _as_operand(values, x.dtype)
+        v = np.asarray(v).astype(x.dtype) if type(v) in LITERALS else v
+        template, arrays = parse_index(x, self.index)
+        part = gather(x, template, arrays)
+        v = broadcast_to(_without_leading_ones(v, len(shape_of(part))), shape_of(part))
+        return bind(primitive, (x, scatter_add(v, template, arrays, shape_of(x))))
 
     def _update(self, primitive: ew.Elementwise, values: Any) -> Any:
         x, mask = self.x, _only_mask(self.x, self.index)
@@ -530,8 +533,21 @@ def _one_after_another(
     return reshape(flat, shape)
 
 
+_KINDS = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+
+
 def _in_place_at(update: Callable[[AtIndex, Any], Any], name: str) -> Callable[..., None]:
     def at(x: Any, index: Any, values: Any) -> None:
+        given = values if isinstance(values, Tracer) else np.asarray(values)
+        fits = _KINDS[given.dtype.kind] <= _KINDS[x.dtype.kind] and not (name == "divide" and x.dtype.kind in "biu")
+        if fits and not isinstance(given, Tracer):
+            cut = given.astype(x.dtype)
+            values, fits = cut, x.dtype.kind in "fc" or np.array_equal(cut, given)
+        if not fits:
+            raise DtypeError(
+                f"numpy.{name}.at would compute with other numbers than {x.dtype} holds, and cut every result",
+                fix=f"convert the values first, e.g. with np.asarray(values).astype(np.{x.dtype})",
+            )
         x._assign(update(At(x)[index], values), f"{name}.at")
 
     return at
