@@ -56,7 +56,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         name = function_name(f)
         owner = f"cond ({word} branch {name})"
         with body_of(owner):
-            branches.append(stage(f, call, owner, name, with_values=True))
+            branches.append(stage(f, call, owner, name, with_values=True, is_certain=False))
     other, taken = _agreeing(*branches)
     explicit = len(call.values)
     programs = [

@@ -81,6 +81,7 @@ def stage(
     name: str,
     *,
     with_values: bool,
+    is_certain: bool = True,
     input_names: Sequence[str | None] = (),
 ) -> Staged:
     """Record a function on the operands of a call.
@@ -91,9 +92,10 @@ def stage(
         owner: who records, for messages.
         name: what listings call the program.
         with_values: whether the function may ask for values (those of the operands, if they are known).
+        is_certain: whether it will run in any case, so that what may fail can do so now.
         input_names: what listings call the operands.
     """
-    with Recording(owner) as recording:
+    with Recording(owner, is_certain=is_certain) as recording:
         inputs = [
             recording.new_input(aval, value if with_values else None)
             for aval, value in zip(operands.avals, operands.values, strict=True)

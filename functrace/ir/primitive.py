@@ -136,6 +136,11 @@ def is_linear(operand: Any) -> bool:
     return type(operand) is LinearOperand
 
 
+def always(*_specs_and_params: Any) -> bool:
+    """Say, as the ``fails`` rule of a primitive, that its ``eval`` may raise on values of any kind."""
+    return True
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Primitive:
     """One primitive and its rules; see the module's docstring for what each rule is given.
@@ -150,6 +155,10 @@ class Primitive:
             of ``eval`` (a NumPy function by its name, another one with its source). One that holds programs has a
             function instead, see `functrace.ir.numpy_source.Spelling`.
         effects: whether ``eval`` calls the user's code, so that it may not be carried out before the program runs.
+        fails: called as ``aval`` is; whether ``eval`` may raise on values of operands that fit (`always`). Such an operation
+            is evaluated when it is recorded, if values are known, so that it raises in the user's line.
+        check: where few operands decide that: raises as ``eval`` would, called as ``check(value, *specs, *params)``.
+            ``value(place)`` is the value of an operand, or ``None`` where it is not known.
     """
 
     name: str
@@ -163,6 +172,8 @@ class Primitive:
     view: bool = False
     written: str | Rule | None = None
     effects: bool = False
+    fails: Rule | None = None
+    check: Rule | None = None
 
     def __repr__(self) -> str:
         return self.name

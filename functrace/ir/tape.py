@@ -28,18 +28,22 @@ Spec = ShapeDtype | type
 _MOST_INFERRED = 20_000
 inferred: dict[tuple[Primitive, tuple[Spec, ...], tuple[Any, ...]], tuple[ShapeDtype, ...]] = {}
 """Avals of results by (primitive, operand specs, params). Bounded: emptied when full."""
+failing: dict[tuple[Primitive, tuple[Spec, ...], tuple[Any, ...]], tuple[ShapeDtype, ...]] = {}
+"""The same for operations that may fail on values: apart, so that recording them never takes the shortest path."""
 
 
 def infer(primitive: Primitive, specs: tuple[Spec, ...], params: tuple[Any, ...]) -> tuple[ShapeDtype, ...]:
     """Return the avals of the results, remembered per (primitive, specs, params)."""
     key = (primitive, specs, params)
-    found = inferred.get(key)
+    found = inferred.get(key) or failing.get(key)
     if found is None:
         made = primitive.aval(*specs, *params)
         found = made if type(made) is tuple else (made,)
-        if len(inferred) >= _MOST_INFERRED:
-            inferred.clear()
-        inferred[key] = found
+        may_fail = primitive.fails is not None and primitive.fails(*specs, *params)
+        table = failing if may_fail else inferred
+        if len(table) >= _MOST_INFERRED:
+            table.clear()
+        table[key] = found
     return found
 
 

@@ -81,14 +81,14 @@ def _binary(primitive: Primitive, *, reflected: bool = False) -> Callable[[Any, 
             specs, operands = (self.aval, spec), (self._id, operand)
         found = inferred.get((primitive, specs, ()))
         if found is None:
-            first = recording.append(primitive, operands, specs)
-            aval = recording.avals[first]
-        else:
-            aval = found[0]
-            ops = recording.ops
-            first = len(ops)
-            ops.append((primitive, operands, ()))
-            recording.avals.append(aval)
+            if spec is kind:
+                recording.literals.pop()
+            return bind(primitive, (other, self) if reflected else (self, other))
+        aval = found[0]
+        ops = recording.ops
+        first = len(ops)
+        ops.append((primitive, operands, ()))
+        recording.avals.append(aval)
         positions = recording.positions
         if positions is not None:
             frame: Any = _getframe(1)

@@ -11,6 +11,7 @@ Floor: 6.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any, final
@@ -28,7 +29,8 @@ from functrace.errors import (
 from functrace.ir.aval import shape_of
 from functrace.numpy.tables import AT, FUNCTIONS, refuse_out, unsupported_function
 from functrace.ops import elementwise as ew
-from functrace.ops.indexing import ARRAY, StaticIndex, gather, scatter_add, scatter_set
+from functrace.ops.checks import require
+from functrace.ops.indexing import ARRAY, StaticIndex, check_bounds, gather, scatter_add, scatter_set
 from functrace.ops.shaping import broadcast_to, convert, moveaxis, reshape
 from functrace.tracing.recording import LITERALS, Tracer, as_array, bind
 
@@ -142,24 +144,12 @@ def parse_index(x: Any, index: Any) -> tuple[StaticIndex, tuple[Any, ...]]:
         elif kind is int or kind is tuple or entry is None:
             axis += entry is not None
         else:
-            if not isinstance(entry, Tracer):
-                _check_bounds(entry, shape, axis)
             template.append(ARRAY)
             arrays.append(entry)
             axis += 1
             continue
         template.append(entry)
     return tuple(template), tuple(arrays)
-
-
-def _check_bounds(array: Any, shape: tuple[int, ...], axis: int) -> None:
-    if array.size and axis < len(shape):
-        low, high, size = int(array.min()), int(array.max()), shape[axis]
-        if low < -size or high >= size:
-            raise TracedIndexError(
-                f"index {low if low < -size else high} is out of bounds for axis {axis} with size {size}",
-                fix="check the index against the shape",
-            )
 
 
 def _only_mask(x: Any, index: Any) -> Any:
@@ -618,19 +608,18 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     if axis is None:
         a, axis = _flat(a), 0
     axis = _axis(axis, len(shape_of(a)))
-    indices = _bounded(indices, shape_of(a)[axis], mode, axis)
+    indices = _bounded(indices, shape_of(a)[axis], mode)
     return _finish(gather(a, (*(_ALL,) * axis, ARRAY), (indices,)), out, "numpy.take(out=)")
 
 
-def _bounded(indices: Any, size: int, mode: str, axis: int) -> Any:
+def _bounded(indices: Any, size: int, mode: str) -> Any:
+    """Indices that ``mode`` brings into bounds; with 'raise', whoever reads or writes there checks them."""
     if mode == "wrap":
         return ew.remainder(indices, size)
     if mode == "clip":
         return ew.minimum(ew.maximum(indices, 0), size - 1)
     if mode != "raise":
         raise ShapeError(f"mode must be 'raise', 'wrap' or 'clip', not {mode!r}", fix="use mode='raise'")
-    if not isinstance(indices, Tracer):
-        _check_bounds(indices, (*(0,) * axis, size), axis)
     return indices
 
 
@@ -683,13 +672,9 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     """As ``numpy.choose``; ``a`` may be traced."""
     index = _integers(a, "the first argument of choose")
     parts = [_array(c) for c in choices]
+    index = _bounded(index, len(parts), mode)
     if mode == "raise":
-        known = _known(index)  # asked even if it is traced, because an entry out of bounds must raise
-        if known.size and not 0 <= known.min() <= known.max() < len(parts):
-            raise TracedIndexError(
-                "invalid entry in choice array", fix=f"use 0 … {len(parts) - 1}, or mode='clip' or mode='wrap'"
-            )
-    index = index if mode == "raise" else _bounded(index, len(parts), mode, 0)
+        index = require(index, _within(index, len(parts)), "ValueError", "invalid entry in choice array")
     shape = np.broadcast_shapes(shape_of(index), *map(shape_of, parts))
     result = broadcast_to(parts[-1], shape)
     for k in range(len(parts) - 2, -1, -1):
@@ -717,7 +702,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     size = shape_of(arr)[axis]
     places = np.arange(size)[obj] if isinstance(obj, slice) else _known(obj)
     places = np.flatnonzero(places) if places.dtype == np.bool_ else places.astype(np.intp)
-    _check_bounds(places, (*(0,) * axis, size + 1), axis)
+    check_bounds(places, axis, size + 1)
     if places.size == 1:
         # One position, any number of values: NumPy moves the first axis of the values to the axis of a scalar position.
         values = reshape(values, (1,) * (ndim - len(shape_of(values))) + shape_of(values))
@@ -772,7 +757,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     _need_traced(a, "numpy.put")
     indices = _flat(_integers(ind, "the indices of put"))
     flat = _flat(a)
-    indices = _bounded(indices, shape_of(flat)[0], mode, 0)
+    indices = _bounded(indices, shape_of(flat)[0], mode)
     values = _cycled(_array(v), shape_of(indices)[0])
     if values is not None:
         result = put_at(flat, (ARRAY,), (indices,), _as_operand(values, a.dtype))
@@ -856,12 +841,19 @@ def diag_indices_from(arr: Any) -> Any:
     return np.diag_indices_from(_stand_in(arr))
 
 
+def _within(indices: Any, size: int) -> Any:
+    return ew.logical_and(ew.greater_equal(indices, 0), ew.less(indices, size))
+
+
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
     """As ``numpy.unravel_index``, in C order where the indices are traced."""
     if order != "C":
         raise unsupported_function(np.unravel_index, "supports only order='C' on traced values")
     left, parts = _integers(indices, "the indices of unravel_index"), []
-    for n in reversed((shape,) if isinstance(shape, int) else tuple(shape)):
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    size = math.prod(sizes)
+    left = require(left, _within(left, size), "ValueError", f"index is out of bounds for array with size {size}")
+    for n in reversed(sizes):
         parts.append(ew.remainder(left, n))
         left = ew.floor_divide(left, n)
     return tuple(reversed(parts))
@@ -874,7 +866,9 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
     total: Any = 0
     modes = (mode,) * len(tuple(dims)) if isinstance(mode, str) else tuple(mode)
     for k, (part, n, how) in enumerate(zip(multi_index, dims, modes, strict=True)):
-        part = _bounded(_integers(part, "the indices of ravel_multi_index"), n, how, k)
+        part = _bounded(_integers(part, "the indices of ravel_multi_index"), n, how)
+        if how == "raise":
+            part = require(part, _within(part, n), "ValueError", "invalid entry in coordinates array")
         total = part if k == 0 else ew.add(ew.mul(total, n), part)
     return total
 

@@ -20,6 +20,7 @@ from functrace.numpy.tables import ACCUMULATE, FUNCTIONS, REDUCE_LIKE, refuse_ou
 from functrace.ops import cumulative, sorting
 from functrace.ops import elementwise as ew
 from functrace.ops import reductions as ops
+from functrace.ops.checks import require
 from functrace.ops.indexing import index_static
 from functrace.ops.joining import concatenate
 from functrace.ops.shaping import broadcast_to, convert, reshape
@@ -327,6 +328,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         dtype = np.result_type(a.dtype, weights.dtype, *([np.float64] if a.dtype.kind in "biu" else []))
         spread = broadcast_to(convert(weights, dtype), a.shape)
         scale = sum(spread, axis, keepdims=keepdims)
+        scale = require(scale, ew.not_equal(scale, 0), "ZeroDivisionError", "Weights sum to zero, can't be normalized")
         result = ew.div(sum(ew.mul(a, spread), axis, keepdims=keepdims), scale)
     if not returned:
         return result
@@ -452,7 +454,11 @@ def _nan_variance(
 
 def _nan_position(name: str, position: Callable[..., Any], worst: float) -> Callable[..., Any]:
     def nan_position(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-        return position(_without_nan(a, worst)[0], axis, out, keepdims=keepdims)
+        filled, numbers = _without_nan(a, worst)
+        if numbers is not True:
+            some = FUNCTIONS[np.any](numbers, axis)
+            filled = require(filled, some, "ValueError", "All-NaN slice encountered")
+        return position(filled, axis, out, keepdims=keepdims)
 
     nan_position.__name__ = name
     nan_position.__doc__ = f"As ``numpy.{name}``."
@@ -500,6 +506,8 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, *, skips_na
         raise DtypeError("quantiles of complex numbers are not defined", fix="take the real part first")
     if not isinstance(q, Tracer) and not np.all((q >= 0) & (q <= 1)):
         raise ShapeError("quantiles must be between 0 and 1 (percentiles between 0 and 100)", fix="rescale q")
+    within = ew.logical_and(ew.greater_equal(q, 0), ew.less_equal(q, 1))
+    q = require(q, within, "ValueError", "Quantiles must be in the range [0, 1]") if isinstance(q, Tracer) else q
     axes = ops.normalize_axes(axis, a.ndim)
     floating = a if a.dtype.kind == "f" else convert(a, np.float64)
     x = ops.merge_reduced(floating, axes)

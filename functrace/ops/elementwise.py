@@ -116,6 +116,8 @@ def elementwise(
     *deriv: Partial,
     jvp: Rule | Marker | None = None,
     transpose: Rule | Absent | None = None,
+    fails: Rule | None = None,
+    check: Rule | None = None,
     source: str = "",
 ) -> Elementwise:
     """Make the primitive of a ufunc.
@@ -126,6 +128,7 @@ def elementwise(
         deriv: one partial derivative per operand, ``(*operands, output) -> factor``, or ``None``.
         jvp: the rule itself, where partial derivatives do not say it best.
         transpose: the rule, for primitives that are linear in an operand.
+        fails, check: what NumPy raises on values, see `Primitive`.
         source: where the formula stands (DLMF number, …), if it is not school mathematics.
     """
     return Elementwise(
@@ -137,6 +140,8 @@ def elementwise(
         or absent(because=f"{name} is not linear", instead="differentiate with functrace.vjp or functrace.grad instead"),
         batch=ELEMENTWISE,
         many=ufunc.nout > 1,
+        fails=fails,
+        check=check,
         source=source,
     )
 
@@ -210,7 +215,25 @@ def _power_exponent(x: Any, n: Any, o: Any) -> Any:
     return where(zero, where(less(n, 0), -math.inf, 0.0), mul(o, log(where(zero, 1, x))))
 
 
-power = elementwise("power", np.power, _power_base, _power_exponent, source="DLMF 4.2.26")
+def _is_integer_power(x: Spec, n: Spec) -> bool:
+    return result_dtype(x, n).kind in "iu"
+
+
+def _power_check(value: Callable[[int], Any], _x: Spec, _n: Spec) -> None:
+    n = value(1)
+    if n is not None and np.any(np.less(n, 0)):
+        raise ValueError("Integers to negative integer powers are not allowed.")
+
+
+power = elementwise(
+    "power",
+    np.power,
+    _power_base,
+    _power_exponent,
+    fails=_is_integer_power,
+    check=_power_check,
+    source="DLMF 4.2.26",
+)
 float_power = elementwise(
     "float_power",
     np.float_power,

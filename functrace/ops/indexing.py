@@ -20,13 +20,14 @@ Floor: 2.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from functrace.errors import ShapeError, TracedIndexError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import LINEAR, ZERO, Primitive, absent, is_linear
+from functrace.ir.primitive import LINEAR, ZERO, Primitive, absent, always, is_linear
 from functrace.ops.elementwise import where
 from functrace.ops.shaping import broadcast_to, permute, reshape
 from functrace.tracing.recording import bind
@@ -57,6 +58,33 @@ def _target(x: ShapeDtype, template: StaticIndex, arrays: tuple[Any, ...]) -> tu
         return shape_of(probe[fill_index(template, indices)])
     except IndexError as error:
         raise TracedIndexError(f"{error} (indexing {x!r})", fix="check the index against the shape") from None
+
+
+def check_bounds(array: Any, axis: int, size: int) -> None:
+    """Check that integers fit an axis; raises `TracedIndexError`."""
+    if array.size:
+        low, high = int(array.min()), int(array.max())
+        if low < -size or high >= size:
+            raise TracedIndexError(
+                f"index {low if low < -size else high} is out of bounds for axis {axis} with size {size}",
+                fix="check the index against the shape",
+            )
+
+
+def _check_arrays(value: Callable[[int], Any], place: int, template: StaticIndex, shape: tuple[int, ...]) -> None:
+    """Check the index arrays of a template, operands from ``place`` on, as far as they are known."""
+    used = sum(entry is not None and entry is not Ellipsis for entry in template)
+    axis = 0
+    for entry in template:
+        if entry == ARRAY:
+            indices = value(place)
+            if indices is not None:
+                check_bounds(np.asarray(indices), axis, shape[axis])
+            place += 1
+        if entry is Ellipsis:
+            axis += len(shape) - used
+        elif entry is not None:
+            axis += 1
 
 
 def past_batch(index: StaticIndex) -> StaticIndex:
@@ -206,6 +234,8 @@ gather_p = Primitive(
     batch=_gather_batch,
     params=("template",),
     view=True,
+    fails=always,
+    check=lambda value, x, *rest: _check_arrays(value, 1, rest[-1], x.shape),
 )
 
 
@@ -243,6 +273,8 @@ scatter_add_p = Primitive(
     transpose=lambda ct, x, *rest: (gather(ct, rest[-2], tuple(rest[:-2])), *(None for _ in rest[:-2])),
     batch=_scatter_add_batch,
     params=("template", "shape"),
+    fails=always,
+    check=lambda value, _, *rest: _check_arrays(value, 1, rest[-2], rest[-1]),
 )
 
 
@@ -360,6 +392,8 @@ scatter_set_p = Primitive(
     transpose=_scatter_set_transpose,
     batch=_scatter_set_batch,
     params=("template",),
+    fails=always,
+    check=lambda value, x, *rest: _check_arrays(value, 2, rest[-1], x.shape),
 )
 
 

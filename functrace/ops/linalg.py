@@ -25,7 +25,7 @@ import numpy as np
 
 from functrace.errors import NotDifferentiableError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import Primitive, absent, is_linear
+from functrace.ir.primitive import Primitive, absent, always, is_linear
 from functrace.ops.contraction import einsum, matmul, swap_last
 from functrace.ops.elementwise import add, conj, div, equal, imag, mul, neg, real, sign, sub, where
 from functrace.ops.indexing import index_static
@@ -141,6 +141,7 @@ inv_p = Primitive(
     transpose=_not_linear("inv"),
     batch=_native_batch(lambda: inv_p),
     written="np.linalg.inv({0})",
+    fails=always,
 )
 
 
@@ -201,6 +202,7 @@ solve_p = Primitive(
     transpose=_solve_transpose,
     batch=_solve_batch,
     written="np.linalg.solve({0}, {1})",
+    fails=always,
 )
 
 
@@ -255,6 +257,7 @@ cofactor_p = Primitive(
     jvp=_cofactor_jvp,
     transpose=_not_linear("cofactor"),
     batch=_native_batch(lambda: cofactor_p),
+    fails=always,
 )
 
 
@@ -310,6 +313,7 @@ cofactor_change_p = Primitive(
     jvp=_cofactor_change_jvp,
     transpose=_cofactor_change_transpose,
     batch=_native_batch(lambda: cofactor_change_p),
+    fails=always,
 )
 
 
@@ -389,6 +393,7 @@ cholesky_p = Primitive(
     transpose=_not_linear("cholesky"),
     batch=_native_batch(lambda: cholesky_p),
     written="np.linalg.cholesky({0})",
+    fails=always,
 )
 
 
@@ -424,6 +429,7 @@ eigvalsh_p = Primitive(
     batch=_native_batch(lambda: eigvalsh_p),
     params=("uplo",),
     written="np.linalg.eigvalsh({0}, {uplo})",
+    fails=always,
 )
 
 
@@ -448,6 +454,7 @@ eigh_p = Primitive(
     params=("uplo",),
     many=True,
     written="np.linalg.eigh({0}, {uplo})",
+    fails=always,
 )
 
 # -- singular values -----------------------------------------------------------------------------------
@@ -471,6 +478,7 @@ svdvals_p = Primitive(
     transpose=_not_linear("svdvals"),
     batch=_native_batch(lambda: svdvals_p),
     written="np.linalg.svd({0}, compute_uv=False)",
+    fails=always,
 )
 
 
@@ -525,6 +533,7 @@ svd_p = Primitive(
     params=("full",),
     many=True,
     written="np.linalg.svd({0}, {full})",
+    fails=always,
 )
 
 # -- qr ------------------------------------------------------------------------------------------------
@@ -598,6 +607,7 @@ pinv_p = Primitive(
     transpose=_not_linear("pinv"),
     batch=_native_batch(lambda: pinv_p),
     params=("rcond", "hermitian"),
+    fails=always,
 )
 
 # -- the Euclidean norm --------------------------------------------------------------------------------

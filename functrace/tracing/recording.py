@@ -18,6 +18,12 @@ Note [Why recording is lazy]
     (`bool(x > 0)`): it then evaluates what the question needs, once. Everything else waits for the end, when the
     whole program is known and its transformed, compiled form may already be in a cache.
 
+Note [Errors where they stand]
+    What NumPy lets fail on values (``cholesky``, an index out of bounds) must raise in the user's line, where a ``try`` may
+    wait for it. So an operation whose primitive says that it `fails` is evaluated as soon as it is recorded, if what it
+    depends on is known and what is recorded will run in any case (`Recording.is_certain`). While staging it raises when
+    the program runs.
+
 Floor: 1.
 """
 
@@ -43,7 +49,7 @@ from functrace.errors import (
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive, is_linear
 from functrace.ir.program import Position, Program
-from functrace.ir.tape import Builder, Spec, infer, inferred
+from functrace.ir.tape import Builder, Spec, failing, infer, inferred
 from functrace.source import PACKAGE_PREFIX, Source
 from functrace.tracing.capture import hold
 
@@ -99,16 +105,21 @@ class Recording(Builder):
     Args:
         owner: who records, as messages name it, e.g. ``"grad of loss"``.
         keeps_source: whether the user's position is kept beside every operation.
+        is_certain: whether what is recorded will run in any case; a branch of a choice may not.
     """
 
-    __slots__ = ("batches", "captured", "closed", "origins", "owner", "positions", "serial", "values", "views")
+    __slots__ = (
+        "_judged", "_unknown", "batches", "captured", "closed", "is_certain", "origins", "owner", "positions", "serial",
+        "values", "views",
+    )  # fmt: skip
 
     tracer_class: type[Tracer] = Tracer
     """The class of handles; set once, by ``functrace/__init__.py``, to the one with NumPy's operators."""
 
-    def __init__(self, owner: str, *, keeps_source: bool = True) -> None:
+    def __init__(self, owner: str, *, keeps_source: bool = True, is_certain: bool = True) -> None:
         super().__init__()
         self.owner = owner
+        self.is_certain = is_certain
         self.serial = next(_serials)
         self.positions: list[Position] | None = [] if keeps_source else None
         self.values: dict[int, Any] = {}
@@ -117,6 +128,8 @@ class Recording(Builder):
         self.views: list[weakref.ref[Tracer]] = []
         self.origins: list[int] = []
         self.closed = False
+        self._unknown: set[int] = set()
+        self._judged = 0
 
     # -- handles -------------------------------------------------------------------------------
 
@@ -213,7 +226,11 @@ class Recording(Builder):
             placed = [self.operand(value) for value in operands]
             ids = tuple([i for i, _ in placed])
             specs = tuple([p for _, p in placed])
-        avals = inferred.get((primitive, specs, params)) or infer(primitive, specs, params)
+        avals = inferred.get((primitive, specs, params))
+        may_fail = avals is None
+        if avals is None:
+            avals = infer(primitive, specs, params)
+            may_fail = (primitive, specs, params) in failing
         ops = self.ops
         first = len(ops)
         positions = self.positions
@@ -223,6 +240,8 @@ class Recording(Builder):
             self.avals.append(aval)
             if positions is not None:
                 positions.append(_position())
+            if may_fail:
+                self.raise_now(first)
             tracer = _new(self.tracer_class)
             tracer._recording = self
             tracer._id = first
@@ -233,9 +252,46 @@ class Recording(Builder):
             del self.literals[len(self.literals) - sum([i < 0 for i in ids]) :]
         if positions is not None:
             positions.extend([_position()] * len(avals))
+        if may_fail:
+            self.raise_now(first)
         return tuple(self.handle(first + k) for k in range(len(avals)))
 
     # -- values --------------------------------------------------------------------------------
+
+    def raise_now(self, variable: int) -> None:
+        """Let an operation that may fail on values do so at once; see Note [Errors where they stand]."""
+        primitive, operands, params = self.ops[variable]
+        if primitive.check is not None:
+            specs = [self.spec(i) for i in operands]
+            primitive.check(lambda place: self._plain(operands[place]), *specs, *params)
+        elif self.values and self.is_known(variable):
+            self.value(variable)
+
+    def _plain(self, operand: int) -> Any:
+        """The plain value of an operand, or ``None`` where it is not known."""
+        if operand < 0:
+            return self.literals[~operand]
+        return self.handle(operand)._concrete() if self.is_known(operand) else None
+
+    def is_known(self, variable: int) -> bool:
+        """Whether a variable's plain value can be had, and is sure to be computed.
+
+        Cost:
+            0.2 us per operation recorded since the last call.
+        """
+        if not self.is_certain:
+            return False
+        ops, unknown = self.ops, self._unknown
+        for k in range(self._judged, len(ops)):
+            primitive, operands, _ = ops[k]
+            if primitive is INPUT or primitive is CONSTANT:
+                value = self.values.get(k) if primitive is INPUT else self.constants[k]
+                if value is None or (isinstance(value, Tracer) and not value._recording.is_known(value._id)):
+                    unknown.add(k)
+            elif not unknown.isdisjoint(operands):
+                unknown.add(k)
+        self._judged = len(ops)
+        return variable not in unknown
 
     def value(self, variable: int) -> Any:
         """Return the value of a variable, evaluating (once) what it depends on.
@@ -271,10 +327,11 @@ class Recording(Builder):
                 continue
             arguments = tuple(values[i] if i >= 0 else self.literals[~i] for i in operands)
             result = bind(primitive, arguments, params)
-            if primitive.many:
-                values.update(zip(range(k, k + len(result)), result, strict=True))
-            else:
-                values[k] = result
+            results = result if primitive.many else (result,)
+            for j, found in enumerate(results, k):
+                values[j] = found
+                if isinstance(found, Tracer) and found._recording.positions is not None and self.positions is not None:
+                    found._recording.positions[found._id] = self.positions[k]  # not the line that asks
         return values[variable]
 
     def callers_array(self, variable: int) -> Any:

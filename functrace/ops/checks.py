@@ -1,0 +1,71 @@
+"""Checks that a program carries out: what NumPy finds out from values before it computes.
+
+Floor: 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from functrace.errors import ProgramError
+from functrace.ir.aval import ShapeDtype, shape_of
+from functrace.ir.primitive import Primitive, absent, always
+from functrace.ops.shaping import broadcast_to
+from functrace.tracing.recording import bind
+
+Kind = Literal["IndexError", "ValueError", "ZeroDivisionError"]
+
+
+def _require_eval(x: Any, holds: Any, kind: str, message: str) -> Any:
+    if not np.all(holds):
+        raise {"IndexError": IndexError, "ValueError": ValueError, "ZeroDivisionError": ZeroDivisionError}[kind](message)
+    return x
+
+
+def _require_aval(x: ShapeDtype, holds: Any, kind: str, message: str) -> ShapeDtype:
+    if kind not in Kind.__args__:  # type: ignore[attr-defined]
+        raise ProgramError(f"require raises {kind!r}", fix=f"name one of {', '.join(Kind.__args__)}")  # type: ignore[attr-defined]
+    return x
+
+
+def _require_check(value: Callable[[int], Any], x: ShapeDtype, _holds: Any, kind: str, message: str) -> None:
+    holds = value(1)
+    if holds is not None:
+        _require_eval(None, holds, kind, message)
+
+
+def _require_batch(operands: Any, is_batched: Any, kind: str, message: str) -> Any:
+    x, holds = operands
+    if not is_batched[0]:
+        x = broadcast_to(x, (shape_of(holds)[0], *shape_of(x)))
+    return bind(require_p, (x, holds), (kind, message))
+
+
+require_p = Primitive(
+    "require",
+    eval=_require_eval,
+    aval=_require_aval,
+    jvp=lambda _primals, _outputs, tangents, kind, message: tangents[0],
+    transpose=absent(because="require is carried out beside the derivative", instead="this is a bug in functrace"),
+    batch=_require_batch,
+    params=("kind", "message"),
+    view=True,
+    fails=always,
+    check=_require_check,
+)
+"""``require x holds {kind="ValueError", message="…"}``: the identity, which raises where ``holds`` is not true."""
+
+
+def require(x: Any, holds: Any, kind: Kind, message: str) -> Any:
+    """Return ``x``; raise an exception of a kind if not all of ``holds`` is true.
+
+    Args:
+        x: what depends on the condition.
+        holds: an array of bools.
+        kind: name of the builtin exception.
+        message: NumPy's own.
+    """
+    return bind(require_p, (x, holds), (kind, message))
