@@ -116,8 +116,16 @@ CASES = [
     _case("nanquantile", lambda x: np.nanquantile(x, [0.3, 0.8], axis=1), DISTINCT, edge=((NANS,), *EMPTY)),
     _case("nanpercentile", lambda x: np.nanpercentile(x, 40.0), DISTINCT, edge=((NANS,),)),
     _case("nanmedian", lambda x: np.nanmedian(x, axis=0), DISTINCT, edge=((NANS,), *EMPTY)),
-    _case("quantile/empty", lambda x: np.quantile(x, 0.3, axis=1), np.zeros((0, 3)), raises=(((np.zeros((2, 0)),), IndexError),)),
-    *[_case(f"maximum.accumulate/empty {k}", lambda x, k=k: np.maximum.accumulate(x, axis=k), np.zeros((0, 3))) for k in (0, 1)],
+    _case(
+        "quantile/empty",
+        lambda x: np.quantile(x, 0.3, axis=1),
+        np.zeros((0, 3)),
+        raises=(((np.zeros((2, 0)),), IndexError),),
+    ),
+    *[
+        _case(f"maximum.accumulate/empty {k}", lambda x, k=k: np.maximum.accumulate(x, axis=k), np.zeros((0, 3)))
+        for k in (0, 1)
+    ],
     _case("nansum", lambda x: np.nansum(x, axis=0), edge=((NANS,), (F32,))),
     _case("nanprod", lambda x: np.nanprod(x, axis=0), edge=((NANS,),)),
     _case("nanmax", lambda x: np.nanmax(x, axis=0), DISTINCT, edge=((NANS,), (F32,))),
