@@ -16,6 +16,7 @@ Floor: b (base).
 from __future__ import annotations
 
 import ast
+import contextlib
 import linecache
 import os
 import sys
@@ -31,7 +32,7 @@ import numpy as np
 PACKAGE_PREFIX = os.path.dirname(os.path.abspath(__file__)) + os.sep
 """Frames whose file begins with this are functrace's own and are never shown to users."""
 
-_LIBRARY_PREFIXES = (PACKAGE_PREFIX, os.path.dirname(np.__file__) + os.sep)
+_LIBRARY_PREFIXES = (PACKAGE_PREFIX, os.path.dirname(np.__file__) + os.sep, contextlib.__file__)
 
 Span: TypeAlias = tuple[int | None, int | None, int | None, int | None]
 """Characters of a file, as ``co_positions`` has them: first and last line, first and last column (in bytes)."""

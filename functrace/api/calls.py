@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from functrace.errors import ArgumentError, CapturedArrayError, ConcretizationError, DtypeError, FunctraceError
+from functrace.errors import ArgumentError, ConcretizationError, DtypeError, FunctraceError
 from functrace.ir.aval import aval_of
 from functrace.numpy.array import TracedArray
 from functrace.numpy.indexing import MaskedSelection
 from functrace.numpy.number import TracedNumber
 from functrace.source import source_of_traceback
-from functrace.tracing.capture import COPIED_BYTES, any_locked, hold
+from functrace.tracing.capture import Held
 from functrace.tracing.recording import Recording, Tracer, as_array
 
 NUMERIC = (Tracer, np.ndarray, np.generic, bool, int, float, complex)
@@ -53,9 +53,7 @@ def as_value(leaf: Any, what: str) -> Any:
 def add_input(recording: Recording, value: Any) -> Any:
     """Make an argument an input of the recording; the array is held until the recording ends."""
     if isinstance(value, np.ndarray):
-        if value.nbytes <= COPIED_BYTES:
-            return recording.new_input(aval_of(value), np.array(value))
-        held = hold(value)
+        held = Held(value)
         tracer = recording.new_input(aval_of(value), held.array)
         recording.captured[("input", tracer._id)] = (tracer._id, held)
         return tracer
@@ -63,19 +61,12 @@ def add_input(recording: Recording, value: Any) -> Any:
 
 
 def call(recording: Recording, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Call the user's function; an overwrite of a locked array is explained."""
+    """Call the user's function; what NumPy makes of our errors is undone."""
     try:
         return f(*args, **kwargs)
     except ValueError as error:
         if isinstance(error.__cause__, FunctraceError):  # NumPy hides it: "setting an array element with a sequence"
             raise error.__cause__ from None
-        if "read-only" in str(error) and any_locked():
-            raise CapturedArrayError(
-                f"an array that {recording.owner} still has to read was overwritten",
-                at=source_of_traceback(error.__traceback__),
-                made=_captured_at(recording),
-                fix="write into a copy (x = x.copy()), or make the array smaller than 1 MiB, which is copied",
-            ) from error
         raise
     except TypeError as error:
         if "a single integer, got 'TracedArray" in str(error):  # NumPy hides that the size was refused: np.zeros(n)
@@ -85,15 +76,6 @@ def call(recording: Recording, f: Callable[..., Any], args: Sequence[Any], kwarg
                 fix="take sizes from shapes or from arguments that are not traced",
             ) from None
         raise
-
-
-def _captured_at(recording: Recording) -> Any:
-    for variable, held in recording.captured.values():
-        if held is not None and held.locked:
-            source = recording.source(variable)
-            if source is not None:
-                return source
-    return None
 
 
 def output_variable(recording: Recording, leaf: Any, what: str) -> int:

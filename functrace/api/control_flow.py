@@ -20,6 +20,7 @@ from functrace.ir.parts import reordered
 from functrace.numpy.number import Numbers
 from functrace.ops.elementwise import not_equal
 from functrace.ops.shaping import convert
+from functrace.tracing.capture import held_array
 from functrace.tracing.recording import Tracer, body_of
 from functrace.tree import flatten, paths, unflatten
 from functrace.typing import PyTree
@@ -63,7 +64,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         with_inputs(other.program, explicit, (), taken.captured),
         with_inputs(taken.program, explicit, other.captured, ()),
     ]
-    results = cond_program(which, [*call.values, *other.captured, *taken.captured], programs)
+    results = cond_program(which, [*call.handed_on(), *other.captured, *taken.captured], programs)
     return unflatten(taken.out_tree, results)
 
 
@@ -143,11 +144,11 @@ def scan(
     name = function_name(f)
     owner = f"scan of {name}"
     arrays, arrays_tree = flatten(xs)
-    arrays = [as_value(x, f"{owner}: xs") for x in arrays]
+    arrays = [held_array(as_value(x, f"{owner}: xs")) for x in arrays]
     steps = _length(arrays, xs, length, owner)
     starts, carry_tree = flatten(init)
     numbers = [number_type(leaf) for leaf in starts]
-    carry = [as_value(leaf, f"{owner}: the carry") for leaf in starts]
+    carry = [held_array(as_value(leaf, f"{owner}: the carry")) for leaf in starts]
     slices = [ShapeDtype(x.shape[1:], x.dtype) for x in arrays]
 
     while True:

@@ -26,6 +26,7 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import closed_over, reordered
 from functrace.ir.program import Program
 from functrace.ops.shaping import convert
+from functrace.tracing.capture import own_constants
 from functrace.tracing.recording import Recording, Tracer, as_array
 from functrace.transforms import is_differentiable
 from functrace.tree import flatten, paths, unflatten
@@ -253,6 +254,7 @@ def record_vjp(
             pushed = outer.program((*outputs, *saved), name=identifier(f"forward_of_{name}"))
             made, captured = closed_over(pushed) if closed else (pushed, [])
             _refuse_traced(made, name)
+            own_constants(made)
     except Exception as error:
         return VjpRule(Failed(error), Failed(error), [])
     count = len(pulled.input_ids) - len(kept)
@@ -274,7 +276,7 @@ def apply_vjp(program: Program, captured: list[Any], rule: VjpRule, operands: Op
     forward = rule.forward
     if isinstance(forward, Program):
         forward = with_inputs(forward, explicit, captured, ())
-    return custom_vjp_program(program, forward, rule.backward, [*operands.values, *captured, *rule.captured], explicit)
+    return custom_vjp_program(program, forward, rule.backward, [*operands.handed_on(), *captured, *rule.captured], explicit)
 
 
 def _cotangent(recording: Recording, aval: ShapeDtype) -> Any:
@@ -418,7 +420,7 @@ class custom_jvp(_Custom):
             rule, captured = self._record(fixed, operands, run)
             rule = _with_captured(rule, operands.avals, run.captured)
         program = with_inputs(run.program, explicit, (), captured)
-        results = custom_jvp_program(program, rule, [*operands.values, *run.captured, *captured], explicit)
+        results = custom_jvp_program(program, rule, [*operands.handed_on(), *run.captured, *captured], explicit)
         return unflatten(run.out_tree, results)
 
     def _deferred(self, fixed: list[Any], operands: Operands, run: Staged) -> Deferred:
@@ -461,6 +463,7 @@ class custom_jvp(_Custom):
                 made = recording.program(tuple(variables), name=identifier(f"jvp_of_{name}"))
                 made, captured = closed_over(made) if closed else (made, [])
                 _refuse_traced(made, name)
+                own_constants(made)
                 return made, captured
         except Exception as error:
             return Failed(error), []

@@ -31,6 +31,7 @@ from functrace.executor import Runner, run_recorded
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program
 from functrace.numpy.array import TracedArray
+from functrace.tracing.capture import held_array
 from functrace.tracing.recording import Recording, Tracer
 from functrace.transforms import (
     grad_program,
@@ -39,7 +40,7 @@ from functrace.transforms import (
     linearize_program,
     transpose_program,
 )
-from functrace.tree import flatten, unflatten
+from functrace.tree import flatten, map_leaves, unflatten
 from functrace.typing import PyTree
 
 
@@ -340,9 +341,10 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
         2 to 3 times ``f``.
     """
     owner = f"jvp of {function_name(f)}"
+    tangents = map_leaves(held_array, tuple(tangents))
     recorded = _Recorded(f, tuple(primals), has_aux, owner, kwargs)
     with recorded.recording:
-        directions = check_like(tuple(tangents), recorded.in_tree, recorded.in_avals, TANGENTS, f"the primals of {owner}")
+        directions = check_like(tangents, recorded.in_tree, recorded.in_avals, TANGENTS, f"the primals of {owner}")
 
         def build(program: Program) -> Runner:
             return Runner(jvp_program(program, recorded.flags(program), len(recorded.outputs)))

@@ -36,6 +36,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import closed_over
 from functrace.ir.program import Program
 from functrace.numpy.number import DTYPES, Numbers, TracedNumber
+from functrace.tracing.capture import held_array, own_constants
 from functrace.tracing.recording import Recording, Tracer, body_of
 from functrace.tree import PyTreeSpec, flatten, paths, unflatten
 
@@ -138,6 +139,7 @@ def jit(
 
 
 def _first_call(cache: StagedCache, signature: _Signature, f: Callable[..., Any], name: str) -> Any:
+    signature.values = [held_array(value) for value in signature.values]  # f may write to them
     staged, captured = _stage(f, signature, f"jit of {name}", name)
     cache.misses += 1
     if captured is None:
@@ -269,8 +271,7 @@ def _stage(f: Callable[..., Any], signature: _Signature, owner: str, name: str) 
         if any(isinstance(value, Tracer) for value in values.values()):
             closed, captured = closed_over(program)
             return Staged(closed, out_tree), captured
-        for i, value in values.items():
-            values[i] = np.array(value)[()]
+        own_constants(program)
     return Staged(program, out_tree), None
 
 

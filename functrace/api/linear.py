@@ -16,6 +16,7 @@ from functrace.errors import ConcretizationError, NotDifferentiableError
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.program import Program
+from functrace.tracing.capture import own_constants
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import Recording, Tracer
 from functrace.transforms import is_differentiable, transpose_program
@@ -50,6 +51,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any, **kwargs: Any) -> Cal
         outputs = [output_variable(recording, leaf, owner) for leaf in out_leaves]
         out_avals = [recording.avals[i] for i in outputs]
         program = recording.program(tuple(outputs), name=function_name(f))
+        own_constants(program)
         runner = Runner(transpose_program(program))
         _check_zero_at_zero(program, owner)
 

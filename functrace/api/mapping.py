@@ -17,7 +17,7 @@ from functrace.executor import Runner, run_recorded
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program
 from functrace.ops.shaping import moveaxis
-from functrace.tracing.capture import hold
+from functrace.tracing.capture import Held, read_only_memory
 from functrace.tracing.recording import Recording
 from functrace.transforms import vmap_program
 from functrace.tree import flatten, paths, prefix_leaves, unflatten
@@ -71,7 +71,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_size: 
         places = [_normalize(axis, value, owner) for axis, value in zip(axes, values, strict=True)]
         size = _batch_size(places, values, args, kwargs, axis_size, owner)
         batched = [v if k is None else _to_front(v, k) for k, v in zip(places, values, strict=True)]
-        with Recording(owner) as recording:
+        with read_only_memory(owner), Recording(owner) as recording:
             traced = [_input(recording, v, k is not None) for k, v in zip(places, batched, strict=True)]
             call_args, call_kwargs = unflatten(treedef, traced)
             result = call(recording, f, call_args, call_kwargs)
@@ -100,7 +100,7 @@ def _input(recording: Recording, value: Any, is_mapped: bool) -> Any:
     if not is_mapped and not (isinstance(value, np.ndarray) and value.ndim and value.dtype.kind in "biufc"):
         return value
     array = value
-    held = hold(value) if isinstance(value, np.ndarray) else None
+    held = Held(value) if isinstance(value, np.ndarray) else None
     if held is not None:
         array = held.array
     if is_mapped:

@@ -20,6 +20,7 @@ from functrace.ir.program import Program
 from functrace.numpy.array import TracedArray
 from functrace.ops import elementwise as ew
 from functrace.source import user_frame
+from functrace.tracing.capture import own_constants, read_only_memory
 from functrace.tracing.recording import Recording
 from functrace.tree import flatten, map_leaves, paths, unflatten
 from functrace.typing import PyTree
@@ -50,7 +51,7 @@ def trace(f: Callable[..., Any]) -> Callable[..., Program]:
         frame = user_frame()
         here = None if frame is None else (frame.f_code, frame.f_lasti)
         leaves, treedef = flatten((args, kwargs))
-        with Recording(owner) as recording:
+        with read_only_memory(owner), Recording(owner) as recording:
             avals = [
                 leaf if isinstance(leaf, ShapeDtype) else aval_of(as_value(leaf, f"an argument of {name}"))
                 for leaf in leaves
@@ -62,7 +63,9 @@ def trace(f: Callable[..., Any]) -> Callable[..., Program]:
             identifier = name if name.isidentifier() else "program"
             # What a transform records by itself stands in the line that calls `trace`, whose variable is the program.
             names = {i: None for i, position in enumerate(recording.positions or ()) if position == here}
-            return recording.program(outputs, name=identifier, input_names=input_names(f, args, kwargs), names=names)
+            program = recording.program(outputs, name=identifier, input_names=input_names(f, args, kwargs), names=names)
+            own_constants(program)
+            return program
 
     return traced
 

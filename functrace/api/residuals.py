@@ -69,7 +69,7 @@ def checkpoint(f: Callable[..., Any], *, policy: Policy = RECOMPUTE) -> Callable
         operands = Operands(args, kwargs)
         staged = stage(f, operands, f"checkpoint of {name}", name, with_values=True)
         return unflatten(
-            staged.out_tree, call_program(staged.program.interned(), [*operands.values, *staged.captured], policy)
+            staged.out_tree, call_program(staged.program.interned(), [*operands.handed_on(), *staged.captured], policy)
         )
 
     return checkpointed

@@ -16,6 +16,7 @@ from functrace.ir.parts import Assembly, closed_over
 from functrace.ir.program import Program
 from functrace.numpy.number import TracedNumber
 from functrace.ops.shaping import convert_p
+from functrace.tracing.capture import Held
 from functrace.tracing.recording import LITERALS, Recording, Tracer
 from functrace.tree import PyTreeSpec, flatten, unflatten
 
@@ -54,8 +55,14 @@ class Operands:
             for k, leaf in enumerate(self.leaves)
             if isinstance(leaf, Tracer | np.ndarray | np.generic) and type(leaf) is not TracedNumber
         ]
-        self.values = [self.leaves[k] for k in self.places]
-        self.avals = [aval_of(v) for v in self.values]
+        leaves = [self.leaves[k] for k in self.places]
+        self.avals = [aval_of(leaf) for leaf in leaves]
+        self._held = [Held(leaf) if isinstance(leaf, np.ndarray) else None for leaf in leaves]
+        self.values = [leaf if held is None else held.array for leaf, held in zip(leaves, self._held, strict=True)]
+
+    def handed_on(self) -> list[Any]:
+        """Return the values as what was recorded is applied to them: the caller's own arrays, if they are what they were."""
+        return [v if held is None else held.handed_on() for v, held in zip(self.values, self._held, strict=True)]
 
     def without_values(self) -> Operands:
         """Return the same operands without their values, as something that outlives the call keeps them."""
@@ -63,7 +70,7 @@ class Operands:
         made.leaves, made.tree, made.places, made.avals = list(self.leaves), self.tree, self.places, self.avals
         for place in self.places:
             made.leaves[place] = None
-        made.values = [None] * len(self.places)
+        made.values = made._held = [None] * len(self.places)
         return made
 
     def arguments(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

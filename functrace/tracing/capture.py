@@ -1,106 +1,279 @@
-"""Captured arrays: what a recording may read later must not change in between.
+"""The caller's arrays: what a recording may read later is held as it is now.
 
 Note [The caller's arrays can change under us]
-    A recording reads the arrays it has captured only when it is evaluated. If the user overwrites such an array
-    before that (a reused buffer, a minibatch array), the result would be wrong in silence. So a captured array of
-    up to `COPIED_BYTES` is copied at once, and a larger one is write-locked, with the arrays that it is a view of,
-    until the recording ends: an overwrite then raises in the user's line. Locks are counted, because recordings
-    nest and run in threads. A view of the same memory that the user made before the lock cannot be locked; so a
-    locked array is compared with a sample of itself, of `SAMPLED` elements evenly spread, when the recording ends. That
-    sees a buffer that was written anew; a write of a few elements through such a view, between the samples, it can miss.
-    Measured: a copy of 10 elements costs 0.16 us, of 1 MiB about 60 us; a lock and its release with
-    both samples 20 us.
+    A recording reads the arrays it has been given, and those it captured, only when it is evaluated. If the user overwrites
+    one before that (a reused buffer, a minibatch array, another thread), the result would be wrong in silence. So every
+    array is copied when it is met: then the recording computes what NumPy would have computed there and then, whoever
+    writes later, through whichever view, handle or pointer. A copy costs no more than an elementwise operation on the array.
+    Where an array is met again, it is compared with the copy, which is shared as long as it is equal: by recordings that
+    nest, and between an array and its transposed, reversed or broadcast forms.
+    The one exception is memory that is declared read-only, down to the object that owns it: that is shared. It is how one
+    hands over gigabytes without a copy, and the declaration is taken at its word (docs/sharp_bits.md).
+    See docs/decisions/0009-callers-arrays.md for what else was considered, and what each costs.
 
 Floor: 1.
 """
 
 from __future__ import annotations
 
+import math
+import mmap
+import sys
 import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, final
 
 import numpy as np
 
-COPIED_BYTES = 1 << 20
-"""Captured arrays of at most this many bytes are copied; larger ones are write-locked."""
+from functrace.errors import CapturedArrayError
+from functrace.ir.program import Program
 
-SAMPLED = 1024
-"""How many elements of a locked array are compared at the end of a recording."""
+SMALL = 1 << 14
+"""Arrays of at most this many bytes are copied without ado; copies of larger ones are looked for first, and shared."""
 
-_locks: dict[int, tuple[np.ndarray[Any, Any], int, bool]] = {}
-"""By id: the array, how many recordings hold it, and whether it was writeable before."""
-_guard = threading.Lock()
+_COMPARED = 1 << 18
+"""Bytes that are compared at a time, so that what NumPy writes in between stays in the processor's cache."""
+
+Array = np.ndarray[Any, Any]
 
 
 @final
 class Held:
-    """An array as a recording holds it: a private copy, or the caller's own, locked."""
+    """An array as a recording holds it: a copy, or the caller's own if nobody can write to it.
 
-    __slots__ = ("array", "locked", "original", "sample")
+    Args:
+        original: the caller's array.
+    """
 
-    def __init__(self, original: np.ndarray[Any, Any]) -> None:
-        self.original = original
-        self.locked = False
-        if original.nbytes <= COPIED_BYTES:
-            self.array = np.array(original)
-        elif not original.flags.writeable and not any(id(array) in _locks for array in _with_bases(original)):
-            self.array = original
+    __slots__ = ("array", "original")
+
+    def __init__(self, original: Array) -> None:
+        self.original = weakref.ref(original)
+        if original.nbytes <= SMALL:
+            self.array = np.array(original, original.dtype.newbyteorder("="))
         else:
-            self.array = original.view(np.ndarray)
-            self.locked = True
-            self.sample = _sample(original)
-            for array in _with_bases(original):
-                _lock(array)
+            self.array = _shared(original)
+        watched = _watched.get()
+        if watched is not None:
+            watched.append(_Watch(original, self))
 
-    def unchanged(self, value: np.ndarray[Any, Any]) -> bool:
-        """Whether ``value``, the array held before, still has the values that it had then."""
-        if self.array is value or self.locked:
-            return True
-        return value.shape == self.array.shape and value.tobytes() == self.array.tobytes()
+    def handed_on(self) -> Array:
+        """Return what to hand to the recording around: if small, the caller's own, while it is the same, to be met again."""
+        if self.array.nbytes <= SMALL:
+            original = self.original()
+            if original is not None and self.equals(original):
+                return original
+        return self.array
 
-    def release(self) -> bool:
-        """Give the caller's array back; returns whether it still has the values that it had when it was locked."""
-        if not self.locked:
-            return True
-        self.locked = False
-        for array in reversed(_with_bases(self.original)):
-            _unlock(array)
-        return _sample(self.original) == self.sample
+    def holds(self, value: Array) -> bool:
+        """Whether ``value`` is the very array that is held, and still is what it was."""
+        return self.original() is value and self.equals(value)
 
-
-def _sample(array: np.ndarray[Any, Any]) -> bytes:
-    return array.flat[:: max(1, array.size // SAMPLED)].tobytes()
-
-
-def hold(array: np.ndarray[Any, Any]) -> Held:
-    """Hold an array for later reading; see Note [The caller's arrays can change under us]."""
-    return Held(array)
+    def equals(self, value: Array) -> bool:
+        """Whether an array has the shape, dtype and values that were held, bit for bit."""
+        held = self.array
+        if value.shape != held.shape:
+            return False
+        if value.dtype != held.dtype:
+            native = value.dtype.newbyteorder("=")
+            return native != value.dtype and native == held.dtype and _same(value.astype(native), held)
+        return value.tobytes() == held.tobytes() if held.nbytes <= SMALL else _same(value, held)
 
 
-def any_locked() -> bool:
-    """Whether a recording holds a write lock right now (an overwrite may have met it)."""
-    return bool(_locks)
+def held_array(value: Any) -> Any:
+    """Return an array as it is now, whoever writes to it later; anything else as it is."""
+    return Held(value).array if isinstance(value, np.ndarray) else value
 
 
-def _with_bases(array: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    """The array and the arrays that it is a view of."""
-    chain = [array]
-    while isinstance(chain[-1].base, np.ndarray):
-        chain.append(chain[-1].base)
-    return chain
+def is_read_only(array: Array) -> bool:
+    """Whether memory is declared read-only by all that stand between an array and what owns the memory."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        if owner.flags.writeable:
+            return False
+        if owner.base is None:
+            return owner.flags.owndata
+        owner = owner.base
+        if isinstance(owner, memoryview):
+            owner = owner.obj
+    return isinstance(owner, bytes) or (isinstance(owner, mmap.mmap) and memoryview(owner).readonly)
 
 
-def _lock(array: np.ndarray[Any, Any]) -> None:
-    with _guard:
-        _, count, writeable = _locks.get(id(array), (array, 0, array.flags.writeable))
-        array.flags.writeable = False
-        _locks[id(array)] = (array, count + 1, writeable)
+def own_constants(program: Program) -> None:
+    """Give a program that outlives its recording constants that it shares with nobody, and that nobody can write to."""
+    for i, value in program.constant_values.items():
+        if isinstance(value, np.ndarray):
+            owned = np.array(value)
+            owned.flags.writeable = False
+            program.constant_values[i] = owned
 
 
-def _unlock(array: np.ndarray[Any, Any]) -> None:
-    with _guard:
-        _, count, writeable = _locks.pop(id(array))
-        if count > 1:
-            _locks[id(array)] = (array, count - 1, writeable)
-        elif writeable:
-            array.flags.writeable = True
+# -- copies that are shared ------------------------------------------------------------------------------------------------
+
+
+_copies: weakref.WeakValueDictionary[Any, Array] = weakref.WeakValueDictionary()
+"""Copies that are held now, by the memory that they are of. They are one-dimensional, and the base of all their forms."""
+
+_ours: weakref.WeakValueDictionary[int, Array] = weakref.WeakValueDictionary()
+"""The same by identity: a recording hands what it holds on to the one around it."""
+
+_forms: weakref.WeakValueDictionary[Any, Array] = weakref.WeakValueDictionary()
+"""What they are held as, by identity of the copy and layout of the original: one array for an array that is met again."""
+
+
+def _shared(original: Array) -> Array:
+    """Return an array that nobody writes to, in the layout of the original: a view of one copy for all forms of a memory."""
+    if original.base is not None and _ours.get(id(original.base)) is original.base:
+        return original
+    if is_read_only(original):
+        key = (*_place(original), original.shape, original.strides)
+        return _forms.setdefault(key, original.view(np.ndarray))
+    axes = sorted(range(original.ndim), key=lambda k: -abs(original.strides[k]))
+    flips = tuple([slice(None, None, -1 if original.strides[k] < 0 else 1) for k in axes])
+    form = original.view(np.ndarray).transpose(axes)[flips]  # strides descend, and none is negative
+    memory = _memory(form)
+    key = (*_place(memory), memory.shape, memory.strides)
+    copied = _copies.get(key)
+    if copied is None or not _same(memory, copied.reshape(memory.shape)):
+        copied = _copies[key] = _copied(memory)
+        _ours[id(copied)] = copied
+    key = (id(copied), original.shape, original.strides)
+    made = _forms.get(key)
+    if made is None:
+        made = _formed(copied, form)[flips].transpose([axes.index(k) for k in range(len(axes))])
+        made = _forms.setdefault(key, made)
+    return made
+
+
+def _place(array: Array) -> tuple[int, str]:
+    return array.__array_interface__["data"][0], array.dtype.str
+
+
+def _memory(form: Array) -> Array:
+    """Return the elements of an array, each once: without axes that repeat or do nothing, overlapping windows as a line."""
+    distinct = form[(*[0 if step == 0 or n == 1 else slice(None) for n, step in _axes(form)], ...)]
+    size = form.dtype.itemsize
+    span = size + sum((n - 1) * step for n, step in _axes(form))
+    if span < distinct.nbytes and not any(step % size for step in form.strides):
+        return np.lib.stride_tricks.as_strided(form, (span // size,), (size,), writeable=False)
+    return distinct
+
+
+def _formed(copied: Array, form: Array) -> Array:
+    """Return the copy of the `_memory` of an array in that array's shape."""
+    kept = [1 if step == 0 else n for n, step in _axes(form)]
+    if copied.size == math.prod(kept):
+        return np.broadcast_to(copied.reshape(kept), form.shape)
+    return np.lib.stride_tricks.as_strided(copied, form.shape, form.strides, writeable=False)
+
+
+def _axes(array: Array) -> Iterator[tuple[int, int]]:
+    return zip(array.shape, array.strides, strict=True)
+
+
+# -- copies in memory that is used again: the kernel's clearing of new pages would be most of what a copy costs -------------
+
+_LARGEST_KEPT = 32 << 20
+_MOST_KEPT = 64 << 20
+"""Bytes of one piece of memory that is kept for the next copy, and of all together."""
+
+_kept: list[Array] = []
+_choosing = threading.Lock()
+
+
+def _copied(memory: Array) -> Array:
+    """Return the elements in C order, as a read-only line; its memory is used again when no view of it is left."""
+    dtype = memory.dtype.newbyteorder("=")
+    with _choosing:
+        copied = np.frombuffer(_piece(memory.nbytes).data, dtype, memory.size)
+    np.copyto(copied.reshape(memory.shape), memory)
+    copied.flags.writeable = False
+    return copied
+
+
+def _piece(size: int) -> Array:
+    """Return memory of at least ``size`` bytes that nobody uses."""
+    for k in range(len(_kept)):
+        if size <= _kept[k].nbytes <= 2 * size and sys.getrefcount(_kept[k]) == _UNUSED:
+            _kept.append(_kept.pop(k))
+            return _kept[-1]
+    made = np.empty(size, np.uint8)
+    if size <= _LARGEST_KEPT:
+        _kept.append(made)
+        while sum(piece.nbytes for piece in _kept) > _MOST_KEPT:
+            del _kept[0]
+    return made
+
+
+def _same(a: Array, b: Array) -> bool:
+    """Whether two arrays of one shape and dtype are the same, bit for bit."""
+    if a.dtype != b.dtype:
+        return False
+    size = a.dtype.itemsize
+    if size > 8 or not a.ndim:
+        if not (size == 16 and a.ndim and a.strides[-1] == size == b.strides[-1]):
+            return a.tobytes() == b.tobytes()
+        size = 8
+    a, b = a.view(f"u{size}"), b.view(f"u{size}")
+    row = max(1, a.nbytes // max(1, len(a)))
+    step = max(1, _COMPARED // row)
+    return not any((a[k : k + step] != b[k : k + step]).any() for k in range(0, len(a), step))
+
+
+_UNUSED = (lambda pieces: sys.getrefcount(pieces[0]))([np.empty(0)])
+"""What the reference count of something in a list is, if nobody else refers to it."""
+
+
+# -- what runs once must not change what it reads --------------------------------------------------------------------------
+
+
+@final
+class _Watch:
+    """An array that was read while something was recorded: whether its memory is still there afterwards, and the same."""
+
+    __slots__ = ("__array_interface__", "_held", "_owner")
+
+    def __init__(self, original: Array, held: Held) -> None:
+        owner = original
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        self._owner = weakref.ref(owner)
+        self._held = held
+        self.__array_interface__ = original.__array_interface__
+
+    def changed(self) -> bool:
+        """Whether somebody still holds the array's memory, and it is not what was read."""
+        owner = self._owner()  # alive, and in its place, as long as it is referred to here
+        return owner is not None and not self._held.equals(np.asarray(self))
+
+
+_watched: ContextVar[list[_Watch] | None] = ContextVar("the arrays that the body being recorded has read", default=None)
+
+
+@contextmanager
+def read_only_memory(owner: str) -> Iterator[None]:
+    """Record what Python runs once, but the program any number of times: it must leave the arrays that it reads alone.
+
+    Arrays that it makes for itself are its own business.
+
+    Raises:
+        CapturedArrayError: at the end, if an array that was read, and that somebody still holds, has other values than then.
+    """
+    around = _watched.get()
+    seen: list[_Watch] = []
+    token = _watched.set(seen)
+    try:
+        yield
+    finally:
+        _watched.reset(token)
+    if any(watch.changed() for watch in seen):
+        raise CapturedArrayError(
+            f"{owner} writes into an array that it also reads, and that was made outside of it, but is recorded once, "
+            "however often it runs",
+            fix="write into a copy that it makes itself (x = x.copy()), or pass the array in and return the new one",
+        )
+    if around is not None:
+        around.extend(seen)

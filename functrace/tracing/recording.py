@@ -51,7 +51,7 @@ from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive, is_linear
 from functrace.ir.program import Position, Program
 from functrace.ir.tape import Builder, Spec, failing, infer, inferred
 from functrace.source import PACKAGE_PREFIX, Source
-from functrace.tracing.capture import hold
+from functrace.tracing.capture import SMALL, Held, read_only_memory
 
 LITERALS = frozenset({bool, int, float, complex})
 """Python types that stand in an equation as literals (weakly typed, NEP 50)."""
@@ -153,7 +153,7 @@ class Recording(Builder):
 
     def capture(self, value: Any) -> int:
         """Return the variable that holds a value from outside: an outer tracer or an array."""
-        if self.closed:  # before anything is locked
+        if self.closed:
             raise _ended(self)
         if isinstance(value, Tracer):
             outer = value._recording
@@ -172,15 +172,21 @@ class Recording(Builder):
             value = value if isinstance(value, np.generic) else as_array(value)[()]
         if isinstance(value, np.generic) or not value.ndim:
             return self._hold(value if isinstance(value, np.generic) else value[()], aval_of(value))
-        key = id(value)
-        found = self.captured.get(key)
-        if found is not None and found[1].unchanged(value):
-            return found[0]
-        aval = aval_of(value)  # raises for what is not numeric, before it is locked
-        held = hold(value)
-        variable = self._hold(held.array, aval)
-        self.captured[key] = (variable, held)
-        return variable
+        if value.nbytes <= SMALL:
+            found = self.captured.get(id(value))
+            if found is not None and found[1].holds(value):
+                return found[0]
+            aval = aval_of(value)
+            held = Held(value)
+            variable = self._hold(held.array, aval)
+            self.captured[id(value)] = (variable, held)
+            return variable
+        aval = aval_of(value)
+        held = Held(value)
+        found = self.captured.get(id(held.array))
+        if found is None:
+            found = self.captured[id(held.array)] = (self._hold(held.array, aval), held)
+        return found[0]
 
     def _hold(self, value: Any, aval: ShapeDtype) -> int:
         variable = len(self.ops)
@@ -337,11 +343,12 @@ class Recording(Builder):
     def callers_array(self, variable: int) -> Any:
         """Return the value of a captured variable: the caller's own array, if it still is what was captured.
 
-        So a recording that this one's program is handed to captures it once, however often it is handed.
+        So a recording that this one's program is handed to captures it once, however often it is handed. (Of large arrays
+        the copy is shared in any case.)
         """
         for captured, held in self.captured.values():
-            if captured == variable and held is not None and held.unchanged(held.original):
-                return held.original
+            if captured == variable and held is not None:
+                return held.handed_on()
         return self.constants[variable]
 
     def source(self, variable: int) -> Source | None:
@@ -355,36 +362,20 @@ class Recording(Builder):
         """Freeze the tape."""
         return Program.from_builder(self, outputs, positions=self.positions or (), **details)
 
-    def close(self) -> Source | bool | None:
-        """End the recording: its tracers are dead, and what it held is let go.
-
-        Returns:
-            whether the caller's arrays are as they were captured; for one that is not, the line that captured it, if
-            that is known.
-        """
+    def close(self) -> None:
+        """End the recording: its tracers are dead, and what it held is let go."""
         if self.closed:
-            return True
+            return
         self.closed = True
-        intact: Source | bool | None = True
-        for variable, held in self.captured.values():
-            if held is not None and held.locked and not held.release():
-                intact = self.source(variable)
         self.ops = _Closed(self)
         self.values = self.batches = self.captured = self.constants = _NOTHING
         self.views = []
-        return intact
 
     def __enter__(self) -> Recording:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_exception: object) -> None:
-        intact = self.close()
-        if intact is not True and kind is None:
-            raise CapturedArrayError(
-                f"an array that {self.owner} still had to read was overwritten, through an earlier view of it",
-                made=intact or None,
-                fix="write into a copy (x = x.copy()), or pass one: functrace reads the array until the call ends",
-            )
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
 
 
 _NOTHING: dict[Any, Any] = {}
@@ -429,7 +420,8 @@ def body_of(owner: str) -> Iterator[None]:
     """
     token = _body.set((next(_serials), owner))
     try:
-        yield
+        with read_only_memory(owner):
+            yield
     finally:
         _body.reset(token)
 
