@@ -3,6 +3,7 @@
 A position costs almost nothing while recording: only the caller's code object and the
 offset of its running instruction are kept. File, line, expression and the variables that
 the result was assigned to are worked out when somebody asks (a listing, an error).
+A program that was read from a text, or pickled, knows a line as a `Place`: file and number, no code.
 
 Note [How a variable is found]
     CPython says which characters of the source an instruction was compiled from (``co_positions``). An assignment is
@@ -41,53 +42,88 @@ Names: TypeAlias = tuple[str | None, ...]
 T = TypeVar("T")
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line that is known by its number: what a position is without the code object.
+
+    Args:
+        file: path of the file; one that is not absolute is shown, never opened.
+        line: counted from 1.
+        function: name of the function that the line stands in.
+    """
+
+    file: str
+    line: int
+    function: str = "<program>"
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A place in the user's code: a code object and the offset of one instruction in it."""
+    """A place in the user's code: a code object and the offset of one instruction in it; or a `Place`."""
 
-    code: CodeType
+    code: CodeType | Place
     offset: int
 
     @property
     def file(self) -> str:
         """Path of the file, as Python knows it."""
-        return self.code.co_filename
+        return self.code.file if isinstance(self.code, Place) else self.code.co_filename
 
     @property
     def function(self) -> str:
         """Name of the function that the line stands in."""
-        return self.code.co_name
+        return self.code.function if isinstance(self.code, Place) else self.code.co_name
 
     @property
     def line(self) -> int:
         """Line number, counted from 1."""
+        if isinstance(self.code, Place):
+            return self.code.line
         return self._span[0] or self.code.co_firstlineno
 
     @property
     def expression(self) -> str:
         """The text of the line, stripped; empty where the source is not at hand."""
+        # What a text calls a file may be any path of this machine: a device, or what is not source.
+        if isinstance(self.code, Place) and not (os.path.isabs(self.file) and self.file.endswith(".py")):
+            return ""
         return linecache.getline(self.file, self.line).strip()
 
     @property
     def assigned(self) -> Names:
         """The variables that the result is stored in: one, or several (``None`` for what is no variable) where it is
         unpacked; empty if it is not stored, or the source is not at hand."""
+        if isinstance(self.code, Place):
+            return ()
         lines = linecache.getlines(self.file)  # one list for as long as a file is not read anew
         return _assignments(_Same(lines)).get(self._span, ()) if lines else ()
 
     @property
     def short(self) -> str:
-        """``file.py:14``, without directories."""
-        return f"{os.path.basename(self.file)}:{self.line}"
+        """``file.py:14``, without directories; safe in a comment."""
+        return f"{printable(os.path.basename(self.file))}:{self.line}"
 
     @property
     def _span(self) -> Span:
+        assert not isinstance(self.code, Place)
         return _spans(_Same(self.code))[self.offset // 2]
 
     def __str__(self) -> str:
         expression = self.expression
-        where = f"{self.short} in {self.function}"
+        where = f"{self.short} in {printable(self.function)}"
         return f"{where}:   {expression}" if expression else where
+
+
+def printable(text: str) -> str:
+    """Return a text with everything that is not printable escaped: the one rule for what may stand in a comment or a name.
+
+    What ends a line for Python's tokenizer, for `str.splitlines` or for a terminal is not printable, nor are the marks that
+    turn the direction of writing.
+    """
+    if text.isprintable():
+        return text
+    return "".join([c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text])
 
 
 def user_frame(depth: int = 1) -> FrameType | None:

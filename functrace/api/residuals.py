@@ -18,7 +18,7 @@ from functrace.api.programs import input_names
 from functrace.api.staging import Operands, stage
 from functrace.control.call import call_program, inline
 from functrace.control.cond import cond_p
-from functrace.control.residuals import RECOMPUTE, SAVE, Pack, Policy, pack_p, unpack_p
+from functrace.control.residuals import RECOMPUTE, Policy, is_policy, pack_p, unpack_p
 from functrace.control.scan import scan_p
 from functrace.errors import ArgumentError
 from functrace.executor.compile import stands_for
@@ -76,12 +76,9 @@ def checkpoint(f: Callable[..., Any], *, policy: Policy = RECOMPUTE) -> Callable
 
 
 def _check_policy(policy: Any) -> None:
-    if isinstance(policy, Pack) or policy == SAVE:
-        return
-    is_tuple = isinstance(policy, tuple)
-    if not (is_tuple and policy[0] == "recompute" and all(isinstance(word, str) for word in policy)):
+    if not is_policy(policy):
         raise ArgumentError(
-            f"checkpoint: policy is {repr(policy) if is_tuple else f'a {type(policy).__name__}'}",
+            f"checkpoint: policy is {repr(policy) if isinstance(policy, tuple) else f'a {type(policy).__name__}'}",
             fix="pass functrace.policies.recompute, functrace.policies.save_names(...) or functrace.policies.pack(...)",
         )
 

@@ -13,8 +13,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from functrace.control.residuals import SAVE, Pack, Policy, pack_p, unpack_p
-from functrace.errors import ShapeError
+from functrace.control.residuals import SAVE, Pack, Policy, is_policy, pack_p, unpack_p
+from functrace.errors import ArgumentError, ShapeError
 from functrace.ir.numpy_source import Spelling, Writer, call_source
 from functrace.ir.parts import Assembly, output_avals, restrict
 from functrace.ir.primitive import Joint, Onto, Primitive, is_linear
@@ -127,7 +127,9 @@ def transposed_program(
 
 
 def _aval(*specs: Any) -> Any:
-    *operands, program, _ = specs
+    *operands, program, policy = specs
+    if not is_policy(policy):
+        raise ArgumentError("call: the policy is none", fix="use (), ('recompute', *names) or a Pack")
     check_operands("call", program, operands)
     return output_avals(program)
 

@@ -21,7 +21,7 @@ from typing import Any, final
 import numpy as np
 
 from functrace.control.call import at_places, call_p, call_program, check_operands, evaluate_fresh, written
-from functrace.errors import NotDifferentiableError, ShapeError
+from functrace.errors import ArgumentError, NotDifferentiableError, ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Assembly, output_avals, restrict
 from functrace.ir.primitive import Joint, Primitive, is_linear
@@ -57,6 +57,16 @@ class Deferred:
 
 
 Rule = Program | Failed | Deferred
+
+
+def _check_rules(name: str, program: Program, explicit: int, *rules: Rule) -> None:
+    """Check that rules are such, and that there are as many explicit operands as is said."""
+    if not all(isinstance(rule, Program | Failed | Deferred) for rule in rules):
+        raise ArgumentError(f"{name}: a rule is no program", fix="use functrace.custom_jvp or functrace.custom_vjp")
+    if explicit > len(program.input_ids):
+        raise ArgumentError(
+            f"{name}: {explicit} explicit operands of a program with {len(program.input_ids)} inputs", fix="count operands"
+        )
 
 
 def _ready(*rules: Rule) -> tuple[Program, ...]:
@@ -147,6 +157,7 @@ def _spread(found: Sequence[Any], avals: Sequence[ShapeDtype]) -> list[Any]:
 def _custom_jvp_aval(*rest: Any) -> Any:
     *operands, program, rule, explicit = rest
     check_operands("custom_jvp", program, operands)
+    _check_rules("custom_jvp", program, explicit, rule)
     outs = output_avals(program)
     if isinstance(rule, Program):
         check_operands("the rule of custom_jvp", rule, [*operands, *filter(is_differentiable, operands[:explicit])])
@@ -212,6 +223,7 @@ def _transposed_function(cts: Any, rest: Any, *, others: int) -> Any:
 def _custom_vjp_aval(*rest: Any) -> Any:
     *operands, program, forward, backward, explicit = rest
     check_operands("custom_vjp", program, operands)
+    _check_rules("custom_vjp", program, explicit, forward, backward)
     outs = output_avals(program)
     if isinstance(forward, Program) and isinstance(backward, Program):
         check_operands("the forward rule of custom_vjp", forward, operands)

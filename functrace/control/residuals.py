@@ -25,7 +25,7 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.errors import DtypeError, ShapeError
+from functrace.errors import ArgumentError, DtypeError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.primitive import Primitive
 from functrace.tracing.recording import bind
@@ -49,6 +49,13 @@ Policy = tuple[str, ...] | Pack
 
 SAVE: Policy = ()
 RECOMPUTE: tuple[str, ...] = ("recompute",)
+
+
+def is_policy(value: Any) -> bool:
+    """Whether a value is one of the policies above."""
+    if isinstance(value, tuple):
+        return value[:1] in (SAVE, RECOMPUTE) and all(isinstance(word, str) for word in value)
+    return isinstance(value, Pack)
 
 
 class Packed:
@@ -159,10 +166,16 @@ def _pack(x: Any, policy: Pack) -> Packed:
     return x if isinstance(x, Packed) else Packed(policy.pack(np.asarray(x)), aval_of(x), policy)
 
 
+def _pack_aval(x: ShapeDtype, policy: Any) -> ShapeDtype:
+    if not isinstance(policy, Pack):
+        raise ArgumentError("pack: the policy is no Pack", fix="use functrace.policies.pack")
+    return x
+
+
 pack_p = Primitive(
     "pack",
     eval=_pack,
-    aval=lambda x, policy: x,
+    aval=_pack_aval,
     jvp=lambda primals, outputs, tangents, policy: tangents[0],
     transpose=lambda ct, x, policy: (ct,),
     batch=lambda operands, is_batched, policy: bind(pack_p, operands, (policy,)),

@@ -93,6 +93,11 @@ def _aval(*rest: Any) -> Any:
         sliced.append(spec)
     check_operands("scan", body, sliced)
     avals = output_avals(body)
+    if carries > len(avals) or constants + carries > len(operands):
+        raise ShapeError(
+            f"scan: {constants} constants and {carries} carries of {len(operands)} operands and {len(avals)} results",
+            fix="count operands and results",
+        )
     for before, after in zip(sliced[constants : constants + carries], avals, strict=False):
         if before is not after:
             raise ShapeError(f"scan: a carry is {before} before and {after} after a step", fix="keep its shape and dtype")

@@ -31,7 +31,7 @@ from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ir.tape import Op
 from functrace.passes import compute_late, drop_unused, finished, fold_constants, folding
-from functrace.source import Source
+from functrace.source import Source, printable
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import Tracer
 
@@ -217,7 +217,7 @@ def _compiling_pieces(program: Program, size: int, fresh: bool) -> Generator[Non
 
 def _defined(name: str, source: str, bound: dict[str, Any]) -> Callable[..., Any]:
     """Return the function ``run`` that a source defines."""
-    filename = f"<functrace {name} {next(_numbers)}>"
+    filename = f"<functrace {printable(name)} {next(_numbers)}>"
     exec(compile(source, filename, "exec"), bound)
     function = bound.pop("run")
     # Tracebacks and warnings show the generated line, which ends in the user's position.

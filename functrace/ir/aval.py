@@ -10,13 +10,14 @@ Floor: 0.
 from __future__ import annotations
 
 import math
+import operator
 import threading
 import weakref
 from typing import Any, final
 
 import numpy as np
 
-from functrace.errors import DtypeError
+from functrace.errors import DtypeError, ShapeError
 
 _SHORT_NAMES = {
     "bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
@@ -25,7 +26,8 @@ _SHORT_NAMES = {
     "complex64": "c64", "complex128": "c128", "clongdouble": "c160",
 }  # fmt: skip
 _NAMES_BY_DTYPE = {np.dtype(name): short for name, short in _SHORT_NAMES.items()}
-_DTYPES_BY_NAME = {short: np.dtype(name) for name, short in _SHORT_NAMES.items()}
+DTYPES = {short: np.dtype(name) for name, short in _SHORT_NAMES.items()}
+"""Every dtype that a program can have, by its short name."""
 
 _interned: weakref.WeakValueDictionary[tuple[Any, ...], ShapeDtype] = weakref.WeakValueDictionary()
 _interning = threading.Lock()
@@ -64,7 +66,7 @@ class ShapeDtype:
         if dtype.kind not in "biufc":
             raise DtypeError(f"dtype {dtype} is not numeric", fix="pass arrays of bools, integers, floats or complex")
         made = object.__new__(cls)
-        object.__setattr__(made, "shape", tuple(int(n) for n in shape))
+        object.__setattr__(made, "shape", tuple(map(_size, shape)))
         object.__setattr__(made, "dtype", dtype)
         with _interning:
             return _interned.setdefault(key, made)
@@ -94,14 +96,16 @@ class ShapeDtype:
         return f"{dtype_name(self.dtype)}[{','.join(map(str, self.shape))}]"
 
 
+def _size(n: Any) -> int:
+    n = operator.index(n)
+    if n < 0:
+        raise ShapeError(f"{n} is not the size of an axis", fix="give sizes from 0")
+    return n
+
+
 def dtype_name(dtype: np.dtype[Any]) -> str:
     """Return the short name that listings use: ``f64``, ``i32``, ``bool`` …"""
     return _NAMES_BY_DTYPE.get(dtype) or str(dtype)
-
-
-def dtype_named(name: str) -> np.dtype[Any]:
-    """Return the dtype of a short name; raises ``KeyError`` for an unknown one."""
-    return _DTYPES_BY_NAME[name]
 
 
 def aval_of(value: Any) -> ShapeDtype:

@@ -13,8 +13,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from functrace.errors import FunctraceError, ProgramError
+from functrace.errors import ProgramError
 from functrace.ir.aval import ShapeDtype
+from functrace.ir.params import check_params
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.ir.program import Program
 
@@ -130,6 +131,10 @@ def _check_params(program: Program, k: int, primitive: Primitive, params: Any) -
             hash(value)
         except TypeError:
             _fail(program, k, f"param {name} of {primitive} cannot be hashed: {value!r}", "use tuples and numbers")
+    try:
+        check_params(primitive, tuple(map(program.spec, program.ops[k][1])), params)
+    except ProgramError as error:
+        _fail(program, k, error.what, error.fix or "correct the param")
 
 
 def _check_held(program: Program, k: int, what: str, held: Program) -> None:
@@ -156,7 +161,7 @@ def _check_avals(program: Program, k: int, primitive: Primitive, operands: Any, 
     """The avals on the tape are what the primitive's own rule says, asked afresh."""
     try:
         made = primitive.aval(*map(program.spec, operands), *params)
-    except (FunctraceError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except Exception as error:  # rules are made for operands that fit: what they raise about others is not foreseen
         _fail(program, k, f"{primitive} refuses its operands: {getattr(error, 'what', error)}", "correct the operands")
     expected = made if type(made) is tuple else (made,)
     stated = program.avals[k : k + program.result_count(k)]

@@ -6,6 +6,11 @@ they refer to; their annotations and docstrings are left out, their names kept w
 equation holds is a function above the one that it stands in, and a primitive that holds programs says itself, in
 ``written``, how the equation uses it (`Spelling`).
 
+Note [What a program may bring into source]
+    A program can come from a text of anybody's. Its names become ASCII identifiers of ours (`ascii_name`), which no
+    keyword, builtin or module is called; its strings and numbers are spelled by their type, never by `str`; and its
+    positions are printable (`functrace.source.printable`), so that a comment ends where its line ends.
+
 Floor: 0.
 """
 
@@ -19,9 +24,11 @@ import functools
 import inspect
 import keyword
 import math
+import operator
 import re
 import sys
 import textwrap
+import unicodedata
 from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -63,11 +70,26 @@ def program_source(program: Program, name: str | None = None) -> str:
     return "\n\n\n".join(blocks) + "\n"
 
 
-def _identifier(name: str) -> str:
-    found = re.sub(r"\W", "_", name.strip("<>"))
+def ascii_name(name: str) -> str:
+    """Return a name as an identifier in ASCII: ``θ`` as ``theta``, other letters by their numbers."""
+    letters = []
+    for c in unicodedata.normalize("NFKD", re.sub(r"\W", "_", name.strip("<>"))):
+        words = unicodedata.name(c, "").split()
+        greek = words[:1] == ["GREEK"] and words[2:3] == ["LETTER"] and len(words) == 4
+        if c.isascii():
+            letters.append(c)
+        elif not unicodedata.combining(c):
+            letters.append(words[3].lower() if greek else f"u{ord(c):x}")
+    found = "".join(letters)
     if keyword.iskeyword(found):
         found = {"lambda": "function"}.get(found, found + "_")
     return found if found.isidentifier() else f"_{found}"
+
+
+_RESERVED = frozenset({*keyword.kwlist, *keyword.softkwlist, *dir(builtins), "np"})
+"""Names that emitted source uses: nothing of the program's is called so."""
+_MODULES = frozenset({*sys.stdlib_module_names, "numpy", "scipy"})
+"""Names of modules that emitted source may import under their own name."""
 
 
 class Writer:
@@ -76,8 +98,9 @@ class Writer:
     def __init__(self) -> None:
         self.imports: set[str] = set()
         self.blocks: list[str] = []
-        self.taken: set[str] = {"np", "base64", "float", "complex", "slice", "range", "functools"}
+        self.taken: set[str] = set(_RESERVED)
         self.helpers: dict[int, str] = {}
+        self.aliases: dict[str, str] = {}
         self.kept: list[Any] = []
         self.locals: dict[str, str] = {}
 
@@ -90,17 +113,23 @@ class Writer:
     def free(self, wanted: str) -> str:
         """Return a name of the module that is not taken yet, and take it."""
         name, k = wanted, 1
-        while name in self.taken or keyword.iskeyword(name):
+        while name in self.taken or name in _MODULES:
             k += 1
             name = f"{wanted}_{k}"
         self.taken.add(name)
         return name
 
+    def module(self, module: str) -> str:
+        """Import a module of Python's, NumPy's or SciPy's; returns how expressions name it."""
+        self.imports.add(f"import {module}")
+        self.taken.add(module.partition(".")[0])
+        return module
+
     # -- the program -----------------------------------------------------------------------------
 
     def function(self, program: Program, wanted: str) -> str:
         """Return the source of a program as a function."""
-        name = self.free(_identifier(wanted))
+        name = self.free(ascii_name(wanted))
         # Everything of the module is named before the variables are, which step aside.
         spelled = {k: self.spelling(program, k) for k, _ in program.schedule}
         large = {i: self.large_constant(program, i) for i in program.constant_values}
@@ -142,14 +171,16 @@ class Writer:
         return spelled
 
     def variable_names(self, program: Program) -> list[str]:
-        """The listing's names, with an underscore where the module has the name already."""
+        """The listing's names in ASCII, with an underscore where the module has the name already."""
         listed = [str(var.name) for var in program.variables]
-        used = set(listed)
+        used = {name for name in listed if name.isascii() and name not in self.taken}
         names = []
         for name in listed:
-            while name in self.taken or (name not in listed and name in used):
-                name += "_"
-            used.add(name)
+            if name not in used:
+                name = ascii_name(name)
+                while name in self.taken or name in used:
+                    name += "_"
+                used.add(name)
             names.append(name)
         return names
 
@@ -158,12 +189,12 @@ class Writer:
         array = constant_array(program.constant_values[variable], str(program.variables[variable].name))
         if inline_elements(array) is not None:
             return None
-        self.imports.add("import base64")
-        name = self.free(f"_{program.variables[variable].name}_data")
+        decode = f"{self.module('base64')}.b64decode"
+        name = self.free(f"_{ascii_name(str(program.variables[variable].name))}_data")
         data = base64.b64encode(array_bytes(array)).decode("ascii")
         chunks = "\n".join(f'    "{line}"' for line in textwrap.wrap(data, 100)) or '    ""'
         dtype = array.dtype.newbyteorder("<").str
-        self.blocks.append(f'{name} = np.frombuffer(base64.b64decode(\n{chunks}\n), "{dtype}").reshape({array.shape})')
+        self.blocks.append(f'{name} = np.frombuffer({decode}(\n{chunks}\n), "{dtype}").reshape({array.shape})')
         return name if array.ndim else f"{name}[()]"
 
     # -- static parameters -------------------------------------------------------------------------
@@ -187,8 +218,10 @@ class Writer:
         value = plain_number(value)
         if isinstance(value, int | float | complex) and not isinstance(value, bool):
             return number_source(value)
-        if value is None or isinstance(value, bool | str | bytes):
+        if value is None or isinstance(value, bool | bytes):
             return repr(value)
+        if isinstance(value, str):
+            return ascii(str(value))
         if value is Ellipsis:
             return "..."
         if type(value) is tuple:
@@ -240,16 +273,15 @@ class Writer:
     def callable_source(self, function: Any, what: str, wanted: str = "helper") -> str:
         """Return an expression for a function, a type or a module; Python functions become helpers."""
         if isinstance(function, ModuleType):
-            self.imports.add(f"import {function.__name__}")
-            return function.__name__
+            return self.module(function.__name__)
         library = self.library_name(function)
         if library is not None:
             return library
         if isinstance(function, functools.partial):
-            self.imports.add("import functools")
+            partial = f"{self.module('functools')}.partial"
             parts = [self.expression(v, what) for v in (function.func, *function.args)]
             parts += [f"{k}={self.expression(v, what)}" for k, v in function.keywords.items()]
-            return f"functools.partial({', '.join(parts)})"
+            return f"{partial}({', '.join(parts)})"
         wrapped = getattr(function, "__wrapped__", None)
         if isinstance(wrapped, FunctionType):
             return self.callable_source(wrapped, what, wanted)
@@ -272,14 +304,11 @@ class Writer:
         for module in ("numpy", "numpy.linalg", "numpy.fft", "scipy.special", "scipy.linalg", "math"):
             found = sys.modules.get(module)
             if found is not None and getattr(found, name, None) is function:
-                if not module.startswith("numpy"):
-                    self.imports.add(f"import {module}")
-                return f"{module.replace('numpy', 'np')}.{name}"
+                return f"{module.replace('numpy', 'np') if module.startswith('numpy') else self.module(module)}.{name}"
         if isinstance(function, type | BuiltinFunctionType | FunctionType):
             module = str(getattr(function, "__module__", "")).partition(".")[0]
             if module in sys.stdlib_module_names and getattr(sys.modules.get(function.__module__), name, None) is function:
-                self.imports.add(f"import {function.__module__}")
-                return f"{function.__module__}.{name}"
+                return f"{self.module(function.__module__)}.{name}"
         return None
 
     def error_class(self, error: type[FunctraceError]) -> str:
@@ -295,7 +324,7 @@ class Writer:
     def helper(self, function: FunctionType, what: str, wanted: str) -> None:
         """Write a Python function, after what it refers to."""
         tree = _function_tree(function, what)
-        own = function.__name__ if function.__name__ != "<lambda>" else f"_{_identifier(wanted)}"
+        own = function.__name__ if function.__name__ != "<lambda>" else f"_{ascii_name(wanted)}"
         name = self.free(own)
         self.helpers[id(function)] = name
         self.kept.append(function)
@@ -324,9 +353,12 @@ class Writer:
             if value is np:
                 return "np"
             module = value.__name__
-            self.imports.add(f"import {module}" if module == name else f"import {module} as {name}")
-            self.taken.add(name)
-            return name
+            if module == name:
+                return self.module(module)
+            if module not in self.aliases:
+                self.aliases[module] = self.free(name)
+                self.imports.add(f"import {module} as {self.aliases[module]}")
+            return self.aliases[module]
         if id(value) in self.helpers and any(value is kept for kept in self.kept):
             return self.helpers[id(value)]
         expression = self.expression(value, f"{name}, which {what} refers to,")
@@ -460,13 +492,17 @@ def number_source(value: Any) -> str:
 
 def index_source(index: tuple[Any, ...]) -> str:
     """Return a static index as it stands between brackets: ``1:, ::-1, None``."""
+
+    def bound(value: Any) -> str:
+        return "" if value is None else int.__repr__(operator.index(value))
+
     parts = []
     for k in index:
         if type(k) is tuple:
-            start, stop, step = ("" if v is None else str(v) for v in k)
+            start, stop, step = map(bound, k)
             parts.append(f"{start}:{stop}" + (f":{step}" if step else ""))
         else:
-            parts.append("..." if k is Ellipsis else repr(plain_number(k)))
+            parts.append("..." if k is Ellipsis else bound(k) or "None")
     return ", ".join(parts) if parts else "()"
 
 

@@ -15,7 +15,10 @@ from __future__ import annotations
 
 import itertools
 import keyword
+import os
+import re
 import threading
+import unicodedata
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,15 +33,29 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.ir.tape import Builder, Op, Spec
 from functrace.ir.walk import Schedule, aliasing_outputs, reachable
-from functrace.source import Source
+from functrace.source import Place, Source, printable
 
-Position = tuple[CodeType, int] | None
+Position = tuple[CodeType | Place, int] | None
 
 _interned: weakref.WeakValueDictionary[Any, Program] = weakref.WeakValueDictionary()
 _interning = threading.Lock()
 
 _RESERVED = frozenset({*keyword.kwlist, "np", "inf", "nan", "infj", "nanj", "const"})
-"""Words that listings and NumPy source need for themselves: never names of variables."""
+"""Words that listings need for themselves: never names of variables."""
+
+
+def is_name(word: str) -> bool:
+    """Whether listings may show a variable under this name.
+
+    Python reads names in their NFKC form, in which ``ﬁ`` is ``fi``: a name that is not in that form could merge with
+    another one, and is not shown. Source that is executed has ASCII names only (`functrace.ir.numpy_source`).
+    """
+    if word in _RESERVED or _WORD.fullmatch(word) is None:
+        return False
+    return word.isascii() or (word.isidentifier() and unicodedata.is_normalized("NFKC", word))
+
+
+_WORD = re.compile(r"[^\W\d]\w*")
 
 
 @final
@@ -277,7 +294,7 @@ class Program:
         letters = (letter for letter in _letters() if letter not in wanted)
         for i in range(len(self.ops)):
             name = given.get(i)
-            if name is None or name in taken or name in _RESERVED or not name.isidentifier():
+            if name is None or name in taken or not is_name(name):
                 name = next(letters)
             taken.add(name)
             names.append(name)
@@ -321,35 +338,54 @@ class Program:
 
     def __repr__(self) -> str:
         ins, outs = (", ".join(map(str, (v.aval for v in vs))) for vs in (self.inputs, self.outputs))
-        return f"<Program {self.name}: ({ins}) -> ({outs}), {len(self.equations)} equations>"
+        return f"<Program {printable(self.name)}: ({ins}) -> ({outs}), {len(self.equations)} equations>"
 
     @classmethod
     def parse(cls, text: str, primitives: Mapping[str, Primitive] | None = None) -> Program:
-        """Read a program back from its text; ``primitives`` adds names of one's own.
+        """Read a program back from its text; never executes code. ``primitives`` adds names of one's own.
 
         Raises:
             ParseError: with the line of the text that could not be read.
         """
-        from functrace.ir.text import parse_program
+        from functrace.ir.parse import parse_program
 
         return parse_program(text, {**cls.primitives, **(primitives or {})})
 
-    def to_json(self) -> str:
-        """Return the program as JSON text (versioned; arrays in base64)."""
+    def to_json(self, *, root: str | os.PathLike[str] | None = None) -> str:
+        """Return the program as JSON text (versioned; arrays in base64).
+
+        Args:
+            root: a directory, relative to which the files of the user's lines are named. Without one, and for files that are
+                not below it, only the last part of a path is written: no directory of this machine is in the text.
+
+        Raises:
+            ProgramError: if a param has no written form, or a constant is a traced value.
+        """
         from functrace.ir.serial import program_to_json
 
-        return program_to_json(self)
+        return program_to_json(self, root)
 
     @classmethod
-    def from_json(cls, text: str, primitives: Mapping[str, Primitive] | None = None) -> Program:
+    def from_json(
+        cls,
+        text: str,
+        primitives: Mapping[str, Primitive] | None = None,
+        *,
+        root: str | os.PathLike[str] | None = None,
+    ) -> Program:
         """Read a program back from JSON; never executes code.
+
+        Args:
+            text: what `to_json` returned.
+            primitives: names of one's own, beside the library's.
+            root: the directory that `to_json` was given, wherever it is now; messages show the lines of files there.
 
         Raises:
             ParseError: if the text is not a program, or of a version that is not known.
         """
-        from functrace.ir.serial import program_from_json
+        from functrace.ir.load import program_from_json
 
-        return program_from_json(text, {**cls.primitives, **(primitives or {})})
+        return program_from_json(text, {**cls.primitives, **(primitives or {})}, root)
 
     def as_python(self, name: str | None = None) -> str:
         """Return NumPy source that runs on its own and computes the same numbers."""
@@ -445,9 +481,3 @@ def _letters() -> Iterator[str]:
             name = "".join(letters)
             if name not in _RESERVED:
                 yield name
-
-
-def position_at(file: str, line: int, function: str = "<program>") -> Position:
-    """Return a position for a line known by number only, as a listing that is read back has it."""
-    code = position_at.__code__.replace(co_filename=file, co_firstlineno=line, co_name=function, co_qualname=function)
-    return code, 0

@@ -51,13 +51,23 @@ def fill_index(template: StaticIndex, arrays: tuple[Any, ...]) -> tuple[Any, ...
 
 
 def _target(x: ShapeDtype, template: StaticIndex, arrays: tuple[Any, ...]) -> tuple[int, ...]:
-    # Zero-stride arrays of the right shapes: NumPy itself says what an index means.
-    probe = np.broadcast_to(np.empty((), np.bool_), x.shape)
-    indices = tuple(np.broadcast_to(np.zeros((), np.intp), shape_of(a)) for a in arrays)
+    """The shape of what an index reads."""
+    if template.count(ARRAY) != len(arrays):
+        raise TracedIndexError(f"{len(arrays)} index arrays for the index {template}", fix="give one per 'array'")
+    for a in arrays:
+        if np.dtype(a if isinstance(a, type) else a.dtype).kind not in "iu":
+            raise TracedIndexError(f"an index array is {a}", fix="index with integers; np.nonzero makes them of a mask")
     try:
-        return shape_of(probe[fill_index(template, indices)])
-    except IndexError as error:
+        both = np.broadcast_shapes(*[() if isinstance(a, type) else shape_of(a) for a in arrays])
+        # NumPy itself says what an index means, of a zero-stride array by index arrays of one element, or none: the time and
+        # memory that this takes do not depend on sizes.
+        small = np.zeros((int(0 not in both),) * len(both), np.intp)
+        probe = np.broadcast_to(np.empty((), np.bool_), x.shape)
+        found = shape_of(probe[fill_index(template, (small,) * len(arrays))])
+    except (IndexError, ValueError) as error:
         raise TracedIndexError(f"{error} (indexing {x!r})", fix="check the index against the shape") from None
+    start, _ = _placement(template, len(x.shape))
+    return (*found[:start], *both, *found[start + len(both) :]) if arrays else found
 
 
 def check_bounds(array: Any, axis: int, size: int) -> None:
@@ -121,10 +131,18 @@ def _embed_eval(x: Any, index: StaticIndex, shape: tuple[int, ...]) -> Any:
     return out
 
 
+def _embed_aval(x: ShapeDtype, shape: tuple[int, ...], template: StaticIndex, arrays: tuple[Any, ...]) -> ShapeDtype:
+    """The aval of zeros of a shape into which ``x`` is written: it must be what the index reads from there."""
+    target = _target(ShapeDtype(shape, x.dtype), template, arrays)
+    if x.shape != target:
+        raise ShapeError(f"{x} cannot be embedded where the index reads {list(target)}", fix="make the shapes equal")
+    return ShapeDtype(shape, x.dtype)
+
+
 embed_p = Primitive(
     "embed",
     eval=_embed_eval,
-    aval=lambda x, index, shape: ShapeDtype(shape, x.dtype),
+    aval=lambda x, index, shape: _embed_aval(x, shape, index, ()),
     jvp=LINEAR,
     transpose=lambda ct, x, index, shape: (bind(index_p, (ct,), (index,)),),
     batch=lambda operands, _, index, shape: bind(embed_p, operands, (past_batch(index), (operands[0].shape[0], *shape))),
@@ -268,7 +286,7 @@ def _scatter_add_batch(
 scatter_add_p = Primitive(
     "scatter_add",
     eval=_scatter_add_eval,
-    aval=lambda x, *rest: ShapeDtype(rest[-1], x.dtype),
+    aval=lambda x, *rest: _embed_aval(x, rest[-1], rest[-2], rest[:-2]),
     jvp=LINEAR,
     transpose=lambda ct, x, *rest: (gather(ct, rest[-2], tuple(rest[:-2])), *(None for _ in rest[:-2])),
     batch=_scatter_add_batch,

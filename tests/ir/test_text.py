@@ -143,7 +143,7 @@ def test_a_damaged_or_oversized_constant_is_refused():
     ("text", "line", "message"),
     [
         ("f(x: f64[3]) {\n  y: f64[3] = sine x\n  return y\n}", 2, "no primitive named 'sine'"),
-        ("f(x: f64[3]) {\n\n  y: f64[3] = sin z\n  return y\n}", 3, "z is used before it is written"),
+        ("f(x: f64[3]) {\n\n  y: f64[3] = sin z\n  return y\n}", 3, "'z' is used before it is written"),
         ("f(x: f64[3]) {\n  y: f64[4] = sin x\n  return y\n}", 2, r"sin gives f64\[3\]"),
         ("f(x: f64[3]) {\n  x: f64[3] = sin x\n  return x\n}", 2, "written twice"),
         ("f(x: f99[3]) {\n  return x\n}", 1, "not an aval"),

@@ -1,0 +1,141 @@
+"""What static parameters may be: checked where a program comes from outside of the library.
+
+A param of the library's primitives is known by its name: ``axes`` are axes of the first operand, ``shape`` are sizes,
+wherever they stand. While recording, the NumPy layer has seen to it; a text, or a program built by hand, may say anything,
+and a rule that is given a string for an axis, or an axis of -1, fails in any way, or predicts avals that are not true.
+
+Floor: 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import ProgramError
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.primitive import Primitive
+from functrace.ir.program import Program
+from functrace.ir.tape import Spec
+
+Kind = tuple[str, Callable[[Any, Sequence[Spec]], bool]]
+"""What a param is, in words, and the question whether it is, given the operands too."""
+
+_LARGEST_ORDER = 100
+_SUBSCRIPTS = re.compile(r"[A-Za-z]*(?:,[A-Za-z]*)*->[A-Za-z]*")
+
+
+def check_params(primitive: Primitive, specs: Sequence[Spec], params: Sequence[Any]) -> None:
+    """Check the params of one of the library's primitives; those of others are their own business.
+
+    Raises:
+        ProgramError: naming the param, and what it should be.
+    """
+    if Program.primitives.get(primitive.name) is not primitive:
+        return
+    for name, value in zip(primitive.params, params, strict=True):
+        words, holds = KINDS[name]
+        if not holds(value, specs):
+            shown = repr(value) if len(repr(value)) < 100 else f"a {type(value).__name__}"
+            raise ProgramError(f"{primitive}: {name} is {shown}, not {words}", fix=f"give it {words}")
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _is_count(value: Any, _: Sequence[Spec] = ()) -> bool:
+    return _is_int(value) and value >= 0
+
+
+def _rank(specs: Sequence[Spec]) -> int:
+    return len(specs[0].shape) if specs and isinstance(specs[0], ShapeDtype) else 0
+
+
+def _is_axis(value: Any, specs: Sequence[Spec]) -> bool:
+    return _is_int(value) and 0 <= value <= _rank(specs)  # one more than there are: stack makes a new one
+
+
+def _are_axes(value: Any, specs: Sequence[Spec]) -> bool:
+    if type(value) is not tuple or not all(_is_int(k) and 0 <= k < _rank(specs) for k in value):
+        return False
+    return len(set(value)) == len(value)
+
+
+def _is_tuple_of(holds: Callable[[Any], bool]) -> Callable[[Any, Sequence[Spec]], bool]:
+    return lambda value, _: type(value) is tuple and all(map(holds, value))
+
+
+def _is_part(value: Any) -> bool:
+    if type(value) is tuple:
+        return len(value) == 3 and all(k is None or _is_int(k) for k in value) and value[2] != 0
+    return value is None or value is Ellipsis or _is_int(value)
+
+
+def _is_one_of(*words: Any) -> Kind:
+    return f"one of {words}", lambda value, _: isinstance(value, str | None) and value in words
+
+
+_AXES: Kind = ("a tuple of different axes of the operand, from 0", _are_axes)
+_AXIS: Kind = ("an axis of the operand, from 0", _is_axis)
+_COUNT: Kind = ("a number from 0", _is_count)
+_FLAG: Kind = ("a bool", lambda value, _: isinstance(value, bool | np.bool_))
+_INTEGER: Kind = ("an integer", lambda value, _: _is_int(value))
+_PROGRAM: Kind = ("a program", lambda value, _: isinstance(value, Program))
+_ANY: Kind = ("what the aval rule says", lambda value, _: True)
+
+KINDS: dict[str, Kind] = {
+    "axes": _AXES,
+    "axis": _AXIS,
+    "backward": _ANY,
+    "backwards": _FLAG,
+    "batched": ("a tuple of bools", _is_tuple_of(lambda k: isinstance(k, bool))),
+    "body": _PROGRAM,
+    "branches": ("a tuple of programs", lambda value, _: bool(value) and _is_tuple_of(_is_program)(value, ())),
+    "carries": _COUNT,
+    "columns": _COUNT,
+    "constants": _COUNT,
+    "decimals": _INTEGER,
+    "dtype": ("a dtype", lambda value, _: isinstance(value, np.dtype) and value.kind in "biufc"),
+    "explicit": _COUNT,
+    "forward": _ANY,
+    "full": _FLAG,
+    "hermitian": _FLAG,
+    "index": ("a basic index of ints, (start, stop, step), ... and None", _is_tuple_of(_is_part)),
+    "is_permutation": _FLAG,
+    "kind": _is_one_of(None, "quicksort", "heapsort", "mergesort", "stable"),
+    "kth": ("an integer, or a tuple of them", lambda value, _: _is_int(value) or _is_tuple_of(_is_int)(value, ())),
+    "length": _COUNT,
+    "name": ("a string", lambda value, _: isinstance(value, str)),
+    "offset": _INTEGER,
+    "optimize": _FLAG,
+    "order": (f"a number from 0 to {_LARGEST_ORDER}", lambda value, _: _is_count(value) and value <= _LARGEST_ORDER),
+    "policy": _ANY,
+    "program": _PROGRAM,
+    "rcond": ("a number or None", lambda value, _: value is None or isinstance(value, float) or _is_int(value)),
+    "residuals": _COUNT,
+    "reverse": _FLAG,
+    "rows": _COUNT,
+    "rule": _ANY,
+    "shape": ("a tuple of sizes", _is_tuple_of(_is_count)),
+    "shift": _INTEGER,
+    "side": _is_one_of("left", "right"),
+    "size": _COUNT,
+    "subscripts": (
+        "subscripts such as 'ab,bc->ac'",
+        lambda value, _: isinstance(value, str) and _SUBSCRIPTS.fullmatch(value) is not None,
+    ),
+    "template": (
+        "an index of ints, (start, stop, step), ..., None and 'array'",
+        _is_tuple_of(lambda k: _is_part(k) or k == "array"),
+    ),
+    "uplo": _is_one_of("L", "U"),
+}
+"""By name, for every param of the library's primitives (a test asks for each)."""
+
+
+def _is_program(value: Any) -> bool:
+    return isinstance(value, Program)

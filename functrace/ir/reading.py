@@ -1,0 +1,155 @@
+"""What the readers of both forms share: names to objects, equations onto a tape, and the refusal of everything else.
+
+Note [Reading what anybody wrote]
+    A text or JSON document is data: reading it runs no code of its own, imports nothing, opens no file, and takes time and
+    memory in proportion to its length (a compressed constant: to what it holds, at most about a thousand times its length).
+    Whatever is wrong with it is a ParseError. What comes out is well formed (`functrace.ir.check`), so that all that is done
+    with programs may rely on it; and nothing in it can become source unescaped (Note [What a program may bring into source]
+    in ir/numpy_source.py).
+
+Floor: 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import FunctraceError, ParseError
+from functrace.ir.aval import DTYPES, ShapeDtype
+from functrace.ir.check import check_program
+from functrace.ir.params import check_params
+from functrace.ir.primitive import Primitive
+from functrace.ir.program import Program
+from functrace.ir.serial import LONGEST_NUMBER
+from functrace.ir.tape import Builder, infer
+from functrace.source import Place
+
+_LARGEST_LINE = 2**31
+_AVAL = re.compile(r"([a-z]+[0-9]*)\[((?:[0-9]{1,19}(?:,[0-9]{1,19}){0,63})?)\]")
+_UFUNCS = {name: found for name, found in vars(np).items() if isinstance(found, np.ufunc)}
+
+
+def read(parse: Callable[[], Program], fix: str) -> Program:
+    """Call a reader on the whole of a document; returns its program, checked.
+
+    Raises:
+        ParseError: whatever is wrong with the document.
+    """
+    try:
+        program = parse()
+        check_program(program)
+    except ParseError:
+        raise
+    except FunctraceError as error:
+        raise ParseError(error.what, fix=error.fix or fix) from None
+    except RecursionError:
+        raise ParseError("the text is nested too deeply", fix=fix) from None
+    return program
+
+
+def append(builder: Builder, primitive: Primitive, operands: tuple[int, ...], params: tuple[Any, ...]) -> int:
+    """Write an operation onto a tape; returns the variable of its first result.
+
+    Raises:
+        ParseError: if the primitive does not take these operands and params.
+    """
+    specs = tuple(map(builder.spec, operands))
+    try:
+        check_params(primitive, specs, params)
+        avals = infer(primitive, specs, params)
+    except FunctraceError as error:
+        raise ParseError(error.what, fix=error.fix or "correct the operands") from None
+    except Exception as error:  # rules are made for operands that fit: what they raise about others is not foreseen
+        what = f"{primitive} does not take these operands and params: {type(error).__name__}: {error}"
+        raise ParseError(what, fix="correct the operands and params") from error
+    if not avals:
+        raise ParseError(f"{primitive} has no results here", fix="leave the equation out: nothing can depend on it")
+    for aval in avals:
+        if not isinstance(aval, ShapeDtype):
+            raise ParseError(f"{primitive} does not take these operands: it needs arrays", fix="correct the operands")
+        check_size(aval)
+    return builder.append(primitive, operands, specs, params)
+
+
+def check_size(aval: ShapeDtype) -> None:
+    """Refuse avals of which NumPy could have no array.
+
+    Raises:
+        ParseError: naming the aval.
+    """
+    size = aval.dtype.itemsize
+    for n in aval.shape:
+        size *= max(n, 1)
+    if len(aval.shape) > 64 or size >= 2**63:
+        raise ParseError(f"there can be no array {aval}", fix="use at most 64 axes and 2**63 bytes")
+
+
+def aval_named(text: Any) -> ShapeDtype:
+    """Read an aval as listings write it, ``f64[3,4]``."""
+    found = _AVAL.fullmatch(text) if isinstance(text, str) else None
+    if found is None or found[1] not in DTYPES:
+        raise ParseError(f"{shortened(text)} is not an aval", fix="write dtype and sizes, e.g. f64[3,4]")
+    aval = ShapeDtype(tuple([int(n) for n in found[2].split(",") if n]), DTYPES[found[1]])
+    check_size(aval)
+    return aval
+
+
+def array_from_bytes(data: bytes, aval: ShapeDtype) -> Any:
+    """Return the constant whose bytes are ``data``: an array, or a NumPy scalar for shape ``()``."""
+    if len(data) != aval.nbytes:
+        raise ParseError(f"{aval} needs {aval.nbytes} bytes, but {len(data)} are given", fix="do not edit encoded arrays")
+    array = np.frombuffer(data, aval.dtype.newbyteorder("<")).astype(aval.dtype).reshape(aval.shape)
+    return array[()]
+
+
+def named_dtype(name: Any) -> np.dtype[Any]:
+    """Look a dtype up by its short name."""
+    if not isinstance(name, str) or name not in DTYPES:
+        what = f"{shortened(name)} is not a value or a dtype"
+        raise ParseError(what, fix="write dtypes as f64, f32, i64, bool …")
+    return DTYPES[name]
+
+
+def named_primitive(name: Any, primitives: Mapping[str, Primitive]) -> Primitive:
+    """Look a primitive up by the word that listings show."""
+    if not isinstance(name, str) or name not in primitives:
+        raise ParseError(
+            f"there is no primitive named {shortened(name)}",
+            fix="check the spelling, or pass your own primitives: primitives={name: ...}",
+        )
+    return primitives[name]
+
+
+def named_ufunc(name: Any) -> np.ufunc:
+    """Look a ufunc up by its name; nothing else of NumPy can be reached."""
+    if not isinstance(name, str) or name not in _UFUNCS:
+        raise ParseError(f"NumPy has no ufunc named {shortened(name)}", fix="check the spelling")
+    return _UFUNCS[name]
+
+
+def integer(digits: str) -> int:
+    """Read an integer."""
+    if len(digits) > LONGEST_NUMBER:
+        raise ParseError(f"an integer of {len(digits)} digits", fix=f"use at most {LONGEST_NUMBER} digits")
+    return int(digits)
+
+
+def place(file: Any, line: Any, function: Any = "<program>") -> Place:
+    """Read a position."""
+    if not (isinstance(file, str) and isinstance(function, str) and type(line) is int and 0 <= line < _LARGEST_LINE):
+        what = f"({shortened(file)}, {shortened(line)}, {shortened(function)}) is not a position"
+        raise ParseError(what, fix="write file, line and function, e.g. ('train.py', 14, 'predict')")
+    if not (file + function).isprintable():
+        raise ParseError(f"the position {shortened(file)} is not printable", fix="escape it as Program.to_json() does")
+    return Place(file, line, function)
+
+
+def shortened(value: Any) -> str:
+    """Show what was read, whatever it is and however long."""
+    if isinstance(value, str):
+        return ascii(value if len(value) <= 60 else value[:57] + "...")
+    return repr(value) if value is None or isinstance(value, bool | float) else f"a {type(value).__name__}"
