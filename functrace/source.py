@@ -88,7 +88,8 @@ class Source:
         # What a text calls a file may be any path of this machine: a device, or what is not source.
         if isinstance(self.code, Place) and not (os.path.isabs(self.file) and self.file.endswith(".py")):
             return ""
-        return linecache.getline(self.file, self.line).strip()
+        lines = _lines(self.file)
+        return lines[self.line - 1].strip() if 0 < self.line <= len(lines) else ""
 
     @property
     def assigned(self) -> Names:
@@ -96,7 +97,7 @@ class Source:
         unpacked; empty if it is not stored, or the source is not at hand."""
         if isinstance(self.code, Place):
             return ()
-        lines = linecache.getlines(self.file)  # one list for as long as a file is not read anew
+        lines = _lines(self.file)
         return _assignments(_Same(lines)).get(self._span, ()) if lines else ()
 
     @property
@@ -167,6 +168,14 @@ class _Same(Generic[T]):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Same) and self.object is other.object
+
+
+def _lines(file: str) -> list[str]:
+    """The lines of a file: one list for as long as it is not read anew; none where it is not at hand."""
+    try:
+        return linecache.getlines(file)
+    except ValueError:  # no file can have this name
+        return []
 
 
 @lru_cache(maxsize=256)
