@@ -84,6 +84,7 @@ _AXIS: Kind = ("an axis of the operand, from 0", _is_axis)
 _COUNT: Kind = ("a number from 0", _is_count)
 _FLAG: Kind = ("a bool", lambda value, _: isinstance(value, bool | np.bool_))
 _INTEGER: Kind = ("an integer", lambda value, _: _is_int(value))
+_TEXT: Kind = ("a string", lambda value, _: isinstance(value, str))
 _PROGRAM: Kind = ("a program", lambda value, _: isinstance(value, Program))
 _ANY: Kind = ("what the aval rule says", lambda value, _: True)
 
@@ -106,10 +107,11 @@ KINDS: dict[str, Kind] = {
     "hermitian": _FLAG,
     "index": ("a basic index of ints, (start, stop, step), ... and None", _is_tuple_of(_is_part)),
     "is_permutation": _FLAG,
-    "kind": _is_one_of(None, "quicksort", "heapsort", "mergesort", "stable"),
+    "kind": ("a string or None", lambda value, _: isinstance(value, str | None)),
     "kth": ("an integer, or a tuple of them", lambda value, _: _is_int(value) or _is_tuple_of(_is_int)(value, ())),
     "length": _COUNT,
-    "name": ("a string", lambda value, _: isinstance(value, str)),
+    "message": _TEXT,
+    "name": _TEXT,
     "offset": _INTEGER,
     "optimize": _FLAG,
     "order": (f"a number from 0 to {_LARGEST_ORDER}", lambda value, _: _is_count(value) and value <= _LARGEST_ORDER),
