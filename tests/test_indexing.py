@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import functrace as ft
-from functrace.errors import ConcretizationError, FunctraceError, TracedIndexError, UnsupportedFunctionError
+from functrace.errors import ConcretizationError, DtypeError, FunctraceError, TracedIndexError, UnsupportedFunctionError
 from functrace.ir.tape import inferred
 from functrace.ops.indexing import index_p
 
@@ -287,3 +287,28 @@ def test_methods_that_differ_from_the_function_of_their_name() -> None:
     np.testing.assert_array_equal(ft.jit(lambda x: x.compress([True, False], axis=1))(x), x.compress([True, False], axis=1))
     with pytest.raises(UnsupportedFunctionError, match="resize"):  # np.resize repeats, ndarray.resize fills up with zeros
         ft.jit(lambda x: x.resize(3))(x)
+
+
+def test_in_place_operators_of_a_selection_are_numpys() -> None:
+    def shared(x: Any) -> Any:
+        mask = x > 1
+        part = x[mask]
+        same = part
+        part *= 3
+        part |= 1
+        x[mask] = same + (same < 8)
+        return x
+
+    x = np.array([0, 1, 2, 3])
+    np.testing.assert_array_equal(ft.jit(shared)(x), shared(x.copy()))
+
+    def cut(x: Any) -> Any:
+        x[x > 1] *= 0.5
+        return x
+
+    with pytest.raises(TypeError):
+        cut(x.copy())
+    with pytest.raises(DtypeError, match="in-place multiply"):
+        ft.jit(cut)(x)
+    with pytest.raises(ConcretizationError):
+        ft.jit(lambda x: x[x > 1].__setitem__(0, 1))(x)

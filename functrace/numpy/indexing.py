@@ -331,6 +331,15 @@ class MaskedSelection:
     def __getitem__(self, _index: Any) -> Any:
         raise self.refuse()
 
+    def __setitem__(self, _index: Any, _value: Any) -> None:
+        raise self.refuse()
+
+    def __bool__(self) -> bool:
+        raise self.refuse()
+
+    def __invert__(self) -> Any:
+        return np.invert(self)  # type: ignore[call-overload]
+
     def __neg__(self) -> Any:
         return np.negative(self)  # type: ignore[call-overload]
 
@@ -363,13 +372,33 @@ def _selection_operator(ufunc: np.ufunc, *, reflected: bool = False) -> Callable
     return method
 
 
+def _in_place_selection_operator(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
+        result, dtype = self.__array_ufunc__(ufunc, "__call__", self, other), self.full.dtype
+        if not np.can_cast(result.full.dtype, dtype, "same_kind"):
+            raise DtypeError(
+                f"in-place {ufunc.__name__}: cannot cast {result.full.dtype} to {dtype}",
+                fix="write x[mask] = … instead",
+            )
+        self.full = convert(result.full, dtype)
+        return self
+
+    return method
+
+
 for _name, _ufunc in {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "pow": np.power,
-    "mod": np.remainder, "floordiv": np.floor_divide,
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "pow": np.power, "mod": np.remainder,
+    "floordiv": np.floor_divide, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "lshift": np.left_shift,
+    "rshift": np.right_shift,
 }.items():  # fmt: skip
     setattr(MaskedSelection, f"__{_name}__", _selection_operator(_ufunc))
-    setattr(MaskedSelection, f"__i{_name}__", _selection_operator(_ufunc))
+    setattr(MaskedSelection, f"__i{_name}__", _in_place_selection_operator(_ufunc))
     setattr(MaskedSelection, f"__r{_name}__", _selection_operator(_ufunc, reflected=True))
+
+for _name, _ufunc in {
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
+}.items():  # fmt: skip
+    setattr(MaskedSelection, f"__{_name}__", _selection_operator(_ufunc))
 
 
 # -- x.at[index] -----------------------------------------------------------------------------------------------
