@@ -1,0 +1,1 @@
+"""Random programs against NumPy, differences and JAX: see programs.py."""
