@@ -133,7 +133,7 @@ def _differentiate(
             outputs = (_scalar_output(recording, out, owner, holomorphic), *[variable for _, variable in own])
             transform, build = _grad_transform(len(values), with_value)
             runner, arguments = run_recorded(recording, outputs, transform, build)
-            results = runner(arguments)
+            results = runner(arguments, recording.positions or ())
         count = start + len(own)
         gradients = results[count:]
         if treedef is None:
@@ -297,7 +297,8 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
 
         key = ("vjp", recorded.active, len(recorded.outputs))
         (forward, backward), arguments = run_recorded(recorded.recording, recorded.variables, key, build)
-        flat = forward(arguments)
+        lines = recorded.recording.positions or ()
+        flat = forward(arguments, lines)
     count = len(recorded.variables)
     residuals = list(flat[count:])
     out, aux = recorded.results(flat[:count])
@@ -307,7 +308,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
     def pullback(cotangent: PyTree) -> Any:
         """Return one cotangent per argument of the function that was recorded."""
         cotangents = check_like(cotangent, out_tree, out_avals, COTANGENTS, f"the results of {owner}")
-        found = iter(backward([*residuals, *cotangents]))
+        found = iter(backward([*residuals, *cotangents], lines))
         return unflatten(in_tree, [next(found) if flag else None for flag in active])
 
     return (out, pullback, aux) if has_aux else (out, pullback)
@@ -352,7 +353,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
         key = ("jvp", recorded.active, len(recorded.outputs))
         runner, arguments = run_recorded(recorded.recording, recorded.variables, key, build)
         chosen = [d for d, flag in zip(directions, recorded.active, strict=True) if flag]
-        flat = runner([*arguments, *chosen])
+        flat = runner([*arguments, *chosen], recorded.recording.positions or ())
     count = len(recorded.variables)
     out, aux = recorded.results(flat[:count])
     tangent = unflatten(recorded.out_tree, flat[count:])
@@ -392,7 +393,8 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwa
 
         key = ("linearize", recorded.active, len(recorded.outputs))
         (forward, linear), arguments = run_recorded(recorded.recording, recorded.variables, key, build)
-        flat = forward(arguments)
+        lines = recorded.recording.positions or ()
+        flat = forward(arguments, lines)
     count = len(recorded.variables)
     residuals = list(flat[count:])
     in_tree, in_avals, active, out_tree = recorded.in_tree, recorded.in_avals, recorded.active, recorded.out_tree
@@ -401,7 +403,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwa
         """Return the tangent of the result."""
         directions = check_like(tangents, in_tree, in_avals, TANGENTS, f"the primals of {owner}")
         chosen = [d for d, flag in zip(directions, active, strict=True) if flag]
-        return unflatten(out_tree, linear([*residuals, *chosen]))
+        return unflatten(out_tree, linear([*residuals, *chosen], lines))
 
     out, aux = recorded.results(flat[:count])
     return (out, f_jvp, aux) if has_aux else (out, f_jvp)

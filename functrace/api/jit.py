@@ -31,7 +31,7 @@ import numpy as np
 from functrace.api.calls import as_value, call, function_name, output_variable
 from functrace.control.call import call_program
 from functrace.errors import ArgumentError, ConcretizationError
-from functrace.executor.compile import LONGEST_COMPILED, Runner, explain
+from functrace.executor.compile import LONGEST_COMPILED, Runner, run_compiled
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import closed_over
 from functrace.ir.program import Program
@@ -162,12 +162,8 @@ def _applied(staged: Staged, signature: _Signature, captured: list[Any] | None) 
 
 
 def _run(staged: Staged, values: Sequence[Any]) -> Any:
-    """Run a staged program on arrays; an exception names the user's line."""
-    try:
-        results = staged.run(*values)
-    except Exception as error:
-        explain(error)
-        raise
+    """Run a staged program on arrays; warnings and exceptions name the user's line."""
+    results = run_compiled(staged.run, values)
     return results[0] if staged.is_leaf else unflatten(staged.out_tree, results)
 
 

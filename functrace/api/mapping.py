@@ -86,7 +86,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_size: 
                 return Runner(vmap_program(program, size, [*mapped_inputs, *others], flags))
 
             runner, arguments = run_recorded(recording, outputs, ("vmap", size, mapped_inputs, flags), build)
-            results = runner(arguments)
+            results = runner(arguments, recording.positions or ())
         return unflatten(out_tree, [_from_front(r, k, owner) for r, k in zip(results, out_places, strict=True)])
 
     return mapped

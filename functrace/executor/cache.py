@@ -211,9 +211,9 @@ def template(
             k = users[literal]
             primitive, operands, params = ops[k]
             ops[k] = (primitive, tuple(replaced.get(i, i) for i in operands), params)
-    program = Program(
-        ops, avals, recording.literals, inputs, {}, outputs, positions=recording.positions or (), name=recording.owner
-    )
+    positions = range(len(recording.ops))  # see Note [Positions in cached programs]
+    program = Program(ops, avals, recording.literals, inputs, {}, outputs, positions=positions, name=recording.owner)
+    program.lines = recording.positions or ()
     return program, tuple(made)
 
 
@@ -228,4 +228,4 @@ def run_recorded(
     build: Callable[[Program], Any],
 ) -> tuple[Any, list[Any]]:
     """Look a recording up in the process's cache; see `TransformCache.lookup`."""
-    return CACHE.lookup(recording, tuple(outputs), transform, build)
+    return CACHE.lookup(recording, tuple(outputs), (transform, *recording.held), build)

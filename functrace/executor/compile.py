@@ -28,11 +28,24 @@ from functrace.executor.kernels import KERNELS
 from functrace.executor.reuse import Buffers
 from functrace.ir.parts import output_avals
 from functrace.ir.primitive import Primitive
-from functrace.ir.program import Program
+from functrace.ir.program import Position, Program
 from functrace.ir.tape import Op
 from functrace.passes import compute_late, drop_unused, finished, fold_constants, folding
-from functrace.source import Source, printable
+from functrace.source import printable
 from functrace.tracing.evaluate import evaluate_program
+from functrace.tracing.lines import (
+    DEFAULT_MODES,
+    GENERATED,
+    LINES,
+    NAMING_MODES,
+    Now,
+    current_modes,
+    name_warnings,
+    raised_in,
+    reset_modes,
+    set_modes,
+    stop_naming,
+)
 from functrace.tracing.recording import Tracer
 
 LONGEST_COMPILED = 20_000
@@ -80,24 +93,25 @@ class Runner:
             flat = self._flat = compute_late(drop_unused(inline(self.program, stands_for)))
         return flat
 
-    def __call__(self, arguments: Sequence[Any]) -> Sequence[Any]:
-        """Run on flat arguments (arrays or traced values); returns the flat outputs, fresh arrays."""
+    def __call__(self, arguments: Sequence[Any], lines: Sequence[Position] = ()) -> Sequence[Any]:
+        """Run on flat arguments (arrays or traced values); returns the flat outputs, fresh arrays.
+
+        Args:
+            arguments: one per input.
+            lines: positions of the recording that a cached program runs for; see Note [Positions in cached programs].
+        """
         for value in arguments:
             if isinstance(value, Tracer):
-                return _fresh_handles(evaluate_program(self.folded, arguments))
+                return _fresh_handles(evaluate_program(self.folded, arguments, lines))
         compiled = self._compiled
         if compiled is None:
             compiled = self._advanced() if self._interpreted > self._invested else None
             if compiled is None:
                 begin = perf_counter()
-                results = self._interpret(arguments)
+                results = self._interpret(arguments, lines)
                 self._interpreted += perf_counter() - begin
                 return results
-        try:
-            return compiled(*arguments)
-        except Exception as error:
-            explain(error)
-            raise
+        return run_compiled(compiled, arguments, lines)
 
     def compile(self) -> Callable[..., tuple[Any, ...]]:
         """Compile now, at once; returns the function of the arguments."""
@@ -129,14 +143,36 @@ class Runner:
         self._compiled = compiled
         self._compiling = self._flat = self._folded = None  # made again if ever needed
 
-    def _interpret(self, arguments: Sequence[Any]) -> Sequence[Any]:
+    def _interpret(self, arguments: Sequence[Any], lines: Sequence[Position]) -> Sequence[Any]:
         program = self.flat
-        results = evaluate_program(program, arguments)
+        results = evaluate_program(program, arguments, lines)
         return [
             value.copy("K") if shared and not isinstance(value, Tracer) else value
             for shared, value in zip(program.aliasing, results, strict=True)
         ]
 
+
+def run_compiled(
+    compiled: Callable[..., Sequence[Any]], arguments: Sequence[Any], lines: Sequence[Position] = ()
+) -> Sequence[Any]:
+    """Run a compiled program; warnings and exceptions name the user's line (``lines``: see `Runner`)."""
+    is_default = current_modes() is DEFAULT_MODES  # `name_warnings`, in line: 0.2 us of 4
+    named = set_modes(NAMING_MODES) if is_default else name_warnings()
+    try:
+        return compiled(*arguments)
+    except Exception as error:
+        source = raised_in(error.__traceback__, lines)
+        if source is not None:
+            error.add_note(f"  recorded at {source}")
+        raise
+    finally:
+        if is_default:
+            reset_modes(named)
+        else:
+            stop_naming(named)
+
+
+LINES.add(run_compiled.__code__)
 
 _IN_LINE = (call_p, custom_jvp_p, custom_vjp_p)
 
@@ -197,7 +233,7 @@ def _compiling_pieces(program: Program, size: int, fresh: bool) -> Generator[Non
     for number in range(writer.count):
         source = yield from writer.piece(number, fresh)
         yield
-        pieces.append(_defined(program.name, source, writer.bound))
+        pieces.append(_defined(program.name, source, writer))
         if number + 1 < writer.count:
             yield
     if writer.count == 1:
@@ -215,13 +251,14 @@ def _compiling_pieces(program: Program, size: int, fresh: bool) -> Generator[Non
     return run
 
 
-def _defined(name: str, source: str, bound: dict[str, Any]) -> Callable[..., Any]:
-    """Return the function ``run`` that a source defines."""
+def _defined(name: str, source: str, writer: _Writer) -> Callable[..., Any]:
+    """Return the function ``run`` that a source, the last one that was written, defines."""
     filename = f"<functrace {printable(name)} {next(_numbers)}>"
+    bound = writer.bound
     exec(compile(source, filename, "exec"), bound)
     function = bound.pop("run")
-    # Tracebacks and warnings show the generated line, which ends in the user's position.
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    bound.setdefault(GENERATED, {})[filename] = writer.operations
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)  # for tracebacks
     weakref.finalize(function, linecache.cache.pop, filename, None)
     return function
 
@@ -244,7 +281,8 @@ class _Writer:
         self._free: list[str] = []
         self._numbers = itertools.count()
         self._buffers = Buffers(program)
-        self._comments: dict[Any, str] = {}
+        self.operations: dict[int, Now] = {}
+        """By line of the piece that was written last: what it carries out."""
         self._names = {i: f"x{i}" for i in program.input_ids}
         for i, value in program.constant_values.items():
             self._names[i] = self._bind_value(value)
@@ -288,7 +326,10 @@ class _Writer:
         lines += [f"    handed[{self.places[i]}] = None" for i, dies in taken.items() if dies]
         first = number * self.size
         made: list[int] = []
+        self.operations = {}
         for k, dying in program.schedule[first : first + self.size]:
+            position = program.positions[k] if k < len(program.positions) else None
+            self.operations[len(lines) + 1] = Now(program.ops[k][0], position)
             lines += yield from self._statements(k, dying)
             made.extend(range(k, k + program.result_count(k)) if program.ops[k][0].many else (k,))
         if number + 1 < self.count:
@@ -333,20 +374,10 @@ class _Writer:
         made = [names[j] for j in results]
         left = ", ".join(made) + ("," if primitive.many else "")
         unused = [d for d in dead if d not in made]
-        lines = [f"    {left} = {expression}{self._comment(k)}"]
+        lines = [f"    {left} = {expression}"]
         if unused:
             lines.append(f"    del {', '.join(dict.fromkeys(unused))}")
         return lines
-
-    def _comment(self, k: int) -> str:
-        position = self.program.positions[k] if k < len(self.program.positions) else None
-        if position is None:
-            return ""
-        key = (id(position[0]), position[1])  # a code object takes long to hash
-        found = self._comments.get(key)
-        if found is None:
-            found = self._comments[key] = f"  # {Source(*position).short}"
-        return found
 
     def _bind_value(self, value: Any) -> str:
         found = self._names_of_values.get(id(value))
@@ -407,16 +438,3 @@ def _literal(program: Program, i: int, k: int, bind_value: Callable[[Any], str])
     if type(value) is float and not np.isfinite(value):
         return bind_value(value)
     return repr(value)
-
-
-def explain(error: BaseException) -> None:
-    """Add to an exception that compiled code raised the user's line of the equation that raised it."""
-    traceback, found = error.__traceback__, ""
-    while traceback is not None:  # the last one is the equation in the innermost of nested programs
-        filename = traceback.tb_frame.f_code.co_filename
-        if filename.startswith("<functrace "):
-            _, mark, line = linecache.getline(filename, traceback.tb_lineno).rpartition("  # ")
-            found = line.strip() if mark else found
-        traceback = traceback.tb_next
-    if found:
-        error.add_note(f"  recorded at {found}")

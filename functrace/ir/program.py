@@ -35,7 +35,9 @@ from functrace.ir.tape import Builder, Op, Spec
 from functrace.ir.walk import Schedule, aliasing_outputs, reachable
 from functrace.source import Place, Source, printable
 
-Position = tuple[CodeType | Place, int] | None
+Position = tuple[CodeType | Place, int] | int | None
+"""Code and offset of one instruction; in cached programs the number of a variable, whose position whoever runs them knows
+(see Note [Positions in cached programs] in tracing/lines.py)."""
 
 _interned: weakref.WeakValueDictionary[Any, Program] = weakref.WeakValueDictionary()
 _interning = threading.Lock()
@@ -136,6 +138,8 @@ class Program:
         self.output_ids = tuple(outputs)
         self.positions = tuple(positions)
         self.origins = tuple(origins)
+        self.lines: Sequence[Position] = ()
+        """What positions that are numbers stand for, while a program is made that is to be cached."""
         self.derived: dict[Any, Any] = {}
         """What transforms made of this program, where an equation holds it (transforms/linearize.py)."""
         self.name = name
@@ -276,10 +280,18 @@ class Program:
             count += 1
         return count
 
-    def source(self, variable: int) -> Source | None:
-        """The user's line that a variable came from, if known."""
-        position = self.positions[variable] if variable < len(self.positions) else None
+    def source(self, variable: int, lines: Sequence[Position] = ()) -> Source | None:
+        """The user's line that a variable came from, if known; ``lines`` are the positions that numbers stand for."""
+        position = self.position(variable, lines)
         return None if position is None else Source(*position)
+
+    def position(self, variable: int, lines: Sequence[Position] = ()) -> tuple[CodeType | Place, int] | None:
+        """The position that a variable came from, if known; ``lines`` are the positions that numbers stand for."""
+        position = self.positions[variable] if variable < len(self.positions) else None
+        if isinstance(position, int):
+            lines = lines or self.lines
+            position = lines[position] if position < len(lines) else None
+        return position if isinstance(position, tuple) else None
 
     def spec(self, operand: int) -> Spec:
         """What an aval rule is told of an operand."""
@@ -302,13 +314,13 @@ class Program:
 
     def _assigned_names(self) -> dict[int, str]:
         """The user's variables: where one line made several operations in a row, the last one is what was stored."""
-        runs: dict[tuple[CodeType, int], list[int]] = {}
+        runs: dict[tuple[CodeType | Place, int], list[int]] = {}
         before = -1
         for i, position in enumerate(self.positions[: len(self.ops)]):
             if self.ops[i][0] is CONSTANT or self.ops[i][0] is RESULT or i in self.input_ids:
                 continue
             # A later run with the same position is another pass of a loop, or the derivative of the first.
-            if position is not None:
+            if isinstance(position, tuple):
                 run = runs.setdefault(position, [i])
                 if run[-1] == before:
                     run.append(i)
@@ -446,7 +458,9 @@ class Program:
 
         Programs that are params of equations are interned, since every recording makes them anew.
         """
-        key = (self._structure, self.positions)
+        # By identity of code: that is what tells equal functions of two files apart, and its hash takes long.
+        lines = tuple([(id(p[0]), p[1]) if isinstance(p, tuple) else p for p in self.positions])
+        key = (self._structure, lines)
         with _interning:
             return _interned.setdefault(key, self)
 

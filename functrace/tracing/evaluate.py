@@ -8,18 +8,16 @@ Floor: 1.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from types import FrameType
 from typing import Any
 
-import numpy as np
-
-from functrace.ir.program import Program
+from functrace.ir.program import Position, Program
+from functrace.tracing.lines import LINES, RUNNING, Now, name_warnings, stop_naming
 from functrace.tracing.recording import Tracer, bind
 
 
-def evaluate_program(program: Program, arguments: Sequence[Any]) -> list[Any]:
+def evaluate_program(program: Program, arguments: Sequence[Any], lines: Sequence[Position] = ()) -> list[Any]:
     """Evaluate a program on flat arguments; returns the flat list of its outputs.
 
     Values are let go at their last use. Equations that no output depends on are not evaluated.
@@ -27,6 +25,7 @@ def evaluate_program(program: Program, arguments: Sequence[Any]) -> list[Any]:
     Args:
         program: what to evaluate.
         arguments: one array or traced value per input.
+        lines: for a cached program, the positions of the recording that it runs for.
 
     Cost:
         about 0.3 us per equation beside the array work.
@@ -39,46 +38,48 @@ def evaluate_program(program: Program, arguments: Sequence[Any]) -> list[Any]:
         env[variable] = value
     traced = any(isinstance(v, Tracer) for v in (*arguments, *program.constant_values.values()))
     k = -1
-
-    def warn(kind: str, _flag: int) -> None:
-        source = program.source(k)
-        message = f"{kind} encountered in {ops[k][0]}"
-        if source is None:
-            warnings.warn(message, RuntimeWarning, stacklevel=2)
-        else:
-            warnings.warn_explicit(message, RuntimeWarning, source.file, source.line)
-
+    named = name_warnings()
     try:
-        with naming_warnings(warn):
-            for k, dying in program.schedule:
-                primitive, operands, params = ops[k]
-                if traced:
-                    result = bind(primitive, tuple([env[i] for i in operands]), params)
-                elif params:
-                    result = primitive.eval(*[env[i] for i in operands], *params)
-                else:
-                    result = primitive.eval(*[env[i] for i in operands])
-                if primitive.many:
-                    env[k : k + len(result)] = result
-                else:
-                    env[k] = result
-                for i in dying:
-                    env[i] = None
+        for k, dying in program.schedule:
+            primitive, operands, params = ops[k]
+            if traced:
+                result = bind(primitive, tuple([env[i] for i in operands]), params)
+                _attribute(result if primitive.many else (result,), program.position(k, lines))
+            elif params:
+                result = primitive.eval(*[env[i] for i in operands], *params)
+            else:
+                result = primitive.eval(*[env[i] for i in operands])
+            if primitive.many:
+                env[k : k + len(result)] = result
+            else:
+                env[k] = result
+            for i in dying:
+                env[i] = None
     except Exception as error:
-        source = program.source(k)
+        source = program.source(k, lines)
         if source is not None:
             error.add_note(f"  recorded at {source}")
         raise
+    finally:
+        stop_naming(named)
     return [env[i] for i in program.output_ids]
 
 
-@contextmanager
-def naming_warnings(warn: Callable[[str, int], None]) -> Iterator[None]:
-    """Send NumPy's floating-point warnings to ``warn``, which knows the user's line; other modes stay as they are."""
-    modes: dict[str, Any] = dict(np.geterr())
-    if "warn" not in modes.values() or "call" in modes.values() or "log" in modes.values():
-        yield
+def _attribute(results: Sequence[Any], position: Position) -> None:
+    """Let what has been recorded point at the line that the program had it from, not at the one that runs the program."""
+    if position is None:
         return
-    called: dict[str, Any] = {kind: "call" if mode == "warn" else mode for kind, mode in modes.items()}
-    with np.errstate(**called, call=warn):
-        yield
+    for value in results:
+        if isinstance(value, Tracer) and value._recording.positions is not None:
+            value._recording.positions[value._id] = position
+
+
+def _now(frame: FrameType, _line: int) -> Now | None:
+    program, k = frame.f_locals["program"], frame.f_locals.get("k", -1)
+    if k < 0:
+        return None
+    return Now(program.ops[k][0], program.positions[k] if k < len(program.positions) else None)
+
+
+RUNNING[evaluate_program.__code__] = _now
+LINES.add(evaluate_program.__code__)

@@ -35,6 +35,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,7 @@ from functrace.ir.program import Position, Program
 from functrace.ir.tape import Builder, Spec, failing, infer, inferred
 from functrace.source import PACKAGE_PREFIX, Source
 from functrace.tracing.capture import SMALL, Held, read_only_memory
+from functrace.tracing.lines import RUNNING, Now, name_warnings, stop_naming
 
 LITERALS = frozenset({bool, int, float, complex})
 """Python types that stand in an equation as literals (weakly typed, NEP 50)."""
@@ -109,8 +111,8 @@ class Recording(Builder):
     """
 
     __slots__ = (
-        "_judged", "_unknown", "batches", "captured", "closed", "is_certain", "origins", "owner", "positions", "serial",
-        "values", "views",
+        "_judged", "_unknown", "batches", "captured", "closed", "held", "is_certain", "origins", "owner", "positions",
+        "serial", "values", "views",
     )  # fmt: skip
 
     tracer_class: type[Tracer] = Tracer
@@ -128,6 +130,8 @@ class Recording(Builder):
         self.views: list[weakref.ref[Tracer]] = []
         self.origins: list[int] = []
         self.closed = False
+        self.held: list[int] = []
+        """Identities of the programs that operations hold, as part of keys: equal ones may come from other lines."""
         self._unknown: set[int] = set()
         self._judged = 0
 
@@ -258,6 +262,10 @@ class Recording(Builder):
             del self.literals[len(self.literals) - sum([i < 0 for i in ids]) :]
         if positions is not None:
             positions.extend([_position()] * len(avals))
+        for param in params:
+            for part in param if type(param) is tuple else (param,):
+                if type(part) is Program:
+                    self.held.append(id(part))
         if may_fail:
             self.raise_now(first)
         return tuple(self.handle(first + k) for k in range(len(avals)))
@@ -327,18 +335,31 @@ class Recording(Builder):
                 )
             needed.add(k)
             stack.extend(ops[k][1])
-        for k in sorted(needed):
-            primitive, operands, params = ops[k]
-            if primitive is RESULT:
-                continue
-            arguments = tuple(values[i] if i >= 0 else self.literals[~i] for i in operands)
-            result = bind(primitive, arguments, params)
-            results = result if primitive.many else (result,)
-            for j, found in enumerate(results, k):
-                values[j] = found
-                if isinstance(found, Tracer) and found._recording.positions is not None and self.positions is not None:
-                    found._recording.positions[found._id] = self.positions[k]  # not the line that asks
+        self._compute(sorted(needed))
         return values[variable]
+
+    def _compute(self, needed: list[int]) -> None:
+        """Evaluate operations, in order; warnings name the lines that recorded them."""
+        values, ops = self.values, self.ops
+        k = -1
+        named = name_warnings()
+        try:
+            for k in needed:
+                primitive, operands, params = ops[k]
+                if primitive is RESULT:
+                    continue
+                result = bind(primitive, tuple([values[i] if i >= 0 else self.literals[~i] for i in operands]), params)
+                for j, found in enumerate(result if primitive.many else (result,), k):
+                    values[j] = found
+                    if self.positions is not None and isinstance(found, Tracer) and found._recording.positions is not None:
+                        found._recording.positions[found._id] = self.positions[k]  # not the line that asks
+        except Exception as error:
+            source = self.source(k)
+            if source is not None and k != needed[-1]:
+                error.add_note(f"  recorded at {source}")
+            raise
+        finally:
+            stop_naming(named)
 
     def callers_array(self, variable: int) -> Any:
         """Return the value of a captured variable: the caller's own array, if it still is what was captured.
@@ -354,7 +375,7 @@ class Recording(Builder):
     def source(self, variable: int) -> Source | None:
         """The user's line that made a variable."""
         position = self.positions[variable] if self.positions and variable < len(self.positions) else None
-        return None if position is None else Source(*position)
+        return Source(*position) if isinstance(position, tuple) else None
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -377,6 +398,13 @@ class Recording(Builder):
     def __exit__(self, *_exception: object) -> None:
         self.close()
 
+
+def _now(frame: FrameType, _line: int) -> Now | None:
+    recording, k = frame.f_locals["self"], frame.f_locals.get("k", -1)
+    return None if k < 0 else Now(recording.ops[k][0], recording.positions[k] if recording.positions else None)
+
+
+RUNNING[Recording._compute.__code__] = _now
 
 _NOTHING: dict[Any, Any] = {}
 

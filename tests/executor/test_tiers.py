@@ -59,9 +59,9 @@ class Clock:
         monkeypatch.setattr(tiers, "compiling", compiling)
         interpret = Runner._interpret
 
-        def interpreted(runner: Runner, arguments: Any) -> Any:
+        def interpreted(runner: Runner, arguments: Any, lines: Any) -> Any:
             self.now += self.interpreting
-            return interpret(runner, arguments)
+            return interpret(runner, arguments, lines)
 
         monkeypatch.setattr(Runner, "_interpret", interpreted)
 
