@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from functrace.api.calls import call, function_name, output_variable
+from functrace.api.keys import exact_key, tree_key
 from functrace.api.staging import Operands, Staged, identifier, stage, with_inputs
 from functrace.control.custom import Deferred, Failed, custom_jvp_program, custom_vjp_program
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
@@ -104,7 +105,7 @@ class _Custom:
         """What tells a deferred rule of this function from others: everything that its rule is called with."""
         chosen = set(operands.places)
         static = [x for k, x in enumerate(operands.leaves) if k not in chosen]
-        return self, operands.tree, tuple(operands.avals), tuple(map(_same_object, (*fixed, *static)))
+        return self, tree_key(operands.tree), tuple(operands.avals), tuple(map(_same_object, (*fixed, *static)))
 
     def whole(self, fixed: Sequence[Any], others: Sequence[Any]) -> list[Any]:
         """Put both kinds of arguments back in order."""
@@ -119,10 +120,9 @@ class _Custom:
 def _same_object(value: Any) -> Any:
     """A key for a static argument: its type and value, or the object itself if it has no hash."""
     try:
-        hash(value)
+        return exact_key(value)
     except TypeError:
         return id(value)
-    return type(value), value
 
 
 @final

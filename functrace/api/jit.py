@@ -18,10 +18,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
-import math
 import operator
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, final
@@ -29,8 +26,10 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from functrace.api.calls import as_value, call, function_name, output_variable
+from functrace.api.keys import exact_key, tree_key
 from functrace.control.call import call_program
 from functrace.errors import ArgumentError, ConcretizationError
+from functrace.executor.bounded import Bounded, Kept
 from functrace.executor.compile import LONGEST_COMPILED, Runner, run_compiled
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import closed_over
@@ -98,7 +97,7 @@ def jit(
     name = function_name(f)
     statics = Statics(f, static_argnums, static_argnames)
     cache = StagedCache(maxsize)
-    entries, tick = cache.entries, cache.ticks.__next__
+    entries, tick = cache.kept.entries, cache.kept.tick
     is_static = statics.any
 
     @functools.wraps(f, updated=())
@@ -143,7 +142,6 @@ def _first_call(cache: StagedCache, signature: _Signature, f: Callable[..., Any]
     staged, captured = _stage(f, signature, f"jit of {name}", name)
     cache.misses += 1
     if captured is None:
-        staged.used = next(cache.ticks)
         cache.add(signature.key, staged)
     return _applied(staged, signature, captured)
 
@@ -171,7 +169,7 @@ def _run(staged: Staged, values: Sequence[Any]) -> Any:
 
 
 @final
-class Staged:
+class Staged(Kept):
     """A staged program.
 
     Args:
@@ -180,12 +178,11 @@ class Staged:
     """
 
     def __init__(self, program: Program, out_tree: PyTreeSpec) -> None:
+        constants = sum(value.nbytes for value in program.constant_values.values())
+        super().__init__(_BYTES_PER_OP * (len(program.ops) + 4) + constants)
         self.program = program
         self.out_tree = out_tree
         self.is_leaf = out_tree.is_leaf()
-        self.used = 0
-        constants = sum(value.nbytes for value in program.constant_values.values())
-        self.nbytes = _BYTES_PER_OP * (len(program.ops) + 4) + constants
 
     @functools.cached_property
     def run(self) -> Callable[..., Sequence[Any]]:
@@ -204,42 +201,30 @@ class Staged:
 
 @final
 class StagedCache:
-    """Staged programs by signature, bounded in number and bytes; safe under threads."""
+    """Staged programs by signature, and counts of calls."""
 
     def __init__(self, maxsize: int) -> None:
         if maxsize < 1:
             raise ArgumentError(f"jit: maxsize={maxsize} keeps no program", fix="give 1 or more")
-        self.entries: dict[Any, Staged] = {}
-        self.maxsize = maxsize
+        self.kept: Bounded[Staged] = Bounded(MOST_BYTES, maxsize)
         self.misses = 0
-        self.ticks = itertools.count(1)  # one per call that left a program in use: the clock, and the count of hits
-        self._others = 0
-        self._bytes = 0
-        self._lock = threading.Lock()
+        self._others = 0  # ticks of the clock that are no hits
 
     def add(self, key: Any, staged: Staged) -> None:
         """Keep a program; the least recently used ones go."""
-        with self._lock:
-            self._others += 1
-            before = self.entries.pop(key, None)
-            self._bytes += staged.nbytes - (before.nbytes if before is not None else 0)
-            self.entries[key] = staged
-            while len(self.entries) > 1 and (len(self.entries) > self.maxsize or self._bytes > MOST_BYTES):
-                oldest = min(self.entries, key=lambda k: self.entries[k].used)
-                self._bytes -= self.entries.pop(oldest).nbytes
+        self._others += 1
+        self.kept.add(key, staged)
 
     def info(self) -> CacheInfo:
         """Say how often a program was found, how often not, and how many are kept."""
-        with self._lock:
-            self._others += 1
-            return CacheInfo(next(self.ticks) - self._others, self.misses, self.maxsize, len(self.entries))
+        self._others += 1
+        return CacheInfo(self.kept.tick() - self._others, self.misses, self.kept.most, len(self.kept))
 
     def clear(self) -> None:
         """Forget all programs and counts."""
-        with self._lock:
-            self.entries.clear()
-            self._others = next(self.ticks)
-            self.misses = self._bytes = 0
+        self.kept.clear()
+        self._others = self.kept.tick()
+        self.misses = 0
 
 
 def _stage(f: Callable[..., Any], signature: _Signature, owner: str, name: str) -> tuple[Staged, list[Any] | None]:
@@ -358,7 +343,7 @@ class _Signature:
                 else:
                     parts += spec
             return tuple(parts)
-        return (self.tree, frozenset(keys), *self.specs)
+        return (tree_key(self.tree), frozenset(keys), *self.specs)
 
     def _add(self, k: int, leaf: Any, name: str) -> None:
         kind = type(leaf)
@@ -412,11 +397,9 @@ def _int64(value: int, name: str) -> np.int64:
 
 
 def _static_key(value: Any, place: int | str, name: str) -> Any:
-    """Return a static value as a key that tells 1, 1.0, True and -0.0 apart."""
-    if type(value) is tuple:
-        return tuple([_static_key(part, place, name) for part in value])
+    """Return a static value as a key."""
     try:
-        hash(value)
+        return exact_key(value)
     except TypeError:
         way = "a tuple" if isinstance(value, list) else "an object that can be hashed, such as a frozen dataclass"
         if isinstance(value, Tracer | np.ndarray):
@@ -425,9 +408,6 @@ def _static_key(value: Any, place: int | str, name: str) -> Any:
             f"jit of {name}: the static argument {place!r} is a {type(value).__name__}, which cannot be hashed",
             fix=f"pass {way}",
         ) from None
-    if isinstance(value, float):
-        return type(value), value, math.copysign(1.0, value)
-    return type(value), value
 
 
 @final

@@ -6,68 +6,140 @@ Note [Literals that change]
     exponent). If the same tape comes again with another number at some position, that position becomes an argument
     of a second, general form, and stays one: a loop counter costs two transforms, not one per value.
 
+Note [What may become an argument]
+    NumPy is told a number's value, not only its type: it refuses ``uint8 + 300``, and compares a uint8 with 300.
+    The general form knows a dtype only, the one that NumPy converts the number to in that place. So a number takes part
+    in it only if that dtype holds it, and if the operation then has the same result type. Any other number makes
+    a form of its own, and of these the last few are kept: what a call returns never depends on calls before it.
+
 Floor: 6.
 """
 
 from __future__ import annotations
 
 import gc
-import itertools
 import math
-import threading
-from collections.abc import Callable, Iterator, Sequence
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import Any, final
 
 import numpy as np
 
+from functrace.executor.bounded import Bounded, Kept
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.primitive import INPUT
+from functrace.ir.primitive import INPUT, Primitive
 from functrace.ir.program import Program
+from functrace.ir.tape import Spec, infer
+from functrace.ops.elementwise import where
 from functrace.tracing.recording import Recording
 
 MOST_BYTES = 128 << 20
 """Estimated bytes of all cached forms together; the least recently used go first."""
 
+MOST_ENTRIES = 1 << 16
+MOST_FORMS = 8
+"""Forms that are kept for one tape and one transform."""
+
 _BYTES_PER_OP = 2_000
 
 
 @final
-class Specialization:
+class Form:
     """One transformed form: for which literals it holds, and which of them are arguments."""
 
-    __slots__ = ("arguments", "literals", "made", "zeros")
+    __slots__ = ("_delicate", "_fixed", "_known", "_pick", "arguments", "avals", "literals", "made")
 
-    def __init__(self, literals: tuple[Any, ...], arguments: tuple[int, ...], made: Any) -> None:
+    def __init__(
+        self, literals: tuple[Any, ...], arguments: tuple[int, ...], avals: tuple[ShapeDtype, ...], made: Any
+    ) -> None:
         self.literals = literals
         self.arguments = arguments
+        self.avals = avals
         self.made = made
-        self.zeros = tuple(k for k, v in enumerate(literals) if v == 0)
+        self._fixed = tuple([k for k in range(len(literals)) if k not in arguments])
+        self._pick = itemgetter(*self._fixed) if arguments and self._fixed else None
+        self._known = literals if not arguments else self._pick(literals) if self._pick is not None else ()
+        # What `==` cannot tell apart, or takes apart: zeros with signs, in complex numbers too; nan.
+        self._delicate = tuple(
+            [k for k in self._fixed if type(literals[k]) in (float, complex) and _is_delicate(literals[k])]
+        )
 
-    def fits(self, literals: tuple[Any, ...]) -> bool:
-        """Whether the literals are the same numbers (0.0 and -0.0 are not)."""
-        if literals != self.literals:
+    def values(self, literals: tuple[Any, ...]) -> list[Any] | None:
+        """Return the values of the arguments for these literals; ``None`` if the form does not hold for them."""
+        mine, pick = self.literals, self._pick
+        same = (literals if not self.arguments else pick(literals) if pick is not None else ()) == self._known
+        if not same and (not self._delicate or not all(_same(literals[k], mine[k]) for k in self._fixed)):
+            return None
+        for k in self._delicate:
+            if not _same(literals[k], mine[k]):
+                return None
+        values = []
+        for k, aval in zip(self.arguments, self.avals, strict=True):
+            if not holds(aval.dtype, literals[k]):
+                return None
+            values.append(np.asarray(literals[k], aval.dtype)[()])
+        return values
+
+
+def _is_delicate(value: complex) -> bool:
+    return type(value) is complex or value == 0 or value != value
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two numbers of one type are the same: not 0.0 and -0.0, but nan and nan."""
+    return a is b or (_bits(a) == _bits(b) if type(a) in (float, complex) else a == b)
+
+
+def _bits(value: complex) -> bytes:
+    return struct.pack("dd", value.real, value.imag)
+
+
+_limits: dict[np.dtype[Any], tuple[Any, Any]] = {np.dtype(bool): (0, 1)}
+"""The least and the greatest number that a dtype holds, as Python numbers."""
+
+
+def holds(dtype: np.dtype[Any], value: Any) -> bool:
+    """Whether a dtype holds a Python number: whether NumPy converts it without a word."""
+    limits = _limits.get(dtype)
+    if limits is None:
+        if dtype.kind not in "iufc":
             return False
-        return all(_signs(literals[k]) == _signs(self.literals[k]) for k in self.zeros)
-
-
-def _signs(value: Any) -> tuple[float, ...]:
-    if isinstance(value, complex):
-        return math.copysign(1, value.real), math.copysign(1, value.imag)
-    return (math.copysign(1, value),)
+        info: Any = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
+        plain = int if dtype.kind in "iu" else float
+        limits = _limits[dtype] = (plain(info.min), plain(info.max))
+    low, high = limits
+    parts = (value.real, value.imag) if type(value) is complex else (value,)
+    return all(low <= part <= high or (type(part) is float and not math.isfinite(part)) for part in parts)
 
 
 @final
-class Entry:
-    """What is cached for one tape and one transform."""
+class Entry(Kept):
+    """What is cached for one tape and one transform: forms, the newest last."""
 
-    __slots__ = ("exact", "general", "size", "used")
+    __slots__ = ("forms", "tape")
 
-    def __init__(self, size: int) -> None:
-        self.exact: Specialization | None = None
-        self.general: Specialization | None = None
-        self.size = size
-        self.used = 0
+    def __init__(self, tape: Any) -> None:
+        super().__init__(0)
+        self.tape = tape
+        self.forms: tuple[Form, ...] = ()
+
+    def find(self, literals: tuple[Any, ...]) -> tuple[Form, list[Any]] | None:
+        """Return a form that holds for the literals, and the values of its arguments."""
+        for form in reversed(self.forms):
+            values = form.values(literals)
+            if values is not None:
+                return form, values
+        return None
+
+    def varying(self, literals: tuple[Any, ...]) -> set[int]:
+        """Which literals have varied so far: those that are arguments, and those that are not what they were."""
+        if not self.forms:
+            return set()
+        last = self.forms[-1]
+        changed = {k for k in range(len(literals)) if not _same(literals[k], last.literals[k])}
+        return changed.union(*[form.arguments for form in self.forms])
 
 
 @contextmanager
@@ -88,28 +160,24 @@ def collector_paused() -> Iterator[None]:
 
 @final
 class TransformCache:
-    """Transformed forms by tape and transform, bounded in bytes; safe under threads."""
+    """Transformed forms by tape and transform, bounded in bytes and number; safe under threads."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self._entries: dict[Any, Entry] = {}
-        self._clock = itertools.count()
-        self._lock = threading.Lock()
-        self._bytes = 0
-        self.most_bytes = most_bytes
+        # By the hash of the key: keys are long, and to hash one takes a while. (An entry whose hash is that of another
+        # takes its place.)
+        self._kept: Bounded[Entry] = Bounded(most_bytes, MOST_ENTRIES)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._kept)
 
     @property
     def nbytes(self) -> int:
         """Estimated bytes held."""
-        return self._bytes
+        return self._kept.nbytes
 
     def clear(self) -> None:
         """Forget everything."""
-        with self._lock:
-            self._entries.clear()
-            self._bytes = 0
+        self._kept.clear()
 
     def lookup(
         self, recording: Recording, outputs: tuple[int, ...], transform: Any, build: Callable[[Program], Any]
@@ -128,93 +196,94 @@ class TransformCache:
             that have become arguments.
         """
         literals = tuple(recording.literals)
-        key = (tuple(recording.ops), tuple(map(type, literals)), outputs, transform)
-        entry = self._entries.get(key)
-        if entry is None:
-            entry = Entry(_BYTES_PER_OP * (len(recording.ops) + 4))
-        entry.used = next(self._clock)
+        tape = (tuple(recording.ops), tuple(map(type, literals)), outputs, transform)
+        key = hash(tape)
+        kept = self._kept
+        present = kept.entries.get(key)
+        entry = present if present is not None and present.tape == tape else Entry(tape)
+        entry.used = kept.tick()
         known = recording.batches or recording.values
         arguments = [known[i] for i in recording.inputs]
         if recording.constants:
             arguments.extend(recording.constants.values())
-        exact, general = entry.exact, entry.general
-        if exact is not None and exact.fits(literals):
-            return exact.made, arguments
-        if general is not None:
-            fixed = set(range(len(literals))).difference(general.arguments)
-            if all(_same(literals[k], general.literals[k]) for k in fixed):
-                avals = general.made[1]
-                arguments.extend(
-                    np.asarray(literals[k], aval.dtype)[()] for k, aval in zip(general.arguments, avals, strict=True)
-                )
-                return general.made[0], arguments
-        if exact is None:
-            with collector_paused():
-                made = build(template(recording, outputs, ())[0])
-            entry.exact = Specialization(literals, (), made)
-        else:
-            before = general.literals if general is not None else exact.literals
-            varying = set(general.arguments) if general is not None else set()
-            varying |= {k for k in range(len(literals)) if not _same(literals[k], before[k])}
-            chosen = tuple(sorted(varying))
-            program, avals = template(recording, outputs, chosen)
+        found = entry.find(literals)
+        if found is None:
+            program, chosen, avals = template(recording, outputs, entry.varying(literals))
             with collector_paused():
                 made = build(program)
-            entry.general = Specialization(literals, chosen, (made, avals))
-            arguments.extend(np.asarray(literals[k], a.dtype)[()] for k, a in zip(chosen, avals, strict=True))
-        with self._lock:
-            if key not in self._entries:
-                self._entries[key] = entry
-                self._bytes += entry.size
-            while self._bytes > self.most_bytes and len(self._entries) > 1:
-                oldest = min(self._entries, key=lambda k: self._entries[k].used)
-                self._bytes -= self._entries.pop(oldest).size
-        return made, arguments
-
-
-def _same(a: Any, b: Any) -> bool:
-    return (a is b or a == b or (a != a and b != b)) and _signs(a) == _signs(b)
+            form = Form(literals, chosen, avals, made)
+            entry.forms = (*entry.forms[1 - MOST_FORMS :], form)
+            if entry is not present:
+                kept.add(key, entry)
+            kept.resize(entry, _BYTES_PER_OP * (len(recording.ops) + 4) * len(entry.forms))
+            found = form, form.values(literals) or []
+        arguments.extend(found[1])
+        return found[0].made, arguments
 
 
 def template(
-    recording: Recording, outputs: tuple[int, ...], varying: tuple[int, ...]
-) -> tuple[Program, tuple[ShapeDtype, ...]]:
-    """Return the program of a recording with captured values, and chosen literals, as inputs.
+    recording: Recording, outputs: tuple[int, ...], varying: Iterable[int]
+) -> tuple[Program, tuple[int, ...], tuple[ShapeDtype, ...]]:
+    """Return the program of a recording with captured values as inputs, and those literals that may be.
 
     The variables keep their numbers; the new inputs of literals stand at the end of the tape. (A tape is evaluated by
     schedule, in which inputs come first wherever they stand.)
+
+    Returns:
+        the program, which literals are inputs of it, and their avals.
     """
     ops, avals = list(recording.ops), list(recording.avals)
     inputs = [*recording.inputs, *recording.constants]
     for i in recording.constants:
         ops[i] = (INPUT, (), ops[i][2])
-    replaced: dict[int, int] = {}
-    made = []
-    users: dict[int, int] = {}
-    for k, (_, operands, _) in enumerate(ops):
-        for i in operands:
-            if i < 0:
-                users[i] = k
-    for k in varying:
-        literal = ~k
-        _, operands, _ = ops[users[literal]]
-        dtypes = [avals[i].dtype for i in operands if i >= 0]
-        dtype = np.result_type(*dtypes, recording.literals[k]) if dtypes else np.asarray(recording.literals[k]).dtype
-        aval = ShapeDtype((), dtype)
-        replaced[literal] = len(ops)
+    chosen: list[int] = []
+    made: list[ShapeDtype] = []
+    users = {i: k for k, (_, operands, _) in enumerate(ops) for i in operands if i < 0} if varying else {}
+    for literal in sorted(varying):
+        k = users.get(~literal)
+        if k is None:  # the operation was refused, and the user went on
+            continue
+        primitive, operands, params = ops[k]
+        specs = tuple([avals[i] if i >= 0 else type(recording.literals[~i]) for i in operands])
+        aval = argument_aval(primitive, specs, params, operands.index(~literal), recording.literals[literal])
+        if aval is None:
+            continue
+        ops[k] = (primitive, tuple([len(ops) if i == ~literal else i for i in operands]), params)
         inputs.append(len(ops))
         ops.append((INPUT, (), (aval,)))
         avals.append(aval)
+        chosen.append(literal)
         made.append(aval)
-    if replaced:
-        for literal in replaced:
-            k = users[literal]
-            primitive, operands, params = ops[k]
-            ops[k] = (primitive, tuple(replaced.get(i, i) for i in operands), params)
     positions = range(len(recording.ops))  # see Note [Positions in cached programs]
     program = Program(ops, avals, recording.literals, inputs, {}, outputs, positions=positions, name=recording.owner)
     program.lines = recording.positions or ()
-    return program, tuple(made)
+    return program, tuple(chosen), tuple(made)
+
+
+def argument_aval(
+    primitive: Primitive, specs: tuple[Spec, ...], params: tuple[Any, ...], place: int, value: Any
+) -> ShapeDtype | None:
+    """Return the aval of an argument that may stand for a number; see Note [What may become an argument]."""
+    kind = type(value)
+    kinds = [np.dtype(s) if s is bool else s.dtype if isinstance(s, ShapeDtype) else s for s in specs]
+    ufunc = primitive.eval
+    if isinstance(ufunc, np.ufunc):
+        if all(isinstance(k, type) for k in kinds):
+            return None
+        dtype = ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))[place]
+    elif primitive is where:
+        dtype = (
+            np.dtype(bool)
+            if place == 0
+            else np.result_type(*[k.type(0) if isinstance(k, np.dtype) else k() for k in kinds[1:]])
+        )
+    else:
+        dtype = np.dtype(kind)
+    if not holds(dtype, value):
+        return None
+    aval = ShapeDtype((), dtype)
+    before = infer(primitive, specs, params)
+    return aval if infer(primitive, (*specs[:place], aval, *specs[place + 1 :]), params) == before else None
 
 
 CACHE = TransformCache()

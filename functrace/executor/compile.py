@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import math
 import threading
 import weakref
 from collections.abc import Callable, Generator, Sequence
@@ -23,7 +24,7 @@ from functrace.control.call import call_p, inline
 from functrace.control.cond import choose, cond_p, mapped_branch
 from functrace.control.custom import custom_jvp_p, custom_vjp_p
 from functrace.control.scan import run_scan, scan_p
-from functrace.executor.cache import collector_paused
+from functrace.executor.cache import collector_paused, holds
 from functrace.executor.kernels import KERNELS
 from functrace.executor.reuse import Buffers
 from functrace.ir.parts import output_avals
@@ -81,9 +82,10 @@ class Runner:
     @property
     def folded(self) -> Program:
         """The program with constants folded: what is recorded into an outer program, with its calls as they are."""
-        if self._folded is None:
-            self._folded = fold_constants(self.program)
-        return self._folded
+        folded = self._folded
+        if folded is None:
+            folded = self._folded = fold_constants(self.program)
+        return folded
 
     @property
     def flat(self) -> Program:
@@ -428,13 +430,14 @@ def _literal(program: Program, i: int, k: int, bind_value: Callable[[Any], str])
     Measured on 3 elements: multiply(x, 1.01) 0.33 us, multiply(x, array(1.01)) 0.22 us.
     """
     value = program.literals[~i]
+    kind = type(value)
     primitive, operands, _ = program.ops[k]
     ufunc = primitive.eval
-    if isinstance(ufunc, np.ufunc) and type(value) in (int, float):
-        kinds = tuple(program.avals[j].dtype if j >= 0 else type(program.literals[~j]) for j in operands)
+    if isinstance(ufunc, np.ufunc) and kind in (int, float):
+        kinds = tuple([program.avals[j].dtype if j >= 0 else type(program.literals[~j]) for j in operands])
         wanted = ufunc.resolve_dtypes(kinds + (None,) * ufunc.nout)[operands.index(i)]
-        if wanted.kind == "f":
+        if wanted.kind == "f" and holds(wanted, value):
             return bind_value(np.asarray(value, wanted))
-    if type(value) is float and not np.isfinite(value):
-        return bind_value(value)
-    return repr(value)
+    if kind is bool or (kind is int and abs(value) < 1 << 63) or (kind is float and math.isfinite(value)):
+        return repr(value)
+    return bind_value(value)  # the repr of 1-0j is 1+0j, inf is a name, and an int may be too long to be read

@@ -135,6 +135,17 @@ def record_one(primitive: Primitive, x: Any, params: tuple[Any, ...] = ()) -> An
     return tracer
 
 
+_SHORTCUTS: dict[tuple[str, type, float], ew.Elementwise] = {
+    **{(kind, int, 2): ew.square for kind in "biufc"},
+    ("f", float, 2.0): ew.square,
+    **{(kind, number, 1): ew.positive for kind in "fc" for number in (int, float)},
+    **{(kind, float, 0.5): ew.sqrt for kind in "fc"},
+    **{(kind, int, -1): ew.reciprocal for kind in "fc"},
+    ("f", float, -1.0): ew.reciprocal,
+}
+"""NumPy's own shortcuts for powers (array_power), by kind of the base and type and value of the exponent. NumPy has them for
+arrays only: scalars are raised by the C library, which is np.power's number but for a last bit now and then."""
+
 _UNARY = {ufunc: primitive for ufunc, primitive in ew.UFUNCS.items() if ufunc.nin == 1 and ufunc.nout == 1}
 
 
@@ -483,22 +494,19 @@ class TracedArray(Tracer):
     __rpow__ = _binary(ew.power, reflected=True)
 
     def __pow__(self, n: Any, modulo: None = None) -> Any:
-        # NumPy's own shortcuts (array_power): x**2 is square(x), x**0.5 is sqrt(x), x**-1 is reciprocal(x).
+        if modulo is not None:
+            return NotImplemented
         kind = type(n)
         if kind is int or kind is float:
-            if n == 2:
-                return record_one(ew.square, self)
-            if self.dtype.kind in "fc":
-                if n == 1:
-                    return ew.positive(self)
-                if n == 0.5:
-                    return ew.sqrt(self)
-                if n == -1:
-                    return ew.reciprocal(self)
+            aval = self.aval
+            shortcut = _SHORTCUTS.get((aval.dtype.kind, kind, n))
+            if shortcut is not None and (aval.shape or aval.dtype.kind not in "bc"):
+                return record_one(shortcut, self)
         return self._pow(n)
 
     def __ipow__(self, n: Any) -> Any:
-        return self._assign(self**n, "power")
+        result = self**n
+        return result if not self.aval.shape and self._view is None else self._assign(result, "power")
 
     __lt__, __le__ = _binary(ew.less), _binary(ew.less_equal)
     __gt__, __ge__ = _binary(ew.greater), _binary(ew.greater_equal)

@@ -1,0 +1,112 @@
+"""Keys that tell apart what ``==`` does not: 1, 1.0 and True, 0.0 and -0.0, in whatever they are held.
+
+Python finds equal values under one key. For a program that was staged for a static argument that is too coarse: 1 and True
+are equal, but ``x * 1`` and ``x * True`` of a bool ``x`` are not. So a key holds the value, with its own ``==``, and
+beside it the types and exact numbers of what it consists of.
+
+Floor: 7.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from collections.abc import Hashable, Iterable
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from functrace.ir.program import exact_bytes
+from functrace.tree import PyTreeSpec
+
+_PLAIN = frozenset({str, bytes, int, bool, type(None)})
+"""Types whose values are the same if they are equal."""
+
+_NUMBERS = (float, complex, np.generic)
+_SEEN_IN_OBJECTS = (int, tuple, frozenset, *_NUMBERS)
+
+
+def exact_key(value: Any) -> Hashable:
+    """Return a key for a value that can be hashed; two are equal if the values are, and all their parts are the same.
+
+    The parts of tuples, frozensets, ranges and dataclasses are followed; of other objects with an equality of their own, the
+    numbers and tuples among their attributes. Objects without one are equal to themselves only.
+
+    Raises:
+        TypeError: if the value has no hash.
+
+    Cost:
+        0.2 us for a number or a string, 1 us per field of a dataclass.
+    """
+    kind = type(value)
+    if kind in _PLAIN:
+        return kind, value
+    if kind is tuple:
+        return (kind, *map(exact_key, value))
+    hash(value)
+    return _exact(value, ())
+
+
+def _exact(value: Any, outer: tuple[int, ...]) -> Hashable:
+    kind = type(value)
+    if kind in _PLAIN:
+        return kind, value
+    if isinstance(value, np.generic):
+        return kind, value.dtype.str, exact_bytes(value)
+    if isinstance(value, float | complex):
+        return kind, struct.pack("dd", value.real, value.imag)
+    if isinstance(value, np.ndarray):
+        return kind, value.shape, value.dtype.str, exact_bytes(value)
+    if id(value) in outer:
+        return (kind,)
+    outer = (*outer, id(value))
+    parts = [_exact(part, outer) for part in _parts(value)]
+    seen = frozenset(parts) if isinstance(value, set | frozenset) else tuple(parts)
+    return kind, seen, None if isinstance(value, tuple) or not _has_hash(value) else value
+
+
+def _has_hash(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """What a value consists of, where its own equality may overlook differences."""
+    if isinstance(value, tuple | list | set | frozenset):
+        return value
+    if isinstance(value, dict):
+        return [part for item in value.items() for part in item]
+    if isinstance(value, range | slice):
+        return value.start, value.stop, value.step
+    if isinstance(value, type | Enum) or type(value).__eq__ is object.__eq__:
+        return ()
+    if dataclasses.is_dataclass(value):
+        return [getattr(value, field.name) for field in dataclasses.fields(value) if field.compare]
+    slots = [name for base in type(value).__mro__ for name in _slots(base)]
+    found = [getattr(value, name, None) for name in slots] + list(getattr(value, "__dict__", {}).values())
+    return [part for part in found if isinstance(part, _SEEN_IN_OBJECTS)]
+
+
+def _slots(base: type) -> Iterable[str]:
+    slots = vars(base).get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else [name for name in slots if not name.startswith("__")]
+
+
+def tree_key(tree: PyTreeSpec) -> Hashable:
+    """Return a key for the structure of a nest, in which keys of dicts like 1 and True are not the same."""
+    return tree if _is_exact(tree) else (tree, repr(tree))
+
+
+def _is_exact(tree: PyTreeSpec) -> bool:
+    """Whether the structure's own equality overlooks nothing: dicts have words as keys, and no node is a user's."""
+    kind = tree.type
+    if tree.is_leaf() or kind is type(None):
+        return True
+    known = kind is list or (kind is not None and issubclass(kind, tuple))
+    if not known and (kind is not dict or not all(type(entry) is str for entry in tree.entries())):
+        return False
+    return all(map(_is_exact, tree.children()))
