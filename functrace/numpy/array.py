@@ -603,6 +603,12 @@ class TracedArray(Tracer):
         """Partition in place."""
         self._assign(FUNCTIONS[np.partition](self, kth, axis, kind, order), "partition")
 
+    def conjugate(self) -> Any:
+        """As ``numpy.ndarray.conjugate``: a real array is its own, not a copy as by ``numpy.conjugate``."""
+        return ew.conj(self) if self.dtype.kind == "c" else self
+
+    conj = conjugate
+
     def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Any:
         """As ``numpy.ndarray.compress``."""
         return FUNCTIONS[np.compress](condition, self, axis, out)
@@ -653,7 +659,7 @@ def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 for _name in (
-    "all", "any", "argmax", "argmin", "argsort", "clip", "conj", "conjugate", "cumprod", "cumsum", "diagonal",
+    "all", "any", "argmax", "argmin", "argsort", "clip", "cumprod", "cumsum", "diagonal",
     "dot", "max", "mean", "min", "nonzero", "prod", "repeat", "round", "searchsorted", "squeeze", "std", "sum", "swapaxes",
     "take", "trace", "var", "choose", "argpartition", "put",
 ):  # fmt: skip

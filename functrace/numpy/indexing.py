@@ -708,6 +708,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     result = broadcast_to(parts[-1], shape)
     for k in range(len(parts) - 2, -1, -1):
         result = ew.where(ew.equal(index, k), parts[k], result)
+    result = result if len(parts) > 1 else ew.positive(result)  # a copy
     return _finish(broadcast_to(result, shape), out, "numpy.choose(out=)")
 
 

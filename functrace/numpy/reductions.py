@@ -677,7 +677,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _NO, append: Any = _
         raise ShapeError("diff needs at least one axis", fix="pass an array with one axis or more")
     axis = sorting.normalize_axis(axis, a.ndim)
     if n == 0:
-        return a.copy()
+        return a  # not a copy, as in NumPy
     parts = [a]
     if prepend is not _NO:
         parts.insert(0, _edge(prepend, a, axis))

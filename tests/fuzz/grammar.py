@@ -339,7 +339,7 @@ VIEWS = ("{0}[...]", "{0}[:]", "{0}.T", "{0}.reshape(-1)", "{0}.ravel()", "{0}[N
 
 
 def viewing(s: Any) -> str | None:
-    x = s.array()
+    x = s.array(least=1 if s.avoids("scalars") else 0)
     return None if x is None else s.choice(VIEWS).format(x)
 
 
