@@ -11,17 +11,18 @@ from typing import Any
 import numpy as np
 
 from functrace.api.calls import as_value, function_name
-from functrace.api.staging import Operands, Staged, number_type, stage, takes, with_dtypes, with_inputs
+from functrace.api.staging import Operands, Staged, guard_results, number_type, stage, takes, with_dtypes, with_inputs
 from functrace.control.cond import cond_program
 from functrace.control.scan import scan_program
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.parts import reordered
 from functrace.numpy.number import Numbers
+from functrace.numpy.views import guard
 from functrace.ops.elementwise import not_equal
 from functrace.ops.shaping import convert
-from functrace.tracing.capture import held_array
-from functrace.tracing.recording import Tracer, body_of
+from functrace.tracing.capture import held_array, read_only_memory
+from functrace.tracing.recording import Tracer, known_value
 from functrace.tree import flatten, paths, unflatten
 from functrace.typing import PyTree
 
@@ -29,18 +30,22 @@ from functrace.typing import PyTree
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: PyTree) -> PyTree:
     """Return ``true_fun(*operands)`` if ``pred`` is true, else ``false_fun(*operands)``.
 
-    Both functions are recorded; one of them is run. Under ``vmap``, with a predicate that differs between examples, both are
-    run, each example has its own result, and its derivative is that of its own branch.
+    Where the predicate has a value (on plain values, and under ``grad``, ``vjp``, ``jvp`` …), the branch that it chooses is
+    called, as by Python's ``if``. While staging (``jit``, ``vmap``, ``trace``) both are recorded, and one of them is
+    run. Under ``vmap``, with a predicate that differs between examples, both are run, each example has its own result, and
+    its derivative is that of its own branch.
 
     Args:
         pred: one number or bool, plain or traced.
         true_fun, false_fun: functions of ``operands`` (pytrees of arrays) that return the same nest, shapes and dtypes.
-            They may close over traced values. A Python number takes the dtype that the other branch returns.
+            They may close over traced values. While staging, a Python number takes the dtype that the other branch returns.
         operands: what they are called with.
 
     Raises:
         ShapeError, DtypeError: if ``pred`` is not a scalar, or results differ in shape or dtype; names the leaf.
         TreeError: if results differ in structure.
+        CapturedArrayError: if a branch that is recorded writes into its arguments, or into what it closes over; if a result
+            that shares memory with an operand, or that operand, is written later.
 
     Example:
         >>> import numpy as np
@@ -51,13 +56,16 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         the branch that is taken (all branches that some example takes, under vmap).
     """
     which = _predicate(pred)
+    known = known_value(which)
+    if known is not None:
+        return true_fun(*operands) if known else false_fun(*operands)
     call = Operands(operands, {})
     branches = []
     for word, f in (("false", false_fun), ("true", true_fun)):
         name = function_name(f)
         owner = f"cond ({word} branch {name})"
-        with body_of(owner):
-            branches.append(stage(f, call, owner, name, with_values=True, is_certain=False))
+        with read_only_memory(owner):
+            branches.append(stage(f, call, owner, name, with_values=False, is_certain=False))
     other, taken = _agreeing(*branches)
     explicit = len(call.values)
     programs = [
@@ -65,6 +73,8 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         with_inputs(taken.program, explicit, other.captured, ()),
     ]
     results = cond_program(which, [*call.handed_on(), *other.captured, *taken.captured], programs)
+    for branch in (other, taken):
+        guard_results(results, branch.origins, call.values, "cond")
     return unflatten(taken.out_tree, results)
 
 
@@ -131,6 +141,8 @@ def scan(
         ShapeError: if first axes differ; if the carry changes its shape or dtype (names the leaf and both types).
         TreeError: if the carry changes its structure.
         ConcretizationError: if ``f`` asks for a value.
+        CapturedArrayError: if ``f`` writes into its arguments, or into what it closes over; if the final carry shares memory
+            with an initial one that is traced, and either is written later.
 
     Example:
         >>> import numpy as np
@@ -167,6 +179,11 @@ def scan(
     explicit = count + len(slices)
     body = reordered(program, [*range(explicit, total), *range(explicit)])
     results = scan_program(body, [*staged.captured, *carry, *arrays], steps, reverse, total - explicit, count)
+    for k, (result, origin) in enumerate(zip(results[:count], staged.origins, strict=False)):
+        if origin.place is None or origin.place != k or origin.views:
+            guard_results([result], [origin], [*carry, *arrays], owner, others=[*carry, *arrays])
+        else:
+            guard(result, [carry[k]], owner)
     final, stacked = unflatten(tree, results)
     return final, stacked
 
@@ -192,7 +209,7 @@ def _stage_body(
         return f(unflatten(carry_tree, state), unflatten(arrays_tree, leaves))
 
     try:
-        with body_of(owner):
+        with read_only_memory(owner):
             return stage(body, operands, owner, name, with_values=False)
     finally:
         for w in weak:

@@ -20,7 +20,7 @@ import numpy as np
 
 from functrace.api.calls import call, function_name, output_variable
 from functrace.api.keys import exact_key, tree_key
-from functrace.api.staging import Operands, Staged, identifier, stage, with_inputs
+from functrace.api.staging import Operands, Staged, guard_results, identifier, stage, whole_result, with_inputs
 from functrace.control.custom import Deferred, Failed, custom_jvp_program, custom_vjp_program
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of
@@ -28,7 +28,7 @@ from functrace.ir.parts import closed_over, reordered
 from functrace.ir.program import Program
 from functrace.ops.shaping import convert
 from functrace.tracing.capture import own_constants
-from functrace.tracing.recording import Recording, Tracer, as_array
+from functrace.tracing.recording import BODY, Recording, Tracer, as_array, is_recording
 from functrace.transforms import is_differentiable
 from functrace.tree import flatten, paths, unflatten
 from functrace.typing import PyTree
@@ -101,6 +101,23 @@ class _Custom:
                 )
         return fixed, tuple([a for k, a in enumerate(args) if k not in chosen])
 
+    def plain_result(self, args: tuple[Any, ...]) -> tuple[bool, Any]:
+        """Call the function on plain arguments; returns whether it closes over no traced value, and the result."""
+        if not is_recording():
+            return True, self.f(*args)
+        nothing = Operands((), {})
+        run = stage(
+            lambda: self.f(*args),
+            nothing,
+            f"{type(self).__name__} {self.name}",
+            self.name,
+            with_values=True,
+            computed_only=True,
+        )
+        if any(isinstance(x, Tracer) for x in (*run.captured, *[origin.root for origin in run.origins])):
+            return False, None
+        return True, unflatten(run.out_tree, whole_result(run, nothing, ()))
+
     def key(self, fixed: Sequence[Any], operands: Operands) -> Any:
         """What tells a deferred rule of this function from others: everything that its rule is called with."""
         chosen = set(operands.places)
@@ -164,7 +181,9 @@ class custom_vjp(_Custom):
         """Call the function; on traced values, with its rules."""
         args = self.positional(args, kwargs)
         if not any(isinstance(leaf, Tracer) for leaf in flatten(args)[0]):
-            return self.f(*args)
+            is_plain, result = self.plain_result(args)
+            if is_plain:
+                return result
         if self.rules is None:
             raise ArgumentError(f"custom_vjp: {self.name} has no rules yet", fix=f"call {self.name}.defvjp(fwd, bwd)")
         fwd, bwd = self.rules
@@ -191,7 +210,9 @@ class custom_vjp(_Custom):
         else:
             with _recording_rule(self):
                 rule = record_vjp(forward, backward, operands, self.name)
-        return unflatten(run.out_tree, apply_vjp(run.program, run.captured, rule, operands))
+        results = apply_vjp(run.program, run.captured, rule, operands)
+        guard_results(results, run.origins, operands.values, self.name)
+        return unflatten(run.out_tree, results)
 
     def _deferred(self, forward: Any, backward: Any, fixed: list[Any], operands: Operands, run: Staged) -> VjpRule:
         still = operands.without_values()
@@ -237,13 +258,14 @@ def record_vjp(
         closed: whether captured values become inputs; otherwise they are constants, and may not be traced.
     """
     try:
-        with Recording(f"forward rule of {name}") as outer:
+        with Recording(f"forward rule of {name}", scope=BODY) as outer:
             inputs = [outer.new_input(a, v) for a, v in zip(operands.avals, operands.values, strict=True)]
+            outer.arguments = tuple(inputs)
             args, kwargs = operands.arguments(inputs)
             result, residuals = call(outer, forward, args, kwargs)
             leaves, tree = flatten(result)
             outputs = [output_variable(outer, leaf, f"the forward rule of {name}") for leaf in leaves]
-            with Recording(f"backward rule of {name}") as inner:
+            with Recording(f"backward rule of {name}", scope=BODY) as inner:
                 cts = [_cotangent(inner, outer.avals[i]) for i in outputs]
                 found = call(inner, backward, (residuals, unflatten(tree, cts)), {})
                 program = inner.program(
@@ -404,7 +426,9 @@ class custom_jvp(_Custom):
         """Call the function; on traced values, with its rule."""
         args = self.positional(args, kwargs)
         if not any(isinstance(leaf, Tracer) for leaf in flatten(args)[0]):
-            return self.f(*args)
+            is_plain, result = self.plain_result(args)
+            if is_plain:
+                return result
         if self.rule is None:
             raise ArgumentError(f"custom_jvp: {self.name} has no rule yet", fix=f"call {self.name}.defjvp(rule)")
         fixed, others = self.split(args)
@@ -421,6 +445,7 @@ class custom_jvp(_Custom):
             rule = _with_captured(rule, operands.avals, run.captured)
         program = with_inputs(run.program, explicit, (), captured)
         results = custom_jvp_program(program, rule, [*operands.handed_on(), *run.captured, *captured], explicit)
+        guard_results(results, run.origins, operands.values, self.name)
         return unflatten(run.out_tree, results)
 
     def _deferred(self, fixed: list[Any], operands: Operands, run: Staged) -> Deferred:
@@ -440,7 +465,7 @@ class custom_jvp(_Custom):
         what = f"the jvp rule of {name}"
         assert self.rule is not None
         try:
-            with _recording_rule(self), Recording(what) as recording:
+            with _recording_rule(self), Recording(what, scope=BODY) as recording:
                 inputs = [recording.new_input(a, v) for a, v in zip(operands.avals, operands.values, strict=True)]
                 dots = [_cotangent(recording, a) for a in operands.avals]
                 primals, _ = operands.arguments(inputs)

@@ -35,8 +35,8 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import closed_over
 from functrace.ir.program import Program
 from functrace.numpy.number import DTYPES, Numbers, TracedNumber
-from functrace.tracing.capture import held_array, own_constants
-from functrace.tracing.recording import Recording, Tracer, body_of
+from functrace.tracing.capture import held_array, own_constants, read_only_memory
+from functrace.tracing.recording import BODY, Recording, Tracer
 from functrace.tree import PyTreeSpec, flatten, paths, unflatten
 
 MOST_BYTES = 256 << 20
@@ -229,7 +229,7 @@ class StagedCache:
 
 def _stage(f: Callable[..., Any], signature: _Signature, owner: str, name: str) -> tuple[Staged, list[Any] | None]:
     """Record the function; returns the program and, if it captured traced values, all that it captured, as operands."""
-    with body_of(owner), Recording(owner) as recording:
+    with read_only_memory(owner), Recording(owner, scope=BODY) as recording:
         numbers = Numbers(recording, _ONE_PROGRAM_PER_VALUE)
         try:
             leaves = [

@@ -18,7 +18,7 @@ from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program
 from functrace.ops.shaping import moveaxis
 from functrace.tracing.capture import Held, read_only_memory
-from functrace.tracing.recording import Recording
+from functrace.tracing.recording import MAPPED, Recording, Tracer
 from functrace.transforms import vmap_program
 from functrace.tree import flatten, paths, prefix_leaves, unflatten
 
@@ -71,8 +71,10 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_size: 
         places = [_normalize(axis, value, owner) for axis, value in zip(axes, values, strict=True)]
         size = _batch_size(places, values, args, kwargs, axis_size, owner)
         batched = [v if k is None else _to_front(v, k) for k, v in zip(places, values, strict=True)]
-        with read_only_memory(owner), Recording(owner) as recording:
+        with read_only_memory(owner), Recording(owner, scope=MAPPED) as recording:
             traced = [_input(recording, v, k is not None) for k, v in zip(places, batched, strict=True)]
+            # Of the caller's plain arrays the function has copies; what is traced outside would have to change there.
+            recording.arguments = tuple([x for x, v in zip(traced, batched, strict=True) if isinstance(v, Tracer)])
             call_args, call_kwargs = unflatten(treedef, traced)
             result = call(recording, f, call_args, call_kwargs)
             out_leaves, out_tree = flatten(result)

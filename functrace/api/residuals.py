@@ -15,7 +15,7 @@ import numpy as np
 
 from functrace.api.calls import function_name
 from functrace.api.programs import input_names
-from functrace.api.staging import Operands, stage
+from functrace.api.staging import Operands, stage, whole_result
 from functrace.control.call import call_program, inline
 from functrace.control.cond import cond_p
 from functrace.control.residuals import RECOMPUTE, Policy, is_policy, pack_p, unpack_p
@@ -27,7 +27,7 @@ from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
 from functrace.ops.naming import name_p, named
 from functrace.source import Source
-from functrace.tracing.recording import Tracer
+from functrace.tracing.recording import OPEN, Tracer
 from functrace.transforms import is_differentiable, linearize_program
 from functrace.tree import map_leaves, unflatten
 from functrace.typing import PyTree
@@ -44,10 +44,11 @@ def checkpoint(f: Callable[..., Any], *, policy: Policy = RECOMPUTE) -> Callable
         policy: of `functrace.policies`: ``recompute`` (the default), ``save_names(...)``, ``pack(...)``.
 
     Returns:
-        a function like ``f``, under any composition of transforms.
+        a function like ``f``, under any composition of transforms. On plain arrays it is ``f`` itself.
 
     Raises:
         ArgumentError: if ``policy`` is not one.
+        CapturedArrayError: from the function, if ``f`` writes into a traced argument, or a value that it closes over.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -66,11 +67,11 @@ def checkpoint(f: Callable[..., Any], *, policy: Policy = RECOMPUTE) -> Callable
 
     @functools.wraps(f, updated=())
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
-        operands = Operands(args, kwargs)
-        staged = stage(f, operands, f"checkpoint of {name}", name, with_values=True)
-        return unflatten(
-            staged.out_tree, call_program(staged.program.interned(), [*operands.handed_on(), *staged.captured], policy)
-        )
+        operands = Operands(args, kwargs).if_traced()
+        staged = stage(f, operands, f"checkpoint of {name}", name, with_values=True, computed_only=True)
+        program = staged.program.interned()
+        computed = call_program(program, [*operands.handed_on(), *staged.captured], policy) if program.output_ids else []
+        return unflatten(staged.out_tree, whole_result(staged, operands, computed))
 
     return checkpointed
 
@@ -182,7 +183,9 @@ def saved_residuals(f: Callable[..., Any]) -> Callable[..., Residuals]:
         operands = Operands(args, kwargs)
         owner = f"saved_residuals of {name}"
         names = input_names(f, args, kwargs)
-        program = stage(f, operands, owner, name, with_values=True, input_names=[names[k] for k in operands.places]).program
+        program = stage(
+            f, operands, owner, name, with_values=True, scope=OPEN, input_names=[names[k] for k in operands.places]
+        ).program
         active = [is_differentiable(aval) for aval in operands.avals]
         forward, linear = linearize_program(program, active + [False] * (len(program.input_ids) - len(active)))
         return residuals_of(program, forward, linear, name)

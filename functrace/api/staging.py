@@ -5,6 +5,7 @@ Floor: 7.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,10 +16,27 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Assembly, closed_over
 from functrace.ir.program import Program
 from functrace.numpy.number import TracedNumber
+from functrace.numpy.views import View, guard, replayed
 from functrace.ops.shaping import convert_p
 from functrace.tracing.capture import Held
-from functrace.tracing.recording import LITERALS, Recording, Tracer
+from functrace.tracing.recording import BODY, LITERALS, Recording, Tracer
 from functrace.tree import PyTreeSpec, flatten, unflatten
+
+
+class Origin(NamedTuple):
+    """Where the memory of a leaf of a result is.
+
+    Args:
+        root: the value, traced or not, that the leaf is or is a view of.
+        place: of the operand that the root is, if it is one.
+        views: from the root to the leaf.
+        is_own: whether the root was made in the function.
+    """
+
+    root: Any
+    place: int | None
+    views: tuple[View, ...]
+    is_own: bool
 
 
 class Staged(NamedTuple):
@@ -29,12 +47,14 @@ class Staged(NamedTuple):
         captured: values of the latter, arrays or outer traced values.
         out_tree: structure of the result.
         numbers: the Python type of each leaf of the result that is a number, ``None`` for arrays.
+        origins: of each leaf.
     """
 
     program: Program
     captured: list[Any]
     out_tree: PyTreeSpec
     numbers: list[type | None]
+    origins: list[Origin]
 
     @property
     def out_avals(self) -> list[ShapeDtype]:
@@ -64,6 +84,15 @@ class Operands:
         """Return the values as what was recorded is applied to them: the caller's own arrays, if they are what they were."""
         return [v if held is None else held.handed_on() for v, held in zip(self.values, self._held, strict=True)]
 
+    def if_traced(self) -> Operands:
+        """Return the same operands, or none where no value is traced: then all of them go to the function as they are."""
+        if any(isinstance(value, Tracer) for value in self.values):
+            return self
+        made = object.__new__(Operands)
+        made.leaves, made.tree = self.leaves, self.tree
+        made.places, made.values, made.avals, made._held = [], [], [], []
+        return made
+
     def without_values(self) -> Operands:
         """Return the same operands without their values, as something that outlives the call keeps them."""
         made = object.__new__(Operands)
@@ -89,6 +118,8 @@ def stage(
     *,
     with_values: bool,
     is_certain: bool = True,
+    computed_only: bool = False,
+    scope: str = BODY,
     input_names: Sequence[str | None] = (),
 ) -> Staged:
     """Record a function on the operands of a call.
@@ -100,20 +131,90 @@ def stage(
         name: what listings call the program.
         with_values: whether the function may ask for values (those of the operands, if they are known).
         is_certain: whether it will run in any case, so that what may fail can do so now.
+        computed_only: whether the program returns `computed_leaves` only, instead of all leaves of the result.
+        scope: what belongs to it; see Note [A body is what runs inside] in tracing/recording.py.
         input_names: what listings call the operands.
     """
-    with Recording(owner, is_certain=is_certain) as recording:
+    with Recording(owner, scope=scope, is_certain=is_certain) as recording:
         inputs = [
             recording.new_input(aval, value if with_values else None)
             for aval, value in zip(operands.avals, operands.values, strict=True)
         ]
+        recording.arguments = tuple(inputs)
         args, kwargs = operands.arguments(inputs)
         leaves, tree = flatten(call(recording, f, args, kwargs))
         numbers = [number_type(leaf) for leaf in leaves]
         leaves = [leaf.strong() if isinstance(leaf, TracedNumber) else leaf for leaf in leaves]
-        outputs = tuple([output_variable(recording, leaf, owner) for leaf in leaves])
+        origins = [_origin(recording, leaf) for leaf in leaves]
+        wanted = computed_leaves(origins, leaves) if computed_only else leaves
+        outputs = tuple([output_variable(recording, leaf, owner) for leaf in wanted])
         program, _ = closed_over(recording.program(outputs, name=identifier(name), input_names=input_names))
-        return Staged(program, [recording.callers_array(i) for i in recording.constants], tree, numbers)
+        return Staged(program, [recording.callers_array(i) for i in recording.constants], tree, numbers, origins)
+
+
+def _origin(recording: Recording, leaf: Any) -> Origin:
+    views: list[View] = []
+    root = leaf
+    while isinstance(root, Tracer) and root._view is not None:
+        views.append(root._view)
+        root = root._view.base
+    place = next((k for k, argument in enumerate(recording.arguments) if argument is root), None)
+    is_own = isinstance(root, Tracer) and root._recording is recording and place is None
+    return Origin(root, place, tuple(reversed(views)), is_own)
+
+
+def computed_leaves(origins: Sequence[Origin], leaves: Sequence[Any]) -> list[Any]:
+    """The leaves that a function computes, as against operands, captured values, plain arrays and views of these.
+
+    What several leaves are views of stands for them all.
+    """
+    chosen: dict[int, Any] = {}
+    for origin, leaf in zip(origins, leaves, strict=True):
+        if origin.is_own:
+            chosen[id(origin.root)] = origin.root if id(origin.root) in chosen else leaf
+    return list(chosen.values())
+
+
+def whole_result(staged: Staged, operands: Operands, computed: Sequence[Any]) -> list[Any]:
+    """Return all leaves of a result of which the program has computed `computed_leaves`.
+
+    So a result that is an operand, or a view of one or of another result, is that outside of the function too.
+    """
+    counts = Counter(id(origin.root) for origin in staged.origins)
+    values = iter(computed)
+    made: dict[int, Any] = {}
+    results = []
+    for origin in staged.origins:
+        if origin.is_own:
+            key = id(origin.root)
+            if key not in made:
+                made[key] = next(values)
+            results.append(replayed(made[key], origin.views if counts[key] > 1 else ()))
+        else:
+            root = origin.root if origin.place is None else operands.leaves[operands.places[origin.place]]
+            results.append(replayed(root, origin.views))
+    return results
+
+
+def guard_results(
+    results: Sequence[Any], origins: Sequence[Origin], values: Sequence[Any], owner: str, others: Sequence[Any] = ()
+) -> None:
+    """Refuse writes that would have to be seen in an operand, or in another result, of an operation that holds a program.
+
+    Args:
+        results: of the operation.
+        origins: of the leaves that the program returns.
+        values: of the operands, by place.
+        owner: for messages.
+        others: what a result that shares memory with any operand may share it with besides.
+    """
+    counts = Counter(id(origin.root) for origin in origins if origin.is_own)
+    for result, origin in zip(results, origins, strict=False):
+        if origin.is_own:
+            if counts[id(origin.root)] > 1:
+                guard(result, (), owner)
+        elif isinstance(origin.root, Tracer):
+            guard(result, [origin.root if origin.place is None else values[origin.place], *others], owner)
 
 
 def number_type(leaf: Any) -> type | None:

@@ -20,6 +20,7 @@ import numpy as np
 from functrace.errors import (
     ConcretizationError,
     DtypeError,
+    FunctraceError,
     LostGradientError,
     ShapeError,
     TracedIndexError,
@@ -47,7 +48,7 @@ from functrace.ops.contraction import matmul_p
 from functrace.ops.indexing import gather, index_p
 from functrace.ops.shaping import broadcast_to, convert, reshape
 from functrace.source import PACKAGE_PREFIX
-from functrace.tracing.recording import Tracer, bind, check_writable
+from functrace.tracing.recording import Tracer, bind, check_writable, renewed
 
 _new = object.__new__
 _ref = weakref.ref
@@ -64,10 +65,10 @@ def _binary(primitive: Primitive, *, reflected: bool = False) -> Callable[[Any, 
         recording = self._recording
         kind = type(other)
         if kind is TracedArray:
-            if other._recording is not recording:
+            if other._recording is not recording or recording.shadows:
                 return bind(primitive, (other, self) if reflected else (self, other))
             operand, spec = other._id, other.aval
-        elif kind is float or kind is int or kind is bool or kind is complex:
+        elif (kind is float or kind is int or kind is bool or kind is complex) and not recording.shadows:
             literals = recording.literals
             literals.append(other)
             operand, spec = -len(literals), kind
@@ -112,9 +113,9 @@ def record_one(primitive: Primitive, x: Any, params: tuple[Any, ...] = ()) -> An
     if type(x) is not TracedArray:
         return bind(primitive, (x,), params)
     found = inferred.get((primitive, (x.aval,), params))
-    if found is None:
-        return bind(primitive, (x,), params)
     recording = x._recording
+    if found is None or recording.shadows:
+        return bind(primitive, (x,), params)
     ops = recording.ops
     first = len(ops)
     ops.append((primitive, (x._id,), params))
@@ -297,7 +298,7 @@ class TracedArray(Tracer):
             return self._read(index)
         recording = self._recording
         found = inferred.get((index_p, (aval,), params))
-        if found is None:
+        if found is None or recording.shadows:
             return indexed(self, params[0])
         ops = recording.ops
         first = len(ops)
@@ -375,14 +376,16 @@ class TracedArray(Tracer):
         return self
 
     def _replace(self, result: Any) -> None:
+        view = self._view
+        if view is None:
+            check_writable(self)
         if type(result) is not TracedArray:
             result = self._recording.handle(self._recording.capture(result))
-        view = self._view
         if view is not None:
             view.base._replace(view.write(view.base, result))
             return
-        check_writable(self)
         before, after = self._recording, result._recording
+        unchanged = self._id
         self._recording, self._id = after, result._id
         views = before.views
         if not views:
@@ -398,7 +401,11 @@ class TracedArray(Tracer):
             while root._view is not None:
                 root = root._view.base
             if root is self:
-                fresh = other._view.read(base)
+                try:
+                    fresh = other._view.read(base)
+                except FunctraceError:
+                    self._recording, self._id = before, unchanged
+                    raise
                 if fresh._recording is not other._recording:
                     after.views.append(reference)  # what an inner recording wrote makes its views the inner one's, too
                 other._recording, other._id = fresh._recording, fresh._id
@@ -581,7 +588,7 @@ class TracedArray(Tracer):
 
     def copy(self, order: str = "C") -> Any:
         """A copy: later in-place changes of either are not seen by the other."""
-        return self._recording.handle(self._id)
+        return renewed(self)
 
     def ravel(self, order: str = "C") -> Any:
         """As ``numpy.ndarray.ravel``."""

@@ -24,7 +24,7 @@ from functrace.ops import elementwise as ew
 from functrace.ops import joining
 from functrace.ops.indexing import index_static
 from functrace.ops.shaping import broadcast_to, convert, filled, reshape
-from functrace.tracing.recording import Tracer
+from functrace.tracing.recording import Tracer, claimed
 
 # -- arrays from nests --------------------------------------------------------------------------------
 
@@ -66,7 +66,8 @@ def array(
     if not holds_tracer(object):
         if isinstance(like, Tracer):
             made = np.array(object, dtype, copy=copy, order=order, ndmin=ndmin)
-            return like._recording.handle(like._recording.capture(made))
+            home = claimed(like._recording)
+            return home.handle(home.capture(made))
         return np.array(object, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin, like=like)
     made = stacked(object)
     if dtype is not None:

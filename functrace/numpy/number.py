@@ -50,18 +50,25 @@ class Numbers(Recording):
     __slots__ = ("converted", "target", "way_out")
 
     def __init__(self, target: Recording, way_out: str) -> None:
-        super().__init__(target.owner)
+        super().__init__(target.owner, keeps_source=False)  # it records nothing itself
         self.target = target
         self.way_out = way_out
         self.serial = math.inf  # type: ignore[assignment]
         self.converted: dict[tuple[int, np.dtype[Any]], Any] = {}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the numbers are dead."""
+        return self.closed or self.target.closed
 
     def number(self, kind: type) -> TracedNumber:
         """Make a number of a Python type an input of the target."""
         return self.wrap(self.target.new_input(ShapeDtype((), DTYPES[kind])), kind)
 
     def wrap(self, strong: Tracer, kind: type) -> TracedNumber:
-        """Return a variable of the target as a number."""
+        """Return a variable as a number: of the target, or of a body in which its numbers are computed with."""
+        if strong._recording is not self.target:
+            return Numbers(strong._recording, self.way_out).wrap(strong, kind)
         made = object.__new__(TracedNumber)
         made._recording, made._id, made.aval, made._view, made.kind = self, strong._id, strong.aval, None, kind
         return made
@@ -75,12 +82,14 @@ class Numbers(Recording):
         key = (number._id, dtype)
         found = self.converted.get(key)
         if found is None:
-            found = self.converted[key] = convert(self.target.handle(number._id), dtype)
+            found = convert(self.target.handle(number._id), dtype)
+            if found._recording is self.target:  # not a body's, which ends before this one
+                self.converted[key] = found
         return found
 
     def record(self, primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
         """Settle the dtype of every number among the operands, and bind again."""
-        if self.closed:
+        if self.is_over:
             raise leaked(next(x for x in operands if isinstance(x, TracedNumber)))
         settled = settled_dtypes(primitive, operands)
         return bind(
@@ -162,7 +171,7 @@ class TracedNumber(TracedArray):
 
     def strong(self, dtype: np.dtype[Any] | None = None) -> Any:
         """Return the number as an array: of a dtype, or of its own."""
-        if self._recording.closed:
+        if self._recording.is_over:
             raise leaked(self)
         return self._recording.settled(self, dtype or DTYPES[self.kind])
 

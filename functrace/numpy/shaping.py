@@ -28,7 +28,7 @@ from functrace.ops.reductions import normalize_axes, reduce_sum
 from functrace.ops.shaping import broadcast_to as broadcast
 from functrace.ops.shaping import convert, permute
 from functrace.ops.shaping import reshape as reshape_to
-from functrace.tracing.recording import Tracer, as_array
+from functrace.tracing.recording import Tracer, as_array, renewed
 
 _ALL = (None, None, None)
 Shape = tuple[int, ...]
@@ -205,7 +205,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     """As ``numpy.broadcast_to``."""
     sizes = int_tuple(shape) if shape != () else ()
     if shape_of(array) == sizes:
-        return _read_only_view(array._recording.handle(array._id), array, lambda base: base)
+        return _read_only_view(renewed(array), array, lambda base: base)
     return _read_only_view(broadcast(array, sizes), array, lambda base: broadcast(base, sizes))
 
 

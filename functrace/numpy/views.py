@@ -13,17 +13,19 @@ Floor: 6.
 
 from __future__ import annotations
 
+import copy
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from functrace.errors import CapturedArrayError
 from functrace.ir.aval import shape_of
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import decode_index, index_p, scatter_set
 from functrace.ops.shaping import permute, reshape
-from functrace.tracing.recording import Tracer, bind
+from functrace.tracing.recording import OPEN, Tracer, bind, renewed
 
 
 class View:
@@ -145,6 +147,55 @@ class FunctionView(View):
         return np.reshape(base, self.shape, copy=False)
 
 
+class SharedView(View):
+    """A result of an operation that shares memory with its base in a way that a program cannot say: neither may be written.
+
+    Args:
+        base: what it shares memory with, or another handle of the result itself.
+        shape: of the result.
+        owner: what returned it, for messages.
+    """
+
+    __slots__ = ("owner", "shape", "stand_ins")
+
+    def __init__(self, base: Any, shape: tuple[int, ...], owner: str) -> None:
+        self.base, self.shape, self.owner = base, shape, owner
+        self.stand_ins: list[Any] = []
+        """Handles that stand for the result among the views of what it shares memory with, as long as it is alive."""
+
+    def read(self, base: Any) -> Any:
+        raise self._refusal()
+
+    def write(self, base: Any, new: Any) -> Any:
+        raise self._refusal()
+
+    def layout(self, base: Any) -> Any:
+        return np.lib.stride_tricks.as_strided(np.empty(1, base.dtype), self.shape, _contiguous(self.shape, base.dtype))
+
+    def _refusal(self) -> CapturedArrayError:
+        return CapturedArrayError(
+            f"a write would change a result of {self.owner} and what it shares memory with, an operand or another result",
+            fix="return a copy (x.copy()) from the function, or write into one",
+        )
+
+
+def guard(result: Any, bases: Sequence[Any], owner: str) -> None:
+    """Refuse later writes to a result, and to traced values that it shares memory with while it is alive.
+
+    NumPy scalars never change, so results without axes are left alone.
+    """
+    if not isinstance(result, Tracer) or not result.shape:
+        return
+    if type(result._view) is not SharedView:
+        result._view = SharedView(renewed(result), result.shape, owner)
+    for base in bases:
+        if isinstance(base, Tracer):
+            stand_in = renewed(result)
+            stand_in._view = SharedView(base, result.shape, owner)
+            watch(base._recording.views, stand_in)
+            result._view.stand_ins.append(stand_in)
+
+
 def as_view(
     result: Any, base: Any, read: Callable[[Any], Any], write: Callable[[Any, Any], Any], *, contiguous: bool = False
 ) -> Any:
@@ -160,14 +211,26 @@ def as_view(
     return linked(result, FunctionView(base, read, write, shape_of(result), contiguous))
 
 
+def replayed(value: Any, views: Sequence[View]) -> Any:
+    """Return a view of a view … of ``value``, by views of something else, from the first to the last."""
+    for view in views:
+        view = copy.copy(view)
+        view.base = value
+        value = linked(view.read(value), view)
+    return value
+
+
 def linked(result: Any, view: View) -> Any:
-    """Make ``result`` the given view, where it and its base are traced by one recording."""
+    """Make ``result`` the given view, where it and its base are traced by one recording, or a body reads an outer value."""
     base = view.base
-    if isinstance(result, Tracer) and isinstance(base, Tracer) and result._recording is base._recording:
+    if isinstance(result, Tracer) and isinstance(base, Tracer):
         if result is base:
-            result = base._recording.handle(base._id)
-        result._view = view
-        watch(base._recording.views, result)
+            result = renewed(base)
+        if result._recording is base._recording:
+            result._view = view
+            watch(base._recording.views, result)
+        elif result._recording.scope is not OPEN:
+            result._view = view  # nothing can be written while a body is recorded, so there is nothing to watch
     return result
 
 
@@ -183,11 +246,16 @@ def layout_of(x: Any) -> np.ndarray[Any, Any]:
     """An ndarray with the strides that NumPy would give ``x``; its memory is not to be read."""
     if x._view is not None:
         return x._view.layout(layout_of(x._view.base))
-    memory, step, strides = np.empty(1, x.dtype), x.dtype.itemsize, []
-    for n in reversed(x.shape):
+    return np.lib.stride_tricks.as_strided(np.empty(1, x.dtype), x.shape, _contiguous(x.shape, x.dtype))
+
+
+def _contiguous(shape: tuple[int, ...], dtype: Any) -> tuple[int, ...]:
+    """Strides in C order."""
+    step, strides = dtype.itemsize, []
+    for n in reversed(shape):
         strides.append(step)
         step *= n
-    return np.lib.stride_tricks.as_strided(memory, x.shape, tuple(reversed(strides)))
+    return tuple(reversed(strides))
 
 
 def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
@@ -199,7 +267,7 @@ def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
         try:
             np.reshape(layout_of(x), shape, copy=False)
         except ValueError:
-            return x._recording.handle(x._id) if result is x else result
+            return renewed(x) if result is x else result
     return linked(result, ReshapeView(x, shape))
 
 

@@ -26,7 +26,7 @@ from functrace.errors import DtypeError, ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import ZERO, Absent, Marker, Primitive, Rule, absent, is_linear
 from functrace.ir.tape import Spec
-from functrace.tracing.recording import Tracer, bind
+from functrace.tracing.recording import Tracer, bind, claimed
 
 ELEMENTWISE = Marker("ELEMENTWISE")
 """batch rule of a primitive that broadcasts: align ranks, then the same primitive."""
@@ -50,7 +50,9 @@ class Elementwise(Primitive):
                 recording = value._recording
                 if newest is None or recording.serial > newest.serial:
                     newest = recording
-        return self.eval(*operands) if newest is None else newest.record(self, operands)
+        if newest is None:
+            return self.eval(*operands)
+        return claimed(newest).record(self, operands)
 
 
 def broadcast_shape(name: str, specs: tuple[Spec, ...]) -> tuple[int, ...]:

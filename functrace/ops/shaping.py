@@ -15,7 +15,7 @@ import numpy as np
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import LINEAR, Primitive
-from functrace.tracing.recording import Tracer, bind
+from functrace.tracing.recording import Tracer, bind, claimed
 
 Shape = tuple[int, ...]
 
@@ -187,7 +187,7 @@ def filled(beside: Any, shape: Shape, dtype: Any, value: Any = 0) -> Any:
     number = np.asarray(value).astype(dtype)[()]
     if dtype in _LITERAL_TYPES:
         number = number.item()
-    return beside._recording.record(broadcast_to_p, (number,), (tuple(shape),))
+    return claimed(beside._recording).record(broadcast_to_p, (number,), (tuple(shape),))
 
 
 def diagonal_length(rows: int, columns: int, offset: int) -> int:

@@ -13,6 +13,16 @@ Note [Newest recording wins]
     are tracers of an older recording than tangents, so whatever depends on primals alone is recorded in the
     forward program, and what the linear program captures of it are the residuals.
 
+Note [A body is what runs inside]
+    The newest-recording rule would let an operation on closed-over values escape from the body of `checkpoint`, `cond`,
+    `scan`, `jit` or a custom rule: it would be computed outside, whether or not the body runs, and kept. So a body (`BODY`)
+    claims all that runs while it is recorded: if the newest recording among the operands is older than the innermost body,
+    the body records, and what it closes over is captured. Only in this is there a context (a `ContextVar`, so threads do not
+    meet). It costs recordings outside of bodies nothing: while a body is open, the recordings that are older count it in
+    ``shadows``, and the hot paths look there only. A body is recorded once and stands for any number of runs (or none), so
+    values of older recordings, and its own arguments, are read-only meanwhile (`check_writable`); for `vmap`
+    (`MAPPED`) this holds too, while what does not depend on its arguments may be recorded outside.
+
 Note [Why recording is lazy]
     Recording appends to the tape and does no array work. If the inputs have values, the recording can be asked
     (`bool(x > 0)`): it then evaluates what the question needs, once. Everything else waits for the end, when the
@@ -30,10 +40,10 @@ Floor: 1.
 from __future__ import annotations
 
 import itertools
+import math
 import sys
+import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
 from typing import Any
@@ -52,15 +62,20 @@ from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive, is_linear
 from functrace.ir.program import Position, Program
 from functrace.ir.tape import Builder, Spec, failing, infer, inferred
 from functrace.source import PACKAGE_PREFIX, Source
-from functrace.tracing.capture import SMALL, Held, read_only_memory
+from functrace.tracing.capture import SMALL, Held
 from functrace.tracing.lines import RUNNING, Now, name_warnings, stop_naming
 
 LITERALS = frozenset({bool, int, float, complex})
 """Python types that stand in an equation as literals (weakly typed, NEP 50)."""
 
+OPEN, MAPPED, BODY = "open", "mapped", "body"
+"""Scopes of a recording; see Note [A body is what runs inside]."""
+
 _serials = itertools.count()
-_body: ContextVar[tuple[int, str]] = ContextVar("the serial from which on recordings belong to a body, and its name")
-_NO_BODY = (-1, "")
+_innermost: ContextVar[Recording | None] = ContextVar("the innermost mapped function or body being recorded", default=None)
+_opened: dict[int, Recording] = {}
+"""The recordings of user code that have not ended, of all threads, by serial."""
+_shadowing = threading.Lock()
 _new = object.__new__
 
 
@@ -107,22 +122,30 @@ class Recording(Builder):
     Args:
         owner: who records, as messages name it, e.g. ``"grad of loss"``.
         keeps_source: whether the user's position is kept beside every operation.
+        scope: `OPEN`, or what else Note [A body is what runs inside] says.
         is_certain: whether what is recorded will run in any case; a branch of a choice may not.
     """
 
     __slots__ = (
-        "_judged", "_unknown", "batches", "captured", "closed", "held", "is_certain", "origins", "owner", "positions",
-        "serial", "values", "views",
+        "_judged", "_token", "_unknown", "arguments", "batches", "body", "captured", "closed", "held", "is_certain",
+        "origins", "outside", "owner", "positions", "scope", "serial", "shadows", "values", "views",
     )  # fmt: skip
 
     tracer_class: type[Tracer] = Tracer
     """The class of handles; set once, by ``functrace/__init__.py``, to the one with NumPy's operators."""
 
-    def __init__(self, owner: str, *, keeps_source: bool = True, is_certain: bool = True) -> None:
+    def __init__(self, owner: str, *, keeps_source: bool = True, scope: str = OPEN, is_certain: bool = True) -> None:
         super().__init__()
         self.owner = owner
+        self.scope = scope
         self.is_certain = is_certain
         self.serial = next(_serials)
+        self.shadows = 0
+        self.arguments: tuple[Tracer, ...] = ()
+        self.outside: dict[Recording, int] = {}
+        self.body: Recording | None = None
+        if keeps_source:
+            _opened[self.serial] = self
         self.positions: list[Position] | None = [] if keeps_source else None
         self.values: dict[int, Any] = {}
         self.batches: dict[int, Any] = {}
@@ -312,11 +335,18 @@ class Recording(Builder):
 
         The result is an array, or an outer tracer if this recording runs inside another one.
         """
-        values, ops = self.values, self.ops
-        if variable in values:
-            return values[variable]
+        if variable in self.values:
+            return self.values[variable]
         if self.closed:
             raise leaked(self.handle(variable))
+        innermost = _innermost.set(None)  # what a question needs is computed where it was recorded
+        try:
+            return self._evaluated(variable)
+        finally:
+            _innermost.reset(innermost)
+
+    def _evaluated(self, variable: int) -> Any:
+        values, ops = self.values, self.ops
         needed, stack = set(), [variable]
         while stack:
             k = stack.pop()
@@ -388,14 +418,33 @@ class Recording(Builder):
         if self.closed:
             return
         self.closed = True
+        _opened.pop(self.serial, None)
         self.ops = _Closed(self)
         self.values = self.batches = self.captured = self.constants = _NOTHING
         self.views = []
 
     def __enter__(self) -> Recording:
+        if self.scope is not OPEN:
+            enclosing = _innermost.get()
+            self._token = _innermost.set(self)
+            self.outside = {older: len(older.ops) for older in list(_opened.values()) if older.serial < self.serial}
+            if self.scope is BODY:
+                self.body = self
+                with _shadowing:
+                    for older in self.outside:
+                        older.shadows += 1
+            elif enclosing is not None:
+                self.body = enclosing.body
         return self
 
     def __exit__(self, *_exception: object) -> None:
+        if self.scope is not OPEN:
+            _innermost.reset(self._token)
+            if self.scope is BODY:
+                with _shadowing:
+                    for older in self.outside:
+                        older.shadows -= 1
+            self.outside = {}
         self.close()
 
 
@@ -439,34 +488,58 @@ def leaked(tracer: Tracer) -> LeakedTracerError:
     )
 
 
-@contextmanager
-def body_of(owner: str) -> Iterator[None]:
-    """Record something that Python runs once, but the program any number of times: values traced outside are read-only.
+def claimed(recording: Recording) -> Recording:
+    """Return the body that claims an operation whose newest operand is of ``recording``, or ``recording`` itself.
 
-    Args:
-        owner: who records, for messages.
+    See Note [A body is what runs inside].
     """
-    token = _body.set((next(_serials), owner))
-    try:
-        with read_only_memory(owner):
-            yield
-    finally:
-        _body.reset(token)
+    innermost = _innermost.get() if recording.shadows else None
+    body = None if innermost is None else innermost.body
+    return recording if body is None or body.serial < recording.serial else body
+
+
+def known_value(x: Any) -> Any:
+    """Return the plain value of something that may be traced; ``None`` where values are not known."""
+    if not isinstance(x, Tracer):
+        return x
+    recording = x._recording
+    return x._concrete() if recording.closed or recording.is_known(x._id) else None
+
+
+def is_recording() -> bool:
+    """Whether user code of any thread is being recorded, so that a function may close over traced values."""
+    return bool(_opened)
+
+
+def renewed(tracer: Tracer) -> Any:
+    """Return another handle of a value, of the innermost body or mapped function, which may write into it: a copy."""
+    recording, home = tracer._recording, _innermost.get()
+    if home is None or home.serial < recording.serial:
+        home = recording
+    return recording.handle(tracer._id) if home is recording else home.handle(home.capture(tracer))
 
 
 def check_writable(tracer: Tracer) -> None:
-    """Check that an in-place operation on a handle means what it means in Python; see `body_of`.
+    """Check that an in-place operation on a handle means what it means in Python; see Note [A body is what runs inside].
 
     Raises:
-        CapturedArrayError: if the value was traced outside of the body that is being recorded.
+        CapturedArrayError: if the value was traced outside of the body that is being recorded, or is an argument of it.
     """
-    serial, owner = _body.get(_NO_BODY)
-    if tracer._recording.serial < serial:
-        raise CapturedArrayError(
-            f"{owner} writes into a value that was traced outside of it, but is recorded once, however often it runs",
-            made=tracer._recording.source(tracer._id),
-            fix="return the new value: in the carry of scan, as a result of the branch or the function",
-        )
+    scope = _innermost.get()
+    if scope is None:
+        return
+    recording = tracer._recording
+    if recording.serial < scope.serial and tracer._id < scope.outside.get(recording, math.inf):
+        what = "a value that was traced outside of it"
+    elif any(tracer is argument for argument in scope.arguments):
+        what = "its argument"
+    else:
+        return
+    raise CapturedArrayError(
+        f"{scope.owner} writes into {what}, but is recorded once, however often it runs",
+        made=recording.source(tracer._id),
+        fix="write into a copy (x = x.copy()) and return that: in the carry of scan, as a result of the function",
+    )
 
 
 def bind(primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
@@ -482,6 +555,8 @@ def bind(primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...
                 newest = recording
     if newest is None:
         return primitive.eval(*operands, *params)
+    if newest.shadows:
+        newest = claimed(newest)
     return newest.record(primitive, operands, params)
 
 

@@ -120,7 +120,7 @@ def test_loop_lists_stacks_with_the_lines_of_its_body() -> None:
 
 
 def test_choice() -> None:
-    found = rows(lambda x: np.sum(ft.cond(x[0] > 0, lambda x: np.sin(x) * x, lambda x: np.exp(x), x)), X)
+    found = rows(ft.jit(lambda x: np.sum(ft.cond(x[0] > 0, lambda x: np.sin(x) * x, lambda x: np.exp(x), x))), X)
     assert found["result of greater"].nbytes == 1 and found["result of greater"].why == "derivative of cond"
     assert "argument x" in found
     assert any(made.startswith("result of cond") for made in found)

@@ -515,6 +515,7 @@ def test_a_body_may_not_write_into_values_traced_outside() -> None:
 def test_a_body_may_write_into_its_own_values() -> None:
     def f(x: Any) -> Any:
         def step(c: Any, n: Any) -> Any:
+            c = c.copy()
             c[n] *= c[0] + 2.0
             part = c[1:]
             part += n

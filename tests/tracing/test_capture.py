@@ -194,10 +194,6 @@ def _linearize(f: Function) -> Iterator[tuple[Any, Any]]:
     yield f_jvp(np.ones_like(f.at_call)), expected[1]
 
 
-def _checkpoint(f: Function) -> Iterator[tuple[Any, Any]]:
-    yield ft.checkpoint(f)(f.argument), f.value()
-
-
 def _grad_of_checkpoint(f: Function) -> Iterator[tuple[Any, Any]]:
     yield ft.grad(ft.checkpoint(f))(f.argument), f.slope()
 
@@ -245,7 +241,8 @@ def _scan_of_argument(f: Function) -> Iterator[tuple[Any, Any]]:
 
 
 def _cond(f: Function) -> Iterator[tuple[Any, Any]]:
-    yield ft.cond(True, f, lambda x: np.longdouble(0.0) if f.at_call.dtype == np.longdouble else 0.0, f.argument), f.value()
+    other = lambda x: np.longdouble(0.0) if f.at_call.dtype == np.longdouble else 0.0  # noqa: E731
+    yield ft.jit(lambda choice: ft.cond(choice, f, other, f.argument))(True), f.value()
 
 
 def _custom(f: Function) -> Iterator[tuple[Any, Any]]:
@@ -259,7 +256,7 @@ def _custom(f: Function) -> Iterator[tuple[Any, Any]]:
 
 
 TRANSFORMS = [
-    _grad, _grad_of_grad, _vjp, _jvp, _linearize, _checkpoint, _grad_of_checkpoint, _vmap, _vmap_over_captured, _jit, _trace,
+    _grad, _grad_of_grad, _vjp, _jvp, _linearize, _grad_of_checkpoint, _vmap, _vmap_over_captured, _jit, _trace,
     _scan, _scan_of_argument, _cond, _custom,
 ]  # fmt: skip
 RUN_ONCE = {
@@ -271,7 +268,6 @@ RUN_ONCE = {
     _scan_of_argument,
     _cond,
     _custom,
-    _checkpoint,
     _grad_of_checkpoint,
 }
 """Where what the function does beside computing is not done at every run: to overwrite what it reads may raise there."""
@@ -458,7 +454,7 @@ def test_results_are_the_callers_own() -> None:
         x = np.ones(size)
         y, pullback = ft.vjp(lambda x: x, x)
         results = [y, pullback(x)[0], ft.grad(np.sum)(x), ft.jvp(lambda x: (x, x), (x,), (x,))[1][0], ft.jit(lambda x: x)(x)]
-        results += [ft.vmap(lambda x: x)(x), ft.checkpoint(lambda x: x)(x), ft.cond(True, lambda x: x, lambda x: x, x)]
+        results += [ft.vmap(lambda x: x)(x), ft.jit(lambda c: ft.cond(c, lambda x: x, lambda x: x, x))(True)]
         results += [ft.scan(lambda c, _: (c, c), x, None, 1)[0], ft.value(x.copy())]
         for k, result in enumerate(results):
             assert result.flags.writeable

@@ -25,7 +25,7 @@ from functrace.ir.program import Program
 from functrace.torch.autograd.custom import BackwardCFunction
 from functrace.torch.autograd.grad_mode import no_grad
 from functrace.torch.tensor import Tensor, wrap
-from functrace.tracing import Recording, Tracer
+from functrace.tracing.recording import BODY, Recording, Tracer
 from functrace.transforms import is_differentiable
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Application:
         name = self.function.__name__
         owner = f"forward of {name}"
         ctx = self.function._backward_cls()
-        with Recording(owner) as recording, no_grad():
+        with Recording(owner, scope=BODY) as recording, no_grad():
             given = [wrap(a) if isinstance(a, ARRAYS) else a for a in self.args]
             for k, aval, value in zip(self.places, self.avals, values, strict=True):
                 given[k] = wrap(recording.new_input(aval, value))
@@ -156,7 +156,7 @@ class Application:
         owner = f"backward of {self.function.__name__}"
         token = _running.set((*_running.get(), self.function))
         try:
-            with Recording(owner) as recording:
+            with Recording(owner, scope=BODY) as recording:
                 grads: list[Tensor | None] = [None] * count
                 for k, aval in zip(slots, avals, strict=True):
                     if is_differentiable(aval):
