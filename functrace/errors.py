@@ -12,6 +12,8 @@ Floor: b (base).
 
 from __future__ import annotations
 
+from typing import Any
+
 from functrace.source import Source, user_source
 
 
@@ -42,6 +44,10 @@ class FunctraceError(Exception):
         self.fix = fix
         super().__init__(self._assemble())
 
+    def __reduce__(self) -> Any:
+        """Pickle with the message that it has: the line that is running where it is unpickled is not the user's."""
+        return _restored, (type(self), self.args, self.__dict__)
+
     def _assemble(self) -> str:
         lines = [self.what]
         if self.at is not None:
@@ -53,6 +59,13 @@ class FunctraceError(Exception):
         if self.fix is not None:
             lines.append(f"fix: {self.fix}")
         return "\n".join(lines)
+
+
+def _restored(kind: type[FunctraceError], args: tuple[Any, ...], facts: dict[str, Any]) -> FunctraceError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(facts)
+    return error
 
 
 class ShapeError(FunctraceError, ValueError):

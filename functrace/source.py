@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, FrameType, TracebackType
-from typing import Generic, TypeAlias, TypeVar, final
+from typing import Any, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
 
@@ -109,6 +109,11 @@ class Source:
     def _span(self) -> Span:
         assert not isinstance(self.code, Place)
         return _spans(_Same(self.code))[self.offset // 2]
+
+    def __reduce__(self) -> Any:
+        """Copy and pickle as the line that it is: code objects cannot be pickled."""
+        place = self.code if isinstance(self.code, Place) else Place(self.file, self.line, self.function)
+        return Source, (place, self.offset if isinstance(self.code, Place) else 0)
 
     def __str__(self) -> str:
         expression = self.expression

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from functrace.api.directions import COTANGENTS, TANGENTS, check_like
 from functrace.errors import DtypeError, ShapeError
 from functrace.executor import Runner, run_recorded
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
-from functrace.ir.program import Program
+from functrace.ir.program import Position, Program, placed
 from functrace.numpy.array import TracedArray
 from functrace.tracing.capture import held_array
 from functrace.tracing.recording import Recording, Tracer
@@ -255,6 +255,57 @@ class _Recorded:
         return unflatten(self.out_tree, flat[: len(self.outputs)]), unflatten(self.aux_tree, aux)
 
 
+class _Linear:
+    """A derivative at a point: a linear program with its residuals. It can be copied and pickled."""
+
+    __slots__ = ("active", "in_avals", "in_tree", "lines", "out_avals", "out_tree", "owner", "residuals", "runner")
+
+    def __init__(
+        self, owner: str, runner: Runner, residuals: list[Any], lines: Sequence[Position], recorded: _Recorded
+    ) -> None:
+        self.owner = owner
+        self.runner = runner
+        self.residuals = residuals
+        self.lines = lines
+        self.active = recorded.active
+        self.in_tree, self.in_avals = recorded.in_tree, recorded.in_avals
+        self.out_tree, self.out_avals = recorded.out_tree, recorded.out_avals
+
+    def __getstate__(self) -> Any:
+        return None, {name: placed(self.lines) if name == "lines" else getattr(self, name) for name in _Linear.__slots__}
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self.in_avals)), ", ".join(map(repr, self.out_avals))
+        of, to = shown if isinstance(self, Pushforward) else shown[::-1]
+        return f"<{type(self).__name__.lower()} of {self.owner}: ({of}) -> ({to})>"
+
+
+@final
+class Pullback(_Linear):
+    """What `vjp` returns: from a cotangent of the result to cotangents of the arguments."""
+
+    __slots__ = ()
+
+    def __call__(self, cotangent: PyTree) -> Any:
+        """Return one cotangent per argument of the function that was recorded."""
+        cotangents = check_like(cotangent, self.out_tree, self.out_avals, COTANGENTS, f"the results of {self.owner}")
+        found = iter(self.runner([*self.residuals, *cotangents], self.lines))
+        return unflatten(self.in_tree, [next(found) if flag else None for flag in self.active])
+
+
+@final
+class Pushforward(_Linear):
+    """What `linearize` returns: from tangents of the arguments to the tangent of the result."""
+
+    __slots__ = ()
+
+    def __call__(self, *tangents: Any) -> Any:
+        """Return the tangent of the result."""
+        directions = check_like(tangents, self.in_tree, self.in_avals, TANGENTS, f"the primals of {self.owner}")
+        chosen = [d for d, flag in zip(directions, self.active, strict=True) if flag]
+        return unflatten(self.out_tree, self.runner([*self.residuals, *chosen], self.lines))
+
+
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: Any) -> Any:
     """Compute ``f(*primals)`` and its pullback.
 
@@ -302,15 +353,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
     count = len(recorded.variables)
     residuals = list(flat[count:])
     out, aux = recorded.results(flat[:count])
-    in_tree, active = recorded.in_tree, recorded.active
-    out_tree, out_avals = recorded.out_tree, recorded.out_avals
-
-    def pullback(cotangent: PyTree) -> Any:
-        """Return one cotangent per argument of the function that was recorded."""
-        cotangents = check_like(cotangent, out_tree, out_avals, COTANGENTS, f"the results of {owner}")
-        found = iter(backward([*residuals, *cotangents], lines))
-        return unflatten(in_tree, [next(found) if flag else None for flag in active])
-
+    pullback = Pullback(owner, backward, residuals, lines, recorded)
     return (out, pullback, aux) if has_aux else (out, pullback)
 
 
@@ -396,14 +439,6 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwa
         lines = recorded.recording.positions or ()
         flat = forward(arguments, lines)
     count = len(recorded.variables)
-    residuals = list(flat[count:])
-    in_tree, in_avals, active, out_tree = recorded.in_tree, recorded.in_avals, recorded.active, recorded.out_tree
-
-    def f_jvp(*tangents: Any) -> Any:
-        """Return the tangent of the result."""
-        directions = check_like(tangents, in_tree, in_avals, TANGENTS, f"the primals of {owner}")
-        chosen = [d for d, flag in zip(directions, active, strict=True) if flag]
-        return unflatten(out_tree, linear([*residuals, *chosen], lines))
-
+    f_jvp = Pushforward(owner, linear, list(flat[count:]), lines, recorded)
     out, aux = recorded.results(flat[:count])
     return (out, f_jvp, aux) if has_aux else (out, f_jvp)

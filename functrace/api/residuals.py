@@ -23,6 +23,7 @@ from functrace.control.scan import scan_p
 from functrace.errors import ArgumentError
 from functrace.executor.compile import stands_for
 from functrace.ir.aval import ShapeDtype
+from functrace.ir.pictures import table
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
 from functrace.ops.naming import name_p, named
@@ -141,12 +142,22 @@ class Residuals:
     def __len__(self) -> int:
         return len(self.kept)
 
-    def __str__(self) -> str:
+    def _rows(self) -> list[tuple[str, str, str, str, str]]:
+        """The table: its titles, what is kept, and the total."""
         counts = Counter((r.aval, r.made, r.why, "" if r.source is None else _line(r.source)) for r in self.kept)
         rows = [("bytes", "value", "what it is", "kept for", "line")]
         for (aval, made, why, line), count in counts.items():  # a Python loop makes many rows that say the same
             rows.append((f"{count * aval.nbytes:,}", f"{count} x {aval}" if count > 1 else str(aval), made, why, line))
         rows.append((f"{self.nbytes:,}", f"kept for the derivative of {self.of}", "", "", ""))
+        return rows
+
+    def _repr_html_(self) -> str:
+        """Return the table as notebooks show it."""
+        titles, *rows = self._rows()
+        return table(list(titles), rows, right=(0,))
+
+    def __str__(self) -> str:
+        rows = self._rows()
         widths = [max(len(row[k]) for row in rows[:-1]) for k in range(4)]
         widths[0] = max(widths[0], len(rows[-1][0]))
         lines = []

@@ -21,7 +21,7 @@ from typing import Any, final
 import numpy as np
 
 from functrace.control.call import at_places, call_p, call_program, check_operands, evaluate_fresh, written
-from functrace.errors import ArgumentError, NotDifferentiableError, ShapeError
+from functrace.errors import ArgumentError, NotDifferentiableError, ProgramError, ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Assembly, output_avals, restrict
 from functrace.ir.primitive import Joint, Primitive, is_linear
@@ -41,6 +41,16 @@ class Failed:
 
     error: Exception
 
+    def __reduce__(self) -> Any:
+        raise _in_this_process_only("could not be recorded")
+
+
+def _in_this_process_only(what: str) -> ProgramError:
+    return ProgramError(
+        f"a program holds a custom rule that {what}, so it cannot be pickled",
+        fix="pickle the function, by its module-level name, and trace it again where it is needed",
+    )
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -54,6 +64,9 @@ class Deferred:
 
     key: Any
     record: Callable[[], tuple[Program | Failed, ...]] = field(compare=False)
+
+    def __reduce__(self) -> Any:
+        raise _in_this_process_only("is recorded when it is needed, because it calls its own function")
 
 
 Rule = Program | Failed | Deferred

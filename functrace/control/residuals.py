@@ -19,13 +19,15 @@ Floor: 4.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, final
 
 import numpy as np
 
-from functrace.errors import ArgumentError, DtypeError, ShapeError
+from functrace.errors import ArgumentError, DtypeError, ProgramError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.primitive import Primitive
 from functrace.tracing.recording import bind
@@ -43,6 +45,28 @@ class Pack:
 
     pack: Callable[[np.ndarray[Any, Any]], Any]
     unpack: Callable[[Any], Any]
+
+    def __reduce__(self) -> Any:
+        """Pickle with both functions by reference.
+
+        Raises:
+            ProgramError: if one of them is not a module-level name.
+        """
+        for function in (self.pack, self.unpack):
+            if isinstance(function, FunctionType) and not _is_importable(function):
+                raise ProgramError(
+                    f"the policy pack({function.__qualname__}) cannot be pickled: the function is no module-level name",
+                    fix="define it with def, at the level of a module",
+                )
+        return Pack, (self.pack, self.unpack)
+
+
+def _is_importable(function: FunctionType) -> bool:
+    """Whether pickle finds a function again by its module and name."""
+    found: Any = sys.modules.get(function.__module__)
+    for part in function.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is function
 
 
 Policy = tuple[str, ...] | Pack

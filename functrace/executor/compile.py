@@ -95,6 +95,10 @@ class Runner:
             flat = self._flat = compute_late(drop_unused(inline(self.program, stands_for)))
         return flat
 
+    def __reduce__(self) -> Any:
+        """Copy and pickle as the program: what has been compiled is compiled again where it is needed."""
+        return Runner, (self.program,)
+
     def __call__(self, arguments: Sequence[Any], lines: Sequence[Position] = ()) -> Sequence[Any]:
         """Run on flat arguments (arrays or traced values); returns the flat outputs, fresh arrays.
 
@@ -433,8 +437,8 @@ def _literal(program: Program, i: int, k: int, bind_value: Callable[[Any], str])
     kind = type(value)
     primitive, operands, _ = program.ops[k]
     ufunc = primitive.eval
-    if isinstance(ufunc, np.ufunc) and kind in (int, float):
-        kinds = tuple([program.avals[j].dtype if j >= 0 else type(program.literals[~j]) for j in operands])
+    kinds = tuple([program.avals[j].dtype if j >= 0 else type(program.literals[~j]) for j in operands])
+    if isinstance(ufunc, np.ufunc) and kind in (int, float) and bool not in kinds:
         wanted = ufunc.resolve_dtypes(kinds + (None,) * ufunc.nout)[operands.index(i)]
         if wanted.kind == "f" and holds(wanted, value):
             return bind_value(np.asarray(value, wanted))

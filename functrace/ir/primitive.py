@@ -22,11 +22,13 @@ Floor: 0.
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
-from functrace.errors import NotDifferentiableError
+from functrace.errors import NotDifferentiableError, ProgramError
 from functrace.ir.aval import ShapeDtype
 
 Rule = Callable[..., Any]
@@ -177,6 +179,33 @@ class Primitive:
 
     def __repr__(self) -> str:
         return self.name
+
+    def __copy__(self) -> Primitive:
+        return self
+
+    def __deepcopy__(self, _memo: Any) -> Primitive:
+        return self
+
+    def __reduce__(self) -> Any:
+        """Pickle by reference: as the module-level name in the module that its rules stand in.
+
+        Raises:
+            ProgramError: if it has no such name.
+        """
+        for rule in (self.eval, self.aval, self.jvp, self.batch, type(self)):
+            module = getattr(rule, "__module__", None) or ""
+            for name, value in vars(sys.modules[module]).items() if module in sys.modules else ():
+                if value is self:
+                    return _named, (module, name)
+        raise ProgramError(
+            f"the primitive {self.name} cannot be pickled: it is not a module-level name where its rules stand",
+            fix="assign it to a name of the module that defines its aval rule",
+        )
+
+
+def _named(module: str, name: str) -> Any:
+    """Find a primitive again."""
+    return getattr(importlib.import_module(module), name)
 
 
 def _marker(name: str) -> Primitive:

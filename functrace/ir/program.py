@@ -20,7 +20,7 @@ import re
 import threading
 import unicodedata
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import CodeType
@@ -405,6 +405,18 @@ class Program:
 
         return program_source(self, name)
 
+    def to_dot(self) -> str:
+        """Return the program as a Graphviz graph, for ``dot -Tsvg``; programs that equations hold are clusters of it."""
+        from functrace.ir.pictures import program_dot
+
+        return program_dot(self)
+
+    def _repr_html_(self) -> str:
+        """Return the listing with the lines of source beside it, as notebooks show it."""
+        from functrace.ir.pictures import program_html
+
+        return program_html(self)
+
     def check(self) -> Program:
         """Check that the program is well formed; returns it.
 
@@ -421,6 +433,38 @@ class Program:
         from functrace.ir.cost import program_cost
 
         return program_cost(self)
+
+    # -- copies and pickles ----------------------------------------------------------------------
+
+    def __copy__(self) -> Program:
+        return _restored(*self._parts(self.positions, self.lines, self.constant_values, self.names, self.input_names))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Program:
+        """Copy with constants of its own; what programs are made of otherwise does not change."""
+        constants = self._written_constants(np.copy)
+        return _restored(*self._parts(self.positions, self.lines, constants, self.names, self.input_names))
+
+    def __reduce__(self) -> Any:
+        """Pickle all but what can be made again; positions become lines (`functrace.source.Place`), names stay as listed.
+
+        Raises:
+            ProgramError: if a constant is a traced value, or a param is known in this process only.
+        """
+        names = {i: str(var.name) for i, var in enumerate(self.variables)}
+        return _restored, self._parts(
+            placed(self.positions), placed(self.lines), self._written_constants(np.asarray), names, ()
+        )
+
+    def _written_constants(self, change: Callable[[Any], Any]) -> dict[int, Any]:
+        from functrace.ir.serial import constant_array
+
+        values = self.constant_values
+        return {i: change(constant_array(value, str(self.variables[i].name)))[()] for i, value in values.items()}
+
+    def _parts(self, positions: Any, lines: Any, constants: Any, names: Any, input_names: Any) -> tuple[Any, ...]:
+        """What `_restored` makes a program of."""
+        tape = (self.ops, self.avals, self.literals, self.input_ids, dict(constants), self.output_ids)
+        return *tape, positions, lines, self.origins, self.name, input_names, dict(names)
 
     # -- equality ------------------------------------------------------------------------------
 
@@ -463,6 +507,32 @@ class Program:
         key = (self._structure, lines)
         with _interning:
             return _interned.setdefault(key, self)
+
+
+def placed(positions: Sequence[Position]) -> tuple[Position, ...]:
+    """Return positions as they can be pickled: code objects as the lines that they stand for."""
+    places: dict[tuple[int, int], Position] = {}  # by identity: a code object takes long to hash
+    found: list[Position] = []
+    for position in positions:
+        if isinstance(position, tuple):
+            key = (id(position[0]), position[1])
+            if key not in places:
+                source = Source(*position)
+                places[key] = (Place(source.file, source.line, source.function), 0)
+            position = places[key]
+        found.append(position)
+    return tuple(found)
+
+
+def _restored(
+    ops: Any, avals: Any, literals: Any, inputs: Any, constants: Any, outputs: Any,
+    positions: Any, lines: Any, origins: Any, name: str, input_names: Any, names: Any,
+) -> Program:  # fmt: skip
+    """Make a copied or pickled program."""
+    details = {"positions": positions, "origins": origins, "name": name, "input_names": input_names, "names": names}
+    program = Program(ops, avals, literals, inputs, constants, outputs, **details)
+    program.lines = lines
+    return program
 
 
 def _comparable(value: Any) -> Any:
