@@ -17,6 +17,7 @@ import numpy as np
 
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
+from functrace.numpy.assigning import numeric
 from functrace.numpy.indexing import take
 from functrace.numpy.shaping import Casting, along, arrayed, axis_tuple, concatenate, int_tuple, one_axis
 from functrace.numpy.tables import refuse_out
@@ -24,7 +25,7 @@ from functrace.ops import elementwise as ew
 from functrace.ops import joining
 from functrace.ops.indexing import index_static
 from functrace.ops.shaping import broadcast_to, convert, filled, reshape
-from functrace.tracing.recording import Tracer, claimed
+from functrace.tracing.recording import LITERALS, Tracer, as_array, claimed
 
 # -- arrays from nests --------------------------------------------------------------------------------
 
@@ -152,10 +153,11 @@ def full_like(
     fill_value = stacked(fill_value)
     if isinstance(fill_value, Tracer):
         return broadcast_to(convert(fill_value, dtype), shape).copy()
+    numeric(fill_value)
     if not isinstance(a, Tracer):
         return np.full(shape, fill_value, dtype)
     if np.ndim(fill_value) == 0:
-        return filled(a, shape, dtype, fill_value)
+        return filled(a, shape, dtype, np.full((), fill_value, dtype)[()])
     return array(np.full(shape, fill_value, dtype), like=a)
 
 
@@ -172,8 +174,12 @@ def copyto(dst: Any, src: Any, casting: Casting = "same_kind", where: Any = True
     """As ``numpy.copyto`` into a traced value; a plain ndarray cannot hold a traced one."""
     if not isinstance(dst, Tracer):
         refuse_out(dst, "numpy.copyto (or numpy.full_like of a plain array)")
-    src = arrayed(stacked(src)) if not isinstance(src, bool | int | float | complex) else src
-    if not np.can_cast(getattr(src, "dtype", type(src)), dst.dtype, casting) and not isinstance(src, int | float | complex):
+    src = stacked(src)
+    if not isinstance(src, Tracer):  # NumPy's own casting, or refusal
+        plain = np.empty(numeric(src).shape, dst.dtype)
+        np.copyto(plain, src, casting=casting)
+        src = plain[()]
+    elif not np.can_cast(src.dtype, dst.dtype, casting):
         raise DtypeError(f"copyto: cannot cast {src.dtype} to {dst.dtype} by the rule {casting!r}", fix="convert it first")
     new = broadcast_to(src if where is True else ew.where(where, src, dst), dst.shape)
     dst._assign(convert(new, dst.dtype), "copyto")  # type: ignore[attr-defined]
@@ -207,9 +213,10 @@ def linspace(
     num = operator.index(num)
     if num < 0:
         raise ShapeError(f"linspace: the number of samples, {num}, must be non-negative", fix="pass num >= 0")
-    start, stop = (arrayed(stacked(x)) * 1.0 for x in (start, stop))
+    ends = [x if type(x) in LITERALS else arrayed(stacked(x)) for x in (start, stop)]
+    kind = np.result_type(*[x if type(x) in LITERALS else x.dtype for x in ends], 0.0)
+    start, stop = (convert(arrayed(x), kind) for x in ends)
     shape = np.broadcast_shapes(shape_of(start), shape_of(stop))
-    kind = np.result_type(start.dtype, stop.dtype, float(num))
     divisions = num - 1 if endpoint else num
     k = np.arange(num, dtype=kind).reshape((num,) + (1,) * len(shape))
     delta = stop - start
@@ -309,6 +316,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         )
     if xp.dtype.kind == "c" or x.dtype.kind == "c":
         raise DtypeError("interp: x and xp must be real", fix="take the real part")
+    left, right = (end if end is None else _outside(end, fp.dtype) for end in (left, right))
     if period is not None:
         period = abs(period)
         x, xp = x % period, xp % period
@@ -374,6 +382,16 @@ def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
     return _cut(made, m, n, mode, (m - 1) // 2 if n > m and m % 2 else min(m, n) // 2 if n > m else (n - 1) // 2)
 
 
+def _outside(end: Any, dtype: Any) -> Any:
+    """What `interp` gives outside of its points: one number, real where the others are."""
+    end = stacked(end)
+    if not isinstance(end, Tracer):
+        end = as_array(end)[()]
+    if shape_of(end) or (end.dtype.kind == "c" and dtype.kind != "c"):
+        raise DtypeError(f"interp: left and right must be numbers like those of fp ({dtype})", fix="pass one number each")
+    return convert(end, dtype)
+
+
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     """As ``numpy.gradient``; differentiable by the values and by the spacings."""
     f = arrayed(stacked(f))
@@ -386,6 +404,8 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         raise DtypeError(f"gradient: {len(varargs)} spacings do not fit {len(axes)} axes", fix="give one per axis")
     if edge_order not in (1, 2):
         raise ShapeError("gradient: 'edge_order' greater than 2 not supported", fix="use 1 or 2")
+    if f.dtype.kind == "b":
+        raise DtypeError("gradient: bools have no difference", fix="convert them first, e.g. with .astype(int)")
     if f.dtype.kind not in "fc":
         f = convert(f, float)
     made = [_gradient_along(f, s, k, edge_order) for s, k in zip(spacings, axes, strict=True)]

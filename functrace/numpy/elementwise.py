@@ -6,12 +6,13 @@ Floor: 6.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 
-from functrace.errors import ShapeError, UnsupportedFunctionError
+from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.numpy.reductions import all_, arrayed, written
 from functrace.numpy.tables import FUNCTIONS, refuse_out
 from functrace.ops import elementwise as ew
@@ -73,7 +74,12 @@ def clip(
     low, high = (min if a_min is _NO else a_min), (max if a_max is _NO else a_max)
     low, high = (None if low is _NO else low), (None if high is _NO else high)
     a = arrayed(a)
+    if low is None and high is None and a.dtype.kind == "b":
+        raise DtypeError("clip of bools needs a bound", fix="pass a bound, or leave clip out")
     result = a if dtype is None else convert(a, dtype)
+    if a.dtype.kind == "b" and low is not None and high is not None:  # numbers between them decide the dtype together
+        operands = (a, _operand(low), _operand(high))
+        result = convert(result, np.result_type(*[x if type(x) in LITERALS else x.dtype for x in operands]))
     if a.dtype.kind in "iu":
         # NumPy's rule for Python ints beyond the dtype: such a bound does nothing.
         info = np.iinfo(a.dtype)
@@ -93,7 +99,7 @@ def clip(
 
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """As ``numpy.round``: piecewise constant, derivative 0."""
-    result = bind(ew.round_p, (arrayed(a),), (int(decimals),))
+    result = bind(ew.round_p, (arrayed(a),), (operator.index(decimals),))
     return result if out is None else written(out, result, "round")
 
 
@@ -126,6 +132,9 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
 
 def _numbers_only(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     info = np.finfo(x.dtype)
+    for value in (nan, posinf, neginf):
+        if value is not None and not np.can_cast(getattr(value, "dtype", type(value)), x.dtype, "same_kind"):
+            raise DtypeError(f"nan_to_num: {value!r} does not fit into {x.dtype}", fix="pass real numbers")
     result = ew.where(ew.isnan(x), nan, x)
     result = ew.where(ew.equal(x, math.inf), info.max if posinf is None else posinf, result)
     result = ew.where(ew.equal(x, -math.inf), info.min if neginf is None else neginf, result)

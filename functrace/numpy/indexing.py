@@ -27,6 +27,7 @@ from functrace.errors import (
     UnsupportedFunctionError,
 )
 from functrace.ir.aval import shape_of
+from functrace.numpy.assigning import assigned
 from functrace.numpy.tables import AT, FUNCTIONS, refuse_out, unsupported_function
 from functrace.ops import elementwise as ew
 from functrace.ops.checks import require
@@ -97,7 +98,7 @@ def _stacked(value: Any) -> Any:
 def known_mask(mask: Any) -> np.ndarray[Any, Any]:
     """The value of a mask; raises where it is not known."""
     if not isinstance(mask, Tracer):
-        return np.asarray(mask)
+        return as_array(mask)
     try:
         return np.asarray(mask._concrete())  # type: ignore[attr-defined]
     except ConcretizationError as error:
@@ -191,19 +192,8 @@ def read(x: Any, index: Any) -> Any:
 
 
 def _as_operand(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a value to be written into an array of a dtype, cast as NumPy's assignment casts it."""
-    kind = type(value)
-    if kind in LITERALS:
-        if kind is complex and dtype.kind != "c":
-            raise DtypeError(f"a complex number does not fit into an array of dtype {dtype}", fix="write value.real")
-        if kind is float and dtype.kind not in "fc":
-            return dtype.type(value)
-        return value
-    if not isinstance(value, Tracer):
-        value = _stacked(value) if _holds_traced(value) else as_array(value)
-    if isinstance(value, Tracer):
-        return convert(value, dtype)
-    return value if value.dtype == dtype else value.astype(dtype)
+    """Return a value to be written into an array of a dtype; see `assigned`."""
+    return assigned(_stacked(value) if _holds_traced(value) else value, dtype)
 
 
 def _without_leading_ones(v: Any, rank: int) -> Any:
@@ -259,6 +249,10 @@ def store(x: Any, index: Any, value: Any) -> Any:
         if result is not None:
             return result
     template, arrays = parse_index(x, index)
+    if shape_of(v) and not arrays and Ellipsis not in template and not _rank_read(x, template, arrays):
+        raise ShapeError(
+            f"setting an array element with a sequence: {shape_of(v)} does not fit into one element", fix="write one number"
+        )
     return put_at(x, template, arrays, v)
 
 
@@ -557,7 +551,7 @@ _KINDS = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
 def _in_place_at(update: Callable[[AtIndex, Any], Any], name: str) -> Callable[..., None]:
     def at(x: Any, index: Any, values: Any) -> None:
-        given = values if isinstance(values, Tracer) else np.asarray(values)
+        given = values if isinstance(values, Tracer) else as_array(values)
         fits = _KINDS[given.dtype.kind] <= _KINDS[x.dtype.kind] and not (name == "divide" and x.dtype.kind in "biu")
         if fits and not isinstance(given, Tracer):
             cut = given.astype(x.dtype)
@@ -700,7 +694,11 @@ def extract(condition: Any, arr: Any) -> Any:
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     """As ``numpy.choose``; ``a`` may be traced."""
     index = _integers(a, "the first argument of choose")
+    choices = list(choices) if isinstance(choices, list | tuple) else choices
     parts = [_array(c) for c in choices]
+    dtype = np.result_type(*[c if type(c) in LITERALS else p.dtype for c, p in zip(choices, parts, strict=True)])
+    parts = [assigned(c if type(c) in LITERALS else p, dtype) for c, p in zip(choices, parts, strict=True)]
+    parts = [p if isinstance(p, Tracer) else np.asarray(p, dtype) for p in parts]
     index = _bounded(index, len(parts), mode)
     if mode == "raise":
         index = require(index, _within(index, len(parts)), "ValueError", "invalid entry in choice array")
@@ -724,7 +722,8 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
 
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     """As ``numpy.insert``."""
-    arr, values = _array(arr), _array(values)
+    arr = _array(arr)
+    values = _array(_as_operand(values, arr.dtype))
     if axis is None:
         arr, axis = _flat(arr), 0
     ndim = len(shape_of(arr))
@@ -788,7 +787,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     indices = _flat(_integers(ind, "the indices of put"))
     flat = _flat(a)
     indices = _bounded(indices, shape_of(flat)[0], mode)
-    values = _cycled(_array(v), shape_of(indices)[0])
+    values = _cycled(_array(_as_operand(v, a.dtype)), shape_of(indices)[0])
     if values is not None:
         result = put_at(flat, (ARRAY,), (indices,), _as_operand(values, a.dtype))
         a._assign(reshape(result, shape_of(a)), "put")
@@ -803,10 +802,19 @@ def _cycled(v: Any, count: int) -> Any:
     return v if size == count else gather(v, (ARRAY,), (np.arange(count) % size,))
 
 
+def _safe(values: Any, dtype: np.dtype[Any], what: str) -> Any:
+    """Return values for `place` and `putmask`, which cast safely only; Python numbers need to fit."""
+    if type(values) not in LITERALS:
+        values = _array(values)
+        if not np.can_cast(values.dtype, dtype, "safe"):
+            raise DtypeError(f"{what}: cannot cast {values.dtype} to {dtype} safely", fix="convert the values first")
+    return _array(_as_operand(values, dtype))
+
+
 def putmask(a: Any, mask: Any, values: Any) -> None:
     """As ``numpy.putmask``; ``a`` must be traced."""
     _need_traced(a, "numpy.putmask")
-    values = _cycled(_array(values), a.size)
+    values = _cycled(_safe(values, a.dtype, "putmask"), a.size)
     if values is not None:
         result = ew.where(_array(mask), reshape(_as_operand(values, a.dtype), a.shape), a)
         a._assign(result, "putmask")
@@ -816,7 +824,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
     """As ``numpy.place``; ``arr`` must be traced."""
     _need_traced(arr, "numpy.place")
     chosen = np.flatnonzero(known_mask(mask if isinstance(mask, Tracer) else _known(mask)))
-    values = _cycled(_array(vals), len(chosen))
+    values = _cycled(_safe(vals, arr.dtype, "place"), len(chosen))
     if values is None and len(chosen):
         raise ShapeError("cannot insert from an empty array", fix="pass at least one value")
     if len(chosen):

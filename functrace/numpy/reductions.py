@@ -16,6 +16,7 @@ from functrace.errors import AxisError, DtypeError, ShapeError, TracedIndexError
 from functrace.ir.aval import shape_of
 from functrace.ir.primitive import Primitive
 from functrace.numpy.array import TracedArray, record_one
+from functrace.numpy.assigning import start_of
 from functrace.numpy.tables import ACCUMULATE, FUNCTIONS, REDUCE_LIKE, refuse_out
 from functrace.ops import cumulative, sorting
 from functrace.ops import elementwise as ew
@@ -24,7 +25,7 @@ from functrace.ops.checks import require
 from functrace.ops.indexing import index_static
 from functrace.ops.joining import concatenate
 from functrace.ops.shaping import broadcast_to, convert, reshape
-from functrace.tracing.recording import Tracer, as_array, bind
+from functrace.tracing.recording import LITERALS, Tracer, as_array, bind
 
 _new = object.__new__
 _getframe = sys._getframe
@@ -70,6 +71,12 @@ def _masked(x: Any, where: Any, fill: Any) -> Any:
     return ew.where(where, x, fill)
 
 
+def _check_identity(initial: Any, a: Any, axes: ops.Axes, where: Any) -> None:
+    """Check that ``initial=None``, which says that a reduction has no identity, leaves it an element to start from."""
+    if initial is None and ((where is not True and where is not _NO) or ops.count(a.shape, axes) == 0):
+        raise ShapeError("a reduction without identity needs elements, and no where=", fix="leave out initial=None")
+
+
 def _as(x: Any, dtype: Any) -> Any:
     return x if dtype is None else convert(x, dtype)
 
@@ -97,9 +104,10 @@ def sum(
         return record_one(ops.reduce_sum_p, a, (_ALL[len(a.aval.shape)],))
     a = _masked(_as(arrayed(a), dtype), where, 0)
     axes = ops.normalize_axes(axis, a.ndim)
+    _check_identity(initial, a, axes, where)
     result = _as(bind(ops.reduce_sum_p, (a,), (axes,)), dtype)
     if _given(initial):
-        result = ew.add(result, initial)
+        result = ew.add(result, start_of(initial, result.dtype))
     return finished(result, a.shape, axes, keepdims, out, "sum")
 
 
@@ -115,9 +123,10 @@ def prod(
     """As ``numpy.prod``; the derivative is exact where factors are zero."""
     a = _masked(_as(arrayed(a), dtype), where, 1)
     axes = ops.normalize_axes(axis, a.ndim)
+    _check_identity(initial, a, axes, where)
     result = _as(ops.reduce_prod(a, axes), dtype)
     if _given(initial):
-        result = ew.mul(result, initial)
+        result = ew.mul(result, start_of(initial, result.dtype))
     return finished(result, a.shape, axes, keepdims, out, "prod")
 
 
@@ -129,14 +138,14 @@ def _extreme(name: str, reduce: Primitive, combine: Callable[..., Any]) -> Calla
         if where is not True and where is not _NO:
             if not _given(initial):
                 raise ShapeError(f"{name} with where= needs initial=", fix="pass initial=-np.inf (or np.inf for a minimum)")
-            a = ew.where(where, a, initial)
+            a = ew.where(where, a, start_of(initial, a.dtype))
         axes = ops.normalize_axes(axis, a.ndim)
         if _given(initial) and ops.count(a.shape, axes) == 0:
-            result = broadcast_to(np.asarray(initial).astype(a.dtype)[()], ops.dropped_shape(a.shape, axes))
+            result = broadcast_to(start_of(initial, a.dtype), ops.dropped_shape(a.shape, axes))
         else:
             result = record_one(reduce, a, (axes,)) if axes else _kept(a)
             if _given(initial):
-                result = combine(result, initial)
+                result = combine(result, start_of(initial, result.dtype))
         return finished(result, a.shape, axes, keepdims, out, name)
 
     extreme.__name__ = name
@@ -204,7 +213,7 @@ def _count(a: Any, axes: ops.Axes, where: Any) -> Any:
     """How many elements go into each result: a number, or an array with the reduced axes kept under ``where``."""
     if where is True or where is _NO:
         return ops.count(a.shape, axes)
-    mask = where if isinstance(where, Tracer) else np.asarray(where, bool)
+    mask = where if isinstance(where, Tracer) else as_array(where).astype(bool)
     mask = broadcast_to(mask, a.shape)
     return ops.expand_reduced(ops.reduce_sum(mask, axes) if axes else convert(mask, np.intp), a.shape, axes)
 
@@ -268,6 +277,10 @@ def _variance(
         if ddof != 0:
             raise UnsupportedFunctionError("ddof and correction cannot both be given", fix="pass correction only")
         ddof = correction
+    if shape_of(ddof) or isinstance(ddof, complex | np.complexfloating):
+        raise DtypeError(f"ddof must be a real number, not {ddof!r}", fix="pass 0 or 1")
+    if type(ddof) is int:
+        np.int64(ddof)  # raises as NumPy does for integers that do not fit
     axes = ops.normalize_axes(axis, a.ndim)
     x, result_dtype = _working(a, dtype)
     n = _count(x, axes, where)
@@ -275,8 +288,8 @@ def _variance(
     squares = _masked(ops.squared_deviation(x, center), where, 0)
     total = record_one(ops.reduce_sum_p, squares, (axes,))
     if isinstance(n, int):
-        free: Any = n - ddof if n > ddof else 0
-        result = ew.div(total, free)
+        free: Any = 0 if n <= ddof else n - ddof  # NaN stays NaN
+        result = convert(ew.div(total, free), total.dtype)
     else:
         result = convert(ew.div(total, _dropped(ew.maximum(ew.sub(n, ddof), 0), a.shape, axes)), total.dtype)
     if result_dtype is not None:
@@ -384,6 +397,8 @@ def _nan_extreme(name: str, extreme: Callable[..., Any], worst: float) -> Callab
         a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _NO, where: Any = True
     ) -> Any:
         filled, mask = _without_nan(a, worst)
+        if _given(initial) and not isinstance(initial, Tracer) and initial != initial:
+            initial = worst
         result = extreme(filled, axis, None, keepdims, initial, where)
         if mask is not True and not _given(initial):
             result = ew.where(any_(mask, axis, None, keepdims), result, math.nan)
@@ -499,11 +514,10 @@ def _place(n: Any, q: Any, method: str) -> Any:
     )
 
 
-def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, *, skips_nan: bool) -> Any:
+def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, *, weak: bool, skips_nan: bool) -> Any:
     a = arrayed(a)
-    q = q if isinstance(q, Tracer) else np.asarray(q)
-    if a.dtype.kind == "c":
-        raise DtypeError("quantiles of complex numbers are not defined", fix="take the real part first")
+    if a.dtype.kind in "bc":
+        raise DtypeError(f"quantiles of {a.dtype} are not defined", fix="take the real part, or convert with .astype(int)")
     if not isinstance(q, Tracer) and not np.all((q >= 0) & (q <= 1)):
         raise ShapeError("quantiles must be between 0 and 1 (percentiles between 0 and 100)", fix="rescale q")
     within = ew.logical_and(ew.greater_equal(q, 0), ew.less_equal(q, 1))
@@ -533,7 +547,7 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, *, skips_na
     low = convert(ew.maximum(below, 0), np.intp)
     high = ew.minimum(ew.add(low, 1), ew.maximum(top, 0))
     fraction = ew.sub(at, below)
-    fraction = convert(fraction, floating.dtype) if q.dtype.kind != "f" or not q_shape else fraction
+    fraction = convert(fraction, floating.dtype) if weak or q.dtype.kind != "f" else fraction
 
     def read(places: Any) -> Any:
         missing_axes = rank - len(shape_of(places))
@@ -573,9 +587,18 @@ def _quantile_function(name: str, scale: float, *, skips_nan: bool) -> Callable[
         weights: Any = None,
     ) -> Any:
         _refuse_weights(weights)
-        q = q if isinstance(q, Tracer) else np.asarray(q)
+        weak = type(q) in LITERALS or (isinstance(q, Tracer) and not q.aval.shape)
+        q = q if isinstance(q, Tracer) else as_array(q)
+        if q.dtype.kind == "b":
+            raise DtypeError(f"{name}: q must be a number, not a bool", fix="pass 0.0 or 1.0")
+        given = q.dtype
         q = ew.div(q, scale) if scale != 1 else q
-        result = _quantile(a, q, axis, method, keepdims, skips_nan=skips_nan)
+        a, as_it_is = arrayed(a), q.dtype.kind in "biu"  # a quantile of an integer order is an element, in its dtype
+        result = _quantile(a, q, axis, method, keepdims, weak=weak, skips_nan=skips_nan)
+        if as_it_is:
+            result = convert(result, a.dtype)
+        elif not weak and given.kind == "f" and not (skips_nan and 0 in a.shape):
+            result = convert(result, np.result_type(a.dtype, given))
         return result if out is None else written(out, result, name)
 
     function.__name__ = name
@@ -608,7 +631,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
 
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
     """As ``numpy.nanmedian``."""
-    result = _quantile(a, 0.5, axis, "linear", keepdims, skips_nan=True)
+    result = _quantile(a, np.float64(0.5), axis, "linear", keepdims, weak=True, skips_nan=True)
     return result if out is None else written(out, result, "nanmedian")
 
 
@@ -729,7 +752,7 @@ def _log_sum(scale: float) -> Callable[..., Any]:
             result = ops.logsumexp(a if scale == 1 else ew.mul(a, scale), axes)
             result = result if scale == 1 else ew.div(result, scale)
         if _given(initial):
-            result = (ew.logaddexp if scale == 1 else ew.logaddexp2)(result, initial)
+            result = (ew.logaddexp if scale == 1 else ew.logaddexp2)(result, start_of(initial, result.dtype))
         return finished(result, a.shape, axes, keepdims, None, "logaddexp.reduce")
 
     return reduce

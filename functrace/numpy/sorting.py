@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from functrace.errors import ShapeError, UnsupportedFunctionError
+from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.numpy.reductions import all_, arrayed
 from functrace.ops import elementwise as ew
 from functrace.ops import sorting as ops
 from functrace.ops.indexing import index_static
 from functrace.ops.shaping import convert, reshape
-from functrace.tracing.recording import Tracer, bind
+from functrace.tracing.recording import Tracer, as_array, bind
 
 
 def _lined_up(a: Any, axis: Any) -> tuple[Any, int]:
@@ -93,12 +93,14 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
         raise ShapeError(f"searchsorted: side must be 'left' or 'right', got {side!r}", fix="pass 'left' or 'right'")
     if sorter is not None:
         a = ops.take_along_axis(a, arrayed(sorter), 0)
-    return ops.searchsorted(a, v if isinstance(v, Tracer) else np.asarray(v), side)
+    return ops.searchsorted(a, v if isinstance(v, Tracer) else as_array(v), side)
 
 
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     """As ``numpy.digitize``: integers, without derivative."""
-    bins = arrayed(bins)
+    bins, x = arrayed(bins), arrayed(x)
+    if "c" in (bins.dtype.kind, x.dtype.kind):
+        raise DtypeError("digitize: complex numbers have no order", fix="take the real part")
     rising = index_static(bins, ((1, None, None),)), index_static(bins, ((None, -1, None),))
     # NumPy searches from the other side: digitize means bins[i-1] <= x < bins[i].
     side = "left" if right else "right"

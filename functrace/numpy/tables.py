@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from functrace.errors import LostGradientError, UnsupportedFunctionError
+from functrace.errors import DtypeError, LostGradientError, UnsupportedFunctionError
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import broadcast_to, convert
-from functrace.tracing.recording import Tracer, bind
+from functrace.tracing.recording import LITERALS, Tracer, as_array, bind
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 """Implementation by NumPy function."""
@@ -116,17 +116,30 @@ def _raise(ufunc: np.ufunc, method: str) -> Any:
     )
 
 
+def _cast(x: Any, dtype: np.dtype[Any], casting: Any, ufunc: np.ufunc) -> Any:
+    """An operand in the dtype that ``dtype=`` names, if the casting rule allows it; Python numbers follow."""
+    kind = type(x) if type(x) in LITERALS else (x if isinstance(x, Tracer) else as_array(x)).dtype
+    weak = isinstance(kind, type)
+    if not (np.result_type(kind(0), dtype) == dtype if weak else np.can_cast(kind, dtype, casting)):  # type: ignore[operator]
+        raise DtypeError(
+            f"numpy.{ufunc.__name__}: cannot cast {kind.__name__ if weak else kind} to {dtype} by the rule {casting!r}",  # type: ignore[union-attr]
+            fix="convert it first with .astype",
+        )
+    return x if weak else convert(x, dtype)
+
+
 def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     where = kwargs.pop("where", True)
     dtype = kwargs.pop("dtype", None)
-    for harmless in ("casting", "order", "subok"):
+    casting = kwargs.pop("casting", "same_kind")
+    for harmless in ("order", "subok"):
         kwargs.pop(harmless, None)
     primitive = ew.UFUNCS.get(ufunc)
     options = {"axis": kwargs.pop("axis")} if ufunc is np.vecdot and "axis" in kwargs else {}
     if kwargs or (primitive is None and ufunc not in FUNCTIONS):
         return _raise(ufunc, "__call__")
     if dtype is not None:
-        inputs = tuple(convert(x, dtype) if not isinstance(x, int | float | complex) else x for x in inputs)
+        inputs = tuple([_cast(x, np.dtype(dtype), casting, ufunc) for x in inputs])
     result = bind(primitive, inputs) if primitive is not None else FUNCTIONS[ufunc](*inputs, **options)
     if where is not True:
         base = broadcast_to(np.zeros((), result.dtype), result.shape)

@@ -179,12 +179,19 @@ def convert(x: Any, dtype: Any) -> Any:
 _LITERAL_TYPES = {np.dtype(kind): kind for kind in (bool, int, float, complex)}
 
 
+def written(value: Any, shape: Shape, dtype: np.dtype[Any]) -> Any:
+    """Return plain numbers cast to a dtype as NumPy's assignment casts them; it refuses what does not fit."""
+    made = np.empty(shape, dtype)
+    made[...] = value
+    return made[()]
+
+
 def filled(beside: Any, shape: Shape, dtype: Any, value: Any = 0) -> Any:
     """Return an array full of one plain number, recorded where ``beside`` is, so that it holds no memory there."""
     dtype = np.dtype(dtype)
     if not isinstance(beside, Tracer):
         return np.full(shape, value, dtype)
-    number = np.asarray(value).astype(dtype)[()]
+    number = written(value, (), dtype)
     if dtype in _LITERAL_TYPES:
         number = number.item()
     return claimed(beside._recording).record(broadcast_to_p, (number,), (tuple(shape),))
