@@ -9,6 +9,7 @@ are transforms of those programs::
 
 from functrace.numpy.array import TracedArray as _TracedArray
 from functrace.tracing.recording import Recording as _Recording
+from functrace.tracing.recording import Tracer
 from functrace.typing import Array
 
 # The two places where a lower floor is told of a higher one; nothing else is set from outside.
@@ -24,7 +25,7 @@ from functrace.api.jacobians import elementwise_grad, hessian, hvp, jacfwd, jacr
 from functrace.api.jit import jit  # noqa: E402
 from functrace.api.linear import linear_transpose  # noqa: E402
 from functrace.api.mapping import vmap  # noqa: E402
-from functrace.api.programs import evaluate, stop_gradient, trace, value  # noqa: E402
+from functrace.api.programs import evaluate, is_traced, stop_gradient, trace, value  # noqa: E402
 from functrace.api.residuals import checkpoint, checkpoint_name, saved_residuals  # noqa: E402
 from functrace.control import PRIMITIVES as _CONTROL  # noqa: E402
 from functrace.ir import Program, ShapeDtype  # noqa: E402
@@ -35,10 +36,10 @@ Program.primitives = {**_PRIMITIVES, **_CONTROL}
 __version__ = "0.1.0"
 
 __all__ = [
-    "Array", "Program", "ShapeDtype", "checkpoint", "checkpoint_name", "cond", "custom_jvp", "custom_vjp",
-    "elementwise_grad", "evaluate", "grad", "hessian", "hvp", "ir", "jacfwd", "jacrev", "jit", "jvp", "linear_transpose",
-    "linearize", "numpy", "policies", "saved_residuals", "scan", "stop_gradient", "trace", "transforms", "tree",
-    "value", "value_and_grad", "vjp", "vmap",
+    "Array", "Program", "ShapeDtype", "Tracer", "checkpoint", "checkpoint_name", "cond", "custom_jvp", "custom_vjp",
+    "elementwise_grad", "evaluate", "grad", "hessian", "hvp", "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp",
+    "linear_transpose", "linearize", "numpy", "policies", "saved_residuals", "scan", "stop_gradient", "trace",
+    "transforms", "tree", "value", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import ArgumentError, ConcretizationError, DtypeError, FunctraceError
-from functrace.ir.aval import aval_of
+from functrace.ir.aval import aval_of, check_plain
 from functrace.numpy.array import TracedArray
 from functrace.numpy.indexing import MaskedSelection
 from functrace.numpy.number import TracedNumber
@@ -37,8 +37,10 @@ def as_value(leaf: Any, what: str) -> Any:
     if type(leaf) is np.ndarray and leaf.ndim and leaf.dtype.kind in "fc":
         return leaf
     if isinstance(leaf, np.ndarray):
+        check_plain(leaf)
         if leaf.dtype.kind not in "biufc":
             raise DtypeError(f"{what} has dtype {leaf.dtype}, which is not numeric", fix="pass arrays and numbers")
+        leaf = leaf if type(leaf) is np.ndarray else leaf.view(np.ndarray)
         return leaf if leaf.ndim else leaf[()]
     if isinstance(leaf, (Tracer, np.generic)):
         return leaf.strong() if type(leaf) is TracedNumber else leaf

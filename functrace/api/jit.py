@@ -19,7 +19,6 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, final
 
@@ -75,11 +74,13 @@ def jit(
 
     Returns:
         a function with the results of ``f``, as fresh arrays (a Python number comes back as a NumPy scalar). It has
-        ``cache_info()`` and ``cache_clear()``. As a method, it takes its object as static, by identity.
+        ``cache_info()`` and ``cache_clear()``. As a method it needs an object that is a pytree, or a value: one that is
+        hashable and compared by what it holds, as a frozen dataclass, and then static.
 
     Raises:
         ConcretizationError: if ``f`` asks for the value of an argument (``if x > 0``, ``range(n)``).
-        ArgumentError: if a static argument cannot be hashed, or an argument is neither static nor numeric.
+        ArgumentError: if a static argument cannot be hashed, or an argument is neither static nor numeric; if a method's
+            object could change unseen.
 
     Example:
         >>> import numpy as np
@@ -322,8 +323,9 @@ class _Signature:
             self.static.update({key: value for key, value in kwargs.items() if key in statics.names})
         keys = [(k, _static_key(value, k, name)) for k, value in self.static.items()]
         if args and 0 not in self.static and _is_method_of(args[0], name, jitted):
+            _check_value(args[0], name)
             self.static[0] = args[0]
-            keys.append((0, _Identity(args[0])))
+            keys.append((0, _static_key(args[0], 0, name)))
         self.placed = tuple([None if k in self.static else x for k, x in enumerate(args)])
         self.named = {key: x for key, x in kwargs.items() if key not in self.static}
         self.leaves, self.tree = flatten((self.placed, self.named))
@@ -359,7 +361,7 @@ class _Signature:
             self.specs.append((leaf.shape, leaf.dtype))
             self.values.append(leaf)
         elif isinstance(leaf, np.ndarray | np.generic):
-            value = as_value(leaf if isinstance(leaf, np.generic) else np.asarray(leaf), f"an argument of {name}")
+            value = as_value(leaf, f"an argument of {name}")
             self.specs.append((value.shape, value.dtype))
             self.values.append(value)
         else:
@@ -410,27 +412,20 @@ def _static_key(value: Any, place: int | str, name: str) -> Any:
         ) from None
 
 
-@final
-class _Identity:
-    """An object as a key by identity, which does not keep it alive."""
+def _check_value(owner: Any, name: str) -> None:
+    """Check that the object of a jitted method is a value: equal by what it holds, so that a change of it is seen.
 
-    __slots__ = ("_hash", "_reference")
-
-    def __init__(self, owner: Any) -> None:
-        self._hash = id(owner)
-        try:
-            self._reference: Callable[[], Any] = weakref.ref(owner)
-        except TypeError:
-            self._reference = lambda: owner
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Identity):
-            return NotImplemented
-        owner = self._reference()
-        return self is other or (owner is not None and owner is other._reference())
+    Raises:
+        ArgumentError: if it is equal by identity only; the staged program would go on with what its attributes were.
+    """
+    kind = type(owner)
+    if kind.__eq__ is object.__eq__ or kind.__hash__ is object.__hash__:
+        raise ArgumentError(
+            f"jit of {name}: it is a method of a {kind.__name__}, whose attributes would be frozen as they are now; a later "
+            "change of them would not be seen",
+            fix="jit a function that takes the arrays as arguments; or register the class as a pytree; or make it a frozen "
+            "dataclass, which is compared by value; static_argnums=0 declares that the object never changes",
+        )
 
 
 def _is_method_of(owner: Any, name: str, jitted: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Programs from functions: ``trace`` and ``evaluate``; and what a function may say: ``value``, ``stop_gradient``.
+"""Programs from functions: ``trace`` and ``evaluate``; what a function may say: ``value``, ``is_traced``, ``stop_gradient``.
 
 Floor: 7.
 """
@@ -18,10 +18,11 @@ from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.program import Program
 from functrace.numpy.array import TracedArray
+from functrace.numpy.indexing import MaskedSelection
 from functrace.ops import elementwise as ew
 from functrace.source import user_frame
 from functrace.tracing.capture import own_constants, read_only_memory
-from functrace.tracing.recording import Recording
+from functrace.tracing.recording import Recording, Tracer
 from functrace.tree import flatten, map_leaves, paths, unflatten
 from functrace.typing import PyTree
 
@@ -134,6 +135,19 @@ def value(x: PyTree) -> PyTree:
         [np.float64(3.0)]
     """
     return map_leaves(lambda leaf: np.copy(leaf._concrete())[()] if isinstance(leaf, TracedArray) else leaf, x)
+
+
+def is_traced(x: PyTree) -> bool:
+    """Say whether anything in a nest is traced; arrays, numbers and whatever else is no array are not.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> seen = []
+        >>> _ = ft.grad(lambda x: (seen.append(ft.is_traced({"x": [x, 1.0]})), x * x)[1])(3.0)
+        >>> seen, ft.is_traced(np.ones(3))
+        ([True], False)
+    """
+    return any(isinstance(leaf, Tracer | MaskedSelection) for leaf in flatten(x)[0])
 
 
 def stop_gradient(x: PyTree) -> PyTree:

@@ -111,6 +111,8 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 def aval_of(value: Any) -> ShapeDtype:
     """Return the aval of an array, a NumPy scalar, a Python number or a traced value."""
     if isinstance(value, (np.ndarray, np.generic)):
+        if type(value) is not np.ndarray:
+            check_plain(value)
         key = (value.shape, value.dtype)
         found = _recent.get(key)
         if found is None:
@@ -124,6 +126,38 @@ def aval_of(value: Any) -> ShapeDtype:
         return known
     array = np.asarray(value)
     return ShapeDtype(array.shape, array.dtype)
+
+
+def check_plain(value: Any) -> None:
+    """Check that an array is no more than its values, as subclasses of ndarray are; memory maps are arrays.
+
+    Raises:
+        DtypeError: naming the way out.
+    """
+    kind = type(value)
+    if isinstance(value, np.ndarray) and kind is not np.ndarray:
+        refuse_subclass(kind)
+
+
+def refuse_subclass(kind: type) -> None:
+    """Refuse a subclass of ndarray (see `check_plain`), if it is one that means more than its values.
+
+    Raises:
+        DtypeError: naming the way out.
+    """
+    if issubclass(kind, np.memmap):
+        return
+    name = f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"
+    if issubclass(kind, np.ma.MaskedArray):
+        raise DtypeError(
+            f"a {name} is not a plain array, and its mask would be lost",
+            fix="pass values and mask apart, np.ma.getdata(x) and np.ma.getmaskarray(x), and choose with np.where; or fill "
+            "it with x.filled(value); np.asarray(x) drops the mask",
+        )
+    if issubclass(kind, np.recarray):
+        raise DtypeError(f"a {name} is not a plain array of numbers", fix="pass its fields, such as np.asarray(x['name'])")
+    meaning = ", and its * is a matrix product" if issubclass(kind, np.matrix) else ", and what it adds to one would be lost"
+    raise DtypeError(f"a {name} is not a plain array{meaning}", fix="pass np.asarray(x), whose products are written x @ y")
 
 
 def shape_of(value: Any) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ Floor: 6.
 
 from __future__ import annotations
 
+import dis
 import sys
 import weakref
 from collections.abc import Callable, Iterator
@@ -26,7 +27,7 @@ from functrace.errors import (
     TracedIndexError,
     UnsupportedFunctionError,
 )
-from functrace.ir.aval import dtype_name, shape_of
+from functrace.ir.aval import dtype_name, refuse_subclass, shape_of
 from functrace.ir.primitive import Primitive
 from functrace.ir.tape import inferred
 from functrace.numpy.indexing import At, parse_index, select, store
@@ -189,6 +190,9 @@ class TracedArray(Tracer):
         return call_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        for kind in types:
+            if kind is not np.ndarray and issubclass(kind, np.ndarray):
+                refuse_subclass(kind)
         implementation = FUNCTIONS.get(func)
         if implementation is None:
             creation = LIKE.get(func)
@@ -341,7 +345,22 @@ class TracedArray(Tracer):
         return gather(self, template, arrays) if arrays else indexed(self, template)
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        if type(index) is int and type(value) is TracedArray and type(value._view) is IndexView:
+            self._refuse_shuffle(value)
         self._assign(store(self, index, value), "assignment")
+
+    def _refuse_shuffle(self, row: Any) -> None:
+        """Refuse to be shuffled by NumPy, which swaps rows one by one and would read some that it has already written.
+
+        Its code is compiled, and looks like Python's ``x[i] = row`` but for the instruction that is running.
+        """
+        frame = _getframe(2)
+        code = frame.f_code
+        if row._view.base is self and not dis.opname[code.co_code[frame.f_lasti]].startswith("STORE_SUBSCR"):
+            raise UnsupportedFunctionError(
+                "shuffling a traced array in place (Generator.shuffle, numpy.random.shuffle) has no implementation",
+                fix="permute an index instead: x = x[rng.permutation(len(x))]",
+            )
 
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:
@@ -484,6 +503,13 @@ class TracedArray(Tracer):
     def __copy__(self) -> Any:
         return self.copy()
 
+    def __reduce__(self) -> Any:
+        raise UnsupportedFunctionError(
+            f"a traced value ({self.aval}) cannot be pickled, nor sent to another process (multiprocessing, joblib): it is "
+            f"part of {self._recording.owner}, which runs here",
+            fix="map with functrace.vmap, or in threads; functrace.value(x) gives the plain values, without derivative",
+        )
+
     def __deepcopy__(self, memo: Any) -> Any:
         return self.copy()
 
@@ -599,7 +625,9 @@ class TracedArray(Tracer):
         return FUNCTIONS[np.ravel](self, order).copy()
 
     def fill(self, value: Any) -> None:
-        """Write a value into every element."""
+        """Write a number into every element."""
+        if np.ndim(value):
+            raise ShapeError("fill takes one number", fix="write x[...] = values")
         self[...] = value
 
     def sort(self, axis: int = -1, kind: Any = None, order: Any = None) -> None:

@@ -29,6 +29,7 @@ from typing import Any, final
 import numpy as np
 
 from functrace.errors import CapturedArrayError
+from functrace.ir.aval import check_plain
 from functrace.ir.program import Program
 
 SMALL = 1 << 14
@@ -51,6 +52,7 @@ class Held:
     __slots__ = ("array", "original")
 
     def __init__(self, original: Array) -> None:
+        check_plain(original)
         self.original = weakref.ref(original)
         if original.nbytes <= SMALL:
             self.array = np.array(original, original.dtype.newbyteorder("="))

@@ -57,7 +57,7 @@ from functrace.errors import (
     LostGradientError,
     NotDifferentiableError,
 )
-from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.aval import ShapeDtype, aval_of, check_plain
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive, is_linear
 from functrace.ir.program import Position, Program
 from functrace.ir.tape import Builder, Spec, failing, infer, inferred
@@ -82,6 +82,7 @@ _new = object.__new__
 class Tracer:
     """A handle to a variable of a recording: it knows shape and dtype, and can be asked for its value.
 
+    ``functrace.Tracer`` is for annotations and ``isinstance``: all that a traced function gets in place of arrays is one.
     Final form, with NumPy's operators: `functrace.numpy.array.TracedArray`.
     """
 
@@ -198,7 +199,8 @@ class Recording(Builder):
         if not isinstance(value, np.ndarray):
             value = value if isinstance(value, np.generic) else as_array(value)[()]
         if isinstance(value, np.generic) or not value.ndim:
-            return self._hold(value if isinstance(value, np.generic) else value[()], aval_of(value))
+            aval = aval_of(value)
+            return self._hold(value if isinstance(value, np.generic) else value[()], aval)
         if value.nbytes <= SMALL:
             found = self.captured.get(id(value))
             if found is not None and found[1].holds(value):
@@ -562,7 +564,7 @@ def bind(primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...
 
 def as_array(value: Any) -> np.ndarray[Any, Any]:
     """Return a plain value as an array; refuses nests that hold traced values, and objects."""
-    if _holds_tracer(value):
+    if _holds_tracer(value):  # checks as it goes that what the list holds are plain arrays
         raise LostGradientError(
             "a list that holds traced values cannot become an array without losing its derivative",
             fix="use np.stack([...]), np.concatenate([...]) or functrace.numpy.array([...])",
@@ -584,7 +586,10 @@ def as_array(value: Any) -> np.ndarray[Any, Any]:
 
 
 def _holds_tracer(value: Any) -> bool:
-    return isinstance(value, Tracer) or (isinstance(value, list | tuple) and any(map(_holds_tracer, value)))
+    if isinstance(value, list | tuple):
+        return any(map(_holds_tracer, value))
+    check_plain(value)
+    return isinstance(value, Tracer)
 
 
 def _position() -> Position:
