@@ -312,3 +312,25 @@ def test_in_place_operators_of_a_selection_are_numpys() -> None:
         ft.jit(cut)(x)
     with pytest.raises(ConcretizationError):
         ft.jit(lambda x: x[x > 1].__setitem__(0, 1))(x)
+
+
+@pytest.mark.parametrize("number", [300, -1, 0.5, 1e-300, 2**40, 1j, True, -0.0])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, bool, np.float32, np.float64, complex])
+def test_python_numbers_among_choices_are_weak_and_cut_as_numpy_cuts_them(dtype: Any, number: Any) -> None:
+    x = np.array([1, 0, 1]).astype(dtype)
+    for f in (
+        lambda x: np.choose((x.real > 0).astype(int), [number, x]),
+        lambda x: np.select([x.real > 0], [x], number),
+        lambda x: np.select([x.real > 0], [number], x),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                expected = f(x)
+            except TypeError:
+                with pytest.raises(DtypeError):
+                    ft.jit(f)(x)
+                continue
+            result = ft.jit(f)(x)
+        np.testing.assert_array_equal(result, expected)
+        assert result.dtype == expected.dtype

@@ -16,7 +16,7 @@ from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.numpy.reductions import all_, arrayed, written
 from functrace.numpy.tables import FUNCTIONS, refuse_out
 from functrace.ops import elementwise as ew
-from functrace.ops.shaping import convert
+from functrace.ops.shaping import alike, convert
 from functrace.tracing.recording import LITERALS, Tracer, bind
 
 _NO: Any = np._NoValue
@@ -46,10 +46,12 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
         raise ShapeError(
             f"select needs as many conditions as choices, got {len(conditions)} and {len(choices)}", fix="pass pairs"
         )
-    operands = [_operand(c) for c in (*choices, default)]
-    specs = [c if type(c) in LITERALS else c.dtype for c in operands]
-    dtype = np.result_type(*specs)
-    result = convert(operands[-1], dtype) if type(operands[-1]) not in LITERALS else np.asarray(operands[-1], dtype)[()]
+    given = [_operand(c) for c in (*choices, default)]
+    operands = alike(given)
+    dtype, result = operands[-1].dtype, operands[-1]
+    for number in given[:-1]:
+        if type(number) in LITERALS and not np.can_cast(np.asarray(number).dtype, dtype, "same_kind"):
+            raise DtypeError(f"select: the choice {number!r} cannot be cast to {dtype}", fix=f"write np.{dtype}({number!r})")
     for condition, choice in zip(reversed(conditions), reversed(operands[:-1]), strict=True):
         condition = _operand(condition)
         if getattr(condition, "dtype", np.dtype(bool)).kind != "b":

@@ -32,7 +32,7 @@ from functrace.numpy.tables import AT, FUNCTIONS, refuse_out, unsupported_functi
 from functrace.ops import elementwise as ew
 from functrace.ops.checks import require
 from functrace.ops.indexing import ARRAY, StaticIndex, check_bounds, gather, scatter_add, scatter_set
-from functrace.ops.shaping import broadcast_to, convert, moveaxis, reshape
+from functrace.ops.shaping import alike, broadcast_to, convert, moveaxis, reshape
 from functrace.tracing.recording import LITERALS, Tracer, as_array, bind
 
 _ALL = (None, None, None)
@@ -695,10 +695,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     """As ``numpy.choose``; ``a`` may be traced."""
     index = _integers(a, "the first argument of choose")
     choices = list(choices) if isinstance(choices, list | tuple) else choices
-    parts = [_array(c) for c in choices]
-    dtype = np.result_type(*[c if type(c) in LITERALS else p.dtype for c, p in zip(choices, parts, strict=True)])
-    parts = [assigned(c if type(c) in LITERALS else p, dtype) for c, p in zip(choices, parts, strict=True)]
-    parts = [p if isinstance(p, Tracer) else np.asarray(p, dtype) for p in parts]
+    parts = alike([c if type(c) in LITERALS else _array(c) for c in choices])
     index = _bounded(index, len(parts), mode)
     if mode == "raise":
         index = require(index, _within(index, len(parts)), "ValueError", "invalid entry in choice array")

@@ -122,7 +122,9 @@ def _result(s: Any, params: list[str], shape: Any, same: bool) -> tuple[str, Any
     other = params[0] if params else last
     forms = ["{0}", "{0}", "{0}", "({0}, {1})", "{1}", "({0}, None)", "({0}, 2.5)", "{1}[...]", "None", "1.5", "({1}, {1})", "{0}[...]",
              "({0}, {0})", "{0}.T", "np.sin({0})", "({0}, np.sum({0}))"]  # fmt: skip
-    if s.smooth:
+    if s.avoids("aliases"):
+        forms = ["{0} * 1.0", "np.sin({0})", "(np.sin({0}), None)", "(np.sin({0}), np.cos({0}))", "({0} * 1.0, 2.5)"]
+    elif s.smooth:
         forms += ["{0}", "np.sin({0})", "np.tanh({0})"] * 2
     return s.choice(forms).format(last or "1.0", other or "1.0"), shape
 
