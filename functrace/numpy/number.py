@@ -3,7 +3,8 @@
 Note [Python numbers stay weak]
     NumPy gives a Python number the dtype of the array that it meets (NEP 50): ``x * 2.0`` of a float32 ``x`` is float32. A
     program has no weak dtypes, and needs none: a traced number is an input of Python's width (float64, int64 …), and
-    whenever it meets an array it is converted, in the program, to the dtype that NumPy would have given the number.
+    whenever it meets an array it is converted, in the program, to the dtype that NumPy would have given the number (an
+    integer that this dtype does not hold is refused there, as NumPy does).
     Between numbers it follows Python: ``n + 1`` is a number again, ``np.sin(n)`` is not.
     How it gets asked: a traced number belongs to a recording of its own, `Numbers`, which counts as newer than all others.
     So whichever way an operation comes, the newest recording among its operands is this one, which settles the dtypes
@@ -24,16 +25,18 @@ from typing import Any, NoReturn
 import numpy as np
 
 from functrace.errors import ConcretizationError
-from functrace.ir.aval import ShapeDtype
+from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import Primitive
 from functrace.numpy.array import TracedArray
 from functrace.ops import elementwise as ew
+from functrace.ops.checks import require
 from functrace.ops.shaping import convert
 from functrace.tracing.recording import LITERALS, Recording, Tracer, bind, leaked
 
 DTYPES: dict[type, np.dtype[Any]] = {kind: np.dtype(kind) for kind in (bool, int, float, complex)}
 """What a number is where nothing else decides."""
 
+_COMPARISONS = frozenset({ew.equal, ew.not_equal, ew.less, ew.less_equal, ew.greater, ew.greater_equal})
 _KINDS: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 _WEAK_FUNCTIONS = frozenset({np.where, np.clip, np.isclose, np.allclose, np.nan_to_num})
 """Functions that take Python numbers as weak; all others make arrays of them."""
@@ -54,7 +57,7 @@ class Numbers(Recording):
         self.target = target
         self.way_out = way_out
         self.serial = math.inf  # type: ignore[assignment]
-        self.converted: dict[tuple[int, np.dtype[Any]], Any] = {}
+        self.converted: dict[tuple[int, np.dtype[Any], bool], Any] = {}
 
     @property
     def is_over(self) -> bool:
@@ -77,12 +80,21 @@ class Numbers(Recording):
         """Return a variable as an array: what a recording keeps of a number."""
         return self.target.handle(variable)
 
-    def settled(self, number: TracedNumber, dtype: np.dtype[Any]) -> Any:
-        """Return a number as an array of a dtype; converted once per dtype."""
-        key = (number._id, dtype)
+    def settled(self, number: TracedNumber, dtype: np.dtype[Any], wraps: bool) -> Any:
+        """Return a number as an array of a dtype; converted once per dtype.
+
+        Args:
+            number: one of this recording.
+            dtype: of the array.
+            wraps: whether an integer that the dtype does not hold is taken modulo its range, and not refused.
+        """
+        key = (number._id, dtype, wraps)
         found = self.converted.get(key)
         if found is None:
-            found = convert(self.target.handle(number._id), dtype)
+            found = self.target.handle(number._id)
+            if number.kind is int and dtype.kind in "iu" and not wraps:
+                found = _within(found, np.iinfo(dtype), dtype)
+            found = convert(found, dtype)
             if found._recording is self.target:  # not a body's, which ends before this one
                 self.converted[key] = found
         return found
@@ -91,12 +103,24 @@ class Numbers(Recording):
         """Settle the dtype of every number among the operands, and bind again."""
         if self.is_over:
             raise leaked(next(x for x in operands if isinstance(x, TracedNumber)))
+        base, *exponent = operands
+        if (
+            primitive is ew.power
+            and _kind(base) == np.dtype(bool)
+            and isinstance(exponent[0], TracedNumber)
+            and shape_of(base)
+        ):
+            raise ConcretizationError(
+                f"the dtype of a power of bools depends on the exponent, but {self.owner} records without values",
+                fix="convert the base with .astype(int), or let the exponent be a plain number",
+            )
         settled = settled_dtypes(primitive, operands)
-        return bind(
-            primitive,
-            tuple([x.strong(d) if isinstance(x, TracedNumber) else x for x, d in zip(operands, settled, strict=True)]),
-            params,
-        )
+        wraps = primitive is ew.where  # NumPy's takes 300 for a uint8, and makes 44 of it
+        arrays = [
+            x.strong(dtype, wraps=wraps) if isinstance(x, TracedNumber) else x
+            for x, dtype in zip(operands, settled, strict=True)
+        ]
+        return bind(primitive, tuple(arrays), params)
 
     def value(self, variable: int) -> NoReturn:
         """Refuse: the value of a traced number is not known."""
@@ -108,11 +132,22 @@ class Numbers(Recording):
         )
 
 
+def _within(x: Any, info: np.iinfo[Any], dtype: np.dtype[Any]) -> Any:
+    """Return an int64; the program raises where a dtype does not hold it."""
+    own = np.iinfo(np.int64)
+    above = ew.greater_equal(x, int(info.min)) if info.min > own.min else None
+    below = ew.less_equal(x, int(info.max)) if info.max < own.max else None
+    both = below if above is None else above if below is None else ew.logical_and(above, below)
+    return x if both is None else require(x, both, "OverflowError", f"Python integer out of bounds for {dtype}")
+
+
 def settled_dtypes(primitive: Primitive, operands: tuple[Any, ...]) -> list[Any]:
     """Say what dtype a Python number has in the place of each operand; ``None`` where it would be its own."""
     ufunc = primitive.eval
     kinds = [_kind(x) for x in operands]
     if isinstance(ufunc, np.ufunc):
+        if primitive in _COMPARISONS and all(k is int or (isinstance(k, np.dtype) and k.kind in "iu") for k in kinds):
+            return [None] * len(kinds)  # NumPy compares with integers that the array's dtype does not hold, too
         known = [np.dtype(k) if k is bool else k for k in kinds]
         if all(isinstance(k, type) for k in known):
             known = [np.dtype(k) for k in known]
@@ -169,11 +204,11 @@ class TracedNumber(TracedArray):
     kind: type
     _recording: Numbers
 
-    def strong(self, dtype: np.dtype[Any] | None = None) -> Any:
-        """Return the number as an array: of a dtype, or of its own."""
+    def strong(self, dtype: np.dtype[Any] | None = None, *, wraps: bool = False) -> Any:
+        """Return the number as an array: of a dtype, or of its own; see `Numbers.settled`."""
         if self._recording.is_over:
             raise leaked(self)
-        return self._recording.settled(self, dtype or DTYPES[self.kind])
+        return self._recording.settled(self, dtype or DTYPES[self.kind], wraps)
 
     def _number(self, primitive: Primitive, operands: tuple[Any, ...], as_kind: type | None = None) -> Any:
         """Apply an operation between numbers; the result is a number."""

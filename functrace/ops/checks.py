@@ -16,12 +16,15 @@ from functrace.ir.primitive import Primitive, absent, always
 from functrace.ops.shaping import broadcast_to
 from functrace.tracing.recording import bind
 
-Kind = Literal["IndexError", "ValueError", "ZeroDivisionError"]
+Kind = Literal["IndexError", "OverflowError", "ValueError", "ZeroDivisionError"]
+_ERRORS: dict[str, type[Exception]] = {
+    error.__name__: error for error in (IndexError, OverflowError, ValueError, ZeroDivisionError)
+}
 
 
 def _require_eval(x: Any, holds: Any, kind: str, message: str) -> Any:
     if not np.all(holds):
-        raise {"IndexError": IndexError, "ValueError": ValueError, "ZeroDivisionError": ZeroDivisionError}[kind](message)
+        raise _ERRORS[kind](message)
     return x
 
 

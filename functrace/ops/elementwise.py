@@ -197,6 +197,19 @@ positive = elementwise("positive", np.positive, jvp=lambda p, o, t: t[0], transp
 # -- powers ----------------------------------------------------------------------------------------
 
 
+def _typed(x: Any, o: Any) -> Any:
+    """A Python number in the dtype of the output, so that what is computed from it alone is not computed in another."""
+    return o.dtype.type(x) if type(x) in _EXAMPLES else x
+
+
+def _one_less(n: float, o: Any) -> float:
+    """A known exponent less 1, rounded as it is where the exponent is an array of the output's precision."""
+    if type(n) is int and abs(n) < 1000:
+        return n - 1
+    real_type = o.dtype.type(0).real.dtype.type
+    return float(real_type(n) - real_type(1))
+
+
 def _power_base(x: Any, n: Any, o: Any) -> Any:
     if type(n) in (int, float):
         if n == 0:
@@ -205,7 +218,7 @@ def _power_base(x: Any, n: Any, o: Any) -> Any:
             return 1.0
         if n == 2:
             return mul(x, 2.0)
-        return mul(power(x, n - 1), n)
+        return mul(power(x, _one_less(n, o)), n)
     zero = equal(n, 0)
     return where(zero, 0.0, mul(n, power(x, where(zero, 1, sub(n, 1)))))
 
@@ -213,6 +226,7 @@ def _power_base(x: Any, n: Any, o: Any) -> Any:
 def _power_exponent(x: Any, n: Any, o: Any) -> Any:
     # d/dn x**n = x**n log x; at x = 0 the limit for n > 0 is 0.
     # For n < 0 both factors are infinite there.
+    x = _typed(x, o)
     zero = equal(x, 0)
     return where(zero, where(less(n, 0), -math.inf, 0.0), mul(o, log(where(zero, 1, x))))
 
@@ -279,11 +293,17 @@ tan = elementwise("tan", np.tan, lambda x, o: add(square(o), 1.0))
 arcsin = elementwise("arcsin", np.arcsin, lambda x, o: reciprocal(sqrt(sub(1.0, square(x)))))
 arccos = elementwise("arccos", np.arccos, lambda x, o: neg(reciprocal(sqrt(sub(1.0, square(x))))))
 arctan = elementwise("arctan", np.arctan, lambda x, o: reciprocal(add(square(x), 1.0)))
+
+
+def _squares(x: Any, y: Any, o: Any) -> Any:
+    return add(square(_typed(x, o)), square(_typed(y, o)))
+
+
 arctan2 = elementwise(
     "arctan2",
     np.arctan2,
-    lambda y, x, o: div(x, add(square(x), square(y))),
-    lambda y, x, o: neg(div(y, add(square(x), square(y)))),
+    lambda y, x, o: div(x, _squares(x, y, o)),
+    lambda y, x, o: neg(div(y, _squares(x, y, o))),
 )
 hypot = elementwise(
     "hypot",
@@ -321,10 +341,14 @@ def _choice(name: str, ufunc: np.ufunc, wins: Any) -> Elementwise:
     return elementwise(name, ufunc, jvp=jvp)
 
 
-maximum = _choice("maximum", np.maximum, lambda x, y: logical_or(greater(x, y), isnan(x)))
-minimum = _choice("minimum", np.minimum, lambda x, y: logical_or(less(x, y), isnan(x)))
-fmax = _choice("fmax", np.fmax, lambda x, y: logical_or(greater(x, y), isnan(y)))
-fmin = _choice("fmin", np.fmin, lambda x, y: logical_or(less(x, y), isnan(y)))
+def _is_nan(x: Any) -> Any:
+    return x != x if type(x) in _EXAMPLES else isnan(x)  # NumPy's isnan has no integers beyond 64 bits
+
+
+maximum = _choice("maximum", np.maximum, lambda x, y: logical_or(greater(x, y), _is_nan(x)))
+minimum = _choice("minimum", np.minimum, lambda x, y: logical_or(less(x, y), _is_nan(x)))
+fmax = _choice("fmax", np.fmax, lambda x, y: logical_or(greater(x, y), _is_nan(y)))
+fmin = _choice("fmin", np.fmin, lambda x, y: logical_or(less(x, y), _is_nan(y)))
 
 
 def _bound(name: str, ufunc: np.ufunc, inside: Any) -> Elementwise:
@@ -349,10 +373,16 @@ remainder = elementwise(
     "remainder", np.remainder, lambda x, y, o: 1.0, lambda x, y, o: neg(floor_divide(x, y)), source="NumPy remainder"
 )
 fmod = elementwise("fmod", np.fmod, lambda x, y, o: 1.0, lambda x, y, o: neg(trunc(div(x, y))))
+
+
+def _is_negative(x: Any) -> Any:
+    return math.copysign(1.0, x) < 0 if type(x) in (bool, int, float) else signbit(x)
+
+
 copysign = elementwise(
     "copysign",
     np.copysign,
-    lambda x, y, o: where(equal(x, 0), 0.0, where(equal(signbit(x), signbit(y)), 1.0, -1.0)),
+    lambda x, y, o: where(equal(x, 0), 0.0, where(equal(signbit(x), _is_negative(y)), 1.0, -1.0)),
     None,
 )
 ldexp = elementwise(

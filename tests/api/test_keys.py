@@ -139,4 +139,4 @@ def test_keys_of_dicts_that_differ_have_programs_of_their_own() -> None:
             np.testing.assert_array_equal(found, expected)
     h = ft.jit(lambda d, x: x * len(d) * next(iter(d)))
     for key in (1, True, 1.0):
-        assert h({key: {}}, x).dtype == (x * 1 * key).dtype
+        assert h({key: {}}, x).dtype == np.multiply(x * 1, key).dtype

@@ -628,3 +628,22 @@ def test_jit_rosenbrock_many_times_in_a_loop_descends() -> None:
     assert rosenbrock(x) < rosenbrock(X)
     assert step.cache_info().misses == 1
     assert vector(x).shape == (2,)
+
+
+def test_an_integer_that_an_array_does_not_hold_is_refused_when_it_comes() -> None:
+    f = ft.jit(lambda x, n: (x + n, x < n))
+    x = np.arange(3, dtype=np.uint8)
+    np.testing.assert_array_equal(f(x, 255), (x + 255, x < 255))
+    for n in (300, -1):
+        with pytest.raises(OverflowError, match="out of bounds for uint8"):
+            f(x, n)
+        np.testing.assert_array_equal(ft.jit(lambda x, n: x < n)(x, n), x < n)
+        np.testing.assert_array_equal(ft.jit(lambda x, n: np.where(x > 1, x, n))(x, n), np.where(x > 1, x, n))
+
+
+def test_a_power_of_bools_has_the_dtype_of_a_known_exponent_only() -> None:
+    x = np.array([True, False])
+    assert ft.jit(lambda x: x**2)(x).dtype == (x**2).dtype
+    with pytest.raises(ConcretizationError, match="depends on the exponent"):
+        ft.jit(lambda x, n: x**n)(x, 2)
+    assert ft.jit(lambda n: np.power(True, n))(2) == 1
