@@ -218,7 +218,7 @@ def real_output(owner: str, aval: ShapeDtype) -> DtypeError:
 # -- vjp, jvp, linearize ---------------------------------------------------------------------------------
 
 
-class _Recorded:
+class Recorded:
     """A function recorded on differentiable arguments, with its outputs."""
 
     def __init__(self, f: Callable[..., Any], primals: Sequence[Any], has_aux: bool, owner: str, kwargs: Any) -> None:
@@ -242,17 +242,24 @@ class _Recorded:
 
     @property
     def variables(self) -> list[int]:
+        """Those of the outputs, then those of aux."""
         return [*self.outputs, *(variable for _, variable in self.own)]
 
     def flags(self, program: Program) -> list[bool]:
+        """Say which inputs of a program of the recording carry derivatives."""
         return [*self.active, *[False] * (len(program.input_ids) - len(self.active))]
 
     def results(self, flat: Sequence[Any]) -> tuple[Any, Any]:
         """Split flat results of ``variables`` into the output and the auxiliary data."""
-        aux = list(self.aux_leaves)
-        for (k, _), value in zip(self.own, flat[len(self.outputs) :], strict=True):
-            aux[k] = value
-        return unflatten(self.out_tree, flat[: len(self.outputs)]), unflatten(self.aux_tree, aux)
+        count = len(self.outputs)
+        return unflatten(self.out_tree, flat[:count]), self.aux(flat[count:])
+
+    def aux(self, own: Sequence[Any]) -> Any:
+        """Return the auxiliary data, with the values of the leaves that were traced here."""
+        leaves = list(self.aux_leaves)
+        for (k, _), value in zip(self.own, own, strict=True):
+            leaves[k] = value
+        return unflatten(self.aux_tree, leaves)
 
 
 class _Linear:
@@ -336,7 +343,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
         ``f``, and about twice ``f`` per pullback; the residuals are kept as long as the pullback.
     """
     owner = f"vjp of {function_name(f)}"
-    recorded = _Recorded(f, primals, has_aux, owner, kwargs)
+    recorded = Recorded(f, primals, has_aux, owner, kwargs)
     with recorded.recording:
 
         def build(program: Program) -> tuple[Runner, Runner]:
@@ -386,7 +393,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     """
     owner = f"jvp of {function_name(f)}"
     tangents = map_leaves(held_array, tuple(tangents))
-    recorded = _Recorded(f, tuple(primals), has_aux, owner, kwargs)
+    recorded = Recorded(f, tuple(primals), has_aux, owner, kwargs)
     with recorded.recording:
         directions = check_like(tangents, recorded.in_tree, recorded.in_avals, TANGENTS, f"the primals of {owner}")
 
@@ -427,7 +434,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwa
         np.float64(3.0)
     """
     owner = f"linearize of {function_name(f)}"
-    recorded = _Recorded(f, primals, has_aux, owner, kwargs)
+    recorded = Recorded(f, primals, has_aux, owner, kwargs)
     with recorded.recording:
 
         def build(program: Program) -> tuple[Runner, Runner]:

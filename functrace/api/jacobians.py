@@ -12,12 +12,15 @@ from typing import Any
 import numpy as np
 
 from functrace.api.calls import function_name, is_position, normalize_argnums
-from functrace.api.differentiate import grad, jvp, linearize, real_output, vjp
+from functrace.api.differentiate import Recorded, grad, jvp, real_output, vjp
 from functrace.api.mapping import vmap
 from functrace.errors import DtypeError
-from functrace.ir.aval import aval_of, shape_of
-from functrace.ops.shaping import reshape
-from functrace.transforms import is_differentiable
+from functrace.executor import Runner, run_recorded
+from functrace.ir.aval import ShapeDtype, aval_of, shape_of
+from functrace.ir.parts import restrict
+from functrace.ir.program import Program
+from functrace.ops.shaping import moveaxis, reshape
+from functrace.transforms import is_differentiable, jvp_program, vmap_program
 from functrace.tree import flatten, unflatten
 
 
@@ -58,7 +61,7 @@ def jacrev(
         _check_arguments(primals, owner, holomorphic, complex_is_fine=True)
         out, pullback, *aux = vjp(_at(f, args, chosen, kwargs), *primals, has_aux=has_aux)
         leaves, out_tree = flatten(out)
-        _check_results(leaves, owner, holomorphic, complex_is_fine=False)
+        _check_results([aval_of(leaf) for leaf in leaves], owner, holomorphic, complex_is_fine=False)
         basis = _basis(leaves)
         rows = vmap(pullback, axis_size=_count(leaves))(unflatten(out_tree, basis)) if basis else ()
         parts = _split_rows(rows, leaves)
@@ -92,25 +95,47 @@ def jacfwd(
         chosen = normalize_argnums(argnums, len(args), owner)
         primals = tuple(args[k] for k in chosen)
         _check_arguments(primals, owner, holomorphic, complex_is_fine=False)
-        out, push, *aux = linearize(_at(f, args, chosen, kwargs), *primals, has_aux=has_aux)
-        leaves, in_tree = flatten(primals)
-        out_leaves, out_tree = flatten(out)
-        _check_results(out_leaves, owner, holomorphic, complex_is_fine=True)
-        basis = unflatten(in_tree, _basis(leaves))
-        columns = vmap(lambda tangents: push(*tangents), out_axes=-1, axis_size=_count(leaves))(basis)
+        recorded = Recorded(_at(f, args, chosen, kwargs), primals, has_aux, owner, {})
+        leaves, in_tree = recorded.values, recorded.in_tree
         sizes = [int(np.prod(shape_of(x))) for x in leaves]
+        columns, aux = _columns(recorded, owner, holomorphic)
         results = []
-        for column, out_leaf in zip(flatten(columns)[0], out_leaves, strict=True):
+        for column, out_aval in zip(columns, recorded.out_avals, strict=True):
             start, parts = 0, []
             for leaf, size in zip(leaves, sizes, strict=True):
-                parts.append(reshape(column[..., start : start + size], (*shape_of(out_leaf), *shape_of(leaf))))
+                parts.append(reshape(column[..., start : start + size], (*out_aval.shape, *shape_of(leaf))))
                 start += size
             tree = unflatten(in_tree, parts)
             results.append(tree[0] if is_position(argnums) else tree)
-        result = unflatten(out_tree, results)
-        return (result, aux[0]) if has_aux else result
+        result = unflatten(recorded.out_tree, results)
+        return (result, aux) if has_aux else result
 
     return jacobian
+
+
+def _columns(recorded: Recorded, owner: str, holomorphic: bool) -> tuple[list[Any], Any]:
+    """Run a recorded function's derivative along all unit vectors; returns the tangents of each output, and aux.
+
+    The derivative that is mapped is that of `jvp`, not of `linearize`: no residuals are kept.
+    """
+    count, size = len(recorded.outputs), _count(recorded.values)
+
+    def build(program: Program) -> Runner:
+        pushed = jvp_program(program, recorded.flags(program), count)
+        needed = restrict(pushed, pushed.input_ids, pushed.output_ids[count:], keep=True).program
+        primals = len(needed.input_ids) - len(recorded.values)
+        batched = [False] * primals + [True] * len(recorded.values)
+        return Runner(vmap_program(needed, size, batched, [False] * len(recorded.own) + [True] * count))
+
+    with recorded.recording as recording:
+        _check_results(recorded.out_avals, owner, holomorphic, complex_is_fine=True)
+        key = ("jacfwd", size, recorded.active, count)
+        runner, arguments = run_recorded(recording, recorded.variables, key, build)
+        results = runner([*arguments, *_basis(recorded.values)])
+    auxiliary = len(recorded.own)
+    columns = [moveaxis(x, 0, len(shape_of(x)) - 1) for x in results[auxiliary:]]
+    columns = [np.ascontiguousarray(x) if isinstance(x, np.ndarray) else x for x in columns]
+    return columns, recorded.aux(results[:auxiliary])
 
 
 def hessian(
@@ -203,10 +228,9 @@ def _check_arguments(trees: Sequence[Any], owner: str, holomorphic: bool, *, com
             )
 
 
-def _check_results(leaves: list[Any], owner: str, holomorphic: bool, *, complex_is_fine: bool) -> None:
+def _check_results(avals: Sequence[ShapeDtype], owner: str, holomorphic: bool, *, complex_is_fine: bool) -> None:
     """Check the results; complex ones have no unit vectors, but forward none are needed."""
-    for leaf in leaves:
-        aval = aval_of(leaf)
+    for aval in avals:
         if aval.dtype.kind != "c" and holomorphic:
             raise real_output(owner, aval)
         if complex_is_fine:
