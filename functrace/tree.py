@@ -77,7 +77,7 @@ def leaves_or_none(treedef: PyTreeSpec, tree: Any, what: str, of: str) -> list[A
         if spec.is_leaf():
             result.append(sub)
             return level.is_leaf()
-        return level == spec.one_level() and all(map(walk, spec.children(), children))
+        return level == spec.one_level() and all(walk(*pair) for pair in zip(spec.children(), children, strict=True))
 
     if tree is None or not walk(treedef, tree):
         flatten_like(treedef, tree, what, of)  # raises

@@ -26,7 +26,7 @@ from functrace.tracing.recording import Tracer, bind
 from functrace.transforms.linearize import Split, jvp_program, split_program
 from functrace.transforms.replay import tangent_program
 from functrace.transforms.transpose import transpose_program
-from functrace.transforms.vmap import batch_size, vmap_program
+from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
 
 
 def call_program(program: Program, operands: Sequence[Any], policy: Policy = SAVE) -> list[Any]:
@@ -254,7 +254,7 @@ def at_places(values: Sequence[Any], places: Sequence[int], count: int) -> tuple
 
 
 def _batch(operands: Any, is_batched: Any, program: Program, policy: Policy) -> Any:
-    mapped = vmap_program(program, batch_size(operands, is_batched), is_batched)
+    mapped = vmap_program(program, batch_size(operands, is_batched), is_batched, mapped_outputs(program, is_batched))
     return tuple(call_program(mapped.interned(), operands, policy))
 
 
@@ -273,6 +273,7 @@ call_p = Primitive(
     params=("program", "policy"),
     many=True,
     written=written,
+    mapped=lambda is_batched, program, policy: mapped_outputs(program, is_batched),
 )
 """``call x y {program={…}, policy=()}``: the outputs of a program."""
 

@@ -31,7 +31,7 @@ from functrace.ir.program import Program
 from functrace.ops.shaping import broadcast_to, broadcast_to_p, reshape
 from functrace.tracing.recording import bind
 from functrace.transforms.linearize import Split, jvp_program, split_program
-from functrace.transforms.vmap import batch_size, vmap_program
+from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
 
 Flags = tuple[bool, ...]
 
@@ -252,7 +252,8 @@ def _batch(operands: Any, is_batched: Any, branches: Any, batched: Flags) -> Any
     which, *values = operands
     size = batch_size(operands, is_batched)
     if not is_batched[0] and not batched:
-        mapped = [vmap_program(b, size, is_batched[1:]) for b in branches]
+        outs = _mapped(is_batched, branches, batched)
+        mapped = [vmap_program(b, size, is_batched[1:], outs) for b in branches]
         return tuple(cond_program(which, values, mapped))
     if not batched:
         return tuple(cond_program(which, values, branches, tuple(is_batched[1:])))
@@ -267,6 +268,13 @@ def _batch(operands: Any, is_batched: Any, branches: Any, batched: Flags) -> Any
     ]
     results = cond_program(both[0], both[1:], branches, flags)
     return tuple([reshape(r, (size, inner, *shape_of(r)[1:])) for r in results])
+
+
+def _mapped(is_batched: Any, branches: Any, batched: Flags) -> list[bool]:
+    """Say which results have a batch axis: if one example chooses for itself, all."""
+    if is_batched[0] or batched:
+        return [True] * len(branches[0].output_ids)
+    return [any(flags) for flags in zip(*[mapped_outputs(b, is_batched[1:]) for b in branches], strict=True)]
 
 
 def _flattened(x: Any, sizes: tuple[int, int], outer: bool, flag: bool, shape: tuple[int, ...]) -> Any:
@@ -312,5 +320,6 @@ cond_p = Primitive(
     params=("branches", "batched"),
     many=True,
     written=_written,
+    mapped=_mapped,
 )
 """``cond which x {branches=({…}, {…}), batched=()}``: the outputs of the branch that ``which`` numbers."""

@@ -12,7 +12,8 @@ Note [Packed values]
     To every transform, ``pack`` and ``unpack`` are the identity on an array. When the program runs, ``pack`` gives a
     `Packed`, which says the array's shape and dtype and holds what the user's function made of it. A loop stacks them
     (`PackedStack`); whatever else reads one as an array makes it unpack itself, so that no composition of transforms
-    can go wrong.
+    can go wrong. What is unpacked has the strides that the array had: BLAS and NumPy's loops sum in an order that depends
+    on them, and a policy without loss is to change no bit, whatever the CPU.
 
 Floor: 4.
 """
@@ -85,12 +86,13 @@ def is_policy(value: Any) -> bool:
 class Packed:
     """Stands for an array that ``pack`` was given; see Note [Packed values]."""
 
-    __slots__ = ("aval", "held", "policy")
+    __slots__ = ("aval", "held", "policy", "strides")
 
-    def __init__(self, held: Any, aval: ShapeDtype, policy: Pack) -> None:
+    def __init__(self, held: Any, aval: ShapeDtype, policy: Pack, strides: tuple[int, ...] = ()) -> None:
         self.held = held
         self.aval = aval
         self.policy = policy
+        self.strides = strides
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -112,7 +114,7 @@ class Packed:
         return self
 
     def unpack(self) -> Any:
-        """Return the array that ``unpack`` gives back.
+        """Return the array that ``unpack`` gives back, with the strides of the one that was packed.
 
         Raises:
             ShapeError: if it has another shape or dtype than was packed.
@@ -125,7 +127,7 @@ class Packed:
             raise ShapeError(
                 f"unpack returned {aval_of(array)}, but {self.aval} was packed", fix="give back shape and dtype"
             )
-        return array if array.ndim else array[()]
+        return with_strides(array, self.strides) if array.ndim else array[()]
 
     def transpose(self, axes: tuple[int, ...]) -> Packed:
         """Permute the axes of the array, once it is unpacked."""
@@ -187,7 +189,25 @@ def _unpack(x: Any) -> Any:
 
 def _pack(x: Any, policy: Pack) -> Packed:
     """Hand an array to the user's function; what an inner call has packed already stays as it is."""
-    return x if isinstance(x, Packed) else Packed(policy.pack(np.asarray(x)), aval_of(x), policy)
+    if isinstance(x, Packed):
+        return x
+    array = np.asarray(x)
+    return Packed(policy.pack(array), aval_of(x), policy, array.strides)
+
+
+def with_strides(array: np.ndarray[Any, Any], strides: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Return an equal array with given strides, also along axes of one element, in no more memory than they span.
+
+    Axes of stride 0, and windows that overlap, must hold equal numbers, as they did in the array that the strides are of.
+    """
+    if array.strides == strides or not array.size:
+        return array
+    reach = [(n - 1) * s for n, s in zip(array.shape, strides, strict=True)]
+    before = -sum([r for r in reach if r < 0])
+    span = before + sum([r for r in reach if r > 0]) + array.itemsize
+    made: np.ndarray[Any, Any] = np.ndarray(array.shape, array.dtype, np.empty(span, np.uint8), before, strides)
+    made[...] = array
+    return made
 
 
 def _pack_aval(x: ShapeDtype, policy: Any) -> ShapeDtype:

@@ -30,7 +30,7 @@ from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import bind
 from functrace.transforms.linearize import Split, jvp_program, split_program
 from functrace.transforms.transpose import transpose_program
-from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
+from functrace.transforms.vmap import batch_size, dependent_outputs, mapped_outputs, vmap_program
 
 
 def scan_program(
@@ -243,7 +243,7 @@ def _transpose(cts: Any, *rest: Any) -> Any:
     *operands, body, length, reverse, constants, carries = rest
     linear = [is_linear(x) for x in operands]
     while True:  # a carry that starts as a constant zero may become linear in a step
-        mapped = mapped_outputs(body, linear)[:carries]
+        mapped = dependent_outputs(body, linear)[:carries]
         grown = [a or b for a, b in zip(linear[constants : constants + carries], mapped, strict=True)]
         if grown == linear[constants : constants + carries]:
             break
@@ -313,14 +313,7 @@ def _transpose_with_known_carry(
 
 def _batch(operands: Any, is_batched: Any, body: Program, length: int, reverse: bool, constants: int, carries: int) -> Any:
     size = batch_size(operands, is_batched)
-    flags = list(is_batched)
-    while True:  # a carry that becomes batched in a step is batched from the start
-        mapped = mapped_outputs(body, flags)
-        grown = [a or b for a, b in zip(flags[constants : constants + carries], mapped, strict=False)]
-        if grown == flags[constants : constants + carries]:
-            break
-        flags[constants : constants + carries] = grown
-    outs = [*flags[constants : constants + carries], *mapped[carries:]]
+    flags, outs = _mapped_flags(is_batched, body, constants, carries)
     values = []
     for k, (x, flag, was) in enumerate(zip(operands, flags, is_batched, strict=True)):
         if flag and not was:
@@ -329,14 +322,19 @@ def _batch(operands: Any, is_batched: Any, body: Program, length: int, reverse: 
             x = moveaxis(x, 0, 1)
         values.append(x)
     results = scan_program(vmap_program(body, size, flags, outs), values, length, reverse, constants, carries)
-    made = []
-    for k, (x, flag) in enumerate(zip(results, outs, strict=True)):
-        if not flag:
-            x = broadcast_to(x, (size, *x.shape))
-        elif k >= carries:
-            x = moveaxis(x, 1, 0)
-        made.append(x)
-    return tuple(made)
+    return tuple([moveaxis(x, 1, 0) if flag and k >= carries else x for k, (x, flag) in enumerate(zip(results, outs))])
+
+
+def _mapped_flags(is_batched: Sequence[bool], body: Program, constants: int, carries: int) -> tuple[list[bool], list[bool]]:
+    """Say which operands and which results have a batch axis: a carry that gets one in a step has it from the start."""
+    flags = list(is_batched)
+    while True:
+        mapped = mapped_outputs(body, flags)
+        before = flags[constants : constants + carries]
+        grown = [a or b for a, b in zip(before, mapped, strict=False)]
+        if grown == before:
+            return flags, [*grown, *mapped[carries:]]
+        flags[constants : constants + carries] = grown
 
 
 def _written(write: Writer, avals: Any, body: Program, length: int, reverse: bool, constants: int, carries: int) -> Spelling:
@@ -370,5 +368,8 @@ scan_p = Primitive(
     params=("body", "length", "reverse", "constants", "carries"),
     many=True,
     written=_written,
+    mapped=lambda is_batched, body, _length, _reverse, constants, carries: _mapped_flags(
+        is_batched, body, constants, carries
+    )[1],
 )
 """``scan c0 h0 xs {body={…}, length=5, reverse=False, constants=1, carries=1}``: final carry, stacked results."""

@@ -12,7 +12,7 @@ A primitive has five required rules, always in this order:
 * ``transpose(cotangent, *operands, *params)`` returns one cotangent (or ``None``) per operand. Operands that
   are linear arrive as `LinearOperand`, the others as values.
 * ``batch(operands, is_batched, *params)`` applies the primitive to operands of which some have one more
-  axis, at position 0; all results have the batch axis at 0.
+  axis, at position 0; all results have the batch axis at 0 (but see ``mapped``).
 
 A rule that cannot exist is declared with `absent`; leaving one out is an error at import.
 Parameters are static, hashable and positional: ``params`` names them, every rule takes them last.
@@ -161,6 +161,8 @@ class Primitive:
             is evaluated when it is recorded, if values are known, so that it raises in the user's line.
         check: where few operands decide that: raises as ``eval`` would, called as ``check(value, *specs, *params)``.
             ``value(place)`` is the value of an operand, or ``None`` where it is not known.
+        mapped: called as ``mapped(is_batched, *params)``, says which of several results ``batch`` gives a batch axis; all of
+            them by default. So what a program that is held computes for all examples alike is computed once.
     """
 
     name: str
@@ -176,6 +178,7 @@ class Primitive:
     effects: bool = False
     fails: Rule | None = None
     check: Rule | None = None
+    mapped: Rule | None = None
 
     def __repr__(self) -> str:
         return self.name

@@ -19,7 +19,7 @@ from functrace.ir.program import Program
 from functrace.ops.elementwise import ELEMENTWISE
 from functrace.ops.shaping import broadcast_to, reshape
 from functrace.tracing.recording import Recording, bind
-from functrace.transforms.linearize import attribute, finish, operand_of
+from functrace.transforms.linearize import attribute, finish, operand_of, remembered
 
 
 def align_ranks(operands: tuple[Any, ...], is_batched: tuple[bool, ...]) -> tuple[Any, ...]:
@@ -36,7 +36,7 @@ def align_ranks(operands: tuple[Any, ...], is_batched: tuple[bool, ...]) -> tupl
 def apply_batched(
     primitive: Primitive, operands: tuple[Any, ...], is_batched: tuple[bool, ...], params: tuple[Any, ...]
 ) -> Any:
-    """Apply a primitive to operands of which some have a batch axis; every result has it at 0."""
+    """Apply a primitive to operands of which some have a batch axis; results that are mapped have it at 0."""
     rule = primitive.batch
     if rule is ELEMENTWISE:
         return bind(primitive, align_ranks(operands, is_batched), params)
@@ -45,13 +45,37 @@ def apply_batched(
     return rule(operands, is_batched, *params)
 
 
+def dependent_outputs(program: Program, inputs: Sequence[bool]) -> tuple[bool, ...]:
+    """Say which outputs depend on a flagged input; a result of an operation depends on all of its operands."""
+    found = {i for i, flag in zip(program.input_ids, inputs, strict=True) if flag}
+    for k, _ in program.schedule:
+        if not found.isdisjoint(program.ops[k][1]):
+            found.update(range(k, k + program.result_count(k)))
+    return tuple([i in found for i in program.output_ids])
+
+
 def mapped_outputs(program: Program, batched: Sequence[bool]) -> tuple[bool, ...]:
-    """Say which outputs depend on a batched input."""
+    """Say which outputs `vmap_program` gives a batch axis unless it is asked for more."""
+    return remembered(_mapped_outputs, program, batched)
+
+
+def _mapped_outputs(program: Program, batched: Sequence[bool]) -> tuple[bool, ...]:
     mapped = {i for i, flag in zip(program.input_ids, batched, strict=True) if flag}
     for k, _ in program.schedule:
-        if not mapped.isdisjoint(program.ops[k][1]):
-            mapped.update(range(k, k + program.result_count(k)))
+        primitive, operands, params = program.ops[k]
+        if not mapped.isdisjoint(operands):
+            mapped.update(_mapped_results(primitive, [i in mapped for i in operands], params, k, program))
     return tuple([i in mapped for i in program.output_ids])
+
+
+def _mapped_results(
+    primitive: Primitive, is_batched: Sequence[bool], params: tuple[Any, ...], k: int, program: Program
+) -> Sequence[int]:
+    """The results of operation ``k`` that have a batch axis, where some of its operands have."""
+    results = range(k, k + program.result_count(k)) if primitive.many else (k,)
+    if primitive.mapped is None:
+        return results
+    return [j for j, flag in zip(results, primitive.mapped(is_batched, *params), strict=True) if flag]
 
 
 def batch_size(operands: Sequence[Any], is_batched: Sequence[bool]) -> int:
@@ -99,11 +123,9 @@ def vmap_program(
             result = apply_batched(primitive, values, is_batched, params)
         else:
             result = bind(primitive, values, params)
-        results = tuple(result) if primitive.many else (result,)
-        for j, value in enumerate(results, k):
-            env[j] = value
-            if any(is_batched):
-                mapped.add(j)
+        env.update(enumerate(result if primitive.many else (result,), k))
+        if any(is_batched):
+            mapped.update(_mapped_results(primitive, is_batched, params, k, program))
         attribute(into, k)
     outs = []
     wanted = [True] * len(program.output_ids) if out_batched is None else out_batched

@@ -104,12 +104,14 @@ def assert_changes_nothing(transform: str, plain: Any, checkpointed: Any) -> Non
         assert_equal(apply(checkpointed), expected, 1e-12 if transform in REVERSE_OF_REVERSE else 0.0)
 
 
+@pytest.mark.bits
 @everywhere
 @functions
 def test_checkpoint_changes_nothing(transform: str, f: Any) -> None:
     assert_changes_nothing(transform, f, ft.checkpoint(f))
 
 
+@pytest.mark.bits
 @everywhere
 def test_nested_checkpoints_change_nothing(transform: str) -> None:
     def inner(x: Any) -> Any:
@@ -122,6 +124,7 @@ def test_nested_checkpoints_change_nothing(transform: str) -> None:
     assert_changes_nothing(transform, nested(lambda f: f), nested(ft.checkpoint))
 
 
+@pytest.mark.bits
 @everywhere
 def test_checkpoint_of_loop_and_of_choice_changes_nothing(transform: str) -> None:
     def f(x: Any) -> Any:
@@ -131,6 +134,7 @@ def test_checkpoint_of_loop_and_of_choice_changes_nothing(transform: str) -> Non
     assert_changes_nothing(transform, f, ft.checkpoint(f))
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("count", [1, 2])
 def test_checkpoint_between_other_uses_of_its_operands_changes_nothing(count: int) -> None:
     # Sums of five cotangents: in another order, some of a thousand would differ in the last bit.

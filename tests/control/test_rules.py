@@ -31,6 +31,7 @@ def test_value_on_traced_values_is_that_on_arrays(f: Any) -> None:
     assert_same(ft.value_and_grad(f)(X)[0], f(X), rtol=1e-15)
 
 
+@pytest.mark.bits
 @functions
 def test_executor_equals_evaluator(f: Any) -> None:
     from functrace.tracing.evaluate import evaluate_program

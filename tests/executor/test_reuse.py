@@ -14,6 +14,8 @@ from functrace.executor.compile import compile_program, generate
 from functrace.ops.elementwise import TABLE
 from functrace.tracing.evaluate import evaluate_program
 
+pytestmark = pytest.mark.bits
+
 RNG = np.random.default_rng(0)
 BASE = RNG.uniform(0.5, 2.0, size=(6, 8, 10))
 
