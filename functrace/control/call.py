@@ -172,7 +172,13 @@ def _recomputing(primals: Any, moved: list[Any], active: list[bool], program: Pr
     results = call_program(build.program.interned(), [primals[place[i]] for i in build.used], policy)
     saved = dict(zip(kept, results[count:], strict=True))
     residuals = [saved[i] if i in saved else primals[place[i]] for i in needed]
-    return results[:count], call_program(pushed.interned(), [*residuals, *moved], policy)
+    moving = [False] * len(needed) + [True] * len(moved)
+    flags = mapped_outputs(pushed, moving)  # the others have zeros, which would count as tangents
+    part = restrict(
+        pushed, pushed.input_ids, [i for i, flag in zip(pushed.output_ids, flags, strict=True) if flag], keep=True
+    )
+    found = iter(call_program(part.program.interned(), [*residuals, *moved], policy))
+    return results[:count], [next(found) if flag else None for flag in flags]
 
 
 def packing(split: Split, program: Program, policy: Pack) -> Split:

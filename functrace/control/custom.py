@@ -22,16 +22,16 @@ import numpy as np
 
 from functrace.control.call import at_places, call_p, call_program, check_operands, evaluate_fresh, written
 from functrace.errors import ArgumentError, NotDifferentiableError, ProgramError, ShapeError
-from functrace.ir.aval import ShapeDtype
+from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Assembly, output_avals, restrict
 from functrace.ir.primitive import Joint, Primitive, is_linear
 from functrace.ir.program import Program
 from functrace.ops.reductions import reduce_sum_p
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import bind
-from functrace.transforms.linearize import is_differentiable, jvp_program
+from functrace.transforms.linearize import is_differentiable, jvp_program, split_program
 from functrace.transforms.transpose import transpose_program
-from functrace.transforms.vmap import batch_size, vmap_program
+from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
 
 
 @final
@@ -201,6 +201,35 @@ def _custom_jvp_rule(primals: Any, tangents: Any, program: Program, rule: Rule, 
     return results[:count], _spread(results[count:], output_avals(program))
 
 
+def _custom_jvp_linearized(primals: Any, tangents: Any, program: Program, rule: Rule, explicit: int) -> Any:
+    (made,) = _ready(rule)
+    if not any(type(op[0].jvp) is Joint for op in made.ops):
+        return _custom_jvp_rule(primals, tangents, program, rule, explicit)
+    # An operation that holds programs may compute primals and tangents together. It comes apart when the rule is linearized
+    # in the tangents, which leaves what the rule computes of them: it is linear.
+    _refuse_captured(tangents, explicit, "custom_jvp")
+    avals = [program.avals[i] for i in program.input_ids]
+    moved = _filled(tangents[:explicit], avals[:explicit])
+    count = len(program.output_ids)
+    whole = len(made.output_ids)
+    moving = [False] * len(primals) + [True] * len(moved)
+    split = split_program(made, moving, [False] * count + [True] * (whole - count))
+    flags = mapped_outputs(split.forward, moving)
+    depends = {"input": moving, "output": flags[:whole], "new": flags[whole:]}
+    if any(depends[word][place] for word, place in split.sources):
+        raise NotDifferentiableError(
+            f"the rule of custom_jvp {program.name} is not linear in its tangents: its derivative by them depends on them",
+            fix="make it linear in the tangents, or use it in forward mode only",
+        )
+    zeros = [_zeros(aval_of(t)) for t in moved]
+    results = evaluate_program(split.forward, [*primals, *zeros])
+    places = {"input": [*primals, *zeros], "output": results[:whole], "new": results[whole:]}
+    found = evaluate_program(split.linear, [*[places[word][place] for word, place in split.sources], *moved])
+    linear = iter(found)
+    pushed = [next(linear) if flag else None for flag in split.active][count:]
+    return results[:count], _spread(pushed, output_avals(program))
+
+
 def _custom_jvp_batch(operands: Any, is_batched: Any, program: Program, rule: Rule, explicit: int) -> Any:
     size = batch_size(operands, is_batched)
     mapped = vmap_program(program, size, is_batched)
@@ -214,7 +243,7 @@ custom_jvp_p = Primitive(
     "custom_jvp",
     eval=lambda *rest: _eval(*rest, others=2),
     aval=_custom_jvp_aval,
-    jvp=Joint(jvp=_custom_jvp_rule, linearize=_custom_jvp_rule),
+    jvp=Joint(jvp=_custom_jvp_rule, linearize=_custom_jvp_linearized),
     transpose=lambda cts, *rest: _transposed_function(cts, rest, others=2),
     batch=_custom_jvp_batch,
     params=("program", "rule", "explicit"),

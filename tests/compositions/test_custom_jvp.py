@@ -364,3 +364,36 @@ def test_exceptions_of_rules_are_raised_where_the_derivative_is_asked_for_only(e
                 apply()
             assert caught.value is error
     assert ft.grad(lambda x: x * x)(1.0) == 2.0
+
+
+HOLDING: dict[str, Any] = {
+    "jit": lambda f: ft.jit(f),
+    "checkpoint": lambda f: ft.checkpoint(f),
+    "cond": lambda f: lambda x: ft.cond(np.sum(x) > 0.0, f, lambda x: f(x) * 2.0, x),
+    "scan": lambda f: lambda x: ft.scan(lambda c, v: (c + f(x * v), None), x, np.array([0.5, 1.0]))[0],
+}
+
+
+@pytest.mark.parametrize("hold", HOLDING.values(), ids=HOLDING)
+def test_rules_by_jvp_of_what_holds_programs(hold: Any) -> None:
+    """Such an operation computes primals and tangents together; the rule is linear in the tangents all the same."""
+    f = lambda x: np.tanh(x) * hold(lambda v: np.sin(v) * np.sign(v))(x)  # noqa: E731
+    x, v = np.array([0.3, -0.7, 1.1]), np.array([1.0, 2.0, -1.0])
+    g = ft.custom_jvp(lambda x: f(x))
+    g.defjvp(lambda primals, tangents: ft.jvp(f, primals, tangents))
+    close = {"rtol": 1e-12, "atol": 1e-13}
+    for _ in range(2):
+        np.testing.assert_allclose(ft.vjp(g, x)[1](v)[0], ft.vjp(f, x)[1](v)[0], **close)
+        np.testing.assert_allclose(ft.linearize(g, x)[1](v), ft.jvp(f, (x,), (v,))[1], **close)
+        np.testing.assert_allclose(ft.jit(ft.jacrev(g))(x), ft.jacfwd(f)(x), **close)
+        np.testing.assert_allclose(ft.hessian(lambda x: np.sum(g(x)))(x), ft.hessian(lambda x: np.sum(f(x)))(x), **close)
+        np.testing.assert_allclose(ft.vmap(ft.jacrev(g))(np.stack([x, v])), ft.vmap(ft.jacrev(f))(np.stack([x, v])), **close)
+
+
+@pytest.mark.parametrize("hold", HOLDING.values(), ids=HOLDING)
+@pytest.mark.parametrize("crooked", [np.tanh, np.square, lambda t: t * np.sum(t), np.abs])
+def test_rules_that_are_not_linear_are_refused_whatever_holds_them(hold: Any, crooked: Any) -> None:
+    g = ft.custom_jvp(lambda x: np.sin(x))
+    g.defjvp(lambda xs, ts: (np.sin(xs[0]), hold(lambda t: crooked(t))(ts[0]) * np.cos(xs[0])))
+    with pytest.raises(NotDifferentiableError, match="not linear"):
+        ft.grad(lambda x: np.sum(g(x)))(np.array([0.3, -0.7, 1.1]))
