@@ -40,6 +40,8 @@ _COMPARED = 1 << 18
 
 Array = np.ndarray[Any, Any]
 
+_ref, _array = weakref.ref, np.array
+
 
 @final
 class Held:
@@ -52,10 +54,12 @@ class Held:
     __slots__ = ("array", "original")
 
     def __init__(self, original: Array) -> None:
-        check_plain(original)
-        self.original = weakref.ref(original)
+        if type(original) is not np.ndarray:
+            check_plain(original)
+        self.original = _ref(original)
         if original.nbytes <= SMALL:
-            self.array = np.array(original, original.dtype.newbyteorder("="))
+            dtype = original.dtype
+            self.array = _array(original) if dtype.isnative else _array(original, dtype.newbyteorder("="))
         else:
             self.array = _shared(original)
         watched = _watched.get()
@@ -72,7 +76,12 @@ class Held:
 
     def holds(self, value: Array) -> bool:
         """Whether ``value`` is the very array that is held, and still is what it was."""
-        return self.original() is value and self.equals(value)
+        if self.original() is not value:
+            return False
+        held = self.array
+        if held.dtype is value.dtype and held.nbytes <= SMALL:  # in line: this is the array met again, at every operation
+            return held.shape == value.shape and held.tobytes() == value.tobytes()
+        return self.equals(value)
 
     def equals(self, value: Array) -> bool:
         """Whether an array has the shape, dtype and values that were held, bit for bit."""

@@ -201,21 +201,20 @@ class Recording(Builder):
         if isinstance(value, np.generic) or not value.ndim:
             aval = aval_of(value)
             return self._hold(value if isinstance(value, np.generic) else value[()], aval)
-        if value.nbytes <= SMALL:
-            found = self.captured.get(id(value))
-            if found is not None and found[1].holds(value):
-                return found[0]
-            aval = aval_of(value)
-            held = Held(value)
-            variable = self._hold(held.array, aval)
-            self.captured[id(value)] = (variable, held)
-            return variable
+        found = self.captured.get(id(value))
+        if found is not None and found[1].holds(value):
+            return found[0]
         aval = aval_of(value)
         held = Held(value)
-        found = self.captured.get(id(held.array))
-        if found is None:
-            found = self.captured[id(held.array)] = (self._hold(held.array, aval), held)
-        return found[0]
+        if value.nbytes <= SMALL:
+            variable = self._hold(held.array, aval)
+        else:  # its copy may be shared
+            found = self.captured.get(id(held.array))
+            if found is None:
+                found = self.captured[id(held.array)] = (self._hold(held.array, aval), held)
+            variable = found[0]
+        self.captured[id(value)] = (variable, held)
+        return variable
 
     def _hold(self, value: Any, aval: ShapeDtype) -> int:
         variable = len(self.ops)
