@@ -27,7 +27,7 @@ from functrace.errors import (
     UnsupportedFunctionError,
 )
 from functrace.ir.aval import shape_of
-from functrace.numpy.assigning import assigned
+from functrace.numpy.assigning import assigned, numeric
 from functrace.numpy.tables import AT, FUNCTIONS, refuse_out, unsupported_function
 from functrace.ops import elementwise as ew
 from functrace.ops.checks import require
@@ -800,12 +800,15 @@ def _cycled(v: Any, count: int) -> Any:
 
 
 def _safe(values: Any, dtype: np.dtype[Any], what: str) -> Any:
-    """Return values for `place` and `putmask`, which cast safely only; Python numbers need to fit."""
-    if type(values) not in LITERALS:
-        values = _array(values)
+    """Return values for `place` and `putmask`, flat: cast, or refused, as NumPy's own do it."""
+    if _holds_traced(values):
+        values = _stacked(values)
         if not np.can_cast(values.dtype, dtype, "safe"):
             raise DtypeError(f"{what}: cannot cast {values.dtype} to {dtype} safely", fix="convert the values first")
-    return _array(_as_operand(values, dtype))
+        return _flat(convert(values, dtype))
+    made = np.empty(numeric(values).size, dtype)
+    np.putmask(made, np.ones(made.shape, bool), values)
+    return made
 
 
 def putmask(a: Any, mask: Any, values: Any) -> None:
