@@ -9,6 +9,7 @@ Floor: 2.
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def normalize_axes(axis: Any, ndim: int) -> Axes:
     axes = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     found = []
     for k in axes:
-        k = int(k)
+        k = operator.index(k)
         if not -ndim <= k < ndim:
             raise AxisError(f"axis {k} is out of bounds for an array with {ndim} axes", fix=f"use -{ndim} … {ndim - 1}")
         found.append(k % ndim)

@@ -9,6 +9,7 @@ Floor: 2.
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any, Literal
 
 import numpy as np
@@ -25,7 +26,7 @@ _POSITIONS = absent(because="positions are integers and have no derivative", ins
 
 def normalize_axis(axis: Any, ndim: int) -> int:
     """Return one axis as a non-negative int; raises `AxisError`."""
-    axis = int(axis)
+    axis = operator.index(axis)
     if not -ndim <= axis < ndim:
         raise AxisError(f"axis {axis} is out of bounds for an array with {ndim} axes", fix=f"use -{ndim} … {ndim - 1}")
     return axis % ndim

@@ -158,3 +158,19 @@ def test_a_scalar_power_in_place_binds_the_name_anew() -> None:
         return best + 0 * total + 0 * n
 
     assert ft.jit(f)(np.array([3.0, 1.0])) == 3.0
+
+
+@pytest.mark.parametrize("axis", [1.0, np.float64(0), np.bool_(True), "0"])
+@pytest.mark.parametrize(
+    "f", [np.sum, np.max, np.mean, np.cumsum, np.argmax, np.sort, np.take_along_axis], ids=lambda f: f.__name__
+)
+def test_an_axis_is_an_integer(f: Any, axis: Any) -> None:
+    x = np.ones((3, 4))
+    args = (np.zeros((3, 4), int),) if f is np.take_along_axis else ()
+    for call in (
+        f,
+        ft.jit(lambda x: f(x, *args, axis=axis)),
+        lambda x, *_a, **_k: ft.vjp(lambda x: f(x, *args, axis=axis), x),
+    ):
+        with pytest.raises((TypeError, ValueError)):
+            call(x, *args, axis=axis) if call is f else call(x)
