@@ -226,18 +226,15 @@ def template(
 ) -> tuple[Program, tuple[int, ...], tuple[ShapeDtype, ...]]:
     """Return the program of a recording with captured values as inputs, and those literals that may be.
 
-    The variables keep their numbers; the new inputs of literals stand at the end of the tape. (A tape is evaluated by
-    schedule, in which inputs come first wherever they stand.)
+    The inputs of literals stand at the start of the tape, before all that reads them, and move every other variable.
 
     Returns:
         the program, which literals are inputs of it, and their avals.
     """
     ops, avals = list(recording.ops), list(recording.avals)
-    inputs = [*recording.inputs, *recording.constants]
     for i in recording.constants:
         ops[i] = (INPUT, (), ops[i][2])
-    chosen: list[int] = []
-    made: list[ShapeDtype] = []
+    chosen: dict[int, ShapeDtype] = {}
     users = {i: k for k, (_, operands, _) in enumerate(ops) for i in operands if i < 0} if varying else {}
     for literal in sorted(varying):
         k = users.get(~literal)
@@ -246,18 +243,23 @@ def template(
         primitive, operands, params = ops[k]
         specs = tuple([avals[i] if i >= 0 else type(recording.literals[~i]) for i in operands])
         aval = argument_aval(primitive, specs, params, operands.index(~literal), recording.literals[literal])
-        if aval is None:
-            continue
-        ops[k] = (primitive, tuple([len(ops) if i == ~literal else i for i in operands]), params)
-        inputs.append(len(ops))
-        ops.append((INPUT, (), (aval,)))
-        avals.append(aval)
-        chosen.append(literal)
-        made.append(aval)
-    positions = range(len(recording.ops))  # see Note [Positions in cached programs]
-    program = Program(ops, avals, recording.literals, inputs, {}, outputs, positions=positions, name=recording.owner)
+        if aval is not None:
+            chosen[literal] = aval
+    first = len(chosen)
+    inputs = [first + i for i in (*recording.inputs, *recording.constants)]
+    positions: Sequence[int | None] = range(len(ops))  # see Note [Positions in cached programs]
+    if chosen:
+        new = {~literal: k for k, literal in enumerate(chosen)}
+        ops = [(p, tuple([first + i if i >= 0 else new.get(i, i) for i in operands]), params) for p, operands, params in ops]
+        ops[:0] = [(INPUT, (), (aval,)) for aval in chosen.values()]
+        avals[:0] = chosen.values()
+        inputs += range(first)
+        positions = [None] * first + list(positions)
+    program = Program(
+        ops, avals, recording.literals, inputs, {}, [first + i for i in outputs], positions=positions, name=recording.owner
+    )
     program.lines = recording.positions or ()
-    return program, tuple(chosen), tuple(made)
+    return program, tuple(chosen), tuple(chosen.values())
 
 
 def argument_aval(
