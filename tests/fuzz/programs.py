@@ -22,7 +22,7 @@ from tests.fuzz.gradients import GRADIENTS
 from tests.fuzz.shrink import shrunk
 from tests.fuzz.variants import VALUES, Case, Failed
 
-MOST_SHOWN = 4
+MOST_SHOWN = 3
 """How many programs that fail alike are printed."""
 
 Variant = Callable[[Case], None]
