@@ -49,4 +49,11 @@ def __getattr__(name: str) -> object:
         import importlib
 
         return importlib.import_module("functrace.torch")
-    raise AttributeError(f"module 'functrace' has no attribute {name!r}")
+    from functrace.api.names import unknown_name
+
+    raise unknown_name(name)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted([*__all__, "__version__", "errors", "torch"])

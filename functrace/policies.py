@@ -50,3 +50,8 @@ def pack(pack: Callable[[np.ndarray[Any, Any]], Any], unpack: Callable[[Any], An
         if not callable(function):
             raise ArgumentError(f"policies.pack: {function!r} is not a function", fix="pass two functions")
     return Pack(pack, unpack)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

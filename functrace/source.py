@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import itertools
 import linecache
 import os
 import sys
@@ -33,7 +34,12 @@ import numpy as np
 PACKAGE_PREFIX = os.path.dirname(os.path.abspath(__file__)) + os.sep
 """Frames whose file begins with this are functrace's own and are never shown to users."""
 
-_LIBRARY_PREFIXES = (PACKAGE_PREFIX, os.path.dirname(np.__file__) + os.sep, contextlib.__file__)
+GENERATED_FILES = "<functrace "
+"""Names of files of generated code begin with this."""
+
+_OWN_AND_NUMPYS = (PACKAGE_PREFIX, os.path.dirname(np.__file__) + os.sep, GENERATED_FILES)
+_STANDARD_LIBRARY = os.path.dirname(contextlib.__file__) + os.sep
+_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 Span: TypeAlias = tuple[int | None, int | None, int | None, int | None]
 """Characters of a file, as ``co_positions`` has them: first and last line, first and last column (in bytes)."""
@@ -132,12 +138,22 @@ def printable(text: str) -> str:
     return "".join([c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text])
 
 
+def is_users(file: str) -> bool:
+    """Whether a file is the user's own: not functrace's or NumPy's, and of no installed library."""
+    if file.startswith(_OWN_AND_NUMPYS):
+        return False
+    return not (file.startswith(_STANDARD_LIBRARY) or any(part in file for part in _INSTALLED))
+
+
 def user_frame(depth: int = 1) -> FrameType | None:
-    """Return the innermost running frame that is not functrace's own (nor NumPy's)."""
+    """Return the innermost running frame that is the user's own; if all are libraries', the innermost that is not ours."""
     frame: FrameType | None = sys._getframe(depth)
-    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARY_PREFIXES):
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN_AND_NUMPYS):
         frame = frame.f_back
-    return frame
+    innermost = frame
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    return innermost if frame is None else frame
 
 
 def user_source() -> Source | None:
@@ -147,13 +163,45 @@ def user_source() -> Source | None:
 
 
 def source_of_traceback(traceback: TracebackType | None) -> Source | None:
-    """Return the innermost user line of a traceback."""
-    found = None
+    """Return the innermost user line of a traceback; if all are libraries', the innermost that is not ours."""
+    own = other = None
     while traceback is not None:
-        if not traceback.tb_frame.f_code.co_filename.startswith(_LIBRARY_PREFIXES):
-            found = Source(traceback.tb_frame.f_code, traceback.tb_lasti)
+        file = traceback.tb_frame.f_code.co_filename
+        if not file.startswith(_OWN_AND_NUMPYS):
+            other = Source(traceback.tb_frame.f_code, traceback.tb_lasti)
+            own = other if is_users(file) else own
         traceback = traceback.tb_next
-    return found
+    return own or other
+
+
+# -- tracebacks ------------------------------------------------------------------------------------------------------------
+
+
+def hide_own_frames(error: BaseException) -> None:
+    """Take functrace's own frames out of the traceback of an error that leaves a transform, and of its causes.
+
+    With ``FUNCTRACE_TRACEBACKS=full`` in the environment they stay.
+    """
+    if os.environ.get("FUNCTRACE_TRACEBACKS") == "full":
+        return
+    seen: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and all(current is not other for other in seen):
+        seen.append(current)
+        current.__traceback__ = _users_part(current.__traceback__)
+        current = current.__cause__ or current.__context__
+
+
+def _users_part(traceback: TracebackType | None) -> TracebackType | None:
+    kept: list[TracebackType] = []
+    while traceback is not None:
+        file = traceback.tb_frame.f_code.co_filename
+        if not file.startswith((PACKAGE_PREFIX, GENERATED_FILES)):
+            kept.append(traceback)
+        traceback = traceback.tb_next
+    for one, after in itertools.zip_longest(kept, kept[1:]):
+        one.tb_next = after
+    return kept[0] if kept else None
 
 
 # -- of a code object, and of a file ----------------------------------------------------------------------------------------

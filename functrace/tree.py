@@ -129,3 +129,8 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
     """Apply a function to every leaf; no frame of optree stands between the caller and the function."""
     found, treedef = tree_flatten(tree)
     return tree_unflatten(treedef, [function(leaf) for leaf in found])
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

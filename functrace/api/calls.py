@@ -66,8 +66,9 @@ def call(recording: Recording, f: Callable[..., Any], args: Sequence[Any], kwarg
     """Call the user's function; what NumPy makes of our errors is undone."""
     try:
         return f(*args, **kwargs)
-    except ValueError as error:
-        if isinstance(error.__cause__, FunctraceError):  # NumPy hides it: "setting an array element with a sequence"
+    except (ValueError, SystemError) as error:
+        # C code hides it: "setting an array element with a sequence", "returned a result with an exception set"
+        if isinstance(error.__cause__, FunctraceError):
             raise error.__cause__ from None
         raise
     except TypeError as error:
@@ -103,22 +104,48 @@ def is_position(argnums: Any) -> bool:
     return isinstance(argnums, int | np.integer)
 
 
+def check_argnums(argnums: Any, transform: str) -> tuple[int, ...]:
+    """Return ``argnums`` as a tuple.
+
+    Raises:
+        ArgumentError: if it is no position, nor a sequence of them.
+    """
+    if is_position(argnums):
+        return (argnums,)
+    if isinstance(argnums, tuple | list | range) and all(map(is_position, argnums)):
+        return tuple(argnums)
+    is_name = isinstance(argnums, str)
+    shown = repr(argnums) if isinstance(argnums, str | tuple | list) else f"a {type(argnums).__name__}"
+    raise ArgumentError(
+        f"{transform}: argnums is {shown}, not a position or a sequence of positions",
+        fix="count positional arguments from 0: argnums=0, argnums=(0, 2)"
+        if is_name
+        else f"{transform}(f, argnums) returns a function: call {transform}(f)(x)",
+    )
+
+
+def check_function(f: Any, transform: str, usage: str = "{0}(f) returns a function: call {0}(f)(x)") -> None:
+    """Check that what is to be transformed can be called.
+
+    Raises:
+        ArgumentError: if not.
+    """
+    if not callable(f):
+        raise ArgumentError(f"{transform} takes a function, not a {type(f).__name__}", fix=usage.format(transform))
+
+
 def normalize_argnums(argnums: Any, count: int, what: str) -> tuple[int, ...]:
     """Return ``argnums`` as a tuple of non-negative positions.
 
     Raises:
         ArgumentError: if a position does not exist in this call, or is named twice.
     """
-    numbers = (argnums,) if is_position(argnums) else tuple(argnums) if isinstance(argnums, tuple | list | range) else ()
-    if not all(map(is_position, numbers)) or (not numbers and not isinstance(argnums, tuple | list | range)):
-        raise ArgumentError(
-            f"{what}: argnums={argnums!r} is not a position, or a sequence of them", fix="pass an int, or a tuple of ints"
-        )
+    numbers = check_argnums(argnums, what.partition(" of ")[0])
     for k in numbers:
         if not -count <= k < count:
             raise ArgumentError(
                 f"{what}: argnums={argnums!r}, but the function was called with {count} positional arguments",
-                fix="keyword arguments are not differentiated: pass by position what argnums names",
+                fix=f"positions are 0 to {count - 1}; keyword arguments have none: pass by position what argnums names",
             )
     positions = tuple([int(k) % count for k in numbers])
     if len(set(positions)) < len(positions):

@@ -59,6 +59,9 @@ class _Custom:
         self.nondiff_argnums = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
         functools.update_wrapper(self, f)  # type: ignore[arg-type]
 
+    def __repr__(self) -> str:
+        return f"<functrace {type(self).__name__}({self.name})>"
+
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """Bind as a method."""
         return self if instance is None else functools.partial(self, instance)  # type: ignore[arg-type]

@@ -18,6 +18,8 @@ from functrace.api.calls import (
     add_input,
     as_value,
     call,
+    check_argnums,
+    check_function,
     function_name,
     is_position,
     normalize_argnums,
@@ -26,7 +28,8 @@ from functrace.api.calls import (
     split_aux,
 )
 from functrace.api.directions import COTANGENTS, TANGENTS, check_like
-from functrace.errors import DtypeError, ShapeError
+from functrace.api.transformed import transformed
+from functrace.errors import ArgumentError, DtypeError, ShapeError
 from functrace.executor import Runner, run_recorded
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Position, Program, placed
@@ -99,13 +102,15 @@ def _differentiate(
     f: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool, holomorphic: bool, with_value: bool
 ) -> Callable[..., Any]:
     """Make `value_and_grad`, or `grad`: the path that un-jitted gradients take at every call."""
+    transform = "value_and_grad" if with_value else "grad"
+    check_argnums(argnums, transform)
     name = function_name(f)
     owner = f"grad of {name}"
     what = f"an argument of {name}"
     first_only = type(argnums) is int and argnums == 0
     start = 1 if with_value else 0
 
-    @functools.wraps(f, updated=())
+    @transformed(transform, f)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
         chosen = (0,) if first_only and args else normalize_argnums(argnums, len(args), owner)
         leaf = args[chosen[0]] if len(chosen) == 1 else None
@@ -222,6 +227,7 @@ class Recorded:
     """A function recorded on differentiable arguments, with its outputs."""
 
     def __init__(self, f: Callable[..., Any], primals: Sequence[Any], has_aux: bool, owner: str, kwargs: Any) -> None:
+        check_function(f, owner.partition(" ")[0], "{0}(f, x), {0} of f at x")
         leaves, self.in_tree = flatten(tuple(primals))
         self.values = [as_value(leaf, f"an argument of {function_name(f)}") for leaf in leaves]
         self.in_avals = [aval_of(v) for v in self.values]
@@ -236,8 +242,8 @@ class Recorded:
             self.out_avals = [self.recording.avals[i] for i in self.outputs]
             self.aux_leaves, self.aux_tree = flatten(aux)
             self.own = own_tracers(self.recording, self.aux_leaves)
-        except BaseException:
-            self.recording.close()
+        except BaseException as error:
+            self.recording.__exit__(type(error), error, error.__traceback__)
             raise
 
     @property
@@ -392,6 +398,12 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
         2 to 3 times ``f``.
     """
     owner = f"jvp of {function_name(f)}"
+    for what, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, tuple | list):
+            raise ArgumentError(
+                f"jvp: {what} is a {type(given).__name__}, not a tuple with one entry per argument",
+                fix="jvp(f, (x,), (x_dot,))",
+            )
     tangents = map_leaves(held_array, tuple(tangents))
     recorded = Recorded(f, tuple(primals), has_aux, owner, kwargs)
     with recorded.recording:

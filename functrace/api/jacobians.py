@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from functrace.api.calls import function_name, is_position, normalize_argnums
+from functrace.api.calls import check_argnums, function_name, is_position, normalize_argnums
 from functrace.api.differentiate import Recorded, grad, jvp, real_output, vjp
 from functrace.api.mapping import vmap
+from functrace.api.transformed import transformed
 from functrace.errors import DtypeError
 from functrace.executor import Runner, run_recorded
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
@@ -52,9 +53,10 @@ def jacrev(
     Cost:
         ``f`` and (number of output elements) pullbacks, in one mapped run.
     """
+    check_argnums(argnums, "jacrev")
     owner = f"jacrev of {function_name(f)}"
 
-    @functools.wraps(f, updated=())
+    @transformed("jacrev", f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         chosen = normalize_argnums(argnums, len(args), owner)
         primals = [args[k] for k in chosen]
@@ -88,9 +90,10 @@ def jacfwd(
     Cost:
         ``f`` and (number of input elements) tangents, in one mapped run.
     """
+    check_argnums(argnums, "jacfwd")
     owner = f"jacfwd of {function_name(f)}"
 
-    @functools.wraps(f, updated=())
+    @transformed("jacfwd", f)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         chosen = normalize_argnums(argnums, len(args), owner)
         primals = tuple(args[k] for k in chosen)
@@ -152,7 +155,8 @@ def hessian(
     Cost:
         (number of input elements) times a few ``f``, in one mapped run.
     """
-    return jacfwd(jacrev(f, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
+    made = jacfwd(jacrev(f, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
+    return transformed("hessian", f)(made)
 
 
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], **kwargs: Any) -> Any:
@@ -194,7 +198,7 @@ def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) ->
     def summed(*args: Any, **kwargs: Any) -> Any:
         return np.sum(f(*args, **kwargs))
 
-    return grad(summed, argnums)
+    return transformed("elementwise_grad", f)(grad(summed, argnums))
 
 
 def _at(f: Callable[..., Any], args: tuple[Any, ...], chosen: tuple[int, ...], kwargs: Any) -> Callable[..., Any]:

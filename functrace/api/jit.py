@@ -26,6 +26,7 @@ import numpy as np
 
 from functrace.api.calls import as_value, call, function_name, output_variable
 from functrace.api.keys import exact_key, tree_key
+from functrace.api.transformed import transformed
 from functrace.control.call import call_program
 from functrace.errors import ArgumentError, ConcretizationError
 from functrace.executor.bounded import Bounded, Kept
@@ -34,6 +35,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import closed_over
 from functrace.ir.program import Program
 from functrace.numpy.number import DTYPES, Numbers, TracedNumber
+from functrace.source import hide_own_frames
 from functrace.tracing.capture import held_array, own_constants, read_only_memory
 from functrace.tracing.recording import BODY, Recording, Tracer
 from functrace.tree import PyTreeSpec, flatten, paths, unflatten
@@ -101,37 +103,41 @@ def jit(
     entries, tick = cache.kept.entries, cache.kept.tick
     is_static = statics.any
 
-    @functools.wraps(f, updated=())
+    @transformed("jit", f)
     def jitted(*args: Any, **kwargs: Any) -> Any:
-        if not kwargs and not is_static:  # arrays and floats by position: `_Signature`, in line
-            parts: list[Any] = []
-            values: Sequence[Any] = args
-            for x in args:
-                if type(x) is np.ndarray:
-                    parts += (x.shape, x.dtype)
-                elif type(x) is float:
-                    parts.append(float)
-                    values = ()
+        try:
+            if not kwargs and not is_static:  # arrays and floats by position: `_Signature`, in line
+                parts: list[Any] = []
+                values: Sequence[Any] = args
+                for x in args:
+                    if type(x) is np.ndarray:
+                        parts += (x.shape, x.dtype)
+                    elif type(x) is float:
+                        parts.append(float)
+                        values = ()
+                    else:
+                        break
                 else:
-                    break
-            else:
-                staged = entries.get(tuple(parts))
-                if staged is not None:
-                    staged.used = tick()
-                    return _run(staged, values or [np.float64(x) if type(x) is float else x for x in args])
-        if not is_static:  # nests of arrays: likewise
-            leaves, tree = flatten((args, kwargs))
-            if all(type(leaf) is np.ndarray for leaf in leaves):
-                staged = entries.get((tree, _NO_STATICS, *[(leaf.shape, leaf.dtype) for leaf in leaves]))
-                if staged is not None:
-                    staged.used = tick()
-                    return _run(staged, leaves)
-        signature = _Signature(statics, args, kwargs, name, jitted)
-        staged = entries.get(signature.key)
-        if staged is None:
-            return _first_call(cache, signature, f, name)
-        staged.used = tick()
-        return _applied(staged, signature, None)
+                    staged = entries.get(tuple(parts))
+                    if staged is not None:
+                        staged.used = tick()
+                        return _run(staged, values or [np.float64(x) if type(x) is float else x for x in args])
+            if not is_static:  # nests of arrays: likewise
+                leaves, tree = flatten((args, kwargs))
+                if all(type(leaf) is np.ndarray for leaf in leaves):
+                    staged = entries.get((tree, _NO_STATICS, *[(leaf.shape, leaf.dtype) for leaf in leaves]))
+                    if staged is not None:
+                        staged.used = tick()
+                        return _run(staged, leaves)
+            signature = _Signature(statics, args, kwargs, name, jitted)
+            staged = entries.get(signature.key)
+            if staged is None:
+                return _first_call(cache, signature, f, name)
+            staged.used = tick()
+            return _applied(staged, signature, None)
+        except BaseException as error:
+            hide_own_frames(error)
+            raise
 
     jitted.cache_info = cache.info  # type: ignore[attr-defined]
     jitted.cache_clear = cache.clear  # type: ignore[attr-defined]
@@ -259,7 +265,7 @@ def _stage(f: Callable[..., Any], signature: _Signature, owner: str, name: str) 
 
 def _with_way_out(error: ConcretizationError) -> ConcretizationError:
     """Name the way out that only `jit` has."""
-    if error.fix is not None and "static_arg" in error.fix:
+    if error.fix is not None and ("static_arg" in error.fix or "functrace.jit" in error.fix):
         return error
     fix = f"{error.fix}; an argument that is no array can be named in static_argnums or static_argnames of jit"
     return ConcretizationError(error.what, at=error.at, made=error.made, equation=error.equation, fix=fix)

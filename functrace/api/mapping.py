@@ -5,13 +5,13 @@ Floor: 7.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from functrace.api.calls import as_value, call, function_name, output_variable
+from functrace.api.transformed import transformed
 from functrace.errors import ArgumentError, AxisError, ShapeError
 from functrace.executor import Runner, run_recorded
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
@@ -53,7 +53,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_size: 
     name = function_name(f)
     owner = f"vmap of {name}"
 
-    @functools.wraps(f, updated=())
+    @transformed("vmap", f)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, treedef = flatten((args, kwargs))
         if isinstance(in_axes, list):

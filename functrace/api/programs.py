@@ -5,7 +5,6 @@ Floor: 7.
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrace.api.calls import as_value, call, function_name, output_variable
+from functrace.api.transformed import transformed
 from functrace.errors import ShapeError
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of
@@ -46,7 +46,7 @@ def trace(f: Callable[..., Any]) -> Callable[..., Program]:
     """
     name = function_name(f)
 
-    @functools.wraps(f, updated=())
+    @transformed("trace", f)
     def traced(*args: Any, **kwargs: Any) -> Program:
         owner = f"trace of {name}"
         frame = user_frame()

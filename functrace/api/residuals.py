@@ -5,7 +5,6 @@ Floor: 7.
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import numpy as np
 from functrace.api.calls import function_name
 from functrace.api.programs import input_names
 from functrace.api.staging import Operands, stage, whole_result
+from functrace.api.transformed import transformed
 from functrace.control.call import call_program, inline
 from functrace.control.cond import cond_p
 from functrace.control.residuals import RECOMPUTE, Policy, is_policy, pack_p, unpack_p
@@ -66,7 +66,7 @@ def checkpoint(f: Callable[..., Any], *, policy: Policy = RECOMPUTE) -> Callable
     _check_policy(policy)
     name = function_name(f)
 
-    @functools.wraps(f, updated=())
+    @transformed("checkpoint", f)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         operands = Operands(args, kwargs).if_traced()
         staged = stage(f, operands, f"checkpoint of {name}", name, with_values=True, computed_only=True)
@@ -188,7 +188,7 @@ def saved_residuals(f: Callable[..., Any]) -> Callable[..., Residuals]:
     """
     name = function_name(f)
 
-    @functools.wraps(f, updated=())
+    @transformed("saved_residuals", f)
     def listed(*args: Any, **kwargs: Any) -> Residuals:
         args, kwargs = map_leaves(lambda leaf: np.float64(leaf) if type(leaf) is float else leaf, (args, kwargs))
         operands = Operands(args, kwargs)

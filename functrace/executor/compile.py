@@ -32,7 +32,7 @@ from functrace.ir.primitive import Primitive
 from functrace.ir.program import Position, Program
 from functrace.ir.tape import Op
 from functrace.passes import compute_late, drop_unused, finished, fold_constants, folding
-from functrace.source import printable
+from functrace.source import GENERATED_FILES, hide_own_frames, printable
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.lines import (
     DEFAULT_MODES,
@@ -170,6 +170,7 @@ def run_compiled(
         source = raised_in(error.__traceback__, lines)
         if source is not None:
             error.add_note(f"  recorded at {source}")
+        hide_own_frames(error)
         raise
     finally:
         if is_default:
@@ -259,7 +260,7 @@ def _compiling_pieces(program: Program, size: int, fresh: bool) -> Generator[Non
 
 def _defined(name: str, source: str, writer: _Writer) -> Callable[..., Any]:
     """Return the function ``run`` that a source, the last one that was written, defines."""
-    filename = f"<functrace {printable(name)} {next(_numbers)}>"
+    filename = f"{GENERATED_FILES}{printable(name)} {next(_numbers)}>"
     bound = writer.bound
     exec(compile(source, filename, "exec"), bound)
     function = bound.pop("run")

@@ -26,7 +26,7 @@ import numpy as np
 
 from functrace.errors import ConcretizationError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import Primitive
+from functrace.ir.primitive import INPUT, Primitive
 from functrace.numpy.array import TracedArray
 from functrace.ops import elementwise as ew
 from functrace.ops.checks import require
@@ -125,10 +125,14 @@ class Numbers(Recording):
     def value(self, variable: int) -> NoReturn:
         """Refuse: the value of a traced number is not known."""
         kind = _KINDS[self.target.avals[variable].dtype.kind].__name__
+        fix = self.way_out
+        if kind == "float" or (kind == "bool" and self.target.ops[variable][0] is not INPUT):
+            fix = "use functrace.cond or np.where for a choice (functrace.jit stages once for all values)"
+            fix = f"keep it traced (np.sin instead of math.sin); {fix}" if kind == "float" else fix
         raise ConcretizationError(
             f"the value of {'an' if kind == 'int' else 'a'} {kind} is needed, but {self.owner} records without values",
             made=self.target.source(variable),
-            fix=self.way_out,
+            fix=fix,
         )
 
 

@@ -9,6 +9,7 @@ Floor: 6.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -108,9 +109,18 @@ AT: dict[np.ufunc, Callable[..., Any]] = {}
 
 
 def _raise(ufunc: np.ufunc, method: str) -> Any:
-    name = f"numpy.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
+    module = next(
+        (m for m in ("numpy", "scipy.special") if getattr(sys.modules.get(m), ufunc.__name__, None) is ufunc), None
+    )
+    name = f"{module}.{ufunc.__name__}" if module else f"the ufunc {ufunc.__name__}"
+    if module != "numpy":
+        raise UnsupportedFunctionError(
+            f"{name} has no derivative here: functrace knows NumPy's own functions",
+            fix="give it one with functrace.custom_jvp around a function of plain arrays, or take the plain value with "
+            "functrace.value(x) if no derivative is needed through it",
+        )
     raise UnsupportedFunctionError(
-        f"{name} has no implementation on traced values",
+        f"{name}{'' if method == '__call__' else f'.{method}'} has no implementation on traced values",
         fix="write it with functions that are supported (see functrace.numpy), or take the plain value with "
         "functrace.value(x) if no derivative is needed through it",
     )

@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from functrace.errors import LostGradientError
 from functrace.torch import sentences
 from functrace.torch.dtypes import default_float, numpy_dtype
 from functrace.torch.functions import shape_of
 from functrace.torch.random import GENERATOR
 from functrace.torch.shaping import sizes
 from functrace.torch.tensor import Tensor, wrap
+from functrace.tracing import Tracer
 
 
 def _leaf(array: Any, requires_grad: bool) -> Tensor:
@@ -41,6 +43,12 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
 def _plain(data: Any) -> Any:
     if isinstance(data, Tensor):
         return data._array
+    if isinstance(data, Tracer):
+        raise LostGradientError(
+            f"a tensor of a traced value ({data.aval}) would lose its derivative: tensors have their own, by backward()",
+            fix="compute with NumPy under functrace's transforms, and apply autograd.Functions to traced values as they "
+            "are; torch.tensor(functrace.value(x)) holds the plain values",
+        )
     return [_plain(x) for x in data] if isinstance(data, (list, tuple)) else data
 
 

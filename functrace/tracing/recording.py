@@ -61,7 +61,7 @@ from functrace.ir.aval import ShapeDtype, aval_of, check_plain
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive, is_linear
 from functrace.ir.program import Position, Program
 from functrace.ir.tape import Builder, Spec, failing, infer, inferred
-from functrace.source import PACKAGE_PREFIX, Source
+from functrace.source import PACKAGE_PREFIX, Source, hide_own_frames
 from functrace.tracing.capture import SMALL, Held
 from functrace.tracing.lines import RUNNING, Now, name_warnings, stop_naming
 
@@ -438,7 +438,9 @@ class Recording(Builder):
                 self.body = enclosing.body
         return self
 
-    def __exit__(self, *_exception: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if error is not None:
+            hide_own_frames(error)
         if self.scope is not OPEN:
             _innermost.reset(self._token)
             if self.scope is BODY:

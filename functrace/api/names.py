@@ -1,0 +1,43 @@
+"""What names of other libraries are called here: the errors for `functrace.lax` and its kin.
+
+Floor: 7.
+"""
+
+from __future__ import annotations
+
+ELSEWHERE = {
+    "array": "np.array, or functrace.numpy.array of traced values",
+    "checkpoint_policies": "functrace.policies",
+    "custom_gradient": "functrace.custom_vjp",
+    "debug": "Python's own print, where values are known; functrace.value(x) is the plain value",
+    "device_get": "nothing: arrays are NumPy's own",
+    "device_put": "nothing: arrays are NumPy's own",
+    "enable_grad": "nothing: derivatives are taken by functrace.grad(f)(x), not by a mode",
+    "eval_shape": "functrace.trace(f)(functrace.ShapeDtype(shape)).outputs",
+    "fori_loop": "Python's for, or functrace.scan in programs",
+    "jacobian": "functrace.jacrev, or functrace.jacfwd",
+    "jnp": "NumPy itself: import numpy as np",
+    "lax": "functrace.cond and functrace.scan for control flow; the rest of lax is NumPy",
+    "linalg": "np.linalg",
+    "make_jaxpr": "functrace.trace",
+    "map": "functrace.vmap, or functrace.scan",
+    "nn": "plain functions of NumPy; functrace.torch.nn.functional has PyTorch's",
+    "no_grad": "functrace.stop_gradient(x) in a function; functrace.torch.no_grad for PyTorch's tensors",
+    "np": "NumPy itself: import numpy as np",
+    "pmap": "functrace.vmap: there is one device",
+    "random": "NumPy's own generators, outside of the function that is transformed: pass what they draw as arguments",
+    "remat": "functrace.checkpoint",
+    "requires_grad": "nothing: functrace.grad(f)(x) differentiates by arguments",
+    "scipy": "SciPy itself, on plain values; functrace.custom_jvp gives its functions a derivative",
+    "tree_map": "functrace.tree.map",
+    "tree_util": "functrace.tree",
+    "Tensor": "functrace.torch.Tensor",
+    "while_loop": "Python's while, or functrace.scan in programs",
+}
+"""By a name that users of JAX, PyTorch or HIPS autograd look for: what it is called here."""
+
+
+def unknown_name(name: str) -> AttributeError:
+    """Return the error for a name that the package does not have."""
+    what = f"module 'functrace' has no attribute {name!r}"
+    return AttributeError(f"{what}; here it is {ELSEWHERE[name]}" if name in ELSEWHERE else what, name=name)

@@ -1,0 +1,225 @@
+"""What a newcomer meets: tracebacks, names from elsewhere, mistakes in calling transforms, what things say they are."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import traceback
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.special
+
+import functrace as ft
+import functrace.torch as torch
+from functrace.api.names import ELSEWHERE
+from functrace.errors import ArgumentError, ConcretizationError, FunctraceError, LostGradientError, ShapeError
+
+W, X = np.ones(5), np.ones((4, 3))
+OWN = os.path.dirname(os.path.abspath(ft.__file__)) + os.sep
+
+
+def loss(w: Any, x: Any) -> Any:
+    return np.sum(x @ w)
+
+
+@ft.jit
+def decorated(x: Any) -> Any:
+    return x * 2.0
+
+
+# -- tracebacks -----------------------------------------------------------------------------------------------------------
+
+
+def frames(run: Callable[[], Any]) -> tuple[BaseException, list[traceback.FrameSummary]]:
+    """The error that ``run`` raises, and the frames of its traceback below this function's."""
+    try:
+        run()
+    except Exception as error:
+        return error, list(traceback.extract_tb(error.__traceback__))[1:]
+    raise AssertionError("nothing was raised")
+
+
+FAILING: dict[str, Callable[[], Any]] = {
+    "grad": lambda: ft.grad(loss)(W, X),
+    "value_and_grad": lambda: ft.value_and_grad(loss)(W, X),
+    "vjp": lambda: ft.vjp(loss, W, X),
+    "jvp": lambda: ft.jvp(loss, (W, X), (W, X)),
+    "linearize": lambda: ft.linearize(loss, W, X),
+    "jit": lambda: ft.jit(loss)(W, X),
+    "vmap": lambda: ft.vmap(loss, in_axes=(None, 0))(W, X),
+    "trace": lambda: ft.trace(loss)(W, X),
+    "jacfwd": lambda: ft.jacfwd(loss)(W, X),
+    "hessian": lambda: ft.hessian(loss)(W, X),
+    "checkpoint": lambda: ft.grad(lambda w: ft.checkpoint(loss)(w, X))(W),
+    "jit of grad of vmap": lambda: ft.jit(ft.grad(lambda w: np.sum(ft.vmap(lambda row: loss(w, row))(X))))(W),
+    "scan": lambda: ft.scan(lambda c, _: (c + loss(W * c, X), None), 0.0, None, 2),
+}
+
+
+@pytest.mark.parametrize("case", FAILING)
+def test_a_traceback_ends_in_the_users_line(case: str) -> None:
+    error, found = frames(FAILING[case])
+    assert isinstance(error, ShapeError)
+    assert found[-1].name == "loss" and found[-1].filename == __file__
+    own = [frame for frame in found if frame.filename.startswith(OWN)]
+    assert len(own) <= 3, own  # those between the call of a transform and the user's function
+    if case == "jit of grad of vmap":
+        assert [frame.name for frame in found] == ["<lambda>", "<lambda>", "<lambda>", "loss"]
+
+
+@pytest.mark.parametrize("run", [ft.jit(np.linalg.inv), lambda x: ft.vjp(np.linalg.inv, x)])
+def test_errors_of_values_show_no_frames_of_ours_below_the_call(run: Any) -> None:
+    for _ in range(3):
+        error, found = frames(lambda: run(np.zeros((2, 2))))
+        assert isinstance(error, np.linalg.LinAlgError)
+        assert sum(frame.filename.startswith((OWN, "<functrace")) for frame in found) <= 1
+
+
+def test_all_frames_are_there_if_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    hidden = len(frames(FAILING["jit of grad of vmap"])[1])
+    monkeypatch.setenv("FUNCTRACE_TRACEBACKS", "full")
+    assert len(frames(FAILING["jit of grad of vmap"])[1]) > hidden + 8
+
+
+def test_causes_and_chained_errors_keep_their_users_frames() -> None:
+    def f(x: Any) -> Any:
+        try:
+            return loss(x, X)
+        except ShapeError as error:
+            raise RuntimeError("mine") from error
+
+    error, found = frames(lambda: ft.grad(f)(W))
+    assert str(error) == "mine" and found[-1].name == "f"
+    cause = traceback.extract_tb(error.__cause__.__traceback__)  # type: ignore[union-attr]
+    assert cause[-1].name == "loss" and not any(frame.filename.startswith(OWN) for frame in cause)
+
+
+def test_a_line_of_a_library_names_the_users_own() -> None:
+    for f in (
+        lambda x: scipy.special.logsumexp(x * np.ones(2)),
+        lambda x: scipy.linalg.solve(x * np.eye(2), np.ones(2)),
+    ):
+        with pytest.raises(FunctraceError) as caught:
+            ft.grad(f)(1.0)
+        assert "test_first_meeting.py" in str(caught.value) and "scipy." in str(caught.value)
+
+
+# -- mistakes --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("run", "what", "fix"),
+    [
+        (lambda: ft.grad(loss, 5)(W, X), "argnums=5", "positions are 0 to 1"),
+        (lambda: ft.grad(loss, "w"), "argnums is 'w'", "argnums=0"),
+        (lambda: ft.grad(loss, W), "argnums is a ndarray", r"call grad\(f\)\(x\)"),
+        (lambda: ft.value_and_grad(loss, W), "value_and_grad: argnums is a ndarray", "value_and_grad"),
+        (lambda: ft.jacrev(loss, W), "jacrev: argnums is a ndarray", "jacrev"),
+        (lambda: ft.grad(W), "grad takes a function, not a ndarray", r"call grad\(f\)\(x\)"),
+        (lambda: ft.vmap(3.0), "vmap takes a function, not a float", r"vmap\(f\)\(x\)"),
+        (lambda: ft.jit(None, maxsize=3)(W), "jit takes a function", r"jit\(f\)"),
+        (lambda: ft.checkpoint(W), "checkpoint takes a function", r"checkpoint\(f\)"),
+        (lambda: ft.hessian(W), "takes a function", "returns a function"),
+        (lambda: ft.vjp(W, np.sin), "vjp takes a function, not a ndarray", r"vjp\(f, x\)"),
+        (lambda: ft.jvp(W, (W,), (W,)), "jvp takes a function", r"jvp\(f, x\)"),
+        (lambda: ft.jvp(np.sin, W, W), "primals is a ndarray, not a tuple", r"jvp\(f, \(x,\), \(x_dot,\)\)"),
+        (lambda: ft.jvp(np.sin, (W,), W), "tangents is a ndarray, not a tuple", r"jvp\(f, \(x,\), \(x_dot,\)\)"),
+    ],
+)
+def test_transforms_called_the_wrong_way_say_how(run: Any, what: str, fix: str) -> None:
+    with pytest.raises(ArgumentError, match=rf"{what}(.|\n)*test_first_meeting\.py(.|\n)*fix: (.|\n)*{fix}"):
+        run()
+
+
+def test_jit_recommends_static_arguments_only_where_they_help() -> None:
+    with pytest.raises(ConcretizationError) as caught:
+        ft.jit(lambda x: x if x > 0 else -x)(1.0)
+    assert "np.where" in str(caught.value) and "static" not in str(caught.value)
+    with pytest.raises(ConcretizationError, match="static_argnums"):
+        ft.jit(lambda x, n: sum(x for _ in range(n)))(W, 3)
+    with pytest.raises(ConcretizationError, match="static_argnums"):
+        ft.jit(lambda x, flag: x if flag else -x)(W, True)
+
+
+def test_functions_of_scipy_and_pytorch_are_called_by_their_names() -> None:
+    with pytest.raises(TypeError, match=r"scipy\.special\.erf has no derivative here(.|\n)*custom_jvp"):
+        ft.grad(lambda x: scipy.special.erf(x))(1.0)
+    for make in (torch.as_tensor, torch.tensor, lambda x: torch.tensor([x[0], 1.0])):
+        with pytest.raises(LostGradientError, match=r"a tensor of a traced value(.|\n)*autograd\.Function"):
+            ft.grad(lambda x, make=make: make(x))(W)
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_names_of_other_libraries_say_what_they_are_here(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; here it is "):
+        getattr(ft, name)
+    said = ELSEWHERE[name]
+    for word in said.replace(",", " ").replace(";", " ").replace(":", " ").replace("(", " ").split():
+        if word.startswith("functrace."):
+            found: Any = ft
+            for part in word.split(".")[1:]:
+                found = getattr(found, part)
+
+
+def test_other_names_are_plain_attribute_errors() -> None:
+    with pytest.raises(AttributeError, match=r"has no attribute 'no_such_thing'$"):
+        ft.no_such_thing
+    assert not hasattr(ft, "jax")
+
+
+# -- what things say they are ----------------------------------------------------------------------------------------------
+
+
+def test_transformed_functions_say_what_they_are() -> None:
+    shown = {
+        repr(ft.grad(loss)): "<functrace grad(loss)>",
+        repr(ft.value_and_grad(loss)): "<functrace value_and_grad(loss)>",
+        repr(ft.jit(ft.vmap(ft.grad(loss)))): "<functrace jit(vmap(grad(loss)))>",
+        repr(ft.hessian(loss)): "<functrace hessian(loss)>",
+        repr(ft.jacfwd(loss)): "<functrace jacfwd(loss)>",
+        repr(ft.checkpoint(loss)): "<functrace checkpoint(loss)>",
+        repr(ft.elementwise_grad(np.sin)): "<functrace elementwise_grad(sin)>",
+        repr(ft.custom_vjp(loss)): "<functrace custom_vjp(loss)>",
+        repr(ft.trace(loss)): "<functrace trace(loss)>",
+    }
+    assert list(shown) == list(shown.values())
+    assert ft.grad(loss).__name__ == "loss" and ft.grad(loss).__module__ == __name__
+
+
+def test_transformed_functions_are_methods_and_are_copied_and_pickled_as_functions_are() -> None:
+    class Model:
+        def __init__(self) -> None:
+            self.scale = 3.0
+
+        @ft.grad
+        def of_self(self) -> Any:
+            raise AssertionError
+
+        def energy(self, x: Any) -> Any:
+            return self.scale * np.sum(x * x)
+
+        slope = ft.grad(energy, argnums=1)
+
+    model = Model()
+    np.testing.assert_array_equal(model.slope(W), 6.0 * W)
+    assert isinstance(model.slope, types.MethodType) and Model.slope is Model.__dict__["slope"]
+    assert pickle.loads(pickle.dumps(decorated)) is decorated
+    gradient = ft.grad(loss)
+    assert copy.copy(gradient) is gradient and copy.deepcopy([gradient])[0] is gradient
+    with pytest.raises(TypeError, match=r"grad\(loss\) cannot be pickled(.|\n)*transform it where it is loaded"):
+        pickle.dumps(gradient)
+
+
+def test_modules_list_their_public_names_only() -> None:
+    assert set(ft.__all__) <= set(dir(ft)) and not any(name.startswith("_") and name != "__version__" for name in dir(ft))
+    for module in (ft, ft.tree, ft.policies):
+        for name in dir(module):
+            found = getattr(module, name)
+            assert name == "__version__" or not isinstance(found, types.ModuleType) or found.__name__.startswith("functrace")
+    assert "np" not in dir(ft.policies) and "optree" not in dir(ft.tree)
