@@ -17,6 +17,10 @@ _Recording.tracer_class = _TracedArray
 if hasattr(Array, "register"):
     Array.register(_TracedArray)  # type: ignore[attr-defined]
 
+from functrace.transforms.release import release as _release  # noqa: E402
+
+_Recording.release = _release  # type: ignore[method-assign]
+
 from functrace import ir, numpy, policies, transforms, tree  # noqa: E402
 from functrace.api.control_flow import cond, scan  # noqa: E402
 from functrace.api.custom import custom_jvp, custom_vjp  # noqa: E402

@@ -34,6 +34,7 @@ from functrace.ir.program import Program
 from functrace.ir.tape import Spec, infer
 from functrace.ops.elementwise import where
 from functrace.tracing.recording import Recording
+from functrace.transforms.given import with_given
 
 MOST_BYTES = 128 << 20
 """Estimated bytes of all cached forms together; the least recently used go first."""
@@ -298,5 +299,16 @@ def run_recorded(
     transform: Any,
     build: Callable[[Program], Any],
 ) -> tuple[Any, list[Any]]:
-    """Look a recording up in the process's cache; see `TransformCache.lookup`."""
-    return CACHE.lookup(recording, tuple(outputs), (transform, *recording.held), build)
+    """Look a recording up in the process's cache; see `TransformCache.lookup`.
+
+    What has been evaluated on the way is among the arguments, and is not evaluated again.
+    """
+    given = tuple(recording.answered)
+
+    def with_values(program: Program) -> Any:
+        return build(with_given(program, given))
+
+    key = (transform, given, *recording.held)
+    made, arguments = CACHE.lookup(recording, tuple(outputs), key, with_values if given else build)
+    arguments.extend([recording.values[k] for k in given])
+    return made, arguments

@@ -48,6 +48,7 @@ from functrace.tracing.lines import (
     stop_naming,
 )
 from functrace.tracing.recording import Tracer
+from functrace.transforms.given import without_given
 
 LONGEST_COMPILED = 20_000
 """Programs with more equations than this stay with the evaluator: Python's compiler would take seconds."""
@@ -71,7 +72,7 @@ class Runner:
     __slots__ = ("_compiled", "_compiling", "_flat", "_folded", "_interpreted", "_invested", "_turn", "program")
 
     def __init__(self, program: Program) -> None:
-        self.program = program
+        self.program = without_given(program)
         self._compiled: Callable[..., Any] | None = None
         self._compiling: Generator[None, None, Callable[..., Any]] | None = None
         self._flat: Program | None = None

@@ -44,9 +44,10 @@ import math
 import sys
 import threading
 import weakref
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from types import FrameType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -70,6 +71,9 @@ LITERALS = frozenset({bool, int, float, complex})
 
 OPEN, MAPPED, BODY = "open", "mapped", "body"
 """Scopes of a recording; see Note [A body is what runs inside]."""
+
+MOST_HELD = 16 << 20
+"""Bytes of values that a recording which is asked holds before it looks for those that nothing will read."""
 
 _serials = itertools.count()
 _innermost: ContextVar[Recording | None] = ContextVar("the innermost mapped function or body being recorded", default=None)
@@ -128,12 +132,16 @@ class Recording(Builder):
     """
 
     __slots__ = (
-        "_judged", "_token", "_unknown", "arguments", "batches", "body", "captured", "closed", "held", "is_certain",
-        "origins", "outside", "owner", "positions", "scope", "serial", "shadows", "values", "views",
+        "_judged", "_most", "_nbytes", "_released", "_token", "_unknown", "answered", "arguments", "batches", "body",
+        "captured", "closed", "held", "is_certain", "origins", "outside", "owner", "positions", "scope", "serial", "shadows",
+        "values", "views",
     )  # fmt: skip
 
     tracer_class: type[Tracer] = Tracer
     """The class of handles; set once, by ``functrace/__init__.py``, to the one with NumPy's operators."""
+
+    release: ClassVar[Callable[[Recording, Sequence[int]], None]]
+    """Lets go the values that nothing will read; set once, by ``functrace/__init__.py``."""
 
     def __init__(self, owner: str, *, keeps_source: bool = True, scope: str = OPEN, is_certain: bool = True) -> None:
         super().__init__()
@@ -158,6 +166,11 @@ class Recording(Builder):
         """Identities of the programs that operations hold, as part of keys: equal ones may come from other lines."""
         self._unknown: set[int] = set()
         self._judged = 0
+        self._released: set[int] = set()
+        self.answered: list[int] = []
+        """The results of operations whose values are known, because somebody has asked; of an operation all or none."""
+        self._nbytes = 0
+        self._most: float = MOST_HELD
 
     # -- handles -------------------------------------------------------------------------------
 
@@ -366,12 +379,15 @@ class Recording(Builder):
                 )
             needed.add(k)
             stack.extend(ops[k][1])
-        self._compute(sorted(needed))
+        if not needed.isdisjoint(self._released):  # from now on nothing is, so that no loop evaluates over and over
+            self._most = math.inf
+        self._compute(sorted(needed), variable)
         return values[variable]
 
-    def _compute(self, needed: list[int]) -> None:
-        """Evaluate operations, in order; warnings name the lines that recorded them."""
-        values, ops = self.values, self.ops
+    def _compute(self, needed: list[int], wanted: int) -> None:
+        """Evaluate operations, in order, for one that is wanted; warnings name the lines that recorded them."""
+        values, ops, avals, literals = self.values, self.ops, self.avals, self.literals
+        answered, positions = self.answered, self.positions
         k = -1
         named = name_warnings()
         try:
@@ -379,11 +395,18 @@ class Recording(Builder):
                 primitive, operands, params = ops[k]
                 if primitive is RESULT:
                     continue
-                result = bind(primitive, tuple([values[i] if i >= 0 else self.literals[~i] for i in operands]), params)
-                for j, found in enumerate(result if primitive.many else (result,), k):
+                result = bind(primitive, tuple([values[i] if i >= 0 else literals[~i] for i in operands]), params)
+                for j, found in enumerate(result, k) if primitive.many else ((k, result),):
                     values[j] = found
-                    if self.positions is not None and isinstance(found, Tracer) and found._recording.positions is not None:
-                        found._recording.positions[found._id] = self.positions[k]  # not the line that asks
+                    answered.append(j)
+                    if isinstance(found, np.ndarray | np.generic):
+                        self._nbytes += found.nbytes
+                        continue
+                    self._nbytes += avals[j].nbytes
+                    if isinstance(found, Tracer) and positions is not None and found._recording.positions is not None:
+                        found._recording.positions[found._id] = positions[k]  # not the line that asks
+                if self._nbytes > self._most:
+                    self._let_go(wanted)
         except Exception as error:
             source = self.source(k)
             if source is not None and k != needed[-1]:
@@ -391,6 +414,15 @@ class Recording(Builder):
             raise
         finally:
             stop_naming(named)
+
+    def _let_go(self, wanted: int) -> None:
+        """Let go the values that nothing will read."""
+        values = self.values
+        Recording.release(self, (wanted,))
+        self._released.update([k for k in self.answered if k not in values])
+        self.answered[:] = [k for k in self.answered if k in values]
+        self._nbytes = sum([self.avals[k].nbytes for k in self.answered])
+        self._most = max(MOST_HELD, 2 * self._nbytes)
 
     def callers_array(self, variable: int) -> Any:
         """Return the value of a captured variable: the caller's own array, if it still is what was captured.

@@ -74,6 +74,8 @@ class Walk:
         known.literals = list(program.literals)
         small = all(aval.nbytes <= LARGEST_IN_BULK for aval in set(program.avals))
         first = next((k for k, op in enumerate(ops) if type(op[0].jvp) is Joint), len(ops)) if small else 0
+        if first < len(ops):  # inputs may stand behind what reads them; they get other numbers then
+            first = next((k for k, op in enumerate(ops[:first]) if max(op[1], default=-1) >= first), first)
         known.ops, known.avals, known.origins = list(ops[:first]), list(program.avals[:first]), list(range(first))
         known.constants = dict(program.constant_values)
         self.moved: Any = range(len(ops))

@@ -451,3 +451,11 @@ def test_residuals_are_released_at_their_last_use(differentiate: Any) -> None:
         if differentiate is not pull_once:  # h, -h, sin, h @ w and exp of each layer; cos and 1 - tanh^2 come late
             assert most <= 5 * LAYERS + 8, f"{call}: {most:.1f} arrays without checkpoint"
     assert_equal(plain(h), checkpointed(h))
+
+
+def test_numbers_before_a_checkpoint_change_from_call_to_call() -> None:
+    inner = ft.checkpoint(np.sin)
+    for _ in range(2):
+        for c in (1.0, 2.0, 3.0, -4.0):
+            found = ft.grad(lambda x, c=c: inner(x * c) + 0.0 * x)(0.5)
+            np.testing.assert_allclose(found, c * np.cos(0.5 * c), rtol=1e-14)

@@ -1,0 +1,132 @@
+"""Values that are known already: a program takes them as inputs, instead of computing them once more.
+
+What has been evaluated to answer a question (``if err > tol``) is not evaluated again. `with_given` replaces the operation
+that made such a value by a `Given` of the value and of the operands: to be read, it is the value; to be differentiated, the
+operation. So every transform works as it does without. After it, `without_given` leaves the value alone, and what only the
+operation had read is not computed.
+
+Floor: 3.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from functrace.ir.primitive import INPUT, LINEAR, RESULT, Absent, Joint, Marker, Primitive, Rule, absent
+from functrace.ir.program import Program
+from functrace.tracing.recording import bind
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Given(Primitive):
+    """An operation whose results are known: its first ``count`` operands are these, the others the operation's own."""
+
+    count: int = 1
+
+
+@functools.lru_cache(maxsize=1024)
+def _given(primitive: Primitive, count: int) -> Given:
+    never = absent(because="a value that is known is the same for all examples", instead="this is a bug in functrace")
+    return Given(
+        f"given_{primitive.name}",
+        eval=lambda *rest: rest[:count] if primitive.many else rest[0],
+        aval=lambda *rest: rest[:count],
+        jvp=_jvp_past(primitive, count),
+        transpose=never,
+        batch=never,
+        params=primitive.params,
+        many=primitive.many,
+        count=count,
+    )
+
+
+def _jvp_past(primitive: Primitive, count: int) -> Rule | Marker | Joint | Absent:
+    """The jvp rule of an operation, with ``count`` values before its operands."""
+    rule = primitive.jvp
+    if rule is LINEAR:
+
+        def linear(primals: Any, _outputs: Any, tangents: Any, *params: Any) -> Any:
+            pairs = zip(primals[count:], tangents[count:], strict=True)
+            return bind(primitive, tuple([x if t is None else t for x, t in pairs]), params)
+
+        return linear
+    if isinstance(rule, Marker | Absent):
+        return rule
+    if isinstance(rule, Joint):
+        return Joint(_tangents_of(rule.jvp, count), _tangents_of(rule.linearize, count))
+    return lambda primals, outputs, tangents, *params: rule(primals[count:], outputs, tangents[count:], *params)
+
+
+def _tangents_of(rule: Rule, count: int) -> Rule:
+    def known_and_tangents(primals: Any, tangents: Any, *params: Any) -> Any:
+        return primals[:count], rule(primals[count:], tangents[count:], *params)[1]
+
+    return known_and_tangents
+
+
+def with_given(program: Program, variables: Sequence[int]) -> Program:
+    """Return the program with the values of variables as further inputs, behind the others.
+
+    Args:
+        program: whose variables keep their numbers.
+        variables: results of operations; of an operation all, in order, or none.
+    """
+    ops, avals, inputs = list(program.ops), list(program.avals), list(program.input_ids)
+    places: dict[int, int] = {}
+    for i in variables:
+        places[i] = len(ops)
+        inputs.append(len(ops))
+        ops.append((INPUT, (), (avals[i],)))
+        avals.append(avals[i])
+    for k in variables:
+        primitive, operands, params = ops[k]
+        if primitive is not RESULT:
+            count = program.result_count(k) if primitive.many else 1
+            ops[k] = (_given(primitive, count), (*[places[k + j] for j in range(count)], *operands), params)
+    made = Program(
+        ops,
+        avals,
+        program.literals,
+        inputs,
+        program.constant_values,
+        program.output_ids,
+        positions=program.positions,
+        name=program.name,
+    )
+    made.lines = program.lines
+    return made
+
+
+def without_given(program: Program) -> Program:
+    """Return the program in which values that are known are read, and nothing else of what made them.
+
+    Variables keep their numbers; what has no reader any more is not evaluated.
+
+    Cost:
+        40 ns per operation where there are none, about 0.5 us otherwise.
+    """
+    if not any(type(op[0]) is Given for op in program.ops):
+        return program
+    ops = list(program.ops)
+    known: dict[int, int] = {}
+    for k, (primitive, operands, params) in enumerate(ops):
+        if type(primitive) is Given:
+            known.update(zip(range(k, k + primitive.count), operands, strict=False))
+        elif not known.keys().isdisjoint(operands):
+            ops[k] = (primitive, tuple([known.get(i, i) for i in operands]), params)
+    return Program(
+        ops,
+        program.avals,
+        program.literals,
+        program.input_ids,
+        program.constant_values,
+        [known.get(i, i) for i in program.output_ids],
+        positions=program.positions,
+        origins=program.origins,
+        name=program.name,
+        input_names=program.input_names,
+    )

@@ -1,0 +1,121 @@
+"""What a recording that has been asked lets go: values that nothing recorded later, and no derivative, reads.
+
+A value is kept if a handle shows it (it may be read, or asked for, later), if an operation that has not been evaluated reads
+it, or if the derivative will. The first are found among the objects that Python's collector knows: so handles
+cost nothing, and this is done only when the values held have doubled (see `Recording.release`). Whatever has been let go
+and is asked for all the same is evaluated again.
+
+Floor: 3.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from typing import Any
+
+from functrace.ir.primitive import CONSTANT, INPUT, LINEAR, RESULT, ZERO, Absent, Joint
+from functrace.ir.tape import Op
+from functrace.tracing.recording import Recording, Tracer, bind
+from functrace.transforms.linearize import is_differentiable
+
+_MOST_KNOWN = 10_000
+_read: dict[Any, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+"""Which operands and results the derivative of an operation reads. Bounded: emptied when full."""
+
+
+def release(recording: Recording, roots: Sequence[int]) -> None:
+    """Let go the values of a recording that will not be read.
+
+    Args:
+        recording: what is being recorded.
+        roots: variables that are asked for now.
+
+    Cost:
+        about 1 us per operation recorded, and 20 ns per object that Python's collector knows.
+    """
+    ops, values = recording.ops, recording.values
+    kinds = _kinds(Tracer)
+    live = {o._id for o in gc.get_objects() if type(o) in kinds and o._recording is recording}
+    live.update(roots)
+    reachable: set[int] = set()
+    stack = list(live)
+    while stack:
+        k = stack.pop()
+        if k >= 0 and k not in reachable:
+            reachable.add(k)
+            stack.extend(ops[k][1])
+    keep, active = live, set[int]()
+    for k in sorted(reachable):
+        primitive, operands, _ = ops[k]
+        if primitive is INPUT:
+            if is_differentiable(recording.avals[k]):
+                active.add(k)
+        elif primitive is RESULT:
+            if operands[0] in active:
+                active.add(k)
+        elif primitive is not CONSTANT:
+            if k not in values:
+                keep.update(operands)
+            if primitive.jvp is not ZERO and not active.isdisjoint(operands):
+                active.add(k)
+                read, results = _read_by_derivative(recording, k, tuple([i in active for i in operands]))
+                keep.update([operands[j] for j in read])
+                keep.update([k + j for j in results])
+    kept = {ops[i][1][0] if ops[i][0] is RESULT else i for i in keep if i >= 0}  # of an operation, all results or none
+    for i in list(values):
+        primitive, operands, _ = ops[i]
+        is_result = primitive is not INPUT and primitive is not CONSTANT
+        if is_result and (operands[0] if primitive is RESULT else i) not in kept:
+            del values[i]
+
+
+def _kinds(kind: type) -> set[type]:
+    return {kind}.union(*map(_kinds, kind.__subclasses__()))
+
+
+def _read_by_derivative(recording: Recording, k: int, active: tuple[bool, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Places of the operands and results of an operation that its derivative reads."""
+    op, avals = recording.ops[k], recording.avals
+    primitive, operands, params = op
+    count = 1
+    while primitive.many and k + count < len(avals) and recording.ops[k + count][0] is RESULT:
+        count += 1
+    if isinstance(primitive.jvp, Joint | Absent):  # it says itself what it keeps
+        return tuple(range(len(operands))), tuple(range(count))
+    specs = tuple([avals[i] if i >= 0 else recording.literals[~i] for i in operands])
+    key = (primitive, specs, params, active)
+    found = _read.get(key)
+    if found is None:
+        if len(_read) >= _MOST_KNOWN:
+            _read.clear()
+        found = _read[key] = _tried(op, specs, [avals[k + j] for j in range(count)], active)
+    return found
+
+
+def _tried(op: Op, specs: Sequence[Any], results: Sequence[Any], active: Sequence[bool]) -> Any:
+    """Find out by carrying out the rule on tracers of the primals and, on a newer tape, of the tangents."""
+    primitive, operands, params = op
+    known, linear = Recording("primals", keeps_source=False), Recording("tangents", keeps_source=False)
+    with known, linear:
+        primals = [known.new_input(spec) if i >= 0 else spec for i, spec in zip(operands, specs, strict=True)]
+        outputs = [known.new_input(aval) for aval in results]
+        dots = [
+            linear.new_input(spec) if flag and is_differentiable(spec) else None
+            for spec, flag in zip(specs, active, strict=True)
+        ]
+        if primitive.jvp is LINEAR:
+            bind(primitive, tuple([x if t is None else t for x, t in zip(primals, dots, strict=True)]), params)
+        elif any(t is not None for t in dots):
+            primitive.jvp(tuple(primals), tuple(outputs), tuple(dots), *params)  # type: ignore[operator]
+        seen: set[int] = set()
+        stack = [value._id for value in linear.constants.values() if isinstance(value, Tracer)]
+        while stack:
+            i = stack.pop()
+            if i >= 0 and i not in seen:
+                seen.add(i)
+                stack.extend(known.ops[i][1])
+        return (
+            tuple([j for j, x in enumerate(primals) if isinstance(x, Tracer) and x._id in seen]),
+            tuple([j for j, x in enumerate(outputs) if x._id in seen]),
+        )
