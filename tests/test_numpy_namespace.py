@@ -12,7 +12,7 @@ import pytest
 
 import functrace as ft
 import functrace.numpy as fnp
-from functrace.errors import LostGradientError, ShapeError
+from functrace.errors import LostGradientError, ShapeError, UnsupportedFunctionError
 from tests.oracles import differences
 
 X = np.array([[0.3, -1.2, 0.8], [1.1, 0.4, -0.6]])
@@ -267,3 +267,13 @@ def test_import_of_the_namespace_is_cheap() -> None:
         "assert time.perf_counter() - t < 0.005; assert 'functrace.numpy' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_options_of_reduce_that_have_no_meaning_raise() -> None:
+    for ufunc, options in (
+        (np.logical_or, {"initial": True}),
+        (np.maximum, {"dtype": np.float32}),
+        (np.logical_and, {"dtype": bool}),
+    ):
+        with pytest.raises(UnsupportedFunctionError, match="reduce with"):
+            ft.jit(lambda x, ufunc=ufunc, options=options: ufunc.reduce(x, **options))(np.ones(3))

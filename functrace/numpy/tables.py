@@ -37,6 +37,16 @@ REDUCTIONS: dict[np.ufunc, Any] = {
 """The function that ``ufunc.reduce`` is."""
 
 
+_REDUCE_OPTIONS: dict[Any, set[str]] = {
+    np.sum: {"dtype", "out", "keepdims", "initial", "where"},
+    np.prod: {"dtype", "out", "keepdims", "initial", "where"},
+    np.max: {"out", "keepdims", "initial", "where"},
+    np.min: {"out", "keepdims", "initial", "where"},
+    np.all: {"out", "keepdims", "where"},
+    np.any: {"out", "keepdims", "where"},
+}
+
+
 def function_name(func: Any) -> str:
     """The name that users know: ``numpy.linalg.norm``."""
     module = getattr(func, "__module__", None) or "numpy"
@@ -83,6 +93,8 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
         return _call(ufunc, inputs, kwargs)
     if method == "reduce" and ufunc in REDUCTIONS:
         (x,), axis = inputs[:1], kwargs.pop("axis", inputs[1] if len(inputs) > 1 else 0)
+        if not kwargs.keys() <= _REDUCE_OPTIONS[REDUCTIONS[ufunc]]:
+            return _raise(ufunc, f"{method} with {', '.join(kwargs)}")
         return FUNCTIONS[REDUCTIONS[ufunc]](x, axis=axis, **kwargs)
     if method == "reduce" and ufunc in REDUCE_LIKE:
         return REDUCE_LIKE[ufunc](*inputs, **kwargs)
