@@ -150,12 +150,18 @@ def is_traced(x: PyTree) -> bool:
     return any(isinstance(leaf, Tracer | MaskedSelection) for leaf in flatten(x)[0])
 
 
+def _constant(leaf: Any) -> Any:
+    if isinstance(leaf, TracedArray):
+        return ew.stop_gradient(leaf)
+    return np.copy(leaf) if isinstance(leaf, np.ndarray) else leaf
+
+
 def stop_gradient(x: PyTree) -> PyTree:
-    """Return ``x`` as a constant for derivatives: its tangent and cotangent are zero.
+    """Return ``x`` as a constant for derivatives: its tangent and cotangent are zero. Arrays come back as new arrays.
 
     Example:
         >>> import functrace as ft
         >>> ft.grad(lambda x: x * ft.stop_gradient(x))(3.0)
         np.float64(3.0)
     """
-    return map_leaves(lambda leaf: ew.stop_gradient(leaf) if isinstance(leaf, TracedArray) else leaf, x)
+    return map_leaves(_constant, x)

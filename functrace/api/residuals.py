@@ -26,6 +26,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.pictures import table
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
+from functrace.numpy.views import View, linked
 from functrace.ops.naming import name_p, named
 from functrace.source import Source
 from functrace.tracing.recording import OPEN, Tracer
@@ -96,7 +97,7 @@ def checkpoint_name(x: PyTree, name: str) -> PyTree:
     """
     if not isinstance(name, str):
         raise ArgumentError(f"checkpoint_name: the name is a {type(name).__name__}", fix="pass a string")
-    return map_leaves(lambda leaf: named(leaf, name) if isinstance(leaf, Tracer) else leaf, x)
+    return map_leaves(lambda leaf: linked(named(leaf, name), View(leaf)) if isinstance(leaf, Tracer) else leaf, x)
 
 
 # -- listing ---------------------------------------------------------------------------------------------------------------

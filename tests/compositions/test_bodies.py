@@ -443,6 +443,22 @@ def test_functions_ported_from_pytorch_are_bodies_too() -> None:
     assert_same(ft.grad(f)(X), np.full(3, 2.0))
 
 
+def test_names_and_constants_share_memory_as_they_do_on_plain_arrays() -> None:
+    def through_a_name(x: Any) -> Any:
+        x = x * 1.0
+        ft.checkpoint_name(x, "a")[0] = 5.0
+        return np.sum(x)
+
+    def through_a_constant(x: Any) -> Any:
+        x = x * 1.0
+        ft.stop_gradient(x)[0] = 5.0
+        return np.sum(x)
+
+    for f in (through_a_name, through_a_constant):
+        assert_same(ft.value_and_grad(f)(X)[0], f(X))
+        assert_same(ft.jit(f)(X), f(X))
+
+
 def test_errors_name_the_line_and_leave_nothing_behind() -> None:
     def f(x: Any) -> Any:
         y = x * 1.0
