@@ -169,8 +169,7 @@ class _Decoder:
         parts = _of_type(list, data, "a source")
         if len(parts) != 3:
             raise ParseError(f"a source has {len(parts)} parts", fix="write file, line and function")
-        found = place(*parts)
-        return found if self.root is None else place(os.path.join(self.root, found.file), found.line, found.function)
+        return place(*parts, root=self.root)
 
     def value(self, data: Any, depth: int) -> Any:
         """Read a static value."""

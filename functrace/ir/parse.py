@@ -264,7 +264,9 @@ class _Parser:
             self.fail(f"{len(texts)} values for {aval}")
         try:
             values = [element_of(text, aval.dtype) for text in texts]
-            return np.array(values, aval.dtype).reshape(aval.shape)[()]
+            array = np.array(values, aval.dtype).reshape(aval.shape)
+            array.setflags(write=False)
+            return array[()]
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             self.fail(f"the values do not fit {aval}: {error}")
 

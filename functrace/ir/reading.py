@@ -12,8 +12,10 @@ Floor: 0.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -103,6 +105,7 @@ def array_from_bytes(data: bytes, aval: ShapeDtype) -> Any:
     if len(data) != aval.nbytes:
         raise ParseError(f"{aval} needs {aval.nbytes} bytes, but {len(data)} are given", fix="do not edit encoded arrays")
     array = np.frombuffer(data, aval.dtype.newbyteorder("<")).astype(aval.dtype).reshape(aval.shape)
+    array.setflags(write=False)
     return array[()]
 
 
@@ -138,14 +141,18 @@ def integer(digits: str) -> int:
     return int(digits)
 
 
-def place(file: Any, line: Any, function: Any = "<program>") -> Place:
-    """Read a position."""
+def place(file: Any, line: Any, function: Any = "<program>", root: str | None = None) -> Place:
+    """Read a position: files below a root have their paths, others their last part, so that they are never opened."""
     if not (isinstance(file, str) and isinstance(function, str) and type(line) is int and 0 <= line < _LARGEST_LINE):
         what = f"({shortened(file)}, {shortened(line)}, {shortened(function)}) is not a position"
         raise ParseError(what, fix="write file, line and function, e.g. ('train.py', 14, 'predict')")
     if not (file + function).isprintable():
         raise ParseError(f"the position {shortened(file)} is not printable", fix="escape it as Program.to_json() does")
-    return Place(file, line, function)
+    if root is not None:
+        path = os.path.normpath(os.path.join(root, file))
+        if path.startswith(root.rstrip(os.sep) + os.sep):
+            return Place(path, line, function)
+    return Place(PurePath(file).name or file, line, function)
 
 
 def shortened(value: Any) -> str:

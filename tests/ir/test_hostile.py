@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import sys
 import time
 
@@ -83,6 +84,27 @@ def test_expressions_of_lines_that_a_text_names_are_not_read_from_other_files(tm
     assert not any(e.source.expression for e in program.equations)
     program = ft.Program.from_json(with_file("secret.txt"), root=tmp_path)
     assert not any(e.source.expression for e in program.equations)
+    (tmp_path / "secret.py").write_text("password\n" * 60)
+    (tmp_path / "root").mkdir()
+    for name in (str(tmp_path / "secret.py"), "../secret.py", "x/../../secret.py", "../root/../secret.py"):
+        for root in (None, tmp_path / "root"):
+            program = ft.Program.from_json(with_file(name), root=root)
+            assert not any(e.source.expression for e in program.equations)
+            assert not any("/" in e.source.file for e in program.equations)
+    program = ft.Program.from_json(with_file("secret.py"), root=tmp_path)
+    assert all(e.source.expression == "password" for e in program.equations)
+
+
+def test_files_are_named_relative_to_a_root_or_by_their_last_part(tmp_path):
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    assert os.path.dirname(here) not in NESTED.to_json() and '["test_hostile.py",' in NESTED.to_json()
+    text = NESTED.to_json(root=here)
+    assert '["ir/test_hostile.py",' in text and here not in text
+    assert '["test_hostile.py",' in NESTED.to_json(root=tmp_path)
+    again = ft.Program.from_json(text, root=here)
+    sources = [(e.source.file, e.source.line, e.source.function, e.source.expression) for e in NESTED.equations]
+    assert [(e.source.file, e.source.line, e.source.function, e.source.expression) for e in again.equations] == sources
+    assert again.to_json(root=here) == text
 
 
 # -- names ---------------------------------------------------------------------------------------------
