@@ -37,7 +37,7 @@ def check_params(primitive: Primitive, specs: Sequence[Spec], params: Sequence[A
     if Program.primitives.get(primitive.name) is not primitive:
         return
     for name, value in zip(primitive.params, params, strict=True):
-        words, holds = KINDS[name]
+        words, holds = KINDS.get(f"{primitive.name}.{name}") or KINDS[name]
         if not holds(value, specs):
             shown = repr(value) if len(repr(value)) < 100 else f"a {type(value).__name__}"
             raise ProgramError(f"{primitive}: {name} is {shown}, not {words}", fix=f"give it {words}")
@@ -56,7 +56,7 @@ def _rank(specs: Sequence[Spec]) -> int:
 
 
 def _is_axis(value: Any, specs: Sequence[Spec]) -> bool:
-    return _is_int(value) and 0 <= value <= _rank(specs)  # one more than there are: stack makes a new one
+    return _is_int(value) and 0 <= value < _rank(specs)
 
 
 def _are_axes(value: Any, specs: Sequence[Spec]) -> bool:
@@ -125,6 +125,7 @@ KINDS: dict[str, Kind] = {
     "shape": ("a tuple of sizes", _is_tuple_of(_is_count)),
     "shift": _INTEGER,
     "side": _is_one_of("left", "right"),
+    "stack.axis": ("a place for a new axis, from 0", lambda value, specs: _is_int(value) and 0 <= value <= _rank(specs)),
     "size": _COUNT,
     "subscripts": (
         "subscripts such as 'ab,bc->ac'",
@@ -136,7 +137,7 @@ KINDS: dict[str, Kind] = {
     ),
     "uplo": _is_one_of("L", "U"),
 }
-"""By name, for every param of the library's primitives (a test asks for each)."""
+"""By name, for every param of the library's primitives (a test asks for each); by primitive and name where that differs."""
 
 
 def _is_program(value: Any) -> bool:
