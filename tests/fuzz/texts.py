@@ -40,6 +40,7 @@ SLOWEST = 3.0
 """Seconds of the processor that everything done with one text may take."""
 LONGEST = 5000
 """Characters of a text that is mutated."""
+_SHOWN_EVERY = 5000
 LARGEST = 100_000
 """Elements of an array, and steps of a loop, up to which a program is also run."""
 
@@ -428,11 +429,14 @@ def main() -> None:
         print(text)
         print(outcome(read, text))
         return
-    start = time.time()
-    counts, failed = run(options.seed, range(options.first, options.first + options.count))
-    print(
-        f"{options.count} texts of {len(corpus())} programs, seed {options.seed}, {time.time() - start:.0f} s:", dict(counts)
-    )
+    start, total, failed = time.time(), Counter[str](), list[int]()
+    end = options.first + options.count
+    for first in range(options.first, end, _SHOWN_EVERY):
+        counts, more = run(options.seed, range(first, min(first + _SHOWN_EVERY, end)))
+        total += counts
+        failed += more
+        done = f"{total.total()} texts of {len(corpus())} programs, seed {options.seed}, from {options.first}"
+        print(f"{done}: {dict(total)}, {time.time() - start:.0f} s", flush=True)
     raise SystemExit(bool(failed))
 
 
