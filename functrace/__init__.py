@@ -7,6 +7,8 @@ are transforms of those programs::
     ft.grad(lambda x: np.sum(np.sin(x) ** 2))(np.arange(3.0))
 """
 
+from types import MappingProxyType as _MappingProxyType
+
 from functrace.numpy.array import TracedArray as _TracedArray
 from functrace.tracing.recording import Recording as _Recording
 from functrace.tracing.recording import Tracer
@@ -35,7 +37,7 @@ from functrace.control import PRIMITIVES as _CONTROL  # noqa: E402
 from functrace.ir import Program, ShapeDtype  # noqa: E402
 from functrace.ops import PRIMITIVES as _PRIMITIVES  # noqa: E402
 
-Program.primitives = {**_PRIMITIVES, **_CONTROL}
+Program.primitives = _MappingProxyType({**_PRIMITIVES, **_CONTROL})
 
 __version__ = "0.1.0"
 

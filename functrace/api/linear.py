@@ -5,8 +5,8 @@ Floor: 7.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, final
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from functrace.tracing.capture import own_constants
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import Recording, Tracer
 from functrace.transforms import is_differentiable, transpose_program
-from functrace.tree import flatten, unflatten
+from functrace.tree import PyTreeSpec, flatten, unflatten
 from functrace.typing import PyTree
 
 
@@ -55,12 +55,32 @@ def linear_transpose(f: Callable[..., Any], *primals: Any, **kwargs: Any) -> Cal
         runner = Runner(transpose_program(program))
         _check_zero_at_zero(program, owner)
 
-    def transposed(cotangent: PyTree) -> Any:
-        """Return one cotangent per argument."""
-        given = check_like(cotangent, out_tree, out_avals, COTANGENTS, f"the results of {owner}", linear=True)
-        return unflatten(in_tree, runner(given))
+    return LinearTranspose(owner, runner, in_tree, out_tree, out_avals)
 
-    return transposed
+
+@final
+class LinearTranspose:
+    """What `linear_transpose` returns: from a cotangent of the result to cotangents of the arguments. It can be pickled."""
+
+    __slots__ = ("in_tree", "out_avals", "out_tree", "owner", "runner")
+
+    def __init__(
+        self, owner: str, runner: Runner, in_tree: PyTreeSpec, out_tree: PyTreeSpec, out_avals: Sequence[ShapeDtype]
+    ) -> None:
+        self.owner = owner
+        self.runner = runner
+        self.in_tree = in_tree
+        self.out_tree = out_tree
+        self.out_avals = out_avals
+
+    def __call__(self, cotangent: PyTree) -> Any:
+        """Return one cotangent per argument."""
+        what = f"the results of {self.owner}"
+        given = check_like(cotangent, self.out_tree, self.out_avals, COTANGENTS, what, linear=True)
+        return unflatten(self.in_tree, self.runner(given))
+
+    def __repr__(self) -> str:
+        return f"<{self.owner}: ({', '.join(map(repr, self.out_avals))}) -> cotangents of its arguments>"
 
 
 def _check_zero_at_zero(program: Program, owner: str) -> None:

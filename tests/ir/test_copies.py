@@ -171,6 +171,13 @@ def test_derivatives_are_copied_and_pickled(f):
     assert repr(pullback).startswith("<pullback of vjp of ")
 
 
+def test_transposes_are_copied_and_pickled():
+    transposed = ft.linear_transpose(lambda x: np.cumsum(x) * 2.0, X)
+    for again in ways(transposed):
+        np.testing.assert_array_equal(again(X), transposed(X))
+    assert repr(transposed).startswith("<linear_transpose of ")
+
+
 def test_a_program_is_unpickled_in_another_process():
     program = ft.trace(next(iter(WRITTEN.values())))(X)
     code = "import pickle, sys; print(pickle.load(sys.stdin.buffer).check().text())"
