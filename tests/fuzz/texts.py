@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import ast
 import builtins
+import copy
 import functools
 import json
 import random
@@ -283,7 +284,7 @@ def _change_node(data: Any, chance: random.Random) -> None:
     node, key = chance.choice(places)
     match chance.randrange(7):
         case 0 | 1:
-            node[key] = chance.choice(VALUES)
+            node[key] = copy.deepcopy(chance.choice(VALUES))
         case 2:
             other, place = chance.choice(places)
             node[key] = json.loads(json.dumps(other[place]))
@@ -299,8 +300,8 @@ def _change_node(data: Any, chance: random.Random) -> None:
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             node[key] = value + chance.choice((-1, 1)) if is_number else [value]
         case _:
-            other = json.loads(chance.choice(documents()))
-            node[key] = other["equations"] if key == "equations" else other.get(str(key), chance.choice(VALUES))
+            value = copy.deepcopy(chance.choice(VALUES))
+            node[key] = json.loads(chance.choice(documents())).get(str(key), value)
 
 
 # -- the property -----------------------------------------------------------------------------------------------------
