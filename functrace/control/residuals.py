@@ -237,5 +237,6 @@ unpack_p = Primitive(
     batch=lambda operands, is_batched: bind(unpack_p, operands),
     effects=True,
     view=True,
+    written="{0}",  # source cannot hold what packs, so nothing is packed there
 )
 """``unpack x``: fetch a residual from the user's function."""

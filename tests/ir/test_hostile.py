@@ -153,6 +153,13 @@ def test_functions_of_emitted_source_shadow_nothing(name):
     np.testing.assert_allclose(function(np.ones(2)), np.sqrt([2.0, 2.0]))
 
 
+def test_an_unpack_without_a_pack_is_written_as_nothing():
+    source = ft.Program.parse("f(x: f64[2]) {\n  y: f64[2] = unpack x\n  return y\n}").as_python()
+    scope = {}
+    exec(source, scope)
+    np.testing.assert_array_equal(scope["f"](np.ones(2)), np.ones(2))
+
+
 def test_a_closed_vocabulary_of_numpy_can_be_reached():
     for name in ("load", "testing", "core", "__builtins__", "f2py", "frompyfunc", "ndarray", "save"):
         text = f"f(x: f64[2]) {{\n  y: f64[2] = roll x {{shift=np.{name}, axis=0}}\n  return y\n}}"
