@@ -15,6 +15,7 @@ from functrace.ir.aval import aval_of, check_plain
 from functrace.numpy.array import TracedArray
 from functrace.numpy.indexing import MaskedSelection
 from functrace.numpy.number import TracedNumber
+from functrace.numpy.views import new_array
 from functrace.source import source_of_traceback
 from functrace.tracing.capture import Held
 from functrace.tracing.recording import Recording, Tracer, as_array
@@ -52,14 +53,21 @@ def as_value(leaf: Any, what: str) -> Any:
     return array[()]
 
 
-def add_input(recording: Recording, value: Any) -> Any:
-    """Make an argument an input of the recording; the array is held until the recording ends."""
+def add_input(recording: Recording, value: Any, leaf: Any = None) -> Any:
+    """Make an argument an input of the recording; the array is held until the recording ends.
+
+    Args:
+        recording: who records.
+        value: the argument, as `as_value` returns it.
+        leaf: the argument as it was passed: a 0-d array is not a scalar to the function.
+    """
     if isinstance(value, np.ndarray):
         held = Held(value)
         tracer = recording.new_input(aval_of(value), held.array)
         recording.captured[("input", tracer._id)] = (tracer._id, held)
         return tracer
-    return recording.new_input(aval_of(value), value)
+    tracer = recording.new_input(aval_of(value), value)
+    return new_array(tracer) if isinstance(leaf, np.ndarray) else tracer
 
 
 def call(recording: Recording, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -122,7 +122,7 @@ def _differentiate(
         for value in values:
             _check_input(value, owner, holomorphic)
         with Recording(owner) as recording:
-            tracers = [add_input(recording, value) for value in values]
+            tracers = [add_input(recording, value, leaf) for value, leaf in zip(values, leaves, strict=True)]
             traced = list(args)
             if treedef is None:
                 traced[chosen[0]] = tracers[0]
@@ -234,7 +234,7 @@ class Recorded:
         self.active = tuple(is_differentiable(aval) for aval in self.in_avals)
         self.recording = Recording(owner)
         try:
-            tracers = [add_input(self.recording, value) for value in self.values]
+            tracers = [add_input(self.recording, value, leaf) for value, leaf in zip(self.values, leaves, strict=True)]
             result = call(self.recording, f, unflatten(self.in_tree, tracers), kwargs)
             out, aux = split_aux(result, has_aux, owner)
             out_leaves, self.out_tree = flatten(out)

@@ -111,6 +111,8 @@ def _input(recording: Recording, value: Any, is_mapped: bool) -> Any:
         tracer = recording.new_input(aval_of(value), array)
     if held is not None:
         recording.captured[("input", tracer._id)] = (tracer._id, held)
+        if is_mapped or not value.flags.c_contiguous:
+            recording.layouts[tracer._id] = value.strides[is_mapped:]
     recording.batches[tracer._id] = array
     return tracer
 

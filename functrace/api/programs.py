@@ -19,6 +19,7 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.program import Program
 from functrace.numpy.array import TracedArray
 from functrace.numpy.indexing import MaskedSelection
+from functrace.numpy.views import new_array
 from functrace.ops import elementwise as ew
 from functrace.source import user_frame
 from functrace.tracing.capture import own_constants, read_only_memory
@@ -58,6 +59,11 @@ def trace(f: Callable[..., Any]) -> Callable[..., Program]:
                 for leaf in leaves
             ]
             tracers = [recording.new_input(aval) for aval in avals]
+            for tracer, leaf in zip(tracers, leaves, strict=True):  # of a ShapeDtype, the layout is not known
+                if isinstance(leaf, np.ndarray):
+                    recording.layouts[tracer._id] = leaf.strides
+                    if not leaf.ndim:
+                        new_array(tracer)
             call_args, call_kwargs = unflatten(treedef, tracers)
             out_leaves, _ = flatten(call(recording, f, call_args, call_kwargs))
             outputs = tuple(output_variable(recording, leaf, owner) for leaf in out_leaves)

@@ -16,7 +16,8 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Assembly, closed_over
 from functrace.ir.program import Program
 from functrace.numpy.number import TracedNumber
-from functrace.numpy.views import View, guard, replayed
+from functrace.numpy.view_kinds import GatherView, View
+from functrace.numpy.views import base_of, guard, replayed
 from functrace.ops.shaping import convert_p
 from functrace.tracing.capture import Held
 from functrace.tracing.recording import BODY, LITERALS, Recording, Tracer
@@ -31,12 +32,16 @@ class Origin(NamedTuple):
         place: of the operand that the root is, if it is one.
         views: from the root to the leaf.
         is_own: whether the root was made in the function.
+        beside: whether the leaf is the root, but shows a part of an operand or of a captured value besides, at an index that
+            only the function knows; ``place`` is of that operand, ``captured`` that value.
     """
 
     root: Any
     place: int | None
     views: tuple[View, ...]
     is_own: bool
+    beside: bool = False
+    captured: Any = None
 
 
 class Staged(NamedTuple):
@@ -155,11 +160,13 @@ def stage(
 def _origin(recording: Recording, leaf: Any) -> Origin:
     views: list[View] = []
     root = leaf
-    while isinstance(root, Tracer) and root._view is not None:
+    while isinstance(root, Tracer) and (base := base_of(root)) is not None:
         views.append(root._view)
-        root = root._view.base
+        root = base
     place = next((k for k, argument in enumerate(recording.arguments) if argument is root), None)
     is_own = isinstance(root, Tracer) and root._recording is recording and place is None
+    if any(isinstance(view, GatherView) for view in views):
+        return Origin(leaf, place, (), True, beside=True, captured=root if place is None else None)
     return Origin(root, place, tuple(reversed(views)), is_own)
 
 
@@ -190,10 +197,18 @@ def whole_result(staged: Staged, operands: Operands, computed: Sequence[Any]) ->
             if key not in made:
                 made[key] = next(values)
             results.append(replayed(made[key], origin.views if counts[key] > 1 else ()))
+            if origin.beside:
+                _guard_beside(results[-1], origin, operands.leaves, operands.places, staged.program.name)
         else:
             root = origin.root if origin.place is None else operands.leaves[operands.places[origin.place]]
             results.append(replayed(root, origin.views))
     return results
+
+
+def _guard_beside(result: Any, origin: Origin, values: Sequence[Any], places: Sequence[int], owner: str) -> None:
+    place = origin.place
+    captured = origin.captured if isinstance(origin.captured, Tracer) and not origin.captured._recording.closed else None
+    guard(result, [captured if place is None else values[places[place]]], owner)
 
 
 def guard_results(
@@ -211,7 +226,9 @@ def guard_results(
     counts = Counter(id(origin.root) for origin in origins if origin.is_own)
     for result, origin in zip(results, origins, strict=False):
         if origin.is_own:
-            if counts[id(origin.root)] > 1:
+            if origin.beside:
+                _guard_beside(result, origin, values, range(len(values)), owner)
+            elif counts[id(origin.root)] > 1:
                 guard(result, (), owner)
         elif isinstance(origin.root, Tracer):
             guard(result, [origin.root if origin.place is None else values[origin.place], *others], owner)

@@ -21,7 +21,6 @@ import numpy as np
 from functrace.errors import (
     ConcretizationError,
     DtypeError,
-    FunctraceError,
     LostGradientError,
     ShapeError,
     TracedIndexError,
@@ -30,26 +29,30 @@ from functrace.errors import (
 from functrace.ir.aval import dtype_name, refuse_subclass, shape_of
 from functrace.ir.primitive import Primitive
 from functrace.ir.tape import inferred
-from functrace.numpy.indexing import At, parse_index, select, store
+from functrace.numpy.indexing import At, has_array, parse_index, select, store
 from functrace.numpy.tables import FUNCTIONS, LIKE, call_ufunc, unsupported_function
+from functrace.numpy.view_kinds import FlatView, ImagView, IndexView, RealView, View
 from functrace.numpy.views import (
-    ImagView,
-    IndexView,
-    RealView,
-    ReshapeView,
-    View,
+    ASKED_FURTHER,
+    copied,
+    in_place_number,
     indexed,
+    is_part_of,
+    is_scalar,
     linked,
+    need_array,
+    read_at,
+    rebind,
     reshaped,
     transposed,
     watch,
 )
 from functrace.ops import elementwise as ew
 from functrace.ops.contraction import matmul_p
-from functrace.ops.indexing import gather, index_p
+from functrace.ops.indexing import index_p
 from functrace.ops.shaping import broadcast_to, convert, reshape
 from functrace.source import PACKAGE_PREFIX
-from functrace.tracing.recording import Tracer, bind, check_writable, renewed
+from functrace.tracing.recording import Tracer, bind, check_writable
 
 _new = object.__new__
 _ref = weakref.ref
@@ -154,15 +157,16 @@ _UNARY = {ufunc: primitive for ufunc, primitive in ew.UFUNCS.items() if ufunc.ni
 def _in_place(primitive: ew.Elementwise) -> Callable[[Any, Any], Any]:
     """Make an in-place operator: NumPy's rules for shape and casting, then the handle moves on.
 
-    A 0-d value is a NumPy scalar, which never changes (``total = best; total += 1`` leaves ``best`` alone), unless it is
-    a view.
+    A 0-d value may be a scalar; see Note [Scalars and 0-d arrays] in numpy/views.py.
     """
 
     def operator(self: Any, other: Any) -> Any:
         result = bind(primitive, (self, other))
-        if not self.aval.shape and self._view is None:
-            return result
-        return self._assign(result, primitive.name)
+        if not self.aval.shape:
+            if self._view is None and self._recording.ops[self._id][0] not in ASKED_FURTHER:
+                return result
+            return in_place_number(self, result, primitive.name)
+        return self._assign(result, primitive.name, fresh=True)
 
     return operator
 
@@ -270,7 +274,7 @@ class TracedArray(Tracer):
     @property
     def flat(self) -> Any:
         """The elements in C order, as a one-dimensional view."""
-        return linked(reshape(self, (self.size,)), ReshapeView(self, (self.size,)))
+        return linked(reshape(self, (self.size,)), FlatView(self, (self.size,)))
 
     @flat.setter
     def flat(self, value: Any) -> None:
@@ -342,12 +346,14 @@ class TracedArray(Tracer):
         if selected is not None:
             return selected
         template, arrays = parse_index(self, index)
-        return gather(self, template, arrays) if arrays else indexed(self, template)
+        return read_at(self, template, arrays, has_array(index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if type(index) is int and type(value) is TracedArray and type(value._view) is IndexView:
             self._refuse_shuffle(value)
-        self._assign(store(self, index, value), "assignment")
+        if type(value) is TracedArray and is_part_of(self, value, lambda: parse_index(self, index)):
+            return
+        self._assign(store(self, index, value), "assignment", fresh=True)
 
     def _refuse_shuffle(self, row: Any) -> None:
         """Refuse to be shuffled by NumPy, which swaps rows one by one and would read some that it has already written.
@@ -377,8 +383,16 @@ class TracedArray(Tracer):
 
     # -- in place ------------------------------------------------------------------------------
 
-    def _assign(self, result: Any, what: str) -> Any:
-        """Let this handle name a new value, as NumPy's in-place operations do."""
+    def _assign(self, result: Any, what: str, *, fresh: bool = False) -> Any:
+        """Let this handle name a new value, as NumPy's in-place operations do.
+
+        ``fresh`` says that the result was recorded for this, so that no other handle names it.
+        """
+        if not self.aval.shape and self._view is None and is_scalar(self):
+            raise DtypeError(
+                f"in-place {what}: a NumPy scalar ({self.aval}) never changes, and neither does a traced one",
+                fix="write x = x + y, or make it a 0-d array first: x = np.copy(x)",
+            )
         if shape_of(result) != self.shape:
             raise ShapeError(
                 f"in-place {what}: a result of shape {shape_of(result)} does not fit into {self.aval}",
@@ -391,44 +405,15 @@ class TracedArray(Tracer):
                     fix="convert first with x = x.astype(...), or write x = x + y",
                 )
             result = convert(result, self.dtype)
-        self._replace(result)
+        self._replace(result, fresh=fresh)
         return self
 
-    def _replace(self, result: Any) -> None:
-        view = self._view
-        if view is None:
+    def _replace(self, result: Any, *, fresh: bool) -> None:
+        if self._view is None or self._view.base is None:
             check_writable(self)
         if type(result) is not TracedArray:
             result = self._recording.handle(self._recording.capture(result))
-        if view is not None:
-            view.base._replace(view.write(view.base, result))
-            return
-        before, after = self._recording, result._recording
-        unchanged = self._id
-        self._recording, self._id = after, result._id
-        views = before.views
-        if not views:
-            return
-        alive = []
-        for reference in views:
-            other = reference()
-            if other is None:
-                continue
-            alive.append(reference)
-            base = other._view.base
-            root = base
-            while root._view is not None:
-                root = root._view.base
-            if root is self:
-                try:
-                    fresh = other._view.read(base)
-                except FunctraceError:
-                    self._recording, self._id = before, unchanged
-                    raise
-                if fresh._recording is not other._recording:
-                    after.views.append(reference)  # what an inner recording wrote makes its views the inner one's, too
-                other._recording, other._id = fresh._recording, fresh._id
-        before.views[:] = alive
+        rebind(self, result, fresh=fresh)
 
     # -- Python's questions --------------------------------------------------------------------
 
@@ -539,7 +524,7 @@ class TracedArray(Tracer):
 
     def __ipow__(self, n: Any) -> Any:
         result = self**n
-        return result if not self.aval.shape and self._view is None else self._assign(result, "power")
+        return self._assign(result, "power", fresh=True) if self.aval.shape else in_place_number(self, result, "power")
 
     __lt__, __le__ = _binary(ew.less), _binary(ew.less_equal)
     __gt__, __ge__ = _binary(ew.greater), _binary(ew.greater_equal)
@@ -581,7 +566,7 @@ class TracedArray(Tracer):
     __matmul__, __rmatmul__ = _binary(matmul_p), _binary(matmul_p, reflected=True)
 
     def __imatmul__(self, other: Any) -> Any:
-        return self._assign(self @ other, "matmul")
+        return self._assign(self @ other, "matmul", fresh=True)
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -596,8 +581,8 @@ class TracedArray(Tracer):
 
     def reshape(self, *shape: Any, order: str = "C", copy: Any = None) -> Any:
         """As ``numpy.ndarray.reshape``."""
-        if order != "C":
-            return FUNCTIONS[np.reshape](self, shape[0] if len(shape) == 1 else shape, order=order)
+        if order != "C" or copy is not None:
+            return FUNCTIONS[np.reshape](self, shape[0] if len(shape) == 1 else shape, order=order, copy=copy)
         sizes = shape[0] if len(shape) == 1 and not isinstance(shape[0], int | np.integer) else shape
         sizes = (sizes,) if isinstance(sizes, int | np.integer) else sizes
         return reshaped(self, full_shape(tuple(int(n) for n in sizes), self.size))
@@ -609,12 +594,11 @@ class TracedArray(Tracer):
 
     def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
         """As ``numpy.ndarray.astype``; a cast to an integer ends the derivative, as NumPy means it."""
-        result = convert(self, dtype)
-        return result if result is not self or not copy else self.copy()
+        return FUNCTIONS[np.astype](self, dtype, copy=copy, order=order, casting=casting)
 
     def copy(self, order: str = "C") -> Any:
         """A copy: later in-place changes of either are not seen by the other."""
-        return renewed(self)
+        return copied(self, checked_order(order, "copy"))
 
     def ravel(self, order: str = "C") -> Any:
         """As ``numpy.ndarray.ravel``."""
@@ -622,21 +606,22 @@ class TracedArray(Tracer):
 
     def flatten(self, order: str = "C") -> Any:
         """As ``numpy.ndarray.flatten``: always a copy."""
-        return FUNCTIONS[np.ravel](self, order).copy()
+        return FUNCTIONS[np.ravel](self, order, copy=True)
 
     def fill(self, value: Any) -> None:
         """Write a number into every element."""
         if np.ndim(value):
             raise ShapeError("fill takes one number", fix="write x[...] = values")
+        need_array(self, "fill")
         self[...] = value
 
     def sort(self, axis: int = -1, kind: Any = None, order: Any = None) -> None:
         """Sort in place."""
-        self._assign(FUNCTIONS[np.sort](self, axis, kind, order), "sort")
+        self._assign(FUNCTIONS[np.sort](self, axis, kind, order), "sort", fresh=True)
 
     def partition(self, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
         """Partition in place."""
-        self._assign(FUNCTIONS[np.partition](self, kth, axis, kind, order), "partition")
+        self._assign(FUNCTIONS[np.partition](self, kth, axis, kind, order), "partition", fresh=True)
 
     def conjugate(self) -> Any:
         """As ``numpy.ndarray.conjugate``: a real array is its own, not a copy as by ``numpy.conjugate``."""
@@ -669,6 +654,14 @@ def _unknown_index(error: ConcretizationError) -> ConcretizationError:
         fix="use functrace.numpy.take(T, i) instead of T[i] or np.take(T, i) for a plain array T; "
         "a traced x[i] works as it is",
     )
+
+
+def checked_order(order: Any, what: str) -> str:
+    """Return ``order=`` as a letter; raises for what is none."""
+    letter = "K" if order is None else str(order).upper()
+    if letter not in ("C", "F", "A", "K"):
+        raise UnsupportedFunctionError(f"{what}: order must be 'C', 'F', 'A' or 'K', not {order!r}", fix="leave it out")
+    return letter
 
 
 def full_shape(shape: tuple[int, ...], size: int) -> tuple[int, ...]:

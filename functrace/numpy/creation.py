@@ -17,10 +17,14 @@ import numpy as np
 
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
+from functrace.numpy.array import checked_order
 from functrace.numpy.assigning import numeric
-from functrace.numpy.indexing import take
+from functrace.numpy.indexing import take, without_leading_ones
+from functrace.numpy.layout import C_ORDER, F_ORDER, UNKNOWN, order_like
 from functrace.numpy.shaping import Casting, along, arrayed, axis_tuple, concatenate, int_tuple, one_axis
 from functrace.numpy.tables import refuse_out
+from functrace.numpy.view_kinds import LaidView
+from functrace.numpy.views import is_scalar, laid_out, linked, new_array, owned, reshaped, shares
 from functrace.ops import elementwise as ew
 from functrace.ops import joining
 from functrace.ops.indexing import index_static
@@ -68,48 +72,73 @@ def array(
         if isinstance(like, Tracer):
             made = np.array(object, dtype, copy=copy, order=order, ndmin=ndmin)
             home = claimed(like._recording)
-            return home.handle(home.capture(made))
+            handle = home.handle(home.capture(made))
+            return owned(handle, order_like(handle, "="))
         return np.array(object, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin, like=like)
-    made = stacked(object)
-    if dtype is not None:
-        made = convert(made, dtype)
-    if made is object and copy is not False and copy is not None:
-        made = made.copy()
+    letter = checked_order(order, "array")
+    if isinstance(object, Tracer):
+        made = _laid(object, object.dtype if dtype is None else np.dtype(dtype), letter, copy)
+    else:
+        made = stacked(object)
+        made = new_array(made if dtype is None else convert(made, dtype), F_ORDER if letter == "F" else C_ORDER)
     missing = ndmin - len(shape_of(made))
-    return reshape(made, (1,) * missing + shape_of(made)) if missing > 0 else made
+    return reshaped(made, (1,) * missing + shape_of(made)) if missing > 0 else made
+
+
+def _laid(x: Any, dtype: Any, letter: str, copy: bool | None) -> Any:
+    """A traced value as an array of a dtype in an order: a copy, or where none is needed, itself."""
+    if x.dtype != dtype:
+        if copy is False:
+            raise ShapeError("Unable to avoid copy while creating an array as requested.", fix="pass copy=None")
+        return new_array(convert(x, dtype), order_like(x, letter))
+    if copy:
+        return owned(x, order_like(x, letter))
+    if not x.shape:
+        scalar = is_scalar(x)
+        return x if scalar is False else linked(x, LaidView(x, "K"))
+    if letter in "AK":
+        return x
+    result = linked(x, LaidView(x, letter))
+    if copy is False and not shares(result._view):
+        raise ShapeError("Unable to avoid copy while creating an array as requested.", fix="pass copy=None")
+    return result
 
 
 def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None) -> Any:
     """As ``numpy.asarray``, also for traced values and for nested lists of them."""
-    return array(a, dtype, copy=copy, like=like)
+    return array(a, dtype, copy=copy, order="K" if order is None else order, like=like)
 
 
 def asanyarray(
     a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None
 ) -> Any:
     """As ``numpy.asanyarray``, also for traced values and for nested lists of them."""
-    return array(a, dtype, copy=copy, subok=True, like=like)
+    return array(a, dtype, copy=copy, order="K" if order is None else order, subok=True, like=like)
 
 
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     """As ``numpy.ascontiguousarray``, also for traced values and for nested lists of them."""
     if not holds_tracer(a) and like is None:
         return np.ascontiguousarray(a, dtype)
-    return array(a, dtype, copy=None, ndmin=1, like=like)
+    return array(a, dtype, copy=None, order="C", ndmin=1, like=like)
 
 
 def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
-    """As ``numpy.asfortranarray``, also for traced values, which have no memory layout."""
+    """As ``numpy.asfortranarray``, also for traced values and for nested lists of them."""
     if not holds_tracer(a) and like is None:
         return np.asfortranarray(a, dtype)
-    return array(a, dtype, copy=None, ndmin=1, like=like)
+    return array(a, dtype, copy=None, order="F", ndmin=1, like=like)
 
 
 def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
-    """As ``numpy.require``, also for traced values, which meet every requirement."""
+    """As ``numpy.require``, also for traced values; these are aligned and writable, and who owns memory is not known."""
     if not holds_tracer(a) and like is None:
         return np.require(a, dtype, requirements)
-    return array(a, dtype, copy=None, like=like)
+    wanted = {str(word).upper()[0] for word in requirements or ()}
+    if "O" in wanted:
+        raise UnsupportedFunctionError("require: a traced value does not know whether it owns its memory", fix="use np.copy")
+    order = "F" if "F" in wanted else "C" if "C" in wanted else "K"
+    return array(a, dtype, copy=None, order=order, like=like)
 
 
 # -- arrays like another one ------------------------------------------------------------------------------
@@ -119,29 +148,38 @@ def _as_shape(shape: Any) -> tuple[int, ...]:
     return shape if type(shape) is tuple and all(type(n) is int for n in shape) else int_tuple(shape)
 
 
-def _like(a: Any, dtype: Any, shape: Any, value: Any) -> Any:
-    return filled(a, a.shape if shape is None else _as_shape(shape), a.dtype if dtype is None else dtype, value)
+def _like(a: Any, dtype: Any, shape: Any, value: Any, order: Any) -> Any:
+    sizes = a.shape if shape is None else _as_shape(shape)
+    return new_array(filled(a, sizes, a.dtype if dtype is None else dtype, value), _order_of(sizes, a, order))
+
+
+def _order_of(shape: Any, a: Any, order: Any) -> Any:
+    """The order in which the functions named ``…_like`` lay out an array of a shape."""
+    letter = checked_order(order, "zeros_like and its kin")
+    if not isinstance(a, Tracer) or (letter == "K" and len(shape) != a.ndim):
+        letter = "C" if letter in "AK" else letter
+    return order_like(a, letter) if letter in "AK" else F_ORDER if letter == "F" else C_ORDER
 
 
 def zeros_like(
     a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Any:
     """As ``numpy.zeros_like``; traced, so that traced values can be written into it."""
-    return _like(a, dtype, shape, 0)
+    return _like(a, dtype, shape, 0, order)
 
 
 def ones_like(
     a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Any:
     """As ``numpy.ones_like``; traced, so that traced values can be written into it."""
-    return _like(a, dtype, shape, 1)
+    return _like(a, dtype, shape, 1, order)
 
 
 def empty_like(
     prototype: Any, /, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Any:
     """As ``numpy.empty_like``, filled with zeros."""
-    return _like(prototype, dtype, shape, 0)
+    return _like(prototype, dtype, shape, 0, order)
 
 
 def full_like(
@@ -152,20 +190,21 @@ def full_like(
     shape, dtype = shape_of(a) if shape is None else _as_shape(shape), a.dtype if dtype is None else np.dtype(dtype)
     fill_value = stacked(fill_value)
     if isinstance(fill_value, Tracer):
-        return broadcast_to(convert(fill_value, dtype), shape).copy()
+        return owned(broadcast_to(convert(fill_value, dtype), shape), _order_of(shape, a, order))
     numeric(fill_value)
     if not isinstance(a, Tracer):
         return np.full(shape, fill_value, dtype)
     if np.ndim(fill_value) == 0:
-        return filled(a, shape, dtype, np.full((), fill_value, dtype)[()])
-    return array(np.full(shape, fill_value, dtype), like=a)
+        return new_array(filled(a, shape, dtype, np.full((), fill_value, dtype)[()]), _order_of(shape, a, order))
+    return new_array(array(np.full(shape, fill_value, dtype), like=a), _order_of(shape, a, order))
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, device: Any = None, like: Any = None) -> Any:
     """As ``numpy.full``; ``fill_value`` may be traced."""
     shape, fill_value = _as_shape(shape), stacked(fill_value)
     if isinstance(fill_value, Tracer):
-        return broadcast_to(fill_value if dtype is None else convert(fill_value, dtype), shape).copy()
+        filled_in = broadcast_to(fill_value if dtype is None else convert(fill_value, dtype), shape)
+        return owned(filled_in, F_ORDER if checked_order(order, "full") == "F" else C_ORDER)
     made = np.full(shape, fill_value, dtype, order)
     return array(made, like=like) if isinstance(like, Tracer) else made
 
@@ -181,8 +220,10 @@ def copyto(dst: Any, src: Any, casting: Casting = "same_kind", where: Any = True
         src = plain[()]
     elif not np.can_cast(src.dtype, dst.dtype, casting):
         raise DtypeError(f"copyto: cannot cast {src.dtype} to {dst.dtype} by the rule {casting!r}", fix="convert it first")
-    new = broadcast_to(src if where is True else ew.where(where, src, dst), dst.shape)
-    dst._assign(convert(new, dst.dtype), "copyto")  # type: ignore[attr-defined]
+    new = broadcast_to(without_leading_ones(convert(src, dst.dtype), dst.ndim), dst.shape)
+    if where is not True:
+        new = ew.where(broadcast_to(where if isinstance(where, Tracer) else np.asarray(where, bool), dst.shape), new, dst)
+    dst._assign(new, "copyto")  # type: ignore[attr-defined]
 
 
 # -- ranges --------------------------------------------------------------------------------------------
@@ -294,7 +335,7 @@ def _einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = F
 
 
 def _root(x: Any) -> Any:
-    while isinstance(x, Tracer) and x._view is not None:
+    while isinstance(x, Tracer) and x._view is not None and x._view.base is not None and shares(x._view):
         x = x._view.base
     return x
 
@@ -408,7 +449,8 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         raise DtypeError("gradient: bools have no difference", fix="convert them first, e.g. with .astype(int)")
     if f.dtype.kind not in "fc":
         f = convert(f, float)
-    made = [_gradient_along(f, s, k, edge_order) for s, k in zip(spacings, axes, strict=True)]
+    order = order_like(f, "K") if isinstance(f, Tracer) else UNKNOWN
+    made = [laid_out(_gradient_along(f, s, k, edge_order), order) for s, k in zip(spacings, axes, strict=True)]
     return made[0] if len(axes) == 1 else tuple(made)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.numpy.reductions import all_, arrayed, written
 from functrace.numpy.tables import FUNCTIONS, refuse_out
+from functrace.numpy.views import is_scalar, new_array, owned
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import alike, convert
 from functrace.tracing.recording import LITERALS, Tracer, bind
@@ -36,7 +37,8 @@ def where(condition: Any, x: Any = _NO, y: Any = _NO, /) -> Any:
         return FUNCTIONS[np.nonzero](arrayed(condition))
     if x is _NO or y is _NO:
         raise ShapeError("where needs both x and y, or neither", fix="pass np.where(condition, x, y)")
-    return ew.where(_operand(condition), _operand(x), _operand(y))
+    result = ew.where(_operand(condition), _operand(x), _operand(y))
+    return new_array(result) if not result.shape else result
 
 
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
@@ -57,7 +59,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
         if getattr(condition, "dtype", np.dtype(bool)).kind != "b":
             raise UnsupportedFunctionError("select: conditions must be boolean arrays", fix="compare, e.g. x != 0")
         result = ew.where(condition, choice, result)
-    return convert(result, dtype)
+    return owned(convert(result, dtype))
 
 
 def clip(
@@ -129,6 +131,8 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
         return result
     if not isinstance(x, Tracer):
         refuse_out(x, "numpy.nan_to_num with copy=False")
+    if not x.shape and is_scalar(x):
+        return result
     return x._assign(result, "nan_to_num")  # type: ignore[attr-defined]
 
 

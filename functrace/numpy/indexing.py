@@ -28,7 +28,9 @@ from functrace.errors import (
 )
 from functrace.ir.aval import shape_of
 from functrace.numpy.assigning import assigned, numeric
+from functrace.numpy.layout import UNKNOWN, order_like
 from functrace.numpy.tables import AT, FUNCTIONS, refuse_out, unsupported_function
+from functrace.numpy.views import laid_out, need_array
 from functrace.ops import elementwise as ew
 from functrace.ops.checks import require
 from functrace.ops.indexing import ARRAY, StaticIndex, check_bounds, gather, scatter_add, scatter_set
@@ -45,6 +47,11 @@ def _is_mask(entry: Any) -> bool:
     return isinstance(entry, bool | np.bool_) or (
         isinstance(entry, np.ndarray | Tracer) and entry.dtype == np.bool_  # type: ignore[attr-defined]
     )
+
+
+def has_array(index: Any) -> bool:
+    """Whether a plain 0-d array stands in an index: NumPy then copies what it reads."""
+    return any(type(k) is np.ndarray and not k.ndim for k in (index if type(index) is tuple else (index,)))
 
 
 def _bound(bound: Any) -> int | None:
@@ -196,7 +203,8 @@ def _as_operand(value: Any, dtype: np.dtype[Any]) -> Any:
     return assigned(_stacked(value) if _holds_traced(value) else value, dtype)
 
 
-def _without_leading_ones(v: Any, rank: int) -> Any:
+def without_leading_ones(v: Any, rank: int) -> Any:
+    """Return a value without the axes of size 1 in front that it has beyond a rank, as NumPy's assignments drop them."""
     shape = shape_of(v)
     extra = len(shape) - rank
     return reshape(v, shape[extra:]) if extra > 0 and all(n == 1 for n in shape[:extra]) else v
@@ -211,7 +219,7 @@ def _rank_read(x: Any, template: StaticIndex, arrays: tuple[Any, ...]) -> int:
 def put_at(x: Any, template: StaticIndex, arrays: tuple[Any, ...], v: Any) -> Any:
     """Return a copy of ``x`` with ``v`` written at a parsed index; ``v`` is an operand of the right dtype."""
     if shape_of(v):
-        v = _without_leading_ones(v, _rank_read(x, template, arrays))
+        v = without_leading_ones(v, _rank_read(x, template, arrays))
     return scatter_set(x, template, v, arrays)
 
 
@@ -219,7 +227,7 @@ def _put_where(x: Any, mask: Any, v: Any) -> Any:
     """``x[mask] = v`` as a choice, if what is written does not depend on how many elements are; otherwise ``None``."""
     shape, rank = shape_of(x), len(shape_of(mask))
     rest = shape[rank:]
-    v = _without_leading_ones(v, len(rest)) if shape_of(v) else v
+    v = without_leading_ones(v, len(rest)) if shape_of(v) else v
     sizes = shape_of(v)
     if len(sizes) > len(rest):
         return None
@@ -325,8 +333,14 @@ class MaskedSelection:
     def __getitem__(self, _index: Any) -> Any:
         raise self.refuse()
 
-    def __setitem__(self, _index: Any, _value: Any) -> None:
-        raise self.refuse()
+    def __setitem__(self, index: Any, value: Any) -> None:
+        everything = index is Ellipsis or (type(index) is slice and index == slice(None))
+        if not everything or shape_of(value) != () or isinstance(value, MaskedSelection):
+            raise self.refuse()
+        full = self.full
+        written = _as_operand(value, full.dtype)
+        written = np.asarray(written, full.dtype) if type(written) in LITERALS else written
+        self.full = broadcast_to(written, shape_of(full))
 
     def __bool__(self) -> bool:
         raise self.refuse()
@@ -476,7 +490,7 @@ class AtIndex:
         v = np.asarray(v).astype(x.dtype) if type(v) in LITERALS else v
         template, arrays = parse_index(x, self.index)
         part = gather(x, template, arrays)
-        v = broadcast_to(_without_leading_ones(v, len(shape_of(part))), shape_of(part))
+        v = broadcast_to(without_leading_ones(v, len(shape_of(part))), shape_of(part))
         return bind(primitive, (x, scatter_add(v, template, arrays, shape_of(x))))
 
     def _update(self, primitive: ew.Elementwise, values: Any) -> Any:
@@ -632,7 +646,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
         a, axis = _flat(a), 0
     axis = _axis(axis, len(shape_of(a)))
     indices = _bounded(indices, shape_of(a)[axis], mode)
-    return _finish(gather(a, (*(_ALL,) * axis, ARRAY), (indices,)), out, "numpy.take(out=)")
+    return _finish(laid_out(gather(a, (*(_ALL,) * axis, ARRAY), (indices,))), out, "numpy.take(out=)")
 
 
 def _bounded(indices: Any, size: int, mode: str) -> Any:
@@ -713,8 +727,11 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     if axis is None:
         arr, axis = _flat(arr), 0
     axis = _axis(axis, len(shape_of(arr)))
-    kept = np.delete(np.arange(shape_of(arr)[axis]), obj if isinstance(obj, slice) else _known(obj))
-    return take(arr, kept, axis)
+    obj = obj if isinstance(obj, slice) or not _holds_traced(obj) else _known(obj)
+    kept = np.delete(np.arange(shape_of(arr)[axis]), obj)
+    result = gather(arr, (*(_ALL,) * axis, ARRAY), (kept,))
+    is_one = isinstance(obj, slice) or np.size(obj) == 1
+    return laid_out(result, order_like(arr, "A")) if is_one and isinstance(arr, Tracer) else result
 
 
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
@@ -741,7 +758,8 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     shape = (*shape_of(arr)[:axis], total, *shape_of(arr)[axis + 1 :])
     template = (*(_ALL,) * axis, ARRAY)
     kept = np.setdiff1d(np.arange(total), places)
-    return put_at(scatter_add(arr, template, (kept,), shape), template, (places,), _as_operand(values, arr.dtype))
+    made = put_at(scatter_add(arr, template, (kept,), shape), template, (places,), _as_operand(values, arr.dtype))
+    return laid_out(made, order_like(arr, "A") if isinstance(arr, Tracer) else UNKNOWN)
 
 
 def nonzero(a: Any) -> tuple[Any, ...]:
@@ -781,6 +799,7 @@ def _need_traced(target: Any, what: str) -> None:
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """As ``numpy.put``; ``a`` must be traced."""
     _need_traced(a, "numpy.put")
+    need_array(a, "put")
     indices = _flat(_integers(ind, "the indices of put"))
     flat = _flat(a)
     indices = _bounded(indices, shape_of(flat)[0], mode)

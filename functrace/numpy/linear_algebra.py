@@ -18,7 +18,10 @@ import numpy as np
 
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import aval_of
+from functrace.numpy.layout import UNKNOWN
 from functrace.numpy.tables import FUNCTIONS, refuse_out
+from functrace.numpy.view_kinds import EinsumView
+from functrace.numpy.views import copied_kind, laid_out, linked, new_array, owned
 from functrace.ops import elementwise as ew
 from functrace.ops import linalg
 from functrace.ops.contraction import LETTERS, matmul_p
@@ -90,7 +93,8 @@ def inner(a: Any, b: Any, /) -> Any:
     a, b = arrayed(a), arrayed(b)
     if a.ndim == 0 or b.ndim == 0:
         return ew.mul(a, b)
-    return tensordot(a, b, axes=(a.ndim - 1, b.ndim - 1))
+    result = tensordot(a, b, axes=(a.ndim - 1, b.ndim - 1))
+    return result if result.shape or not isinstance(result, Tracer) else copied_kind(result, True)
 
 
 def outer(a: Any, b: Any, out: Any = None) -> Any:
@@ -132,7 +136,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     n = math.prod(a.shape[k] for k in left)
     x = reshape(permute(a, (*free_a, *left)), (math.prod(rows), n))
     y = reshape(permute(b, (*right, *free_b)), (n, math.prod(columns)))
-    return reshape(bind(matmul_p, (x, y)), (*rows, *columns))
+    result = reshape(bind(matmul_p, (x, y)), (*rows, *columns))
+    return result if result.shape else new_array(result)
 
 
 def kron(a: Any, b: Any) -> Any:
@@ -284,10 +289,16 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any
         raise UnsupportedFunctionError(f"numpy.einsum has no option {min(kwargs)!r}", fix="leave it out")
     subscripts, values = _as_subscripts(operands)
     values = tuple(arrayed(x) for x in values)
+    explicit = _explicit(subscripts, tuple(x.ndim for x in values))
+    term, _, axes = explicit.partition("->")
+    if axes and set(term) == set(axes) and out is None:  # one operand, of which NumPy returns a view, whatever dtype= says
+        return linked(contract(explicit, *values), EinsumView(values[0], term, axes))
     if dtype is not None:
         values = tuple(convert(x, dtype) for x in values)
-    result = contract(_explicit(subscripts, tuple(x.ndim for x in values)), *values)
-    return _stored(result, out, "numpy.einsum with out=")
+    result = contract(explicit, *values)
+    if out is not None:
+        return _stored(result, out, "numpy.einsum with out=")
+    return owned(result, UNKNOWN) if result.shape else result
 
 
 def einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
@@ -352,7 +363,7 @@ def slogdet(a: Any) -> Any:
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """As ``numpy.linalg.cholesky``; the gradient is that of the symmetric part of ``a``."""
     a = _matrices("cholesky", a, square=True)
-    return linalg.adjoint(linalg.cholesky(linalg.adjoint(a))) if upper else linalg.cholesky(a)
+    return laid_out(linalg.adjoint(linalg.cholesky(linalg.adjoint(a)))) if upper else linalg.cholesky(a)
 
 
 def _uplo(name: str, given: str) -> str:

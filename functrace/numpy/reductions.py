@@ -60,6 +60,11 @@ def written(out: Any, result: Any, name: str) -> Any:
     return out._assign(result, name)  # type: ignore[attr-defined]
 
 
+def _axes_of(axis: Any, ndim: int) -> ops.Axes:
+    """Return the axes of a reduction that is a ufunc's: a 0-d array has an axis 0 for these, as for NumPy's."""
+    return () if ndim == 0 and type(axis) is int and axis in (0, -1) else ops.normalize_axes(axis, ndim)
+
+
 def _given(value: Any) -> bool:
     return value is not _NO and value is not None
 
@@ -103,7 +108,7 @@ def sum(
     if plain and type(a) is TracedArray:
         return record_one(ops.reduce_sum_p, a, (_ALL[len(a.aval.shape)],))
     a = _masked(_as(arrayed(a), dtype), where, 0)
-    axes = ops.normalize_axes(axis, a.ndim)
+    axes = _axes_of(axis, a.ndim)
     _check_identity(initial, a, axes, where)
     result = _as(bind(ops.reduce_sum_p, (a,), (axes,)), dtype)
     if _given(initial):
@@ -122,7 +127,7 @@ def prod(
 ) -> Any:
     """As ``numpy.prod``; the derivative is exact where factors are zero."""
     a = _masked(_as(arrayed(a), dtype), where, 1)
-    axes = ops.normalize_axes(axis, a.ndim)
+    axes = _axes_of(axis, a.ndim)
     _check_identity(initial, a, axes, where)
     result = _as(ops.reduce_prod(a, axes), dtype)
     if _given(initial):
@@ -139,7 +144,7 @@ def _extreme(name: str, reduce: Primitive, combine: Callable[..., Any]) -> Calla
             if not _given(initial):
                 raise ShapeError(f"{name} with where= needs initial=", fix="pass initial=-np.inf (or np.inf for a minimum)")
             a = ew.where(where, a, start_of(initial, a.dtype))
-        axes = ops.normalize_axes(axis, a.ndim)
+        axes = _axes_of(axis, a.ndim)
         if _given(initial) and ops.count(a.shape, axes) == 0:
             result = broadcast_to(start_of(initial, a.dtype), ops.dropped_shape(a.shape, axes))
         else:
@@ -171,7 +176,7 @@ def _truth(name: str, primitive: Primitive, neutral: bool) -> Callable[..., Any]
         a = arrayed(a)
         if where is not True and where is not _NO:
             a = ew.where(where, ew.not_equal(a, 0), neutral)
-        axes = ops.normalize_axes(axis, a.ndim)
+        axes = _axes_of(axis, a.ndim)
         return finished(record_one(primitive, a, (axes,)), a.shape, axes, keepdims, out, name)
 
     truth.__name__ = name
@@ -186,7 +191,8 @@ all_ = _truth("all", ops.reduce_all_p, True)
 def _position(name: str, primitive: Primitive) -> Callable[..., Any]:
     def position(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
         a = arrayed(a)
-        shape, axes = a.shape, ops.normalize_axes(axis, a.ndim)
+        shape, axes = a.shape, _axes_of(axis, a.ndim)
+        axis = axis if shape else None
         if axis is None:
             a = reshape(a, (a.size,))
         result = bind(primitive, (a,), (0 if axis is None else axes[0],))

@@ -18,9 +18,23 @@ import numpy as np
 
 from functrace.errors import AxisError, DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
-from functrace.numpy.array import full_shape
+from functrace.numpy.array import checked_order, full_shape
 from functrace.numpy.indexing import take
-from functrace.numpy.views import as_view, indexed, reshaped, transposed
+from functrace.numpy.layout import UNKNOWN, elements_in_memory, is_row, layout_of, order_like
+from functrace.numpy.view_kinds import BroadcastView, DiagonalView, LaidView, RavelView, View, WindowView
+from functrace.numpy.views import (
+    copied,
+    copied_kind,
+    indexed,
+    is_scalar,
+    laid_out,
+    linked,
+    new_array,
+    owned,
+    reshaped,
+    shares,
+    transposed,
+)
 from functrace.ops import elementwise as ew
 from functrace.ops import joining, shaping
 from functrace.ops.indexing import index_static
@@ -28,7 +42,7 @@ from functrace.ops.reductions import normalize_axes, reduce_sum
 from functrace.ops.shaping import broadcast_to as broadcast
 from functrace.ops.shaping import convert, permute
 from functrace.ops.shaping import reshape as reshape_to
-from functrace.tracing.recording import Tracer, as_array, renewed
+from functrace.tracing.recording import Tracer, as_array
 
 _ALL = (None, None, None)
 Shape = tuple[int, ...]
@@ -69,16 +83,16 @@ def along(axis: int, part: Any) -> tuple[Any, ...]:
     return (*(_ALL,) * axis, part)
 
 
-def _read_only(_base: Any, _new: Any) -> Any:
-    raise ShapeError("assignment destination is read-only", fix="write into a copy: x.copy()")
-
-
-def _order(order: Any, what: str) -> str:
-    if order in ("C", "A", "K", None):
-        return "C"
-    if order == "F":
-        return "F"
-    raise UnsupportedFunctionError(f"{what}: order must be 'C', 'F', 'A' or 'K', not {order!r}", fix="leave it out")
+def _known_layout(a: Any, what: str) -> Any:
+    """A stand-in with the strides that NumPy would give ``a``; raises where they are not known."""
+    found = layout_of(a)
+    if found is None:
+        raise UnsupportedFunctionError(
+            f"{what} depends on the memory layout that NumPy would have given {a.aval}, which is not known here",
+            made=a._recording.source(a._id),
+            fix="pass order='C' (or 'F'), or copy the array first: x.copy() is laid out in C order",
+        )
+    return found
 
 
 def _at_least(x: Any, ndim: int, what: str) -> None:
@@ -92,19 +106,56 @@ def _at_least(x: Any, ndim: int, what: str) -> None:
 def reshape(a: Any, /, shape: Any, order: Any = "C", *, copy: bool | None = None) -> Any:
     """As ``numpy.reshape``."""
     sizes = full_shape(int_tuple(shape) if shape != () else (), a.size)
-    if _order(order, "reshape") == "F":
-        return transposed(reshaped(transposed(a, _reversed(a.ndim)), sizes[::-1]), _reversed(len(sizes)))
-    result = reshaped(a, sizes)
-    return result.copy() if copy else result
+    letter = checked_order(order, "reshape")
+    if letter == "K":
+        raise UnsupportedFunctionError("reshape: order 'K' is not permitted for reshaping", fix="use 'C', 'F' or 'A'")
+    if letter == "A":
+        letter = "F" if not is_row(a.shape) and _known_layout(a, "reshape with order='A'").flags.fnc else "C"
+    if copy:
+        a = a.copy(letter)
+    if letter == "F":
+        result = transposed(reshaped(transposed(a, _reversed(a.ndim)), sizes[::-1]), _reversed(len(sizes)))
+    else:
+        result = reshaped(a, sizes)
+    if copy is False and isinstance(result._view, View) and result._view.base is not None:
+        _need_view(result, "reshape with copy=False")
+    return result
+
+
+def _need_view(result: Any, what: str) -> None:
+    """Check that a result is a view, as ``copy=False`` asks."""
+    link = result
+    while link._view is not None and link._view.base is not None:
+        shared = shares(link._view)
+        if shared is None:
+            _known_layout(link._view.base, what)
+        if not shared:
+            raise ShapeError(f"{what}: unable to avoid creating a copy while reshaping", fix="leave copy=False out")
+        link = link._view.base
+        if type(link._view) is not type(result._view):
+            return
 
 
 def _reversed(ndim: int) -> Shape:
     return tuple(range(ndim))[::-1]
 
 
-def ravel(a: Any, order: Any = "C") -> Any:
-    """As ``numpy.ravel``."""
-    return reshape(a, (a.size,), order)
+def ravel(a: Any, order: Any = "C", *, copy: bool = False) -> Any:
+    """As ``numpy.ravel``, or with ``copy`` as ``numpy.ndarray.flatten``."""
+    a = arrayed(a)
+    letter = checked_order(order, "ravel")
+    axes = tuple(range(a.ndim))
+    if letter == "F":
+        axes = _reversed(a.ndim)
+    elif letter in "AK" and not is_row(a.shape):
+        known = _known_layout(a, f"ravel with order={order!r}")
+        if letter == "A":
+            axes = _reversed(a.ndim) if known.flags.fnc else axes
+        else:
+            axes = elements_in_memory(known)
+    view = RavelView(a, axes)
+    result = view.read(a)
+    return owned(result) if copy or not isinstance(a, Tracer) else linked(result, view)
 
 
 def transpose(a: Any, axes: Any = None) -> Any:
@@ -204,13 +255,7 @@ def atleast_3d(*arys: Any) -> Any:
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     """As ``numpy.broadcast_to``."""
     sizes = int_tuple(shape) if shape != () else ()
-    if shape_of(array) == sizes:
-        return _read_only_view(renewed(array), array, lambda base: base)
-    return _read_only_view(broadcast(array, sizes), array, lambda base: broadcast(base, sizes))
-
-
-def _read_only_view(result: Any, base: Any, read: Callable[[Any], Any]) -> Any:
-    return as_view(result, base, read, _read_only)
+    return linked(broadcast(array, sizes), BroadcastView(array, sizes))
 
 
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
@@ -229,13 +274,26 @@ def _common_shape(what: str, arrays: Any) -> Shape:
 
 
 def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
-    """As ``numpy.copy``."""
-    return a.copy()
+    """As ``numpy.copy``: an array, also of a scalar."""
+    return owned(a, order_like(a, checked_order(order, "copy")))
 
 
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+def astype(
+    x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None, order: Any = "K", casting: Casting = "unsafe"
+) -> Any:
     """As ``numpy.astype``."""
-    return x.astype(dtype, copy=copy)
+    letter = checked_order(order, "astype")
+    if not np.can_cast(x.dtype, dtype, casting):
+        raise DtypeError(f"cannot cast {x.dtype} to {np.dtype(dtype)} by the rule {casting!r}", fix="pass casting='unsafe'")
+    result = convert(x, dtype)
+    if result is x:
+        if copy:
+            return copied(x, letter)
+        return x if letter == "K" or (is_row(x.shape) and x.size == 1) else linked(x, LaidView(x, letter))
+    if not x.shape:
+        scalar = is_scalar(x)
+        return result if scalar else copied_kind(result, scalar)
+    return result if letter == "K" else new_array(result, order_like(x, letter))
 
 
 # -- turning and rolling --------------------------------------------------------------------------------
@@ -276,7 +334,7 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     """As ``numpy.roll``."""
     if axis is None:
-        return reshape_to(roll(reshape_to(a, (a.size,)), sum(int_tuple(shift)), 0), a.shape)
+        return owned(reshape_to(roll(reshape_to(a, (a.size,)), sum(int_tuple(shift)), 0), a.shape))
     shifts, axes = int_tuple(shift), tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     count = max(len(shifts), len(axes))
     if {len(shifts), len(axes)} - {1, count}:
@@ -290,7 +348,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
         n = n % a.shape[k] if a.shape[k] else 0
         if n:
             result = shaping.roll(result, n, k)
-    return result.copy() if result is a else result
+    return owned(result, order_like(result, "K")) if result is a else result
 
 
 # -- joining -------------------------------------------------------------------------------------------
@@ -488,7 +546,7 @@ def tile(A: Any, reps: Any) -> Any:
     apart = reshape_to(A, tuple(n for size in shape for n in (1, size)))
     spread = broadcast(apart, tuple(n for pair in zip(times, shape, strict=True) for n in pair))
     result = reshape_to(spread, tuple(r * n for r, n in zip(times, shape, strict=True)))
-    return result.copy() if result is A else result
+    return owned(result)
 
 
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
@@ -507,7 +565,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
         apart = reshape_to(a, (*shape[: axis + 1], 1, *shape[axis + 1 :]))
         spread = broadcast(apart, (*shape[: axis + 1], times, *shape[axis + 1 :]))
         result = reshape_to(spread, (*shape[:axis], shape[axis] * times, *shape[axis + 1 :]))
-        return result.copy() if result is a else result
+        return owned(result)
     if counts.shape != (shape[axis],):
         raise ShapeError(
             f"repeat: {counts.size} counts do not fit an axis of size {shape[axis]}", fix="give one per element"
@@ -518,7 +576,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
 
 
 def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Any:
-    """As ``numpy.lib.stride_tricks.sliding_window_view``; the windows are a copy, not a view."""
+    """As ``numpy.lib.stride_tricks.sliding_window_view``: a view that cannot be written."""
     if writeable:
         raise UnsupportedFunctionError("sliding_window_view: writeable=True is not supported", fix="leave it out")
     sizes = int_tuple(window_shape)
@@ -532,10 +590,16 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
                 f"window shape cannot be larger than input array shape: {size} along axis {k} of {x.aval}",
                 fix="make the window smaller",
             )
-        windows = take(x, np.arange(count)[:, None] + np.arange(size), k)
-        ndim = len(shape_of(windows))
-        x = permute(windows, (*(j for j in range(ndim) if j != k + 1), k + 1))
-    return x
+
+    def read(base: Any) -> Any:
+        for size, k in zip(sizes, axes, strict=True):
+            count = shape_of(base)[k] - size + 1
+            windows = take(base, np.arange(count)[:, None] + np.arange(size), k)
+            ndim = len(shape_of(windows))
+            base = permute(windows, (*(j for j in range(ndim) if j != k + 1), k + 1))
+        return laid_out(base, UNKNOWN) if sizes else base
+
+    return linked(read(x), WindowView(x, sizes, axes, read))
 
 
 def resize(a: Any, new_shape: Any) -> Any:
@@ -560,11 +624,12 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         places[:2] = 1, 0
     made = []
     for place, x in zip(places, vectors, strict=True):
-        made.append(reshape_to(x, (1,) * place + (math.prod(shape_of(x)),) + (1,) * (len(xi) - place - 1)))
+        made.append(reshaped(x, (1,) * place + (math.prod(shape_of(x)),) + (1,) * (len(xi) - place - 1)))
     if not sparse:
-        shape = _common_shape("meshgrid", made)
-        made = [broadcast(x, shape) for x in made]
-    return tuple(np.array(x) if not isinstance(x, Tracer) and copy else x for x in made)
+        made = list(broadcast_arrays(*made))
+    if copy:
+        made = [owned(x) if isinstance(x, Tracer) else np.array(x) for x in made]
+    return tuple(made)
 
 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
@@ -596,10 +661,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """As ``numpy.diagonal``."""
     axes, offset = _diagonal_last(a, axis1, axis2, "diagonal"), operator.index(offset)
 
-    def read(base: Any) -> Any:
-        return shaping.diagonal(permute(base, axes), offset)
-
-    return _read_only_view(read(a), a, read)
+    return linked(shaping.diagonal(permute(a, axes), offset), DiagonalView(a, axes, offset))
 
 
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
@@ -682,6 +744,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
         widths = _pairs(pad_width, ndim, "pad_width")
         if widths.dtype.kind not in "iu":
             raise DtypeError(f"pad: pad_width must be of integral type, not {widths.dtype}", fix="pass ints")
+    given = order_like(array, "A") if isinstance(array, Tracer) else UNKNOWN
     ends = _pairs(kwargs.get(options[0], 0), ndim, options[0]) if options and options[0].endswith("_values") else None
     for axis in range(ndim):
         low, high = int(widths[axis][0]), int(widths[axis][1])
@@ -705,7 +768,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
             array = _pad_odd(array, axis, low, high, mode)
         else:
             array = take(array, np.pad(np.arange(n), (low, high), cast("Any", mode)), axis)
-    return array.copy()
+    return owned(array, given)
 
 
 def _surround(x: Any, axis: int, before: Any, after: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Views of traced values: how one reads itself from its base, writes itself into it, and what its strides are.
+"""Views of traced values: how they are made, what a write into one of them reaches, and what is not known of them.
 
 Note [In-place operations on traced values]
     A program is pure, so ``x += y`` and ``x[i] = v`` record a new value and let the handle ``x`` name it from then on: every
@@ -6,177 +6,81 @@ Note [In-place operations on traced values]
     ``x.reshape``) remembers its base and how to read itself from it and write itself into it; after a write, the views
     of the same base that are still alive are read again. Recordings keep weak references to views, so that temporary
     ones cost nothing.
-    Traced values are laid out in C order whatever the caller's strides are; ``reshape`` of a transposed view is a copy.
+
+Note [View or copy]
+    Whether ``x.reshape(…)`` or ``x.ravel()`` is a view depends on the strides of ``x``. It is decided when it matters: at
+    the first write into either (`layout_of`). Where the layout is not known, what was written has its value, and whatever
+    may or may not share its memory is `Unsettled`: the next use of it raises. So a program that never looks at the other
+    side of such a write does not notice.
+
+Note [Scalars and 0-d arrays]
+    NumPy's scalars never change (``total = best; total += 1`` leaves ``best`` alone), its 0-d arrays do. A traced 0-d value
+    without `View` is a scalar, as most functions return; one that is a view of something, or has memory of its own
+    (`Owned`: ``np.zeros_like``, ``np.copy``, a 0-d array among the arguments), is an array. Of the arguments of a staged
+    function, and of what an operation that holds programs returns, it is not known (`is_scalar`): after ``y += 1`` the old
+    handle is unsettled.
 
 Floor: 6.
 """
 
 from __future__ import annotations
 
-import copy
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from functrace.errors import CapturedArrayError
+from functrace.control.call import call_p
+from functrace.control.cond import cond_p
+from functrace.control.custom import custom_jvp_p, custom_vjp_p
+from functrace.control.scan import scan_p
+from functrace.errors import DtypeError, FunctraceError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
-from functrace.ops import elementwise as ew
-from functrace.ops.indexing import decode_index, index_p, scatter_set
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
+from functrace.numpy.layout import (
+    C_ORDER,
+    Order,
+    is_row,
+    order_like,
+)
+from functrace.numpy.view_kinds import (
+    GatherView,
+    IndexView,
+    MaybeScalar,
+    Owned,
+    ReshapeView,
+    SharedView,
+    TransposeView,
+    View,
+)
+from functrace.ops.indexing import gather, index_p
 from functrace.ops.shaping import permute, reshape
-from functrace.tracing.recording import OPEN, Tracer, bind, renewed
+from functrace.source import Source, user_source
+from functrace.tracing.recording import OPEN, Recording, Tracer, bind, check_writable, renewed
+
+Shape = tuple[int, ...]
 
 
-class View:
-    """A view of all of its base; the other kinds say what differs."""
-
-    __slots__ = ("base",)
-
-    def __init__(self, base: Any) -> None:
-        self.base = base
-
-    def read(self, base: Any) -> Any:
-        """Return the view's value, from the base's."""
-        return base
-
-    def write(self, base: Any, new: Any) -> Any:
-        """Return the base's new value after the view has become ``new``."""
-        return new
-
-    def layout(self, base: Any) -> Any:
-        """Return an ndarray with the strides that NumPy would give the view (its memory is not to be read)."""
-        return base
+# -- making them ------------------------------------------------------------------------------------------------------
 
 
-class IndexView(View):
-    """A basic index."""
-
-    __slots__ = ("index",)
-
-    def __init__(self, base: Any, index: tuple[Any, ...]) -> None:
-        self.base, self.index = base, index
-
-    def read(self, base: Any) -> Any:
-        return bind(index_p, (base,), (self.index,))
-
-    def write(self, base: Any, new: Any) -> Any:
-        return scatter_set(base, self.index, new)
-
-    def layout(self, base: Any) -> Any:
-        return base[(*decode_index(self.index), ...)] if Ellipsis not in self.index else base[decode_index(self.index)]
-
-
-class ReshapeView(View):
-    """Another shape."""
-
-    __slots__ = ("shape",)
-
-    def __init__(self, base: Any, shape: tuple[int, ...]) -> None:
-        self.base, self.shape = base, shape
-
-    def read(self, base: Any) -> Any:
-        return reshape(base, self.shape)
-
-    def write(self, base: Any, new: Any) -> Any:
-        return reshape(new, base.shape)
-
-    def layout(self, base: Any) -> Any:
-        return np.reshape(base, self.shape, copy=False)
-
-
-class TransposeView(View):
-    """Another order of axes."""
-
-    __slots__ = ("axes",)
-
-    def __init__(self, base: Any, axes: tuple[int, ...]) -> None:
-        self.base, self.axes = base, axes
-
-    def read(self, base: Any) -> Any:
-        return permute(base, self.axes)
-
-    def write(self, base: Any, new: Any) -> Any:
-        return permute(new, tuple(int(k) for k in np.argsort(self.axes)))
-
-    def layout(self, base: Any) -> Any:
-        return base.transpose(self.axes)
-
-
-class RealView(View):
-    """The real part."""
-
-    __slots__ = ()
-
-    def read(self, base: Any) -> Any:
-        return ew.real(base)
-
-    def write(self, base: Any, new: Any) -> Any:
-        return ew.add(ew.mul(ew.imag(base), 1j), new)
-
-    def layout(self, base: Any) -> Any:
-        return base.real
-
-
-class ImagView(View):
-    """The imaginary part."""
-
-    __slots__ = ()
-
-    def read(self, base: Any) -> Any:
-        return ew.imag(base)
-
-    def write(self, base: Any, new: Any) -> Any:
-        return ew.add(ew.real(base), ew.mul(new, 1j))
-
-    def layout(self, base: Any) -> Any:
-        return base.imag
-
-
-class FunctionView(View):
-    """A view by functions, for what the other kinds do not cover; ``contiguous`` if it only adds or drops axes of size 1."""
-
-    __slots__ = ("contiguous", "read", "shape", "write")
-
-    def __init__(self, base: Any, read: Any, write: Any, shape: tuple[int, ...], contiguous: bool) -> None:
-        self.base, self.read, self.write, self.shape, self.contiguous = base, read, write, shape, contiguous
-
-    def layout(self, base: Any) -> Any:
-        if not self.contiguous:
-            raise ValueError("strides not known")
-        return np.reshape(base, self.shape, copy=False)
-
-
-class SharedView(View):
-    """A result of an operation that shares memory with its base in a way that a program cannot say: neither may be written.
-
-    Args:
-        base: what it shares memory with, or another handle of the result itself.
-        shape: of the result.
-        owner: what returned it, for messages.
-    """
-
-    __slots__ = ("owner", "shape", "stand_ins")
-
-    def __init__(self, base: Any, shape: tuple[int, ...], owner: str) -> None:
-        self.base, self.shape, self.owner = base, shape, owner
-        self.stand_ins: list[Any] = []
-        """Handles that stand for the result among the views of what it shares memory with, as long as it is alive."""
-
-    def read(self, base: Any) -> Any:
-        raise self._refusal()
-
-    def write(self, base: Any, new: Any) -> Any:
-        raise self._refusal()
-
-    def layout(self, base: Any) -> Any:
-        return np.lib.stride_tricks.as_strided(np.empty(1, base.dtype), self.shape, _contiguous(self.shape, base.dtype))
-
-    def _refusal(self) -> CapturedArrayError:
-        return CapturedArrayError(
-            f"a write would change a result of {self.owner} and what it shares memory with, an operand or another result",
-            fix="return a copy (x.copy()) from the function, or write into one",
-        )
+def linked(result: Any, view: View) -> Any:
+    """Make ``result`` the given view, where it and its base are traced by one recording, or a body reads an outer value."""
+    base = view.base
+    if not (isinstance(result, Tracer) and isinstance(base, Tracer)):
+        return result
+    if result is base:
+        result = renewed(base)
+    if not base.aval.shape and is_scalar(base):
+        if view.is_array and not result.aval.shape:
+            result._view = Owned(C_ORDER)
+    elif result._recording is base._recording:
+        result._view = view
+        watch(base._recording.views, result)
+    elif result._recording.scope is not OPEN:
+        result._view = view  # nothing can be written while a body is recorded, so there is nothing to watch
+    return result
 
 
 def guard(result: Any, bases: Sequence[Any], owner: str) -> None:
@@ -187,51 +91,27 @@ def guard(result: Any, bases: Sequence[Any], owner: str) -> None:
     if not isinstance(result, Tracer) or not result.shape:
         return
     if type(result._view) is not SharedView:
-        result._view = SharedView(renewed(result), result.shape, owner)
+        result._view = SharedView(renewed(result), owner)
     for base in bases:
         if isinstance(base, Tracer):
             stand_in = renewed(result)
-            stand_in._view = SharedView(base, result.shape, owner)
+            stand_in._view = SharedView(base, owner)
             watch(base._recording.views, stand_in)
             result._view.stand_ins.append(stand_in)
 
 
-def as_view(
-    result: Any, base: Any, read: Callable[[Any], Any], write: Callable[[Any, Any], Any], *, contiguous: bool = False
-) -> Any:
-    """Make ``result`` a view of ``base``: writes to either are seen by the other.
-
-    Args:
-        result: the view's value.
-        base: what it is a view of.
-        read: the view's value from the base's.
-        write: the base's new value from its old one and the view's new one; raises if the view is read-only.
-        contiguous: whether it only adds or drops axes of size 1.
-    """
-    return linked(result, FunctionView(base, read, write, shape_of(result), contiguous))
+def base_of(x: Any) -> Any:
+    """Return what a traced value is a view of, or may be; ``None`` if it has memory of its own."""
+    view = x._view
+    return None if view is None or view.base is None or shares(view) is False else view.base
 
 
 def replayed(value: Any, views: Sequence[View]) -> Any:
     """Return a view of a view … of ``value``, by views of something else, from the first to the last."""
     for view in views:
-        view = copy.copy(view)
-        view.base = value
+        view = view.of(value)
         value = linked(view.read(value), view)
     return value
-
-
-def linked(result: Any, view: View) -> Any:
-    """Make ``result`` the given view, where it and its base are traced by one recording, or a body reads an outer value."""
-    base = view.base
-    if isinstance(result, Tracer) and isinstance(base, Tracer):
-        if result is base:
-            result = renewed(base)
-        if result._recording is base._recording:
-            result._view = view
-            watch(base._recording.views, result)
-        elif result._recording.scope is not OPEN:
-            result._view = view  # nothing can be written while a body is recorded, so there is nothing to watch
-    return result
 
 
 def watch(views: list[weakref.ref[Any]], view: Any) -> None:
@@ -242,36 +122,45 @@ def watch(views: list[weakref.ref[Any]], view: Any) -> None:
     views.append(weakref.ref(view))
 
 
-def layout_of(x: Any) -> np.ndarray[Any, Any]:
-    """An ndarray with the strides that NumPy would give ``x``; its memory is not to be read."""
-    if x._view is not None:
-        return x._view.layout(layout_of(x._view.base))
-    return np.lib.stride_tricks.as_strided(np.empty(1, x.dtype), x.shape, _contiguous(x.shape, x.dtype))
+def owned(result: Any, order: Order = C_ORDER) -> Any:
+    """Return ``result`` as an array with memory of its own, in an order: a new handle, if it is one that others have.
+
+    For results of functions that the tape does not tell the layout of; the 0-d ones among them become arrays.
+    """
+    if isinstance(result, Tracer):
+        result = renewed(result)
+        result._view = Owned(order)
+        if not is_row(result.aval.shape):
+            result._recording.copies.setdefault(result._id, []).append(order)
+    return result
 
 
-def _contiguous(shape: tuple[int, ...], dtype: Any) -> tuple[int, ...]:
-    """Strides in C order."""
-    step, strides = dtype.itemsize, []
-    for n in reversed(shape):
-        strides.append(step)
-        step *= n
-    return tuple(reversed(strides))
+def new_array(result: Any, order: Order = C_ORDER) -> Any:
+    """Return a result that was recorded just now, and is nobody else's, as an array laid out in an order."""
+    if isinstance(result, Tracer):
+        result._view = Owned(order)
+        if not is_row(result.aval.shape):
+            result._recording.layouts[result._id] = order
+    return result
 
 
-def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
+def copied(x: Any, letter: str) -> Any:
+    """A copy in an order; of a scalar, a scalar."""
+    return owned(x, order_like(x, letter)) if x.aval.shape else copied_kind(renewed(x), is_scalar(x))
+
+
+def copied_kind(made: Any, scalar: bool | None) -> Any:
+    """Return a 0-d result as what its operand is: a scalar, an array, or one of the two."""
+    made._view = None if scalar else MaybeScalar(C_ORDER) if scalar is None else Owned(C_ORDER)
+    return made
+
+
+def reshaped(x: Any, shape: Shape) -> Any:
     """Reshape; a view of ``x`` wherever NumPy's would be one (its strides decide), otherwise a copy."""
-    result = reshape(x, shape)
-    if not isinstance(x, Tracer):
-        return result
-    if x._view is not None:
-        try:
-            np.reshape(layout_of(x), shape, copy=False)
-        except ValueError:
-            return renewed(x) if result is x else result
-    return linked(result, ReshapeView(x, shape))
+    return linked(reshape(x, shape), ReshapeView(x, shape)) if isinstance(x, Tracer) else reshape(x, shape)
 
 
-def transposed(x: Any, axes: tuple[int, ...]) -> Any:
+def transposed(x: Any, axes: Shape) -> Any:
     """Permute the axes (all non-negative); a view of ``x``."""
     return linked(permute(x, axes), TransposeView(x, axes))
 
@@ -279,6 +168,264 @@ def transposed(x: Any, axes: tuple[int, ...]) -> Any:
 def indexed(x: Any, index: tuple[Any, ...]) -> Any:
     """Read a static basic index; a view of ``x`` if the result is an array, as the hot path in ``__getitem__``."""
     result = bind(index_p, (x,), (index,))
-    if shape_of(result) or Ellipsis in index:
+    if shape_of(result):
         return linked(result, IndexView(x, index))
+    if Ellipsis not in index:
+        return result
+    if isinstance(x, Tracer) and not x.aval.shape and is_scalar(x):
+        return owned(result)
+    return linked(result, IndexView(x, index))
+
+
+def read_at(x: Any, template: tuple[Any, ...], arrays: tuple[Any, ...], has_array: bool) -> Any:
+    """Read a parsed index: a view where NumPy's index is basic, which it is not if a 0-d array stands in it.
+
+    Args:
+        x: the array.
+        template, arrays: the index.
+        has_array: whether a plain 0-d array was made an integer of the template.
+    """
+    if any(shape_of(a) for a in arrays):
+        return gather(x, template, arrays)
+    result = gather(x, template, arrays) if arrays or has_array else indexed(x, template)
+    if not (arrays or has_array) or not isinstance(result, Tracer) or not (result.aval.shape or Ellipsis in template):
+        return result
+    scalars = [isinstance(a, np.generic) or (isinstance(a, Tracer) and is_scalar(a)) for a in arrays]
+    if has_array or False in scalars:
+        result._view = Owned(order_like(result, "K"))
+        return result
+    return linked(result, GatherView(x, template, arrays, None if None in scalars else True))
+
+
+def laid_out(result: Any, order: Order = C_ORDER) -> Any:
+    """Say how a result is laid out that was recorded just now and is nobody else's; its kind stays what it is."""
+    if isinstance(result, Tracer):
+        result._recording.layouts[result._id] = order
     return result
+
+
+def is_part_of(x: Any, value: Any, parse: Callable[[], Any]) -> bool:
+    """Whether a value is the view of ``x`` that is to be written there, as ``x[index] += y`` ends.
+
+    Args:
+        x: the array.
+        value: what is assigned.
+        parse: returns the template and the arrays of the index.
+    """
+    view = value._view if isinstance(value, Tracer) else None
+    if view is None or view.base is not x or not isinstance(view, IndexView | GatherView):
+        return False
+    return shares(view) is True and view.is_at(*parse())
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def rebind(x: Any, result: Any, *, fresh: bool) -> None:
+    """Let a handle name a new value, and all that shares memory with it see the change.
+
+    Args:
+        x: the handle.
+        result: a traced value.
+        fresh: whether ``result`` was recorded for this write, so that no other handle names it.
+    """
+    view = x._view
+    if view is not None and view.base is not None:
+        shared, base = shares(view), view.base
+        if shared:
+            written = view.write(base, result)
+            base._replace(written, fresh=fresh or written is not result)
+            return
+        check_writable(x)
+        x._view = Owned(view.copied if shared is False else view.either)
+        if shared is None:
+            _unsettle_family(base)
+    elif view is None:
+        x._view = Owned(order_like(x, "=") if x.aval.shape else C_ORDER)
+    before, after, unchanged = x._recording, result._recording, x._id
+    x._recording, x._id = after, result._id
+    if not is_row(x.aval.shape):
+        order = x._view.order
+        if fresh:
+            after.layouts[x._id] = order
+        else:
+            after.copies.setdefault(x._id, []).append(order)
+    views = before.views
+    if views:
+        _read_again(x, before, after, unchanged)
+
+
+def _read_again(root: Any, before: Recording, after: Recording, unchanged: int) -> None:
+    """Read the living views of a handle again."""
+    alive = []
+    for reference in before.views:
+        other = reference()
+        if other is None:
+            continue
+        alive.append(reference)
+        found, sure = _root(other)
+        if found is not root or other is root:
+            continue
+        if not sure:
+            unsettle(other)
+            continue
+        try:
+            fresh = other._view.read(other._view.base)
+        except FunctraceError:
+            root._recording, root._id = before, unchanged
+            raise
+        if fresh._recording is not other._recording:
+            after.views.append(reference)  # what an inner recording wrote makes its views the inner one's, too
+        other._recording, other._id = fresh._recording, fresh._id
+    before.views[:] = alive
+
+
+def shares(view: View) -> bool | None:
+    """Whether a view that is linked to its base shares memory with it; ``None`` if that is not known."""
+    if not view.base.aval.shape and is_scalar(view.base) is not False:
+        return None
+    return view.is_certain or view.shares()
+
+
+def _root(x: Any) -> tuple[Any, bool]:
+    """The handle whose memory ``x`` shows, or may show, and whether it is sure; what turns out to be a copy is cut off."""
+    sure = True
+    while (view := x._view) is not None and (base := view.base) is not None:
+        if not (view.is_certain and base.aval.shape):
+            shared = shares(view)
+            if shared is False:
+                x._view = Owned(view.copied)
+                break
+            sure = sure and shared is True
+        x = base
+    return x, sure
+
+
+def _unsettle_family(x: Any) -> None:
+    """Unsettle a handle, and all that shares memory with it, or may."""
+    root, _ = _root(x)
+    family = [other for reference in root._recording.views if (other := reference()) is not None]
+    family = [other for other in family if _root(other)[0] is root]
+    for other in family:
+        unsettle(other)
+    unsettle(root)
+
+
+# -- what is not known ------------------------------------------------------------------------------------------------
+
+_HOLDING: frozenset[Primitive] = frozenset({call_p, cond_p, scan_p, custom_jvp_p, custom_vjp_p})
+ASKED_FURTHER: frozenset[Primitive] = frozenset({INPUT, CONSTANT, RESULT}) | _HOLDING
+"""A 0-d value without `View` that another operation has computed is a scalar."""
+
+
+def is_scalar(x: Tracer) -> bool | None:
+    """Whether a 0-d value is a scalar, or an array (``False``); ``None`` if that is not known."""
+    while True:
+        view = x._view
+        if view is not None:
+            if view.base is None:
+                return None if type(view) is MaybeScalar else False
+            if view.is_array or view.base.aval.shape or type(view) is IndexView:
+                return False
+            x = view.base
+            continue
+        recording = x._recording
+        if type(recording) is Unsettled:
+            return None
+        primitive, operands, _ = recording.ops[x._id]
+        if primitive not in ASKED_FURTHER:
+            return True
+        if primitive is RESULT:
+            return None if recording.ops[operands[0]][0] in _HOLDING else True
+        if primitive in _HOLDING:
+            return None
+        value = recording.constants.get(x._id) if primitive is CONSTANT else recording.values.get(x._id)
+        if not isinstance(value, Tracer):
+            return True if value is not None or x._id in recording.batches else None
+        x = value
+
+
+def need_array(x: Any, what: str) -> None:
+    """Check that a 0-d value is an array: NumPy lets these methods of a scalar do nothing, in silence."""
+    if not x.aval.shape and is_scalar(x) is not False:
+        raise DtypeError(f"{what} of a 0-d value ({x.aval}) that may be a scalar, which never changes", fix="use np.copy(x)")
+
+
+def in_place_number(x: Any, result: Any, what: str) -> Any:
+    """The result of an in-place operator on a 0-d value: a new scalar, or the array itself, changed."""
+    scalar = is_scalar(x)
+    if scalar is False:
+        return x._assign(result, what, fresh=True)
+    if scalar is None and not shape_of(result) and np.can_cast(result.dtype, x.dtype, "same_kind"):
+        if result.dtype != x.dtype:
+            Unsettled(x).refuse()
+        _unsettle_family(x)
+        unsettle(x)
+        result._view = MaybeScalar(C_ORDER)
+    return result
+
+
+def unsettle(x: Any) -> None:
+    """Let every further use of a handle raise, because its value is not known."""
+    if type(x._recording) is not Unsettled:
+        x._recording = Unsettled(x)
+
+
+class _Refusing(list[Any]):
+    """Stands in for a tape; whoever writes to it raises."""
+
+    __slots__ = ("recording",)
+    recording: Unsettled
+
+    def append(self, _op: object) -> NoReturn:
+        self.recording.refuse()
+
+    def __getitem__(self, _k: object) -> NoReturn:  # type: ignore[override]
+        self.recording.refuse()
+
+
+class _NoLayouts(dict[int, Any]):
+    """Layouts of an `Unsettled` handle: not known."""
+
+    __slots__ = ()
+
+    def get(self, _variable: int, _default: Any = None) -> None:  # type: ignore[override]
+        return None
+
+
+class Unsettled(Recording):
+    """Stands in for the recording of a handle that was, or was not, changed by a write: it counts as newest, and raises."""
+
+    __slots__ = ("made", "what")
+
+    def __init__(self, x: Tracer) -> None:
+        super().__init__(x._recording.owner)
+        self.serial = float("inf")  # type: ignore[assignment]
+        self.ops = _Refusing()
+        self.ops.recording = self
+        self.layouts = _NoLayouts()
+        self.made: Source | None = user_source()
+        self.what = x.aval
+
+    def refuse(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        """Raise."""
+        if not self.what.shape:
+            raise UnsupportedFunctionError(
+                f"a 0-d value of {self.owner} was changed in place through another name{self._where()}: it is a scalar, "
+                "which keeps its value, or a 0-d array, which does not, and which of the two is not known here",
+                fix="write y = y + 1 instead of y += 1, or y = np.copy(y) before",
+            )
+        raise UnsupportedFunctionError(
+            f"an array ({self.what}) of {self.owner} may share memory with one that was written in place{self._where()}: "
+            "that depends on the memory layout that NumPy would have given it, which is not known here",
+            fix="write into a copy, or take the view of one (x = x.copy() is laid out in C order), or write by an index",
+        )
+
+    def _where(self) -> str:
+        return f" at {self.made.short}" if self.made is not None else ""
+
+    handle = capture = operand = record = value = refuse  # type: ignore[assignment]
+
+    def source(self, variable: int) -> Source | None:
+        """The line of the write."""
+        return self.made

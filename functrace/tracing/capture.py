@@ -51,12 +51,13 @@ class Held:
         original: the caller's array.
     """
 
-    __slots__ = ("array", "original")
+    __slots__ = ("array", "original", "strides")
 
     def __init__(self, original: Array) -> None:
         if type(original) is not np.ndarray:
             check_plain(original)
         self.original = _ref(original)
+        self.strides = original.strides  # the copy's may be others
         if original.nbytes <= SMALL:
             dtype = original.dtype
             self.array = _array(original) if dtype.isnative else _array(original, dtype.newbyteorder("="))

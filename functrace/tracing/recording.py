@@ -133,8 +133,8 @@ class Recording(Builder):
 
     __slots__ = (
         "_judged", "_most", "_nbytes", "_released", "_token", "_unknown", "answered", "arguments", "batches", "body",
-        "captured", "closed", "held", "is_certain", "origins", "outside", "owner", "positions", "scope", "serial", "shadows",
-        "values", "views",
+        "captured", "closed", "copies", "held", "is_certain", "layouts", "origins", "outside", "owner", "positions", "scope",
+        "serial", "shadows", "values", "views",
     )  # fmt: skip
 
     tracer_class: type[Tracer] = Tracer
@@ -160,6 +160,8 @@ class Recording(Builder):
         self.batches: dict[int, Any] = {}
         self.captured: dict[Any, tuple[int, Any]] = {}
         self.views: list[weakref.ref[Tracer]] = []
+        self.layouts: dict[int, Any] = {}  # of variables: where they are not as the tape tells, or were worked out
+        self.copies: dict[int, list[Any]] = {}  # further layouts of variables that several handles name
         self.origins: list[int] = []
         self.closed = False
         self.held: list[int] = []
@@ -455,6 +457,7 @@ class Recording(Builder):
         self.ops = _Closed(self)
         self.values = self.batches = self.captured = self.constants = _NOTHING
         self.views = []
+        self.layouts, self.copies = {}, {}
 
     def __enter__(self) -> Recording:
         if self.scope is not OPEN:

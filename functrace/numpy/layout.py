@@ -1,0 +1,425 @@
+"""The memory layout that NumPy would have given a traced value: its strides, worked out when somebody asks.
+
+Note [Layouts are asked for, not recorded]
+    Most of NumPy does not depend on strides, so recording keeps none. What does depend on them asks: ``ravel("K")`` for
+    the order of elements, and a write through ``x.reshape(…)`` or ``x.ravel()`` for whether that is a view. `layout_of` then
+    walks the tape backwards from the value, each variable once: inputs and captured arrays have the caller's
+    strides, views are taken of stand-ins that NumPy itself makes (arrays with strides and no memory to speak of), and new
+    arrays are laid out as NumPy's iterator lays out the results of such operands. Where the tape does not tell (an argument
+    of a jitted function, the result of a loop, a function that NumPy computes by other steps than ours), the layout is
+    ``None``: not known. Nothing is ever assumed.
+    Only the order of axes in memory matters for new arrays, so the iterator is asked with at most 2 elements per axis.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, cast, final
+
+import numpy as np
+
+from functrace.control.residuals import pack_p, unpack_p
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
+from functrace.ops import cumulative, joining, linalg, reductions, shaping, sorting
+from functrace.ops import elementwise as ew
+from functrace.ops.contraction import matmul_p
+from functrace.ops.indexing import ARRAY, decode_index, embed_p, gather_p, index_p, scatter_add_p, scatter_set_p
+from functrace.ops.naming import name_p
+from functrace.tracing.recording import Recording, Tracer
+
+Shape = tuple[int, ...]
+Strides = tuple[int, ...] | None
+"""Bytes from one element to the next, by axis; ``None`` if they are not known."""
+
+_ABSENT: Any = object()
+_MOST_AXES = 12
+
+
+@final
+class Order:
+    """The layout of an array that is not what the tape would tell: a copy, or an array that was written in place.
+
+    Args:
+        letter: ``"C"``, ``"F"``, ``"K"`` or ``"A"`` as NumPy has them; ``"="`` for the strides of the source themselves,
+            ``"?"`` for a layout that is not known.
+        source: what "K", "A" and "=" refer to: another order, a view, or a recording and its variable.
+        aval: shape and dtype of the source.
+    """
+
+    __slots__ = ("aval", "found", "letter", "source")
+
+    def __init__(self, letter: str, source: Any = None, aval: ShapeDtype | None = None) -> None:
+        self.letter, self.source, self.aval = letter, source, aval
+        self.found: Any = _ABSENT
+
+
+C_ORDER, F_ORDER, UNKNOWN = Order("C"), Order("F"), Order("?")
+
+
+def order_like(x: Tracer, letter: str) -> Order:
+    """Return the order of an array that is laid out like ``x``: a copy of it ("K", "A"), or ``x`` itself ("=")."""
+    if letter in "CF":
+        return C_ORDER if letter == "C" else F_ORDER
+    view = x._view
+    if view is None:
+        return Order(letter, (x._recording, x._id), x.aval)
+    if view.base is None:
+        return view.order if letter == "=" else Order(letter, view.order, x.aval)
+    return Order(letter, view, x.aval)
+
+
+def layout_of(x: Tracer) -> np.ndarray[Any, Any] | None:
+    """Return an ndarray with the strides that NumPy would give ``x``, or ``None`` if they are not known.
+
+    Its memory is not to be read.
+
+    Cost:
+        about 5 us per operation that ``x`` depends on, once.
+    """
+    view = x._view
+    if view is None:
+        strides = _solved((x._recording, x._id))
+    else:
+        strides = _solved((view.order, x.aval)) if view.base is None else _solved(view)
+    return None if strides is None else stand_in(x.aval, strides)
+
+
+def stand_in(aval: ShapeDtype, strides: Shape) -> np.ndarray[Any, Any]:
+    """Return an ndarray with these strides, whose memory is not to be read."""
+    return np.lib.stride_tricks.as_strided(np.empty(1, aval.dtype), aval.shape, strides)
+
+
+def is_row(shape: Shape) -> bool:
+    """Whether at most one axis has more than one element, so that there is one order only (or none, of no elements)."""
+    return sum(n != 1 for n in shape) <= 1 or 0 in shape
+
+
+def packed(shape: Shape, itemsize: int, axes: Sequence[int] | None = None) -> Shape:
+    """Return the strides of a new array whose memory runs through ``axes``, the last one fastest; C order by default."""
+    strides, step = [0] * len(shape), itemsize
+    for k in reversed(axes if axes is not None else range(len(shape))):
+        strides[k] = step
+        step *= max(shape[k], 1)
+    return tuple(strides)
+
+
+def compact(aval: ShapeDtype, strides: Shape) -> Shape:
+    """Return the strides of a copy in "K" order."""
+    return packed(aval.shape, aval.dtype.itemsize, sorted(range(aval.ndim), key=lambda k: -abs(strides[k])))
+
+
+# -- the walk: generators ask for what they depend on, so that long tapes need no deep stack --------------------------
+
+
+def _solved(question: Any) -> Strides:
+    """Answer a question (a recording and a variable, an order and an aval, or a view) by answering what it depends on."""
+    stack, answer = [_answer(question)], None
+    while stack:
+        try:
+            asked = stack[-1].send(answer)
+        except StopIteration as done:
+            stack.pop()
+            answer = done.value
+        else:
+            stack.append(_answer(asked))
+            answer = None
+    return answer
+
+
+Walk = Generator[Any, Strides, Strides]
+
+
+def _answer(question: Any) -> Walk:
+    if not isinstance(question, tuple):
+        return _of_view(question)
+    first, second = question
+    return _of_order(first, second) if isinstance(first, Order) else _of_variable(first, second)
+
+
+def _of_order(order: Order, aval: ShapeDtype) -> Walk:
+    """Strides of an array of an aval in an order."""
+    letter = order.letter
+    if letter in "CF":
+        axes = range(aval.ndim) if letter == "C" else range(aval.ndim)[::-1]
+        return packed(aval.shape, aval.dtype.itemsize, axes)
+    if letter == "?":
+        return packed(aval.shape, aval.dtype.itemsize) if is_row(aval.shape) else None
+    if order.found is _ABSENT:
+        source = order.source
+        assert order.aval is not None
+        order.found = yield (source, order.aval) if isinstance(source, Order) else source
+    strides = order.found
+    if letter == "=":
+        return strides
+    if is_row(aval.shape):
+        return packed(aval.shape, aval.dtype.itemsize)
+    if strides is None:
+        return None
+    assert order.aval is not None
+    if letter == "K":
+        return compact(aval, strides)
+    flags = stand_in(order.aval, strides).flags
+    return packed(aval.shape, aval.dtype.itemsize, range(aval.ndim)[::-1] if flags.fnc else None)
+
+
+def _of_view(view: Any) -> Walk:
+    """Strides of the array that is a view: those of its base, seen as the view sees it."""
+    chain = [view]
+    base = view.base
+    while base._view is not None and base._view.base is not None:
+        chain.append(base._view)
+        base = base._view.base
+    own = base._view
+    strides = yield (base._recording, base._id) if own is None else (own.order, base.aval)
+    if strides is None:
+        return None
+    found: Any = stand_in(base.aval, strides)
+    for link in reversed(chain):
+        found = link.layout(found)
+        if found is None:
+            return None
+    return found.strides
+
+
+def _of_variable(recording: Recording, variable: int) -> Walk:
+    """Strides of what the tape computes; remembered in the recording."""
+    known = recording.layouts
+    found = known.get(variable, _ABSENT)
+    if found is None or type(found) is tuple:
+        return found
+    aval = recording.avals[variable]
+    if found is _ABSENT:
+        primitive, operands, params = recording.ops[variable]
+        if primitive is RESULT:
+            primitive, operands, params = recording.ops[operands[0]]
+        if primitive is INPUT or primitive is CONSTANT:
+            found = yield from _from_outside(recording, variable)
+        else:
+            found = yield from _of_operation(recording, aval, primitive, operands, params)
+        known[variable] = found
+    elif isinstance(found, Order):
+        found = known[variable] = yield found, aval
+    return found
+
+
+def _from_outside(recording: Recording, variable: int) -> Walk:
+    """Strides of an input or a captured value: those of the caller's array, where it is known."""
+    outside = recording.constants.get(variable, _ABSENT)
+    if outside is _ABSENT:
+        outside = recording.values.get(variable)
+    if isinstance(outside, Tracer):
+        return (yield from _as_operand(outside._recording, outside._id))
+    if outside is None:
+        return None
+    for captured, held in recording.captured.values():
+        if captured == variable and held is not None:
+            return held.strides
+    aval = recording.avals[variable]
+    return packed(aval.shape, aval.dtype.itemsize)
+
+
+def _as_operand(recording: Recording, variable: int) -> Walk:
+    """Strides of a variable where an operation reads it: not known if handles of several layouts name it."""
+    strides = yield recording, variable
+    aval = recording.avals[variable]
+    for order in recording.copies.get(variable, ()):
+        other = yield order, aval
+        if strides is None or other is None or _significant(aval, other) != _significant(aval, strides):
+            return None
+    return strides
+
+
+def _significant(aval: ShapeDtype, strides: Shape) -> list[tuple[int, bool]]:
+    """What operations see of a layout: the order of axes, and which of them stand still."""
+    return [(k, strides[k] == 0) for k in _axes(strides) if aval.shape[k] != 1]
+
+
+def _of_operation(
+    recording: Recording, aval: ShapeDtype, primitive: Primitive, operands: tuple[int, ...], params: tuple[Any, ...]
+) -> Walk:
+    view = VIEWS.get(primitive)
+    rule = None
+    if view is None or not operands or operands[0] < 0:
+        if is_row(aval.shape):
+            return packed(aval.shape, aval.dtype.itemsize)
+        if view is not None:  # a number, broadcast
+            return packed(aval.shape, aval.dtype.itemsize)
+        rule = _merged if isinstance(primitive, ew.Elementwise) else NEW.get(primitive)
+        if rule is None or aval.ndim > _MOST_AXES:
+            return None
+    laid: list[tuple[ShapeDtype, Shape]] = []
+    for i in operands:
+        if i < 0:
+            continue
+        spec = recording.avals[i]
+        if view is None and is_row(spec.shape):
+            strides: Strides = packed(spec.shape, spec.dtype.itemsize)
+        else:
+            strides = yield from _as_operand(recording, i)
+        if strides is None:
+            return None
+        laid.append((spec, strides))
+    if view is not None:
+        return view(stand_in(*laid[0]), *params).strides
+    assert rule is not None
+    axes = rule(laid, aval, *params)
+    return None if axes is None else packed(aval.shape, aval.dtype.itemsize, axes)
+
+
+# -- rules: views say how they are taken of a stand-in ----------------------------------------------------------------
+
+
+def reshaped_like(base: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, Any]:
+    """Return a stand-in for ``base.reshape(shape)``: a view where NumPy finds one, otherwise a new array in C order."""
+    try:
+        return np.reshape(base, shape, copy=False)
+    except ValueError:
+        return stand_in(ShapeDtype(shape, base.dtype), packed(shape, base.itemsize))
+
+
+def indexed_like(base: np.ndarray[Any, Any], index: tuple[Any, ...]) -> np.ndarray[Any, Any]:
+    """Return a stand-in for a basic index; an array also where NumPy gives a scalar."""
+    key = decode_index(index)
+    return base[key] if Ellipsis in key else base[(*key, ...)]
+
+
+VIEWS: dict[Primitive, Callable[..., np.ndarray[Any, Any]]] = {
+    index_p: indexed_like,
+    shaping.reshape_p: reshaped_like,
+    shaping.permute_p: lambda base, axes: base.transpose(axes),
+    shaping.broadcast_to_p: lambda base, shape: np.broadcast_to(base, shape),
+    shaping.diagonal_p: lambda base, offset: np.diagonal(base, offset, -2, -1),
+    ew.real: lambda base: base.real,
+    ew.imag: lambda base: base.imag,
+    name_p: lambda base, *_: base,
+    pack_p: lambda base, *_: base,
+    unpack_p: lambda base, *_: base,
+}
+"""Operations whose result is a view of their operand, as functions of a stand-in for it and the params."""
+
+# -- rules: new arrays have their axes in some order in memory, slowest first -----------------------------------------
+
+Laid = Sequence[tuple[ShapeDtype, Shape]]
+
+
+def _small(aval: ShapeDtype, strides: Shape) -> np.ndarray[Any, Any]:
+    return np.lib.stride_tricks.as_strided(np.empty(1, np.bool_), tuple([min(n, 2) for n in aval.shape]), strides)
+
+
+def _axes(strides: Sequence[int]) -> list[int]:
+    return sorted(range(len(strides)), key=lambda k: -abs(strides[k]))
+
+
+def _merged(laid: Laid, _aval: ShapeDtype, *_params: Any) -> Sequence[int]:
+    """A ufunc's result: the iterator allocates it."""
+    operands = [_small(*x) for x in laid]
+    flags: Any = [["readonly"]] * len(operands) + [["writeonly", "allocate"]]
+    made = cast("Any", np.nditer([*operands, None], flags=["zerosize_ok"], op_flags=flags, order="K"))
+    return _axes(made.operands[-1].strides)
+
+
+def elements_in_memory(known: np.ndarray[Any, Any]) -> tuple[int, ...]:
+    """The order of axes in which ``flatten("K")`` reads elements: the iterator's."""
+    return tuple(_merged([(ShapeDtype(known.shape, known.dtype), known.strides)], ShapeDtype((), known.dtype)))
+
+
+def _reduced(laid: Laid, _aval: ShapeDtype, axes: Shape, *_params: Any) -> Sequence[int]:
+    """A reduction's result: likewise, with the reduced axes left out."""
+    ((aval, strides),) = laid
+    left = iter(range(aval.ndim))
+    places = [-1 if k in axes else next(left) for k in range(aval.ndim)]
+    made = cast("Any", np.nditer)(
+        [_small(aval, strides), None],
+        flags=["zerosize_ok", "reduce_ok"],
+        op_flags=[["readonly"], ["readwrite", "allocate"]],
+        op_axes=[list(range(aval.ndim)), places],
+        order="K",
+    )
+    return _axes(made.operands[-1].strides)
+
+
+def _like_first(laid: Laid, _aval: ShapeDtype, *_params: Any) -> Sequence[int]:
+    """A copy in "K" order of the first operand."""
+    return _axes(laid[0][1])
+
+
+def _in_c_order(_laid: Laid, aval: ShapeDtype, *_params: Any) -> Sequence[int]:
+    return range(aval.ndim)
+
+
+def _if_all_are(laid: Laid, aval: ShapeDtype, *_params: Any) -> Sequence[int] | None:
+    """C order if all operands are; otherwise not worked out."""
+    return range(aval.ndim) if all(stand_in(*x).flags.c_contiguous for x in laid) else None
+
+
+def _if_matrix(laid: Laid, aval: ShapeDtype, *_params: Any) -> Sequence[int] | None:
+    """C order for one matrix; for stacks of them, if all operands are."""
+    return range(aval.ndim) if aval.ndim <= 2 else _if_all_are(laid, aval)
+
+
+def _gathered(laid: Laid, aval: ShapeDtype, template: tuple[Any, ...]) -> Sequence[int] | None:
+    """An index with arrays: NumPy takes it of a small array with its axes in the same order in memory."""
+    (base, strides), *indices = laid
+    if 0 in base.shape or 0 in strides or any(not stand_in(*i).flags.c_contiguous for i in indices):
+        return None
+    taken = iter(indices)
+    key: list[Any] = []
+    sizes, axis = list(base.shape), 0
+    for entry in template:
+        if entry is None:
+            key.append(None)
+            continue
+        if entry is Ellipsis:
+            count = base.ndim - sum(k is not None and k is not Ellipsis for k in template)
+            key.append(Ellipsis)
+            sizes[axis : axis + count] = [min(n, 2) for n in sizes[axis : axis + count]]
+            axis += count
+            continue
+        if entry == ARRAY:
+            (spec, _) = next(taken)
+            key.append(np.zeros(tuple([min(n, 2) for n in spec.shape]), np.intp))
+            sizes[axis] = 2
+        elif type(entry) is tuple:
+            count = len(range(*slice(*entry).indices(base.shape[axis])))
+            key.append(slice(None))
+            sizes[axis] = min(count, 2)
+        else:
+            key.append(0)
+            sizes[axis] = 2
+        axis += 1
+    sizes[axis:] = [min(n, 2) for n in sizes[axis:]]
+    order = _axes(strides)
+    small = np.empty([sizes[k] for k in order], np.bool_).transpose(np.argsort(order))
+    return _axes(small[tuple(key)].strides)
+
+
+NEW: dict[Primitive, Callable[..., Sequence[int] | None]] = {
+    shaping.convert_p: _like_first,
+    shaping.roll_p: _like_first,
+    ew.round_p: _like_first,
+    scatter_set_p: _like_first,
+    sorting.sort_p: _like_first,
+    shaping.embed_diagonal_p: _in_c_order,
+    embed_p: _in_c_order,
+    scatter_add_p: _in_c_order,
+    gather_p: _gathered,
+    joining.concatenate_p: _if_all_are,
+    joining.stack_p: _if_all_are,
+    matmul_p: _if_matrix,
+    cumulative.cumsum_p: _if_all_are,
+    cumulative.cumprod_p: _if_all_are,
+    linalg.inv_p: _if_matrix,
+    linalg.solve_p: _if_matrix,
+    linalg.cholesky_p: _if_matrix,
+    **dict.fromkeys(
+        (
+            reductions.reduce_sum_p, reductions.reduce_prod_p, reductions.reduce_max_p, reductions.reduce_min_p,
+            reductions.reduce_any_p, reductions.reduce_all_p,
+        ),
+        _reduced,
+    ),
+}  # fmt: skip
+"""Operations with new results, as functions of the operands' avals and strides, the result's aval, and the params."""
