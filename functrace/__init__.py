@@ -7,6 +7,7 @@ are transforms of those programs::
     ft.grad(lambda x: np.sum(np.sin(x) ** 2))(np.arange(3.0))
 """
 
+import typing as _typing
 from types import MappingProxyType as _MappingProxyType
 
 from functrace.numpy.array import TracedArray as _TracedArray
@@ -28,7 +29,7 @@ from functrace.api.control_flow import cond, scan  # noqa: E402
 from functrace.api.custom import custom_jvp, custom_vjp  # noqa: E402
 from functrace.api.differentiate import grad, jvp, linearize, value_and_grad, vjp  # noqa: E402
 from functrace.api.jacobians import elementwise_grad, hessian, hvp, jacfwd, jacrev  # noqa: E402
-from functrace.api.jit import jit  # noqa: E402
+from functrace.api.jit import Jitted, jit  # noqa: E402
 from functrace.api.linear import linear_transpose  # noqa: E402
 from functrace.api.mapping import vmap  # noqa: E402
 from functrace.api.programs import evaluate, is_traced, stop_gradient, trace, value  # noqa: E402
@@ -42,22 +43,26 @@ Program.primitives = _MappingProxyType({**_PRIMITIVES, **_CONTROL})
 __version__ = "0.1.0"
 
 __all__ = [
-    "Array", "Program", "ShapeDtype", "Tracer", "checkpoint", "checkpoint_name", "cond", "custom_jvp", "custom_vjp",
-    "elementwise_grad", "evaluate", "grad", "hessian", "hvp", "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp",
+    "Array", "Jitted", "Program", "ShapeDtype", "Tracer", "checkpoint", "checkpoint_name", "cond", "custom_jvp",
+    "custom_vjp", "elementwise_grad", "evaluate", "grad", "hessian", "hvp", "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp",
     "linear_transpose", "linearize", "numpy", "policies", "saved_residuals", "scan", "stop_gradient", "trace",
     "transforms", "tree", "value", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> object:
-    """Import `functrace.torch` when it is first asked for: most programs do without."""
-    if name == "torch":
-        import importlib
+if _typing.TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
+    from functrace import torch as torch
+else:
 
-        return importlib.import_module("functrace.torch")
-    from functrace.api.names import unknown_name
+    def __getattr__(name: str) -> object:
+        """Import `functrace.torch` when it is first asked for: most programs do without."""
+        if name == "torch":
+            import importlib
 
-    raise unknown_name(name)
+            return importlib.import_module("functrace.torch")
+        from functrace.api.names import unknown_name
+
+        raise unknown_name(name)
 
 
 def __dir__() -> list[str]:

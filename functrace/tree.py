@@ -8,7 +8,7 @@ Floor: b (base).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import optree
 from optree import PyTreeSpec, tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
@@ -20,7 +20,14 @@ __all__ = [
     "tree_flatten", "tree_leaves", "tree_map", "tree_structure", "tree_unflatten", "unflatten",
 ]  # fmt: skip
 
-leaves, structure, map = tree_leaves, tree_structure, tree_map
+if TYPE_CHECKING:  # optree's own types speak of a generic nest, which no nest of the user's is
+
+    def leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]: ...
+    def structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> PyTreeSpec: ...
+    def map(function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any: ...
+
+else:
+    leaves, structure, map = tree_leaves, tree_structure, tree_map
 
 
 def flatten(tree: Any) -> tuple[list[Any], PyTreeSpec]:

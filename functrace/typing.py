@@ -10,7 +10,7 @@ Floor: b (base).
 from __future__ import annotations
 
 from abc import ABC
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar, TypeVarTuple
 
 import numpy as np
 
@@ -28,3 +28,12 @@ Scalar: TypeAlias = bool | int | float | complex
 ArrayLike: TypeAlias = "Array | np.generic | Scalar | list[Any] | tuple[Any, ...]"
 PyTree: TypeAlias = Any
 """A nest of tuples, lists, dicts … with arrays as leaves (see ``optree``)."""
+
+# What transforms keep of a function: all parameters, the first ones, the result, auxiliary data, positional arguments.
+P = ParamSpec("P")
+A = TypeVar("A", bound=Any)  # the bound lets a lambda compute with it: `grad(lambda x: x**2)`
+B = TypeVar("B", bound=Any)
+R = TypeVar("R")
+Aux = TypeVar("Aux")
+Ts = TypeVarTuple("Ts")
+T = TypeVar("T")

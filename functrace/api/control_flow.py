@@ -24,10 +24,10 @@ from functrace.ops.shaping import convert
 from functrace.tracing.capture import held_array, read_only_memory
 from functrace.tracing.recording import Tracer, known_value
 from functrace.tree import flatten, paths, unflatten
-from functrace.typing import PyTree
+from functrace.typing import A, B, PyTree, R, Ts
 
 
-def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: PyTree) -> PyTree:
+def cond(pred: Any, true_fun: Callable[[*Ts], A], false_fun: Callable[[*Ts], B], *operands: *Ts) -> A | B:
     """Return ``true_fun(*operands)`` if ``pred`` is true, else ``false_fun(*operands)``.
 
     Where the predicate has a value (on plain values, and under ``grad``, ``vjp``, ``jvp`` …), the branch that it chooses is
@@ -115,12 +115,12 @@ def _agreeing(other: Staged, taken: Staged) -> tuple[Staged, Staged]:
 
 
 def scan(
-    f: Callable[[Any, Any], tuple[Any, Any]],
+    f: Callable[[Any, Any], tuple[R, Any]],
     init: PyTree,
     xs: PyTree = None,
     length: int | None = None,
     reverse: bool = False,
-) -> tuple[PyTree, PyTree]:
+) -> tuple[R, PyTree]:
     """Loop over the first axis of arrays, with a carry: ``carry, y = f(carry, x)`` for each ``x`` of ``xs``.
 
     ``f`` is recorded once, whatever the number of steps.

@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple, final
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Self, final, overload
 
 import numpy as np
 
@@ -31,7 +31,9 @@ from functrace.tracing.capture import own_constants
 from functrace.tracing.recording import BODY, Recording, Tracer, as_array, is_recording
 from functrace.transforms import is_differentiable
 from functrace.tree import flatten, paths, unflatten
-from functrace.typing import PyTree
+from functrace.typing import P, PyTree, R
+
+Q = ParamSpec("Q")
 
 _in_rules: ContextVar[tuple[Any, ...]] = ContextVar("functions whose rules are being recorded", default=())
 """A rule may call its own function, whose rule is then deferred: recorded only if it is needed, one order up."""
@@ -46,15 +48,15 @@ def _recording_rule(function: Any) -> Iterator[None]:
         _in_rules.reset(token)
 
 
-class _Custom:
+class _Custom(Generic[P, R]):
     """What `custom_vjp` and `custom_jvp` share: binding arguments, and setting apart those without derivative."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function."""
         raise NotImplementedError
 
-    def __init__(self, f: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()) -> None:
-        self.f = f
+    def __init__(self, f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> None:
+        self.f: Callable[..., Any] = f
         self.name = function_name(f)
         self.nondiff_argnums = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
         functools.update_wrapper(self, f)  # type: ignore[arg-type]
@@ -62,6 +64,10 @@ class _Custom:
     def __repr__(self) -> str:
         return f"<functrace {type(self).__name__}({self.name})>"
 
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+    @overload
+    def __get__(self: _Custom[Concatenate[Any, Q], R], instance: object, owner: type | None = None) -> Callable[Q, R]: ...
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """Bind as a method."""
         return self if instance is None else functools.partial(self, instance)  # type: ignore[arg-type]
@@ -146,7 +152,7 @@ def _same_object(value: Any) -> Any:
 
 
 @final
-class custom_vjp(_Custom):
+class custom_vjp(_Custom[P, R]):
     """Give a function its own reverse-mode derivative.
 
     Args:
@@ -172,7 +178,7 @@ class custom_vjp(_Custom):
         np.float64(1.0)
     """
 
-    def __init__(self, f: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()) -> None:
+    def __init__(self, f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> None:
         super().__init__(f, nondiff_argnums)
         self.rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None
 
@@ -180,17 +186,17 @@ class custom_vjp(_Custom):
         """Set the rules."""
         self.rules = (fwd, bwd)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function; on traced values, with its rules."""
-        args = self.positional(args, kwargs)
-        if not any(isinstance(leaf, Tracer) for leaf in flatten(args)[0]):
-            is_plain, result = self.plain_result(args)
+        given = self.positional(args, kwargs)
+        if not any(isinstance(leaf, Tracer) for leaf in flatten(given)[0]):
+            is_plain, result = self.plain_result(given)
             if is_plain:
                 return result
         if self.rules is None:
             raise ArgumentError(f"custom_vjp: {self.name} has no rules yet", fix=f"call {self.name}.defvjp(fwd, bwd)")
         fwd, bwd = self.rules
-        fixed, others = self.split(args)
+        fixed, others = self.split(given)
         operands = Operands(others, {})
         run = stage(
             lambda *xs: self.f(*self.whole(fixed, xs)), operands, f"custom_vjp {self.name}", self.name, with_values=True
@@ -370,7 +376,7 @@ def check_like(tree: PyTree, treedef: Any, avals: Sequence[ShapeDtype | None], w
 
 
 @final
-class custom_jvp(_Custom):
+class custom_jvp(_Custom[P, R]):
     """Give a function its own forward-mode derivative; reverse mode is its transpose.
 
     Args:
@@ -396,7 +402,7 @@ class custom_jvp(_Custom):
         np.float64(1.0)
     """
 
-    def __init__(self, f: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()) -> None:
+    def __init__(self, f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> None:
         super().__init__(f, nondiff_argnums)
         self.rule: Callable[..., Any] | None = None
 
@@ -410,12 +416,14 @@ class custom_jvp(_Custom):
         if self.nondiff_argnums:
             raise ArgumentError(f"defjvps of {self.name} does not go with nondiff_argnums", fix="use defjvp")
 
+        function: Callable[..., Any] = self.__call__
+
         def rule(primals: Any, tangents: Any) -> Any:
             if len(rules) != len(primals):
                 raise ArgumentError(
                     f"defjvps of {self.name}: {len(rules)} rules for {len(primals)} arguments", fix="give one each"
                 )
-            result = self(*primals)
+            result = function(*primals)
             total: Any = None
             for one, tangent in zip(rules, tangents, strict=True):
                 if one is not None:
@@ -425,16 +433,16 @@ class custom_jvp(_Custom):
 
         self.rule = rule
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function; on traced values, with its rule."""
-        args = self.positional(args, kwargs)
-        if not any(isinstance(leaf, Tracer) for leaf in flatten(args)[0]):
-            is_plain, result = self.plain_result(args)
+        given = self.positional(args, kwargs)
+        if not any(isinstance(leaf, Tracer) for leaf in flatten(given)[0]):
+            is_plain, result = self.plain_result(given)
             if is_plain:
                 return result
         if self.rule is None:
             raise ArgumentError(f"custom_jvp: {self.name} has no rule yet", fix=f"call {self.name}.defjvp(rule)")
-        fixed, others = self.split(args)
+        fixed, others = self.split(given)
         operands = Operands(others, {})
         run = stage(
             lambda *xs: self.f(*self.whole(fixed, xs)), operands, f"custom_jvp {self.name}", self.name, with_values=True

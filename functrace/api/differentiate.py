@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any, Concatenate, Literal, final, overload
 
 import numpy as np
 
@@ -44,9 +44,39 @@ from functrace.transforms import (
     transpose_program,
 )
 from functrace.tree import flatten, map_leaves, unflatten
-from functrace.typing import PyTree
+from functrace.typing import A, Aux, P, PyTree, R, Ts
 
 
+@overload
+def value_and_grad(f: np.ufunc) -> Callable[..., tuple[Any, Any]]: ...
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[A, P], R], argnums: Literal[0] = 0, has_aux: Literal[False] = False, holomorphic: bool = False
+) -> Callable[Concatenate[A, P], tuple[R, A]]: ...
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[A, P], tuple[R, Aux]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+) -> Callable[Concatenate[A, P], tuple[tuple[R, Aux], A]]: ...
+@overload
+def value_and_grad(
+    f: Callable[P, R], argnums: int, has_aux: Literal[False] = False, holomorphic: bool = False
+) -> Callable[P, tuple[R, Any]]: ...
+@overload
+def value_and_grad(
+    f: Callable[P, R], argnums: Sequence[int], has_aux: Literal[False] = False, holomorphic: bool = False
+) -> Callable[P, tuple[R, tuple[Any, ...]]]: ...
+@overload
+def value_and_grad(
+    f: Callable[P, tuple[R, Aux]], argnums: int, has_aux: Literal[True], holomorphic: bool = False
+) -> Callable[P, tuple[tuple[R, Aux], Any]]: ...
+@overload
+def value_and_grad(
+    f: Callable[P, tuple[R, Aux]], argnums: Sequence[int], has_aux: Literal[True], holomorphic: bool = False
+) -> Callable[P, tuple[tuple[R, Aux], tuple[Any, ...]]]: ...
 def value_and_grad(
     f: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -80,6 +110,36 @@ def value_and_grad(
     return _differentiate(f, argnums, has_aux, holomorphic, with_value=True)
 
 
+@overload
+def grad(f: np.ufunc) -> Callable[..., Any]: ...
+@overload
+def grad(
+    f: Callable[Concatenate[A, P], Any], argnums: Literal[0] = 0, has_aux: Literal[False] = False, holomorphic: bool = False
+) -> Callable[Concatenate[A, P], A]: ...
+@overload
+def grad(
+    f: Callable[Concatenate[A, P], tuple[Any, Aux]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+) -> Callable[Concatenate[A, P], tuple[A, Aux]]: ...
+@overload
+def grad(
+    f: Callable[P, Any], argnums: int, has_aux: Literal[False] = False, holomorphic: bool = False
+) -> Callable[P, Any]: ...
+@overload
+def grad(
+    f: Callable[P, Any], argnums: Sequence[int], has_aux: Literal[False] = False, holomorphic: bool = False
+) -> Callable[P, tuple[Any, ...]]: ...
+@overload
+def grad(
+    f: Callable[P, tuple[Any, Aux]], argnums: int, has_aux: Literal[True], holomorphic: bool = False
+) -> Callable[P, tuple[Any, Aux]]: ...
+@overload
+def grad(
+    f: Callable[P, tuple[Any, Aux]], argnums: Sequence[int], has_aux: Literal[True], holomorphic: bool = False
+) -> Callable[P, tuple[tuple[Any, ...], Aux]]: ...
 def grad(
     f: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -274,7 +334,7 @@ class _Linear:
     __slots__ = ("active", "in_avals", "in_tree", "lines", "out_avals", "out_tree", "owner", "residuals", "runner")
 
     def __init__(
-        self, owner: str, runner: Runner, residuals: list[Any], lines: Sequence[Position], recorded: _Recorded
+        self, owner: str, runner: Runner, residuals: list[Any], lines: Sequence[Position], recorded: Recorded
     ) -> None:
         self.owner = owner
         self.runner = runner
@@ -319,6 +379,20 @@ class Pushforward(_Linear):
         return unflatten(self.out_tree, self.runner([*self.residuals, *chosen], self.lines))
 
 
+@overload
+def vjp(
+    f: Callable[[*Ts], tuple[R, Aux]], *primals: *Ts, has_aux: Literal[True]
+) -> tuple[R, Callable[[Any], tuple[*Ts]], Aux]: ...
+@overload
+def vjp(f: Callable[[*Ts], R], *primals: *Ts, has_aux: Literal[False] = False) -> tuple[R, Callable[[Any], tuple[*Ts]]]: ...
+@overload
+def vjp(
+    f: Callable[..., tuple[R, Aux]], *primals: Any, has_aux: Literal[True], **kwargs: Any
+) -> tuple[R, Callable[[Any], tuple[Any, ...]], Aux]: ...
+@overload
+def vjp(
+    f: Callable[..., R], *primals: Any, has_aux: Literal[False] = False, **kwargs: Any
+) -> tuple[R, Callable[[Any], tuple[Any, ...]]]: ...
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: Any) -> Any:
     """Compute ``f(*primals)`` and its pullback.
 
@@ -370,6 +444,14 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
     return (out, pullback, aux) if has_aux else (out, pullback)
 
 
+@overload
+def jvp(
+    f: Callable[..., tuple[R, Aux]], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[True], **kwargs: Any
+) -> tuple[R, R, Aux]: ...
+@overload
+def jvp(
+    f: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[False] = False, **kwargs: Any
+) -> tuple[R, R]: ...
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False, **kwargs: Any) -> Any:
     """Compute ``f(*primals)`` and its derivative in the direction of ``tangents``.
 
@@ -422,6 +504,20 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     return (out, tangent, aux) if has_aux else (out, tangent)
 
 
+@overload
+def linearize(
+    f: Callable[[*Ts], tuple[R, Aux]], *primals: *Ts, has_aux: Literal[True]
+) -> tuple[R, Callable[[*Ts], R], Aux]: ...
+@overload
+def linearize(f: Callable[[*Ts], R], *primals: *Ts, has_aux: Literal[False] = False) -> tuple[R, Callable[[*Ts], R]]: ...
+@overload
+def linearize(
+    f: Callable[..., tuple[R, Aux]], *primals: Any, has_aux: Literal[True], **kwargs: Any
+) -> tuple[R, Callable[..., R], Aux]: ...
+@overload
+def linearize(
+    f: Callable[..., R], *primals: Any, has_aux: Literal[False] = False, **kwargs: Any
+) -> tuple[R, Callable[..., R]]: ...
 def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: Any) -> Any:
     """Compute ``f(*primals)`` and its derivative there as a linear function of tangents.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Concatenate, Literal, overload
 
 import numpy as np
 
@@ -23,8 +23,17 @@ from functrace.ir.program import Program
 from functrace.ops.shaping import moveaxis, reshape
 from functrace.transforms import is_differentiable, jvp_program, vmap_program
 from functrace.tree import flatten, unflatten
+from functrace.typing import A, Aux, B, P, Ts
 
 
+@overload
+def jacrev(
+    f: Callable[P, tuple[Any, Aux]], argnums: int | Sequence[int] = 0, *, has_aux: Literal[True], holomorphic: bool = False
+) -> Callable[P, tuple[Any, Aux]]: ...
+@overload
+def jacrev(
+    f: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: Literal[False] = False, holomorphic: bool = False
+) -> Callable[P, Any]: ...
 def jacrev(
     f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
@@ -73,6 +82,14 @@ def jacrev(
     return jacobian
 
 
+@overload
+def jacfwd(
+    f: Callable[P, tuple[Any, Aux]], argnums: int | Sequence[int] = 0, *, has_aux: Literal[True], holomorphic: bool = False
+) -> Callable[P, tuple[Any, Aux]]: ...
+@overload
+def jacfwd(
+    f: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: Literal[False] = False, holomorphic: bool = False
+) -> Callable[P, Any]: ...
 def jacfwd(
     f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
@@ -141,6 +158,14 @@ def _columns(recorded: Recorded, owner: str, holomorphic: bool) -> tuple[list[An
     return columns, recorded.aux(results[:auxiliary])
 
 
+@overload
+def hessian(
+    f: Callable[P, tuple[Any, Aux]], argnums: int | Sequence[int] = 0, *, has_aux: Literal[True], holomorphic: bool = False
+) -> Callable[P, tuple[Any, Aux]]: ...
+@overload
+def hessian(
+    f: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: Literal[False] = False, holomorphic: bool = False
+) -> Callable[P, Any]: ...
 def hessian(
     f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
@@ -155,10 +180,18 @@ def hessian(
     Cost:
         (number of input elements) times a few ``f``, in one mapped run.
     """
-    made = jacfwd(jacrev(f, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
-    return transformed("hessian", f)(made)
+    inner = jacrev(f, argnums, has_aux=has_aux, holomorphic=holomorphic)
+    return transformed("hessian", f)(jacfwd(inner, argnums, has_aux=has_aux, holomorphic=holomorphic))
 
 
+@overload
+def hvp(f: Callable[..., Any], primals: tuple[A], tangents: tuple[Any], **kwargs: Any) -> A: ...
+@overload
+def hvp(
+    f: Callable[..., Any], primals: tuple[A, B, *Ts], tangents: tuple[Any, Any, *tuple[Any, ...]], **kwargs: Any
+) -> tuple[A, B, *Ts]: ...
+@overload
+def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], **kwargs: Any) -> Any: ...
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], **kwargs: Any) -> Any:
     """Return the product of the Hessian of ``f`` with ``tangents``, forward over reverse.
 
@@ -183,6 +216,14 @@ def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     return jvp(lambda *xs: grad(f, argnums)(*xs, **kwargs), primals, tangents)[1]
 
 
+@overload
+def elementwise_grad(f: np.ufunc) -> Callable[..., Any]: ...
+@overload
+def elementwise_grad(f: Callable[Concatenate[A, P], Any], argnums: Literal[0] = 0) -> Callable[Concatenate[A, P], A]: ...
+@overload
+def elementwise_grad(f: Callable[P, Any], argnums: int) -> Callable[P, Any]: ...
+@overload
+def elementwise_grad(f: Callable[P, Any], argnums: Sequence[int]) -> Callable[P, tuple[Any, ...]]: ...
 def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
     """Return a function that computes the derivative of an elementwise function at every element.
 

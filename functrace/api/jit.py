@@ -20,7 +20,7 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, final, overload
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from functrace.source import hide_own_frames
 from functrace.tracing.capture import held_array, own_constants, read_only_memory
 from functrace.tracing.recording import BODY, Recording, Tracer
 from functrace.tree import PyTreeSpec, flatten, paths, unflatten
+from functrace.typing import P, R
 
 MOST_BYTES = 256 << 20
 """Estimated bytes of one jitted function's programs, with the constants that they own; the oldest go first."""
@@ -57,13 +58,64 @@ class CacheInfo(NamedTuple):
     currsize: int
 
 
+Q = ParamSpec("Q")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Jitted(Protocol[P, R_co]):
+    """What `jit` returns: a function (or a method) like the one it was given, with a cache."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Run the program for these arguments, which is staged first if they are the first of their kind."""
+        ...
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None, /) -> Jitted[P, R_co]: ...
+    @overload
+    def __get__(
+        self: Jitted[Concatenate[Any, Q], R_co], instance: object, owner: type | None = None, /
+    ) -> Jitted[Q, R_co]: ...
+
+    def cache_info(self) -> CacheInfo:
+        """Return how many programs are held, and how many calls found one."""
+        ...
+
+    def cache_clear(self) -> None:
+        """Forget all programs."""
+        ...
+
+
+@overload
+def jit(
+    f: Callable[P, R],
+    *,
+    static_argnums: int | Sequence[int] = ...,
+    static_argnames: str | Sequence[str] = ...,
+    maxsize: int = ...,
+) -> Jitted[P, R]: ...
+@overload
+def jit(
+    f: Callable[..., Any],
+    *,
+    static_argnums: int | Sequence[int] = ...,
+    static_argnames: str | Sequence[str] = ...,
+    maxsize: int = ...,
+) -> Jitted[..., Any]: ...
+@overload
+def jit(
+    f: None = None,
+    *,
+    static_argnums: int | Sequence[int] = ...,
+    static_argnames: str | Sequence[str] = ...,
+    maxsize: int = ...,
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 def jit(
     f: Callable[..., Any] | None = None,
     *,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
     maxsize: int = 256,
-) -> Callable[..., Any]:
+) -> Any:
     """Return a function that computes ``f`` by generated code, made once per signature.
 
     Args:

@@ -21,9 +21,10 @@ from functrace.tracing.capture import Held, read_only_memory
 from functrace.tracing.recording import MAPPED, Recording, Tracer
 from functrace.transforms import vmap_program
 from functrace.tree import flatten, paths, prefix_leaves, unflatten
+from functrace.typing import P, R
 
 
-def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_size: int | None = None) -> Callable[..., Any]:
+def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0, axis_size: int | None = None) -> Callable[P, R]:
     """Return a function that maps ``f`` over an axis of its arguments.
 
     Args:
@@ -54,7 +55,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_size: 
     owner = f"vmap of {name}"
 
     @transformed("vmap", f)
-    def mapped(*args: Any, **kwargs: Any) -> Any:
+    def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, treedef = flatten((args, kwargs))
         if isinstance(in_axes, list):
             axes_given: Any = tuple(in_axes)

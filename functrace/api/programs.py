@@ -25,7 +25,7 @@ from functrace.source import user_frame
 from functrace.tracing.capture import own_constants, read_only_memory
 from functrace.tracing.recording import Recording, Tracer
 from functrace.tree import flatten, map_leaves, paths, unflatten
-from functrace.typing import PyTree
+from functrace.typing import PyTree, T
 
 
 def trace(f: Callable[..., Any]) -> Callable[..., Program]:
@@ -127,7 +127,7 @@ def evaluate(program: Program, *arguments: Any) -> Any:
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def value(x: PyTree) -> PyTree:
+def value(x: T) -> T:
     """Return the plain values of traced arrays (pytrees of them): arrays without derivative.
 
     Raises:
@@ -162,7 +162,7 @@ def _constant(leaf: Any) -> Any:
     return np.copy(leaf) if isinstance(leaf, np.ndarray) else leaf
 
 
-def stop_gradient(x: PyTree) -> PyTree:
+def stop_gradient(x: T) -> T:
     """Return ``x`` as a constant for derivatives: its tangent and cotangent are zero. Arrays come back as new arrays.
 
     Example:

@@ -5,10 +5,11 @@ Floor: 7.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -32,17 +33,21 @@ from functrace.source import Source
 from functrace.tracing.recording import OPEN, Tracer
 from functrace.transforms import is_differentiable, linearize_program
 from functrace.tree import map_leaves, unflatten
-from functrace.typing import PyTree
+from functrace.typing import P, R, T
 
 
-def checkpoint(f: Callable[..., Any], *, policy: Policy = RECOMPUTE) -> Callable[..., Any]:
+@overload
+def checkpoint(f: Callable[P, R], *, policy: Policy = ...) -> Callable[P, R]: ...
+@overload
+def checkpoint(f: None = None, *, policy: Policy = ...) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def checkpoint(f: Callable[..., Any] | None = None, *, policy: Policy = RECOMPUTE) -> Any:
     """Return ``f`` with a policy for the values that its derivative would keep.
 
     By default they are computed again when the derivative needs them: ``f`` itself is called once, and what is replayed is
     the part of its recorded program that the derivative depends on. Values and derivatives are the same, bit for bit.
 
     Args:
-        f: any function; it may close over traced values.
+        f: any function; it may close over traced values. Left out, ``checkpoint`` is a decorator with arguments.
         policy: of `functrace.policies`: ``recompute`` (the default), ``save_names(...)``, ``pack(...)``.
 
     Returns:
@@ -65,6 +70,8 @@ def checkpoint(f: Callable[..., Any], *, policy: Policy = RECOMPUTE) -> Callable
         Griewank and Walther, "Algorithm 799: revolve", ACM TOMS 26 (2000), on trading recomputation for memory.
     """
     _check_policy(policy)
+    if f is None:
+        return functools.partial(checkpoint, policy=policy)
     name = function_name(f)
 
     @transformed("checkpoint", f)
@@ -86,7 +93,7 @@ def _check_policy(policy: Any) -> None:
         )
 
 
-def checkpoint_name(x: PyTree, name: str) -> PyTree:
+def checkpoint_name(x: T, name: str) -> T:
     """Name traced values, for policies that choose by name (`functrace.policies.save_names`); returns ``x``.
 
     Example:
@@ -172,7 +179,7 @@ def _line(source: Source) -> str:
     return f"{source.short}  {source.expression}".rstrip()
 
 
-def saved_residuals(f: Callable[..., Any]) -> Callable[..., Residuals]:
+def saved_residuals(f: Callable[P, Any]) -> Callable[P, Residuals]:
     """Return a function of ``f``'s arguments that lists what its reverse-mode derivative keeps.
 
     Nothing is computed. Residuals of loops are listed as their stacks.

@@ -7,6 +7,7 @@
 Floor: 6.
 """
 
+import typing as _t
 from types import ModuleType as _ModuleType
 from typing import Any as _Any
 
@@ -36,10 +37,14 @@ LIKE.update(_LIKE_ROWS)
 # -- the namespace: keep this part last ---------------------------------------------------------------
 
 
-def __getattr__(name: str) -> _Any:
-    found = _namespace.lookup(_np, name, __name__)
-    globals()[name] = found
-    return found
+if _t.TYPE_CHECKING:  # NumPy's own types, misspelt names included
+    from numpy import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
+else:
+
+    def __getattr__(name: str) -> _Any:
+        found = _namespace.lookup(_np, name, __name__)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:

@@ -34,6 +34,15 @@ from functrace.tracing import Tracer
 if TYPE_CHECKING:
     from functrace.torch.autograd.graph import AccumulateGrad, GraphNode, RemovableHandle
 
+    class _Conversions:
+        """Methods whose names would hide types inside `Tensor`."""
+
+        float: Callable[..., Tensor]
+        int: Callable[..., Tensor]
+
+else:
+    _Conversions = object
+
 _new = object.__new__
 
 
@@ -56,7 +65,7 @@ class View:
         self.made = made
 
 
-class Tensor:
+class Tensor(_Conversions):
     """A tensor: PyTorch's, over a NumPy array.
 
     Make one with `functrace.torch.tensor` and its kin, or `wrap` an array.

@@ -70,7 +70,7 @@ class Function(metaclass=FunctionMeta):
         raise NotImplementedError(sentences.NO_SETUP_CONTEXT)
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+    def backward(ctx: Any, *grad_outputs: Any, **_kwargs: Any) -> Any:
         """Return one gradient per argument of ``apply``. To be overridden."""
         raise NotImplementedError(sentences.NO_BACKWARD)
 
@@ -78,7 +78,7 @@ class Function(metaclass=FunctionMeta):
     """Another name for ``backward``: one of the two is overridden."""
 
     @staticmethod
-    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+    def jvp(ctx: Any, *grad_inputs: Any, **_kwargs: Any) -> Any:
         """Return one tangent per output. May be overridden."""
         raise NotImplementedError(sentences.NO_JVP)
 
