@@ -44,8 +44,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Array", "Jitted", "Program", "ShapeDtype", "Tracer", "checkpoint", "checkpoint_name", "cond", "custom_jvp",
-    "custom_vjp", "elementwise_grad", "evaluate", "grad", "hessian", "hvp", "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp",
-    "linear_transpose", "linearize", "numpy", "policies", "saved_residuals", "scan", "stop_gradient", "trace",
+    "custom_vjp", "elementwise_grad", "evaluate", "grad", "hessian", "hvp", "ir", "is_traced", "jacfwd", "jacrev", "jit",
+    "jvp", "linear_transpose", "linearize", "numpy", "policies", "saved_residuals", "scan", "stop_gradient", "trace",
     "transforms", "tree", "value", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 

@@ -14,9 +14,9 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.mark.parametrize("example", sorted(path.name for path in (ROOT / "examples").glob("*.py")))
 def test_example_succeeds(example: str) -> None:
-    pytest.importorskip("sklearn", reason="pip install functrace[examples]")
-    pytest.importorskip("tqdm", reason="pip install functrace[examples]")
-    pytest.importorskip("matplotlib", reason="pip install functrace[examples]")
+    pytest.importorskip("sklearn", reason='the extra "examples" is not installed')
+    pytest.importorskip("tqdm", reason='the extra "examples" is not installed')
+    pytest.importorskip("matplotlib", reason='the extra "examples" is not installed')
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples" / example)],
