@@ -308,7 +308,9 @@ def run_recorded(
     def with_values(program: Program) -> Any:
         return build(with_given(program, given))
 
-    key = (transform, given, *recording.held)
+    # With numbers: where answers are given, a form in which numbers are arguments has been seen to go wrong.
+    numbers = tuple(map(repr, recording.literals)) if given else ()
+    key = (transform, given, numbers, *recording.held)
     made, arguments = CACHE.lookup(recording, tuple(outputs), key, with_values if given else build)
     arguments.extend([recording.values[k] for k in given])
     return made, arguments
