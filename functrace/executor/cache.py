@@ -306,11 +306,10 @@ def run_recorded(
     given = tuple(recording.answered)
 
     def with_values(program: Program) -> Any:
-        return build(with_given(program, given))
+        moved = len(program.ops) - len(recording.ops)  # by the numbers that are inputs, at the start of the tape
+        return build(with_given(program, [moved + k for k in given]))
 
-    # With numbers: where answers are given, a form in which numbers are arguments has been seen to go wrong.
-    numbers = tuple(map(repr, recording.literals)) if given else ()
-    key = (transform, given, numbers, *recording.held)
+    key = (transform, given, *recording.held)
     made, arguments = CACHE.lookup(recording, tuple(outputs), key, with_values if given else build)
     arguments.extend([recording.values[k] for k in given])
     return made, arguments

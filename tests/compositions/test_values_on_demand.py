@@ -15,6 +15,7 @@ from functrace.ir.primitive import LINEAR, Joint, Primitive, absent
 from functrace.ops.elementwise import cos, mul, sin
 from functrace.tracing import recording
 from functrace.tracing.recording import bind
+from tests.compositions.functions import jacobian_by_differences
 
 X = np.array([0.5, 1.5])
 COUNT = {"all": 0, "primals": 0}
@@ -137,3 +138,26 @@ def test_what_was_let_go_and_is_asked_for_is_evaluated_once_more_at_most(monkeyp
     COUNT["all"] = 0
     ft.grad(f)(np.ones(64))
     assert 100 < COUNT["all"] <= 200
+
+
+def test_answers_and_numbers_that_change_go_together() -> None:
+    """A number that has become an argument moves every variable of the program, also those that are known."""
+
+    def f(x: Any, k: float, m: float) -> Any:
+        y = np.sin(x * k)
+        if np.sum(y) > -100.0:
+            y = y * m + ft.checkpoint(np.cos)(y)
+        if y[0] > -100.0:
+            y = y[np.argsort(y)] * k
+        return np.sum(y * y)
+
+    x = np.array([0.3, -0.8, 1.1])
+    for k, m in ((2.0, 3.0), (2.0, 3.0), (1.5, 3.0), (0.5, 2.0), (0.25, -1.0), (1.5, 3.0)):
+        expected = jacobian_by_differences(lambda v: f(v, k, m), x)
+        np.testing.assert_allclose(ft.grad(f)(x, k, m), expected, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(ft.jacfwd(f)(x, k, m), expected, rtol=1e-7, atol=1e-9)
+        value, pullback = ft.vjp(lambda v: f(v, k, m), x)
+        np.testing.assert_allclose(pullback(1.0)[0], expected, rtol=1e-7, atol=1e-9)
+        assert value == f(x, k, m)
+        second = jacobian_by_differences(lambda v: ft.grad(f)(v, k, m), x)
+        np.testing.assert_allclose(ft.hessian(f)(x, k, m), second, rtol=1e-6, atol=1e-7)
