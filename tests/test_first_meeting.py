@@ -116,7 +116,7 @@ def test_a_line_of_a_library_names_the_users_own() -> None:
 @pytest.mark.parametrize(
     ("run", "what", "fix"),
     [
-        (lambda: ft.grad(loss, 5)(W, X), "argnums=5", "positions are 0 to 1"),
+        (lambda: ft.grad(loss, 5)(W, X), "argnums=5", r"by position what argnums names \(positions are 0 to 1\)"),
         (lambda: ft.grad(loss, "w"), "argnums is 'w'", "argnums=0"),
         (lambda: ft.grad(loss, W), "argnums is a ndarray", r"call grad\(f\)\(x\)"),
         (lambda: ft.value_and_grad(loss, W), "value_and_grad: argnums is a ndarray", "value_and_grad"),

@@ -153,7 +153,8 @@ def normalize_argnums(argnums: Any, count: int, what: str) -> tuple[int, ...]:
         if not -count <= k < count:
             raise ArgumentError(
                 f"{what}: argnums={argnums!r}, but the function was called with {count} positional arguments",
-                fix=f"positions are 0 to {count - 1}; keyword arguments have none: pass by position what argnums names",
+                fix="keyword arguments are not differentiated: pass by position what argnums names"
+                + (f" (positions are 0 to {count - 1})" if count else ""),
             )
     positions = tuple([int(k) % count for k in numbers])
     if len(set(positions)) < len(positions):
