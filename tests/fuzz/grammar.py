@@ -284,10 +284,12 @@ def algebra(s: Any) -> str | None:
              "np.linalg.multi_dot([{0}, {0}.T, {0}])", "np.trace({0})", "np.einsum('ij,ij->', {0}, {0})", "np.tensordot({0}, {1}, 0)"]  # fmt: skip
     square = s.array(square=True)
     if square is not None:
-        m = f"(0.1 * {square} + 2.0 * np.eye({square}.shape[-1]))"
-        spd = f"({square} @ {square}.conj().T * 0.1 + 2.0 * np.eye({square}.shape[-1]))"
+        # What is not finite, or too large, would keep LAPACK's svd busy for ever.
+        safe = square if s.smooth else f"np.tanh(np.nan_to_num({square}.real))"
+        m = f"(0.1 * {safe} + 2.0 * np.eye({square}.shape[-1]))"
+        spd = f"({safe} @ {safe}.conj().T * 0.1 + 2.0 * np.eye({square}.shape[-1]))"
         forms += [f"np.linalg.solve({m}, {{0}})", f"np.linalg.inv({m})", f"np.linalg.det({m})", f"np.linalg.slogdet({m})[1]",
-                  f"np.linalg.cholesky({spd})", f"np.linalg.eigh({spd})[0]", f"np.linalg.matrix_power({square}, 2)",
+                  f"np.linalg.cholesky({spd})", f"np.linalg.eigh({spd})[0]", f"np.linalg.matrix_power({safe}, 2)",
                   f"np.linalg.svd({m})[1]", f"np.linalg.pinv({m})", f"np.linalg.qr({m})[1]", f"np.linalg.eigvalsh({spd})",
                   f"np.linalg.norm({m}, 'nuc')"] * 2  # fmt: skip
     return s.choice(forms).format(x, y, s.axis(x))

@@ -14,6 +14,7 @@ from tests.fuzz.gradients import _directions, _finite, _plain_scalar, _same, sca
 from tests.fuzz.variants import Case, Raised, _partial, attempted
 
 jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_disable_jit", True)  # primitive by primitive: what is compiled for one program serves others
 
 
 class _Jax:
