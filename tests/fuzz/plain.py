@@ -16,10 +16,13 @@ class Plain:
 
     @staticmethod
     def jit(f: Callable[..., Any]) -> Callable[..., Any]:
+        """Call the function on copies, for new arrays: see "Who may write where" on the page of sharp bits."""
+        return lambda *args: copied(f(*copied(args)))
+
+    @staticmethod
+    def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
         """Call the function."""
         return f
-
-    checkpoint = jit
 
     @staticmethod
     def custom_vjp(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,8 +33,8 @@ class Plain:
 
     @staticmethod
     def stop_gradient(x: Any) -> Any:
-        """Return the value."""
-        return x
+        """Return a copy."""
+        return copied(x)
 
     @staticmethod
     def cond(pred: Any, taken: Callable[..., Any], other: Callable[..., Any], *operands: Any) -> Any:
@@ -45,7 +48,7 @@ class Plain:
         found: list[Any] = [None] * count
         for t in reversed(range(count)) if reverse else range(count):
             carry, found[t] = f(carry, None if xs is None else xs[t])
-        return carry, stacked(found)
+        return copied(carry), stacked(found)
 
     @staticmethod
     def vmap(f: Callable[..., Any], in_axes: Any = 0) -> Callable[..., Any]:
@@ -54,7 +57,7 @@ class Plain:
         def mapped(*args: Any) -> Any:
             axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
             size = next(len(x) for x, axis in zip(args, axes) if axis is not None)
-            rows = [[x if axis is None else x[t] for x, axis in zip(args, axes)] for t in range(size)]
+            rows = [[x if axis is None else np.array(x[t]) for x, axis in zip(args, axes)] for t in range(size)]
             return stacked([f(*row) for row in rows])
 
         return mapped
@@ -73,6 +76,11 @@ class _Ruled:
 
     def defjvp(self, rule: Callable[..., Any]) -> None:
         """Take the rule."""
+
+
+def copied(tree: Any) -> Any:
+    """Copy the arrays of a nest."""
+    return ft.tree.map_leaves(lambda leaf: np.array(leaf) if isinstance(leaf, np.ndarray) else leaf, tree)
 
 
 def stacked(results: list[Any]) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 import functrace as ft
 from functrace.errors import FunctraceError
 from tests.fuzz.generate import Program, evaluated
-from tests.fuzz.plain import Plain, stacked
+from tests.fuzz.plain import Plain, copied, stacked
 
 Result = Any
 
@@ -107,7 +107,7 @@ class Case:
         """What plain NumPy gives; `Raised` if it refuses."""
         key = (k, k if literals is None else literals)
         if key not in self._known:
-            self._known[key] = attempted(lambda: snapshot(self.plain(*key)(*self.args(k))))
+            self._known[key] = attempted(lambda: copied(self.plain(*key)(*self.args(k))))
         return self._known[key]
 
     # -- checks ----------------------------------------------------------------------------------
@@ -186,12 +186,6 @@ def attempted(run: Callable[[], Any]) -> Any:
             return run()
     except Exception as error:
         return Raised(error)
-
-
-def snapshot(tree: Any) -> Any:
-    """The nest with arrays copied."""
-    leaves, treedef = ft.tree.flatten(tree)
-    return ft.tree.unflatten(treedef, [np.array(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves])
 
 
 COARSE = {"float16": 1e-2, "float32": 1e-4, "complex64": 1e-4}
@@ -337,7 +331,7 @@ def trace_value(case: Case) -> None:
         if k == 0:
             case.check("parsed", lambda: ft.evaluate(ft.Program.parse(str(program[0])), *args), expected, args)
             case.check("json", lambda: ft.evaluate(ft.Program.from_json(program[0].to_json()), *args), expected, args)
-        case.check("as_python", lambda: snapshot(_as_python(program[0], args)), expected, args)
+        case.check("as_python", lambda: copied(_as_python(program[0], args)), expected, args)
 
 
 def _as_python(program: Any, args: list[Any]) -> Any:
@@ -423,7 +417,7 @@ def _batches(case: Case, axes: Sequence[int | None]) -> tuple[list[Any], list[li
 
 def _mapped(case: Case, axes: Sequence[int | None]) -> Result:
     _, rows = _batches(case, axes)
-    return attempted(lambda: stacked([snapshot(case.plain(0)(*[np.array(x) for x in row])) for row in rows]))
+    return attempted(lambda: stacked([copied(case.plain(0)(*[np.array(x) for x in row])) for row in rows]))
 
 
 def _axes(case: Case) -> list[tuple[int | None, ...]]:
