@@ -45,7 +45,9 @@ def failure(program: Program, name: str, variant: Variant, counts: Counter[str])
     """Run one variant of a program."""
     case = Case(program, counts)
     try:
-        variant(case)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            variant(case)
     except Failed as failed:
         return failed
     finally:

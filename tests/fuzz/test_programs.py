@@ -1,0 +1,27 @@
+"""A sample of the random programs of `python -m tests.fuzz.programs`; the long runs are made by hand, with other seeds."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.fuzz.generate import generate
+from tests.fuzz.programs import NUMPY_KINDS, run_one
+
+COUNT = 30
+
+
+@pytest.mark.parametrize("kind", NUMPY_KINDS)
+def test_random_programs_are_numpys_or_raise(kind: str) -> None:
+    counts: Counter[str] = Counter()
+    found = [text for k in range(COUNT) for text in run_one(f"sample:{k}", kind, counts, most=2)]
+    assert not found, "\n".join(found)
+    assert counts["equal"] > 3 * COUNT, counts
+    assert counts["raised"] < counts["equal"], counts
+
+
+def test_a_seed_draws_the_same_program_again() -> None:
+    first, again = generate("ci:1", "bodies"), generate("ci:1", "bodies")
+    assert first == again
+    assert first != generate("ci:2", "bodies")
