@@ -451,3 +451,18 @@ def test_random_views_and_writes(steps: list[tuple[Any, ...]], seed: int) -> Non
         atol=1e-8 * (1.0 + np.max(np.abs(bar))),
     )
     np.testing.assert_array_equal(x, kept)
+
+
+@pytest.mark.parametrize(
+    "view", ["v.T", "v.reshape(3)", "v[...]", "v[:]", "np.squeeze(v)", "v.ravel()", "v.real", "v.view()"]
+)
+def test_views_of_outer_values_in_a_mapped_function_are_views(view: str) -> None:
+    def f(y: Any) -> Any:
+        v = np.cumsum(y)
+        w = eval(view, {"np": np, "v": v})
+        w[0] = 7.0
+        return v + w
+
+    x, y = np.ones(2), np.array([-1.5, 0.0, -0.75])
+    value, _ = ft.vjp(lambda x, y: ft.vmap(lambda _: f(y))(x)[0], x, y)
+    np.testing.assert_array_equal(value, f(y.copy()))

@@ -334,3 +334,17 @@ def test_python_numbers_among_choices_are_weak_and_cut_as_numpy_cuts_them(dtype:
             result = ft.jit(f)(x)
         np.testing.assert_array_equal(result, expected)
         assert result.dtype == expected.dtype
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, bool, np.float32])
+def test_numbers_of_outer_and_clip_decide_the_dtype_as_in_numpy(dtype: Any) -> None:
+    x = np.array([0, 1, 5]).astype(dtype)
+    for f in (
+        lambda x: np.multiply.outer(x, 1),
+        lambda x: np.add.outer(0.5, x),
+        lambda x: np.clip(x, 2**31, 1.5),
+        lambda x: np.clip(x, 0.5, 3),
+    ):
+        expected, result = f(x), ft.jit(f)(x)
+        np.testing.assert_array_equal(result, expected)
+        assert result.dtype == expected.dtype

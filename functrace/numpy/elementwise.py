@@ -81,12 +81,12 @@ def clip(
     if low is None and high is None and a.dtype.kind == "b":
         raise DtypeError("clip of bools needs a bound", fix="pass a bound, or leave clip out")
     result = a if dtype is None else convert(a, dtype)
-    if a.dtype.kind == "b" and low is not None and high is not None:  # numbers between them decide the dtype together
+    if a.dtype.kind in "biu" and low is not None and high is not None:  # numbers between them decide the dtype together
         operands = (a, _operand(low), _operand(high))
         result = convert(result, np.result_type(*[x if type(x) in LITERALS else x.dtype for x in operands]))
-    if a.dtype.kind in "iu":
+    if result.dtype.kind in "iu":
         # NumPy's rule for Python ints beyond the dtype: such a bound does nothing.
-        info = np.iinfo(a.dtype)
+        info = np.iinfo(result.dtype)
         low = None if type(low) is int and low <= info.min else low
         high = None if type(high) is int and high >= info.max else high
     if low is not None:

@@ -102,7 +102,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
         return ACCUMULATE[ufunc](*inputs, **{"axis": 0, **kwargs})
     if method == "outer" and not kwargs:
         x, y = inputs
-        x = x if isinstance(x, Tracer) else np.asarray(x)
+        x, y = [t if isinstance(t, Tracer) else np.asarray(t) for t in (x, y)]  # Python numbers are not weak here
         return ufunc(FUNCTIONS[np.reshape](x, (*np.shape(x), *(1,) * np.ndim(y))), y)
     if method == "at":
         target, index, *values = inputs

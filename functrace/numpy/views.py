@@ -71,7 +71,7 @@ def linked(result: Any, view: View) -> Any:
     if not (isinstance(result, Tracer) and isinstance(base, Tracer)):
         return result
     if result is base:
-        result = renewed(base)
+        result = base._recording.handle(base._id)  # of the base's own recording: a view, not a copy
     if not base.aval.shape and is_scalar(base):
         if view.is_array and not result.aval.shape:
             result._view = Owned(C_ORDER)
