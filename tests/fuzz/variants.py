@@ -245,10 +245,10 @@ def _differentiable(case: Case, k: int) -> list[int]:
 
 def _partial(case: Case, k: int, literals: int, wrt: list[int]) -> Callable[..., Any]:
     """The program as a function of some arguments; the others are plain arrays."""
-    f, args = case.traced(k, literals), case.args(k)
+    f = case.traced(k, literals)
 
     def partial(*some: Any) -> Any:
-        whole = [np.array(x) for x in args]
+        whole = case.args(k)
         for i, x in zip(wrt, some):
             whole[i] = x
         return f(*whole)
@@ -396,7 +396,10 @@ def outer_values(case: Case) -> None:
         "jvp": lambda x, rest: ft.jvp(lambda t: f(t, *rest), (x,), (np.ones_like(x),))[0],
         "vmap": lambda x, rest: ft.tree.map_leaves(lambda t: t[0], ft.vmap(lambda t: f(t, *rest))(np.stack([x, x]))),
     }
+    solid = all(x.ndim for x in xs)  # an example of a batch with one axis is a scalar, and no 0-d array
     for name, call in inner.items():
+        if name == "vmap" and not solid:
+            continue
         _spoil(case.check(f"vjp of inner {name}", lambda call=call: ft.vjp(lambda x, *rest: call(x, rest), *xs)[0], expected, xs,
                           exact=name != "vmap"))  # fmt: skip
     _spoil(
@@ -404,6 +407,8 @@ def outer_values(case: Case) -> None:
             "jit of inner checkpoint", lambda: ft.jit(lambda x, *rest: inner["checkpoint"](x, rest))(*xs), expected, xs
         )
     )
+    if not solid:
+        return
     _spoil(case.check("vmap of inner vjp", lambda: ft.tree.map_leaves(lambda t: t[1], ft.vmap(lambda x, *rest: inner["vjp"](x, rest))(
         *[np.stack([x, x]) for x in xs])), expected, xs, exact=False))  # fmt: skip
 
