@@ -81,14 +81,14 @@ def clip(
     if low is None and high is None and a.dtype.kind == "b":
         raise DtypeError("clip of bools needs a bound", fix="pass a bound, or leave clip out")
     result = a if dtype is None else convert(a, dtype)
+    if a.dtype.kind in "iu":
+        # NumPy's rule for Python ints beyond the dtype: such a bound does nothing.
+        info = np.iinfo(a.dtype)
+        low = None if type(low) is int and low <= info.min else low
+        high = None if type(high) is int and high >= info.max else high
     if a.dtype.kind in "biu" and low is not None and high is not None:  # numbers between them decide the dtype together
         operands = (a, _operand(low), _operand(high))
         result = convert(result, np.result_type(*[x if type(x) in LITERALS else x.dtype for x in operands]))
-    if result.dtype.kind in "iu":
-        # NumPy's rule for Python ints beyond the dtype: such a bound does nothing.
-        info = np.iinfo(result.dtype)
-        low = None if type(low) is int and low <= info.min else low
-        high = None if type(high) is int and high >= info.max else high
     if low is not None:
         result = ew.clip_below(result, _operand(low))
     if high is not None:
