@@ -417,14 +417,19 @@ def _batches(case: Case, axes: Sequence[int | None]) -> tuple[list[Any], list[li
     """Arguments for vmap, and by example: slices, as a loop over the batch takes them."""
     sets = [case.args(k) for k in range(3)]
     args = [sets[0][i] if axis is None else np.stack([s[i] for s in sets], axis) for i, axis in enumerate(axes)]
-    rows = [[x if axis is None else np.moveaxis(np.array(x), axis, 0)[t] for x, axis in zip(args, axes)] for t in range(3)]
+    rows = [
+        [
+            x if axis is None else np.moveaxis(np.array(args[i]), axis, 0)[t]
+            for i, (x, axis) in enumerate(zip(case.args(0), axes))
+        ]
+        for t in range(3)
+    ]
     return args, rows
 
 
 def _mapped(case: Case, axes: Sequence[int | None]) -> Result:
     _, rows = _batches(case, axes)
-    run = lambda row: copied(case.plain(0)(*[x if axis is not None else np.array(x) for x, axis in zip(row, axes)]))  # noqa: E731
-    return attempted(lambda: stacked([run(row) for row in rows]))
+    return attempted(lambda: stacked([copied(case.plain(0)(*row)) for row in rows]))
 
 
 def _axes(case: Case) -> list[tuple[int | None, ...]]:
