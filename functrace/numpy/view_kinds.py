@@ -320,11 +320,21 @@ class Settling(View):
 
     def shares(self) -> bool | None:
         if self._shares is ...:
-            self._shares = self._worked_out()
+            found = self._worked_out()
+            self._shares = True if found is None and _is_guarded(self.base) else found  # so that a write raises
         return self._shares
 
     def _worked_out(self) -> bool | None:
         raise NotImplementedError
+
+
+def _is_guarded(x: Any) -> bool:
+    """Whether a value is, or is a view of, a result that shares memory in a way that a program cannot say."""
+    while x is not None and x._view is not None:
+        if type(x._view) is SharedView:
+            return True
+        x = x._view.base
+    return False
 
 
 class ReshapeView(Settling):

@@ -11,7 +11,7 @@ import pytest
 
 import functrace as ft
 import functrace.torch as torch
-from functrace.errors import CapturedArrayError, FunctraceError, NotDifferentiableError
+from functrace.errors import CapturedArrayError, FunctraceError, NotDifferentiableError, UnsupportedFunctionError
 from tests.compositions.functions import X
 from tests.oracles import assert_same
 
@@ -289,12 +289,20 @@ def test_results_that_share_memory_do_so_outside_or_raise(hold: Any, body: str, 
     held = lambda x: write(lambda v: hold(f, v), x)  # noqa: E731
     for transform in (ft.grad, lambda g: ft.jit(ft.grad(g)), lambda g: ft.vmap(ft.grad(g))):
         batch = np.stack([Y, 2.0 * Y])
-        expected = transform(plain)(batch)
+        try:
+            expected = transform(plain)(batch)
+        except UnsupportedFunctionError as error:  # a view or a copy, where the memory layout is not known
+            assert body == "reshaped" and "memory layout" in str(error)
+            expected = None
         try:
             found = transform(held)(batch)
         except CapturedArrayError:
             assert hold in (chosen, customized, looped), "checkpoint returns what shares memory as it is"
             continue
+        except UnsupportedFunctionError as error:
+            assert body == "reshaped" and "memory layout" in str(error)
+            continue
+        assert expected is not None
         assert_same(found, expected, rtol=1e-12)
 
 
