@@ -290,7 +290,7 @@ class Pair(NamedTuple):
     second: Any
 
 
-@optree.dataclasses.dataclass(namespace="")
+@optree.dataclasses.dataclass(namespace=vars(optree.registry)["__GLOBAL_NAMESPACE"])
 class Weights:
     w: Any
     b: Any
