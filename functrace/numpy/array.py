@@ -273,8 +273,11 @@ class TracedArray(Tracer):
 
     @property
     def flat(self) -> Any:
-        """The elements in C order, as a one-dimensional view."""
-        return linked(reshape(self, (self.size,)), FlatView(self, (self.size,)))
+        """The elements in C order: what is written into it is written into the array, what is read of it is a copy."""
+        made = linked(reshape(self, (self.size,)), FlatView(self, (self.size,)))
+        if type(made) is TracedArray:
+            made.__class__ = TracedFlat
+        return made
 
     @flat.setter
     def flat(self, value: Any) -> None:
@@ -411,6 +414,8 @@ class TracedArray(Tracer):
     def _replace(self, result: Any, *, fresh: bool) -> None:
         if self._view is None or self._view.base is None:
             check_writable(self)
+        if type(result) is TracedFlat:
+            result = result.copy()
         if type(result) is not TracedArray:
             result = self._recording.handle(self._recording.capture(result))
         rebind(self, result, fresh=fresh)
@@ -645,6 +650,16 @@ class TracedArray(Tracer):
         if args or kwargs:
             raise unsupported_function(np.ndarray.view)
         return linked(self, View(self))
+
+
+class TracedFlat(TracedArray):
+    """``x.flat``: as NumPy's iterator, its parts are copies."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index: Any) -> Any:
+        part = super().__getitem__(index)
+        return part.copy() if isinstance(part, TracedArray) and part.aval.shape else part
 
 
 def _unknown_index(error: ConcretizationError) -> ConcretizationError:
