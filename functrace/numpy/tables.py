@@ -103,7 +103,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
     if method == "outer" and not kwargs:
         x, y = inputs
         x, y = [t if isinstance(t, Tracer) else np.asarray(t) for t in (x, y)]  # Python numbers are not weak here
-        return ufunc(FUNCTIONS[np.reshape](x, (*np.shape(x), *(1,) * np.ndim(y))), y)
+        return ufunc(FUNCTIONS[np.reshape](x, (*x.shape, *(1,) * y.ndim)), y)
     if method == "at":
         target, index, *values = inputs
         if not isinstance(target, Tracer):
