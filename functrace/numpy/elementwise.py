@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
+from functrace.numpy.number import settled_choices
 from functrace.numpy.reductions import all_, arrayed, written
 from functrace.numpy.tables import FUNCTIONS, refuse_out
 from functrace.numpy.views import is_scalar, new_array, owned
@@ -48,7 +49,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
         raise ShapeError(
             f"select needs as many conditions as choices, got {len(conditions)} and {len(choices)}", fix="pass pairs"
         )
-    given = [_operand(c) for c in (*choices, default)]
+    given = [_operand(c) for c in settled_choices([*choices, default])]
     operands = alike(given)
     dtype, result = operands[-1].dtype, operands[-1]
     for number in given[:-1]:

@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from functrace.errors import ConcretizationError
+from functrace.errors import ConcretizationError, DtypeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import INPUT, Primitive
 from functrace.numpy.array import TracedArray
@@ -38,7 +38,7 @@ DTYPES: dict[type, np.dtype[Any]] = {kind: np.dtype(kind) for kind in (bool, int
 
 _COMPARISONS = frozenset({ew.equal, ew.not_equal, ew.less, ew.less_equal, ew.greater, ew.greater_equal})
 _KINDS: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
-_WEAK_FUNCTIONS = frozenset({np.where, np.clip, np.isclose, np.allclose, np.nan_to_num})
+_WEAK_FUNCTIONS = frozenset({np.where, np.select, np.clip, np.isclose, np.allclose, np.nan_to_num})
 """Functions that take Python numbers as weak; all others make arrays of them."""
 
 
@@ -178,6 +178,17 @@ def strong(x: Any) -> Any:
     if type(x) in (list, tuple):
         return type(x)(map(strong, x))
     return {key: strong(value) for key, value in x.items()} if type(x) is dict else x
+
+
+def settled_choices(choices: list[Any]) -> list[Any]:
+    """Return choices, of which one result is made, with the traced numbers among them in the dtype that all of them take."""
+    if not any(isinstance(x, TracedNumber) for x in choices):
+        return choices
+    dtype = np.result_type(*[k.type(0) if isinstance(k, np.dtype) else k(0) for k in map(_kind, choices)])
+    for x in choices[:-1]:  # NumPy casts the choices, not the default
+        if isinstance(x, TracedNumber) and not np.can_cast(DTYPES[x.kind], dtype, "same_kind"):
+            raise DtypeError(f"select: a choice of type {x.kind.__name__} cannot be cast to {dtype}", fix="convert it")
+    return [x.strong(dtype) if isinstance(x, TracedNumber) else x for x in choices]
 
 
 def _operator(primitive: Primitive, *, reflected: bool = False, counts: bool = True) -> Callable[[Any, Any], Any]:

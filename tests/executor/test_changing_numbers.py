@@ -50,3 +50,23 @@ def test_gradients_after_a_number_has_changed(held: Any) -> None:
     for k in (0.25, 0.5, 3.0):
         gradient = ft.grad(lambda x, k=k: np.sum(run(x * k) * k))(x)
         np.testing.assert_allclose(gradient, (plain((x + h) * k) - plain((x - h) * k)) * k / (2 * h), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int64", "float32", "float64", "complex64"])
+@pytest.mark.parametrize("number", [2, 1.5, 1j, True])
+def test_numbers_of_jit_among_the_choices_of_select_are_weak(dtype: str, number: Any) -> None:
+    x = np.array([1, 3, 5], dtype)
+    for f in (
+        lambda x, k: np.select([x.real > 2], [x], k),
+        lambda x, k: np.select([x.real > 2, x.real > 1], [k, x]),
+        lambda x, k: np.select(condlist=[x.real > 2], choicelist=[x], default=k),
+    ):
+        try:
+            expected = f(x, number)
+        except TypeError:  # an int among the choices of uint8
+            with pytest.raises(TypeError, match="cannot be cast"):
+                ft.jit(f)(x, number)
+            continue
+        found = ft.jit(f)(x, number)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
