@@ -14,7 +14,11 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = (".ci", "benchmarks", "docs", "examples", "functrace", "tests")
 SUFFIXES = {".py", ".md", ".toml", ""}
 FILES = [*ROOT.glob("*"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*"))]
-TEXTS = [path for path in FILES if path.is_file() and path.suffix in SUFFIXES and not {"venv", "built"} & set(path.parts)]
+TEXTS = [
+    path
+    for path in FILES
+    if path.is_file() and path.suffix in SUFFIXES and not {"venv", "built"} & set(path.relative_to(ROOT).parts)
+]
 
 
 def test_nothing_says_to_install_the_other_functrace() -> None:

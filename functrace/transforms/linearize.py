@@ -151,8 +151,11 @@ class Walk:
                     aval = avals[j]
                     if getattr(tangent, "aval", None) is aval:
                         tangents[j] = tangent
-                    elif is_differentiable(aval):
-                        tangents[j] = match_tangent(tangent, aval)
+                    elif is_differentiable(aval) and (isinstance(tangent, Tracer) or np.any(tangent)):
+                        found = match_tangent(tangent, aval)  # a rule of the user's may return a plain array
+                        tangents[j] = (
+                            found if isinstance(found, Tracer) else made_on.handle(operand_of(made_on, found, aval))
+                        )
             missing = len(known_ops) - len(known_origins)
             if missing:
                 known_origins.extend([k] * missing)

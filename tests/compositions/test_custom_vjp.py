@@ -583,3 +583,12 @@ def test_backward_rule_that_multiplies_its_cotangent_with_itself_has_no_forward_
     with pytest.raises(NotDifferentiableError, match="not linear") as caught:
         ft.jvp(f, (X,), (V,))
     assert "fix: " in str(caught.value)
+
+
+def test_a_tangent_that_is_a_plain_array_may_meet_others() -> None:
+    scaled = ft.custom_vjp(lambda s, t: s * np.sin(t))
+    scaled.defvjp(lambda s, t: (s * np.sin(t), (s, t)), lambda kept, ct: (np.sum(ct * np.sin(kept[1])), None))
+    n = np.array([[0, -1, -1], [-4, -4, 1]])
+    tangent = lambda x: ft.jvp(lambda x: scaled(x, n[:, 0]), (x,), (np.ones(()),))[1]  # noqa: E731
+    np.testing.assert_allclose(tangent(np.array(0.25)), np.sin(n[:, 0]))
+    assert ft.grad(lambda x: np.sum(tangent(x)))(np.array(0.25)) == 0.0
