@@ -52,7 +52,7 @@ class Elementwise(Primitive):
                     newest = recording
         if newest is None:
             return self.eval(*operands)
-        return claimed(newest).record(self, operands)
+        return (claimed(newest) if newest.shadows else newest).record(self, operands)
 
 
 def broadcast_shape(name: str, specs: tuple[Spec, ...]) -> tuple[int, ...]:
