@@ -111,7 +111,9 @@ class _Custom(Generic[P, R]):
         return fixed, tuple([a for k, a in enumerate(args) if k not in chosen])
 
     def plain_result(self, args: tuple[Any, ...]) -> tuple[bool, Any]:
-        """Call the function on plain arguments; returns whether it closes over no traced value, and the result."""
+        """Call the function, if its arguments are plain; returns whether nothing traced took part, and the result."""
+        if any(isinstance(leaf, Tracer) for leaf in flatten(args)[0]):
+            return False, None
         if not is_recording():
             return True, self.f(*args)
         nothing = Operands((), {})
@@ -189,10 +191,9 @@ class custom_vjp(_Custom[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function; on traced values, with its rules."""
         given = self.positional(args, kwargs)
-        if not any(isinstance(leaf, Tracer) for leaf in flatten(given)[0]):
-            is_plain, result = self.plain_result(given)
-            if is_plain:
-                return result
+        is_plain, result = self.plain_result(given)
+        if is_plain:
+            return result
         if self.rules is None:
             raise ArgumentError(f"custom_vjp: {self.name} has no rules yet", fix=f"call {self.name}.defvjp(fwd, bwd)")
         fwd, bwd = self.rules
@@ -436,10 +437,9 @@ class custom_jvp(_Custom[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function; on traced values, with its rule."""
         given = self.positional(args, kwargs)
-        if not any(isinstance(leaf, Tracer) for leaf in flatten(given)[0]):
-            is_plain, result = self.plain_result(given)
-            if is_plain:
-                return result
+        is_plain, result = self.plain_result(given)
+        if is_plain:
+            return result
         if self.rule is None:
             raise ArgumentError(f"custom_jvp: {self.name} has no rule yet", fix=f"call {self.name}.defjvp(rule)")
         fixed, others = self.split(given)
