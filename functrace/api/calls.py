@@ -17,7 +17,7 @@ from functrace.numpy.indexing import MaskedSelection
 from functrace.numpy.number import TracedNumber
 from functrace.numpy.views import new_array
 from functrace.source import source_of_traceback
-from functrace.tracing.capture import Held
+from functrace.tracing.capture import held_array
 from functrace.tracing.recording import Recording, Tracer, as_array
 
 NUMERIC = (Tracer, np.ndarray, np.generic, bool, int, float, complex)
@@ -54,7 +54,7 @@ def as_value(leaf: Any, what: str) -> Any:
 
 
 def add_input(recording: Recording, value: Any, leaf: Any = None) -> Any:
-    """Make an argument an input of the recording; the array is held until the recording ends.
+    """Make an argument an input of the recording; the array is held as it is now.
 
     Args:
         recording: who records.
@@ -62,9 +62,9 @@ def add_input(recording: Recording, value: Any, leaf: Any = None) -> Any:
         leaf: the argument as it was passed: a 0-d array is not a scalar to the function.
     """
     if isinstance(value, np.ndarray):
-        held = Held(value)
-        tracer = recording.new_input(aval_of(value), held.array)
-        recording.captured[("input", tracer._id)] = (tracer._id, held)
+        tracer = recording.new_input(aval_of(value), held_array(value))
+        if not value.flags.c_contiguous:
+            recording.layouts[tracer._id] = value.strides
         return tracer
     tracer = recording.new_input(aval_of(value), value)
     return new_array(tracer) if isinstance(leaf, np.ndarray) else tracer

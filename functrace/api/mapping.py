@@ -17,7 +17,7 @@ from functrace.executor import Runner, run_recorded
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program
 from functrace.ops.shaping import moveaxis
-from functrace.tracing.capture import Held, read_only_memory
+from functrace.tracing.capture import held_array, read_only_memory
 from functrace.tracing.recording import MAPPED, Recording, Tracer
 from functrace.transforms import vmap_program
 from functrace.tree import flatten, paths, prefix_leaves, unflatten
@@ -102,18 +102,13 @@ def _input(recording: Recording, value: Any, is_mapped: bool) -> Any:
     """
     if not is_mapped and not (isinstance(value, np.ndarray) and value.ndim and value.dtype.kind in "biufc"):
         return value
-    array = value
-    held = Held(value) if isinstance(value, np.ndarray) else None
-    if held is not None:
-        array = held.array
+    array = held_array(value)
     if is_mapped:
         tracer = recording.new_input(ShapeDtype(value.shape[1:], value.dtype))
     else:
         tracer = recording.new_input(aval_of(value), array)
-    if held is not None:
-        recording.captured[("input", tracer._id)] = (tracer._id, held)
-        if is_mapped or not value.flags.c_contiguous:
-            recording.layouts[tracer._id] = value.strides[is_mapped:]
+    if isinstance(value, np.ndarray) and (is_mapped or not value.flags.c_contiguous):
+        recording.layouts[tracer._id] = value.strides[is_mapped:]
     recording.batches[tracer._id] = array
     return tracer
 

@@ -50,7 +50,7 @@ _BYTES_PER_OP = 2_000
 class Form:
     """One transformed form: for which literals it holds, and which of them are arguments."""
 
-    __slots__ = ("_delicate", "_fixed", "_known", "_pick", "arguments", "avals", "literals", "made")
+    __slots__ = ("_delicate", "_fixed", "_known", "_pick", "arguments", "avals", "is_plain", "literals", "made")
 
     def __init__(
         self, literals: tuple[Any, ...], arguments: tuple[int, ...], avals: tuple[ShapeDtype, ...], made: Any
@@ -66,6 +66,7 @@ class Form:
         self._delicate = tuple(
             [k for k in self._fixed if type(literals[k]) in (float, complex) and _is_delicate(literals[k])]
         )
+        self.is_plain = not (arguments or self._delicate)
 
     def values(self, literals: tuple[Any, ...]) -> list[Any] | None:
         """Return the values of the arguments for these literals; ``None`` if the form does not hold for them."""
@@ -200,21 +201,27 @@ class TransformCache:
         tape = (tuple(recording.ops), tuple(map(type, literals)), outputs, transform)
         key = hash(tape)
         kept = self._kept
-        present = kept.entries.get(key)
-        entry = present if present is not None and present.tape == tape else Entry(tape)
-        entry.used = kept.tick()
         known = recording.batches or recording.values
         arguments = [known[i] for i in recording.inputs]
         if recording.constants:
             arguments.extend(recording.constants.values())
-        found = entry.find(literals)
+        entry = kept.entries.get(key)
+        if entry is not None and entry.tape == tape:
+            entry.used = kept.tick()
+            form = entry.forms[-1]
+            if form.is_plain and literals == form.literals:  # the common case, in line
+                return form.made, arguments
+            found = entry.find(literals)
+        else:
+            entry, found = Entry(tape), None
         if found is None:
             program, chosen, avals = template(recording, outputs, entry.varying(literals))
             with collector_paused():
                 made = build(program)
             form = Form(literals, chosen, avals, made)
+            is_new = not entry.forms
             entry.forms = (*entry.forms[1 - MOST_FORMS :], form)
-            if entry is not present:
+            if is_new:
                 kept.add(key, entry)
             kept.resize(entry, _BYTES_PER_OP * (len(recording.ops) + 4) * len(entry.forms))
             found = form, form.values(literals) or []
@@ -303,7 +310,10 @@ def run_recorded(
 
     What has been evaluated on the way is among the arguments, and is not evaluated again.
     """
-    given = tuple(recording.answered)
+    answers = recording.answers
+    given = () if answers is None else tuple(answers.variables)
+    if not (given or recording.held):
+        return CACHE.lookup(recording, tuple(outputs), transform, build)
 
     def with_values(program: Program) -> Any:
         moved = len(program.ops) - len(recording.ops)  # by the numbers that are inputs, at the start of the tape

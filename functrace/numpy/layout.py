@@ -206,7 +206,7 @@ def _of_variable(recording: Recording, variable: int) -> Walk:
 
 
 def _from_outside(recording: Recording, variable: int) -> Walk:
-    """Strides of an input or a captured value: those of the caller's array, where it is known."""
+    """Strides of a captured value, those of the caller's array, or of an input that is as it should be (`layouts`)."""
     outside = recording.constants.get(variable, _ABSENT)
     if outside is _ABSENT:
         outside = recording.values.get(variable)

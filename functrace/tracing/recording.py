@@ -47,7 +47,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from types import FrameType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -81,6 +81,7 @@ _opened: dict[int, Recording] = {}
 """The recordings of user code that have not ended, of all threads, by serial."""
 _shadowing = threading.Lock()
 _new = object.__new__
+_NOTHING: dict[Any, Any] = {}  # nobody writes to it
 
 
 class Tracer:
@@ -121,6 +122,24 @@ class Tracer:
         return value
 
 
+@final
+class Answers:
+    """What a recording knows because somebody has asked for values; made at the first question."""
+
+    __slots__ = ("judged", "most", "nbytes", "released", "unknown", "variables")
+
+    def __init__(self) -> None:
+        self.variables: list[int] = []
+        """The results of operations whose values are known, because somebody has asked; of an operation all or none."""
+        self.released: set[int] = set()
+        """Variables whose values were let go."""
+        self.unknown: set[int] = set()
+        """Variables that depend on what has no value, among the first ``judged`` ones."""
+        self.judged = 0
+        self.nbytes = 0
+        self.most: float = MOST_HELD
+
+
 class Recording(Builder):
     """A tape that is being written by running Python code; questions about values are answered if its inputs have any.
 
@@ -132,9 +151,8 @@ class Recording(Builder):
     """
 
     __slots__ = (
-        "_judged", "_most", "_nbytes", "_released", "_token", "_unknown", "answered", "arguments", "batches", "body",
-        "captured", "closed", "copies", "held", "is_certain", "layouts", "origins", "outside", "owner", "positions", "scope",
-        "serial", "shadows", "values", "views",
+        "_token", "answers", "arguments", "batches", "body", "captured", "closed", "copies", "held", "is_certain", "layouts",
+        "origins", "outside", "owner", "positions", "scope", "serial", "shadows", "values", "views",
     )  # fmt: skip
 
     tracer_class: type[Tracer] = Tracer
@@ -151,7 +169,7 @@ class Recording(Builder):
         self.serial = next(_serials)
         self.shadows = 0
         self.arguments: tuple[Tracer, ...] = ()
-        self.outside: dict[Recording, int] = {}
+        self.outside: dict[Recording, int] = _NOTHING
         self.body: Recording | None = None
         if keeps_source:
             _opened[self.serial] = self
@@ -166,13 +184,7 @@ class Recording(Builder):
         self.closed = False
         self.held: list[int] = []
         """Identities of the programs that operations hold, as part of keys: equal ones may come from other lines."""
-        self._unknown: set[int] = set()
-        self._judged = 0
-        self._released: set[int] = set()
-        self.answered: list[int] = []
-        """The results of operations whose values are known, because somebody has asked; of an operation all or none."""
-        self._nbytes = 0
-        self._most: float = MOST_HELD
+        self.answers: Answers | None = None
 
     # -- handles -------------------------------------------------------------------------------
 
@@ -334,8 +346,10 @@ class Recording(Builder):
         """
         if not self.is_certain:
             return False
-        ops, unknown = self.ops, self._unknown
-        for k in range(self._judged, len(ops)):
+        if self.answers is None:
+            self.answers = Answers()
+        ops, unknown = self.ops, self.answers.unknown
+        for k in range(self.answers.judged, len(ops)):
             primitive, operands, _ = ops[k]
             if primitive is INPUT or primitive is CONSTANT:
                 value = self.values.get(k) if primitive is INPUT else self.constants[k]
@@ -343,7 +357,7 @@ class Recording(Builder):
                     unknown.add(k)
             elif not unknown.isdisjoint(operands):
                 unknown.add(k)
-        self._judged = len(ops)
+        self.answers.judged = len(ops)
         return variable not in unknown
 
     def value(self, variable: int) -> Any:
@@ -381,15 +395,17 @@ class Recording(Builder):
                 )
             needed.add(k)
             stack.extend(ops[k][1])
-        if not needed.isdisjoint(self._released):  # from now on nothing is, so that no loop evaluates over and over
-            self._most = math.inf
-        self._compute(sorted(needed), variable)
+        if self.answers is None:
+            self.answers = Answers()
+        if not needed.isdisjoint(self.answers.released):  # from now on nothing is, so that no loop evaluates over and over
+            self.answers.most = math.inf
+        self._compute(sorted(needed), variable, self.answers)
         return values[variable]
 
-    def _compute(self, needed: list[int], wanted: int) -> None:
+    def _compute(self, needed: list[int], wanted: int, answers: Answers) -> None:
         """Evaluate operations, in order, for one that is wanted; warnings name the lines that recorded them."""
         values, ops, avals, literals = self.values, self.ops, self.avals, self.literals
-        answered, positions = self.answered, self.positions
+        positions = self.positions
         k = -1
         named = name_warnings()
         try:
@@ -400,15 +416,15 @@ class Recording(Builder):
                 result = bind(primitive, tuple([values[i] if i >= 0 else literals[~i] for i in operands]), params)
                 for j, found in enumerate(result, k) if primitive.many else ((k, result),):
                     values[j] = found
-                    answered.append(j)
+                    answers.variables.append(j)
                     if isinstance(found, np.ndarray | np.generic):
-                        self._nbytes += found.nbytes
+                        answers.nbytes += found.nbytes
                         continue
-                    self._nbytes += avals[j].nbytes
+                    answers.nbytes += avals[j].nbytes
                     if isinstance(found, Tracer) and positions is not None and found._recording.positions is not None:
                         found._recording.positions[found._id] = positions[k]  # not the line that asks
-                if self._nbytes > self._most:
-                    self._let_go(wanted)
+                if answers.nbytes > answers.most:
+                    self._let_go(wanted, answers)
         except Exception as error:
             source = self.source(k)
             if source is not None and k != needed[-1]:
@@ -417,14 +433,14 @@ class Recording(Builder):
         finally:
             stop_naming(named)
 
-    def _let_go(self, wanted: int) -> None:
+    def _let_go(self, wanted: int, answers: Answers) -> None:
         """Let go the values that nothing will read."""
-        values = self.values
+        values, before = self.values, answers.variables
         Recording.release(self, (wanted,))
-        self._released.update([k for k in self.answered if k not in values])
-        self.answered[:] = [k for k in self.answered if k in values]
-        self._nbytes = sum([self.avals[k].nbytes for k in self.answered])
-        self._most = max(MOST_HELD, 2 * self._nbytes)
+        answers.variables = [k for k in before if k in values]
+        answers.released.update([k for k in before if k not in values])
+        answers.nbytes = sum([self.avals[k].nbytes for k in answers.variables])
+        answers.most = max(MOST_HELD, 2 * answers.nbytes)
 
     def callers_array(self, variable: int) -> Any:
         """Return the value of a captured variable: the caller's own array, if it still is what was captured.
@@ -457,7 +473,6 @@ class Recording(Builder):
         self.ops = _Closed(self)
         self.values = self.batches = self.captured = self.constants = _NOTHING
         self.views = []
-        self.layouts, self.copies = {}, {}
 
     def __enter__(self) -> Recording:
         if self.scope is not OPEN:
@@ -482,7 +497,7 @@ class Recording(Builder):
                 with _shadowing:
                     for older in self.outside:
                         older.shadows -= 1
-            self.outside = {}
+            self.outside = _NOTHING
         self.close()
 
 
@@ -492,8 +507,6 @@ def _now(frame: FrameType, _line: int) -> Now | None:
 
 
 RUNNING[Recording._compute.__code__] = _now
-
-_NOTHING: dict[Any, Any] = {}
 
 
 class _Closed(list[Any]):
