@@ -17,7 +17,7 @@ from functrace.ir.parts import Assembly, closed_over
 from functrace.ir.program import Program
 from functrace.numpy.number import TracedNumber
 from functrace.numpy.view_kinds import GatherView, View
-from functrace.numpy.views import base_of, guard, replayed
+from functrace.numpy.views import Unsettled, base_of, guard, replayed
 from functrace.ops.shaping import convert_p
 from functrace.tracing.capture import Held
 from functrace.tracing.recording import BODY, LITERALS, Recording, Tracer
@@ -160,7 +160,12 @@ def stage(
 def _origin(recording: Recording, leaf: Any) -> Origin:
     views: list[View] = []
     root = leaf
-    while isinstance(root, Tracer) and (base := base_of(root)) is not None:
+    while isinstance(root, Tracer):
+        if isinstance(root._recording, Unsettled):  # the leaf itself may not be among what the program returns
+            root._recording.refuse()
+        base = base_of(root)
+        if base is None:
+            break
         views.append(root._view)
         root = base
     place = next((k for k, argument in enumerate(recording.arguments) if argument is root), None)

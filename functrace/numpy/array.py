@@ -11,6 +11,7 @@ Floor: 6.
 from __future__ import annotations
 
 import dis
+import math
 import sys
 import weakref
 from collections.abc import Callable, Iterator
@@ -523,8 +524,16 @@ class TracedArray(Tracer):
         if kind is int or kind is float:
             aval = self.aval
             shortcut = _SHORTCUTS.get((aval.dtype.kind, kind, n))
-            if shortcut is not None and (aval.shape or aval.dtype.kind not in "bc"):
-                return record_one(shortcut, self)
+            if shortcut is not None:
+                scalar = False if aval.shape or aval.dtype.kind not in "bc" else is_scalar(self)
+                if scalar is False:
+                    return record_one(shortcut, self)
+                if scalar is None and aval.dtype.kind == "b":
+                    raise ConcretizationError(
+                        f"the dtype of a power of a 0-d bool ({aval}) depends on whether it is a scalar or an array, which "
+                        "is not known here",
+                        fix="convert it first: x.astype(int) ** 2",
+                    )
         return self._pow(n)
 
     def __ipow__(self, n: Any) -> Any:
@@ -580,7 +589,14 @@ class TracedArray(Tracer):
         return other // self, other % self
 
     def __round__(self, ndigits: int | None = None) -> Any:
-        return FUNCTIONS[np.round](self, ndigits or 0)
+        if self.shape or is_scalar(self) is False or self.dtype.kind not in "iuf":
+            raise UnsupportedFunctionError(
+                f"Python's round() takes numbers, not {self.aval} (an array, a bool or complex)", fix="use np.round(x)"
+            )
+        return round(self._concrete()) if ndigits is None else FUNCTIONS[np.round](self, ndigits)
+
+    def __trunc__(self) -> int:
+        return math.trunc(self._concrete())
 
     # -- methods: each is the NumPy function of the same name ----------------------------------------
 

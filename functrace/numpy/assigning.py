@@ -28,14 +28,15 @@ def assigned(value: Any, dtype: np.dtype[Any]) -> Any:
         OverflowError, ValueError, TypeError: NumPy's, for a number that does not fit.
     """
     kind = type(value)
+    is_complex = kind is complex or (isinstance(value, Tracer) and value.is_number and value.dtype.kind == "c")
+    if is_complex and dtype.kind != "c":
+        raise DtypeError(f"a complex number does not fit into an array of dtype {dtype}", fix="write value.real")
     if kind in LITERALS:
-        if kind is complex and dtype.kind != "c":
-            raise DtypeError(f"a complex number does not fit into an array of dtype {dtype}", fix="write value.real")
         if dtype.kind in "fc" or (kind is int and dtype.kind in "iu" and value in _range(dtype)):
             return value
         return written(value, (), dtype)
     if isinstance(value, Tracer):
-        return convert(value, dtype)
+        return value.assigned(dtype) if value.is_number else convert(value, dtype)  # type: ignore[attr-defined]
     array = numeric(value)
     return array if array.dtype == dtype else written(value, array.shape, dtype)
 

@@ -197,9 +197,13 @@ def iscomplex(x: Any) -> Any:
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
     """As ``numpy.isclose``."""
     a, b = _operand(a), _operand(b)
-    if getattr(b, "dtype", np.dtype(float)).kind in "biu":
+    if isinstance(b, int):  # NumPy compares with a float, which Python numbers become without a width
+        b = float(b)
+    elif getattr(b, "is_number", False):
+        b = b * 1.0
+    elif not isinstance(b, float | complex) and b.dtype.kind in "biu":
         b = convert(b, np.float64)
-    near = ew.less_equal(ew.absolute(ew.sub(a, b)), ew.add(ew.mul(ew.absolute(b), rtol), atol))
+    near = ew.less_equal(abs(a - b), atol + rtol * abs(b))  # operators: Python's arithmetic between Python numbers
     result = ew.logical_or(ew.logical_and(near, ew.isfinite(b)), ew.equal(a, b))
     if equal_nan:
         result = ew.logical_or(result, ew.logical_and(ew.isnan(a), ew.isnan(b)))

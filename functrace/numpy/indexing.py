@@ -34,6 +34,8 @@ from functrace.numpy.views import laid_out, need_array
 from functrace.ops import elementwise as ew
 from functrace.ops.checks import require
 from functrace.ops.indexing import ARRAY, StaticIndex, check_bounds, gather, scatter_add, scatter_set
+from functrace.ops.joining import concatenate
+from functrace.ops.reductions import exact_axis
 from functrace.ops.shaping import alike, broadcast_to, convert, moveaxis, reshape
 from functrace.tracing.recording import LITERALS, Tracer, as_array, bind
 
@@ -644,7 +646,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     a, indices = _array(a), _integers(indices, "the indices of take")
     if axis is None:
         a, axis = _flat(a), 0
-    axis = _axis(axis, len(shape_of(a)))
+    axis = _axis(exact_axis(axis), len(shape_of(a)))
     indices = _bounded(indices, shape_of(a)[axis], mode)
     return _finish(laid_out(gather(a, (*(_ALL,) * axis, ARRAY), (indices,))), out, "numpy.take(out=)")
 
@@ -756,9 +758,12 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     places[order] += np.arange(len(places))
     total = size + len(places)
     shape = (*shape_of(arr)[:axis], total, *shape_of(arr)[axis + 1 :])
-    template = (*(_ALL,) * axis, ARRAY)
-    kept = np.setdiff1d(np.arange(total), places)
-    made = put_at(scatter_add(arr, template, (kept,), shape), template, (places,), _as_operand(values, arr.dtype))
+    source = np.empty(total, np.intp)  # which of the elements, and behind them of the values, stands where
+    source[np.setdiff1d(np.arange(total), places)] = np.arange(size)
+    source[places] = np.arange(size, total)
+    values = convert(without_leading_ones(_as_operand(values, arr.dtype), ndim), arr.dtype)
+    values = broadcast_to(values, (*shape[:axis], len(places), *shape[axis + 1 :]))
+    made = gather(concatenate([arr, values], axis), (*(_ALL,) * axis, ARRAY), (source,))
     return laid_out(made, order_like(arr, "A") if isinstance(arr, Tracer) else UNKNOWN)
 
 

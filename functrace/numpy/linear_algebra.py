@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
-from functrace.ir.aval import aval_of
-from functrace.numpy.layout import UNKNOWN
+from functrace.ir.aval import aval_of, shape_of
+from functrace.numpy.layout import UNKNOWN, layout_of
 from functrace.numpy.tables import FUNCTIONS, refuse_out
 from functrace.numpy.view_kinds import EinsumView
 from functrace.numpy.views import copied_kind, laid_out, linked, new_array, owned
@@ -85,6 +85,14 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
         result = bind(matmul_p, (a, b))
     else:
         result = tensordot(a, b, axes=(a.ndim - 1, b.ndim - 2))
+    if isinstance(out, Tracer):
+        laid = layout_of(out)
+        if laid is None or not laid.flags.c_contiguous or (out.dtype, out.shape) != (result.dtype, shape_of(result)):
+            raise DtypeError(
+                f"numpy.dot takes for out= what it would return, {aval_of(result)} in C order, and this one is {out.aval}"
+                + ("" if laid is not None else " in an order that is not known here"),
+                fix="write out[...] = np.dot(a, b)",
+            )
     return _stored(result, out, "numpy.dot with out=")
 
 

@@ -10,8 +10,8 @@ Note [Python numbers stay weak]
     So whichever way an operation comes, the newest recording among its operands is this one, which settles the dtypes
     and binds again. No other code knows that there are weak values.
 
-Where Python's arithmetic is not that of int64 and float64 (integers beyond 64 bits, division by zero, the root of a negative
-number) a traced number follows NumPy.
+Where Python's arithmetic is not that of float64 (division by zero, the root of a negative number) a traced number follows
+NumPy, which warns. Integers that leave 64 bits, where NumPy would wrap around in silence, raise.
 
 Floor: 6.
 """
@@ -19,12 +19,13 @@ Floor: 6.
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
 
-from functrace.errors import ConcretizationError, DtypeError
+from functrace.errors import ConcretizationError, DtypeError, UnsupportedFunctionError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import INPUT, Primitive
 from functrace.numpy.array import TracedArray
@@ -37,8 +38,9 @@ DTYPES: dict[type, np.dtype[Any]] = {kind: np.dtype(kind) for kind in (bool, int
 """What a number is where nothing else decides."""
 
 _COMPARISONS = frozenset({ew.equal, ew.not_equal, ew.less, ew.less_equal, ew.greater, ew.greater_equal})
+_ORDERS = _COMPARISONS - {ew.equal, ew.not_equal}
 _KINDS: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
-_WEAK_FUNCTIONS = frozenset({np.where, np.select, np.clip, np.isclose, np.allclose, np.nan_to_num})
+_WEAK_FUNCTIONS = frozenset({np.where, np.select, np.clip, np.isclose, np.allclose, np.nan_to_num, np.insert, np.put})
 """Functions that take Python numbers as weak; all others make arrays of them."""
 
 
@@ -145,6 +147,24 @@ def _within(x: Any, info: np.iinfo[Any], dtype: np.dtype[Any]) -> Any:
     return x if both is None else require(x, both, "OverflowError", f"Python integer out of bounds for {dtype}")
 
 
+_AS_FLOATS: dict[Primitive, Callable[..., Any]] = {
+    **{p: p for p in (ew.add, ew.sub, ew.mul, ew.neg, ew.absolute, ew.power)},
+    ew.left_shift: lambda x, n: ew.mul(x, ew.power(2.0, n)),
+}
+"""Operations between integers that may leave 64 bits, as they are carried out between floats."""
+
+
+def _without_overflow(result: Any, primitive: Primitive, arrays: tuple[Any, ...]) -> Any:
+    """Return an int64; the program raises where Python's integer would need more than 64 bits, where NumPy wraps around."""
+    if primitive in (ew.left_shift, ew.right_shift):
+        result = require(result, ew.greater_equal(arrays[1], 0), "ValueError", "negative shift count")
+    if primitive not in _AS_FLOATS:
+        return result
+    about = _AS_FLOATS[primitive](*[convert(x, np.float64) if isinstance(x, Tracer) else float(x) for x in arrays])
+    fits = ew.less(ew.absolute(about), 2.0**63 - 1024)
+    return require(result, fits, "OverflowError", f"Python integer out of 64 bits ({primitive.name} of traced numbers)")
+
+
 def settled_dtypes(primitive: Primitive, operands: tuple[Any, ...]) -> list[Any]:
     """Say what dtype a Python number has in the place of each operand; ``None`` where it would be its own."""
     ufunc = primitive.eval
@@ -206,6 +226,8 @@ def _operator(primitive: Primitive, *, reflected: bool = False, counts: bool = T
         pair = (other, self) if reflected else (self, other)
         if not (isinstance(other, TracedNumber) or type(other) in LITERALS):
             return bind(primitive, pair)
+        if primitive in _ORDERS and complex in map(_kind, pair):
+            raise DtypeError(f"Python does not order complex numbers ({primitive.name})", fix="compare abs(k), or k.real")
         both_bools = all(_kind(x) is bool for x in pair)
         return self._number(primitive, pair, int if counts and both_bools else None)
 
@@ -216,6 +238,7 @@ class TracedNumber(TracedArray):
     """A traced Python number: float64 (int64 …) by itself, weak where it meets an array."""
 
     __slots__ = ("kind",)
+    is_number = True
     kind: type
     _recording: Numbers
 
@@ -232,16 +255,32 @@ class TracedNumber(TracedArray):
         if dtype is not None:
             arrays = tuple([int(x) if type(x) is bool else x for x in arrays])
         result = bind(primitive, arrays)
+        if result.dtype == DTYPES[int]:
+            result = _without_overflow(result, primitive, arrays)
         return self._recording.wrap(result, _KINDS[result.dtype.kind])
+
+    def assigned(self, dtype: np.dtype[Any]) -> Any:
+        """Return the number as what is written into an array of a dtype; the program raises where that does not hold it."""
+        if self.kind is float and dtype.kind in "iu":
+            whole = self.strong()
+            whole = require(whole, ew.logical_not(ew.isnan(whole)), "ValueError", "cannot convert float NaN to integer")
+            info, whole = np.iinfo(dtype), ew.trunc(whole)
+            fits = ew.logical_and(ew.greater_equal(whole, float(info.min)), ew.less(whole, float(info.max) + 1))
+            return convert(require(whole, fits, "OverflowError", f"a float does not fit into {dtype}"), dtype)
+        return self.strong(dtype)
 
     # -- what NumPy asks -----------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if ufunc is np.divmod and method == "__call__" and not kwargs:
+            return inputs[0] // inputs[1], inputs[0] % inputs[1]
         if method != "__call__" or kwargs or ufunc not in ew.UFUNCS:
             return getattr(ufunc, method)(*strong(inputs), **strong(kwargs))
         return bind(ew.UFUNCS[ufunc], inputs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if func is np.real or func is np.imag:  # they ask for the attribute
+            return getattr(args[0], func.__name__) if args else getattr(kwargs["val"], func.__name__)
         if func in _WEAK_FUNCTIONS:
             return super().__array_function__(func, types, args, kwargs)
         return func(*strong(args), **strong(kwargs))
@@ -276,7 +315,10 @@ class TracedNumber(TracedArray):
     __lt__, __le__ = _operator(ew.less, counts=False), _operator(ew.less_equal, counts=False)
     __gt__, __ge__ = _operator(ew.greater, counts=False), _operator(ew.greater_equal, counts=False)
     __eq__, __ne__ = _operator(ew.equal, counts=False), _operator(ew.not_equal, counts=False)  # type: ignore[assignment]
-    __hash__ = TracedArray.__hash__
+
+    def __hash__(self) -> int:
+        return hash(self._concrete())
+
     __and__, __rand__ = _operator(ew.bitwise_and, counts=False), _operator(ew.bitwise_and, reflected=True, counts=False)
     __or__, __ror__ = _operator(ew.bitwise_or, counts=False), _operator(ew.bitwise_or, reflected=True, counts=False)
     __xor__, __rxor__ = _operator(ew.bitwise_xor, counts=False), _operator(ew.bitwise_xor, reflected=True, counts=False)
@@ -299,7 +341,9 @@ class TracedNumber(TracedArray):
     def _counted(self, primitive: Primitive) -> Any:
         return self._number(primitive, (self,), int if self.kind is bool else None)
 
-    def __pow__(self, n: Any, modulo: None = None) -> Any:
+    def __pow__(self, n: Any, modulo: Any = None) -> Any:
+        if modulo is not None:
+            raise UnsupportedFunctionError("pow() with a modulus has no implementation", fix="write k**n % m")
         if not (isinstance(n, TracedNumber) or type(n) in LITERALS):
             return bind(ew.power, (self, n))
         return self._power(self, n)
@@ -308,6 +352,55 @@ class TracedNumber(TracedArray):
         return self._power(base, self) if type(base) in LITERALS else bind(ew.power, (base, self))
 
     __ipow__ = __pow__
+
+    # -- what Python numbers have ------------------------------------------------------------------
+
+    @property
+    def real(self) -> Any:
+        """The real part."""
+        return self._number(ew.real, (self,)) if self.kind is complex else +self
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part; a plain 0 of real numbers."""
+        return self._number(ew.imag, (self,)) if self.kind is complex else 0.0 if self.kind is float else 0
+
+    def conjugate(self) -> Any:
+        """The complex conjugate."""
+        return self._number(ew.conj, (self,)) if self.kind is complex else +self
+
+    conj = conjugate
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        if self.kind is complex:
+            raise DtypeError("Python does not round complex numbers", fix="use np.round(k)")
+        if ndigits is not None and not (self.kind is not float and ndigits >= 0):
+            raise UnsupportedFunctionError(
+                "Python's round(k, digits) goes by decimal digits, which has no implementation on traced numbers",
+                fix="use np.round(k, digits), which scales and rounds",
+            )
+        if self.kind is not float:
+            return +self
+        rounded = ew.rint(self.strong())
+        fits = ew.logical_and(ew.greater_equal(rounded, -(2.0**63)), ew.less(rounded, 2.0**63))
+        rounded = require(rounded, fits, "OverflowError", "cannot convert float to a 64-bit integer")
+        return self._recording.wrap(convert(rounded, np.int64), int)
+
+    def __trunc__(self) -> int:
+        return self._concrete()
+
+    def __copy__(self) -> TracedNumber:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> TracedNumber:
+        return self
+
+    def _no_array(self, *_index: Any) -> NoReturn:
+        raise UnsupportedFunctionError(
+            f"a traced {self.kind.__name__} is a number, and has no elements", fix="make an array of it: np.asarray(k)"
+        )
+
+    __getitem__ = __setitem__ = __len__ = __iter__ = __contains__ = _no_array  # type: ignore[assignment]
 
     def _power(self, base: Any, n: Any) -> Any:
         """Python's power: of two integers it is an integer or a float, as the sign of the exponent says."""
@@ -322,3 +415,15 @@ class TracedNumber(TracedArray):
                 return self._number(ew.power, (self * 1.0, float(n)))
             return self._number(ew.power, (self, int(n)), int if self.kind is bool else None)
         return self._number(ew.power, (base, n))
+
+
+def _of_array(name: str) -> property:
+    """What arrays have and numbers do not: that of the number as an array."""
+    return property(lambda self: getattr(self.strong(), name), doc=f"As that of the number as a 0-d array: {name}.")
+
+
+for _name in dir(TracedArray):
+    if not _name.startswith("_") and _name not in TracedNumber.__dict__ and _name not in dir(Tracer):
+        setattr(TracedNumber, _name, _of_array(_name))
+
+numbers.Number.register(TracedNumber)  # what np.isscalar asks

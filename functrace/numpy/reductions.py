@@ -62,7 +62,7 @@ def written(out: Any, result: Any, name: str) -> Any:
 
 def _axes_of(axis: Any, ndim: int) -> ops.Axes:
     """Return the axes of a reduction that is a ufunc's: a 0-d array has an axis 0 for these, as for NumPy's."""
-    return () if ndim == 0 and type(axis) is int and axis in (0, -1) else ops.normalize_axes(axis, ndim)
+    return () if ndim == 0 and type(axis) is int and axis in (0, -1) else ops.normalize_axes(ops.exact_axis(axis), ndim)
 
 
 def _given(value: Any) -> bool:
@@ -191,6 +191,8 @@ all_ = _truth("all", ops.reduce_all_p, True)
 def _position(name: str, primitive: Primitive) -> Callable[..., Any]:
     def position(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
         a = arrayed(a)
+        if isinstance(axis, tuple):
+            raise DtypeError(f"{name} takes one axis, not {axis!r}", fix="reshape the array, so that the axes are one")
         shape, axes = a.shape, _axes_of(axis, a.ndim)
         axis = axis if shape else None
         if axis is None:
@@ -239,7 +241,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     if plain and type(a) is TracedArray and a.aval.dtype.char in "fdFD":
         return record_one(ops.reduce_sum_p, a, (_ALL[len(a.aval.shape)],)) / a.aval.size
     a = arrayed(a)
-    axes = ops.normalize_axes(axis, a.ndim)
+    axes = ops.normalize_axes(ops.exact_axis(axis), a.ndim)
     x, result_dtype = _working(a, dtype)
     result = _as(_mean(x, axes, where), result_dtype)
     return finished(_dropped(result, a.shape, axes), a.shape, axes, keepdims, out, "mean")
@@ -287,7 +289,7 @@ def _variance(
         raise DtypeError(f"ddof must be a real number, not {ddof!r}", fix="pass 0 or 1")
     if type(ddof) is int:
         np.int64(ddof)  # raises as NumPy does for integers that do not fit
-    axes = ops.normalize_axes(axis, a.ndim)
+    axes = ops.normalize_axes(ops.exact_axis(axis), a.ndim)
     x, result_dtype = _working(a, dtype)
     n = _count(x, axes, where)
     center = ops.expand_reduced(_mean(x, axes, where), a.shape, axes) if given_mean is _NO else given_mean
@@ -325,7 +327,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     a = arrayed(a)
     axes = ops.normalize_axes(axis, a.ndim)
     if weights is None:
-        result = mean(a, axis, keepdims=keepdims)
+        result = mean(a, axes, keepdims=keepdims)
         scale: Any = np.asarray(ops.count(a.shape, axes), result.dtype)[()]
     else:
         weights = arrayed(weights)
@@ -346,9 +348,9 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
             weights = reshape(weights, tuple(n if k in axes else 1 for k, n in enumerate(a.shape)))
         dtype = np.result_type(a.dtype, weights.dtype, *([np.float64] if a.dtype.kind in "biu" else []))
         spread = broadcast_to(convert(weights, dtype), a.shape)
-        scale = sum(spread, axis, keepdims=keepdims)
+        scale = sum(spread, axes, keepdims=keepdims)
         scale = require(scale, ew.not_equal(scale, 0), "ZeroDivisionError", "Weights sum to zero, can't be normalized")
-        result = ew.div(sum(ew.mul(a, spread), axis, keepdims=keepdims), scale)
+        result = ew.div(sum(ew.mul(a, spread), axes, keepdims=keepdims), scale)
     if not returned:
         return result
     return result, broadcast_to(scale, result.shape)
@@ -498,6 +500,10 @@ _CONTINUOUS = {
 }  # fmt: skip
 
 
+_ELEMENTS = frozenset({"lower", "higher", "nearest"})
+"""Methods whose quantiles are elements, in their dtype; so are those of integer orders by the method "linear"."""
+
+
 def _place(n: Any, q: Any, method: str) -> Any:
     """Where the quantile stands among ``n`` sorted numbers, as a real position (Hyndman and Fan 1996)."""
     if method in _CONTINUOUS:
@@ -520,7 +526,9 @@ def _place(n: Any, q: Any, method: str) -> Any:
     )
 
 
-def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, *, weak: bool, skips_nan: bool) -> Any:
+def _quantile(
+    a: Any, q: Any, axis: Any, method: str, keepdims: Any, *, weak: bool, skips_nan: bool, is_element: bool
+) -> Any:
     a = arrayed(a)
     if a.dtype.kind in "bc":
         raise DtypeError(f"quantiles of {a.dtype} are not defined", fix="take the real part, or convert with .astype(int)")
@@ -547,12 +555,12 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, *, weak: bo
     at = _place(count, flat, method)
     if not isinstance(at, Tracer):
         at = np.asarray(at)
-    top = count - 1
-    at = ew.minimum(ew.maximum(at, 0), top) if method != "linear" else at
+    last = ew.maximum(count - 1, 0)
     below = ew.floor(at)
-    low = convert(ew.maximum(below, 0), np.intp)
-    high = ew.minimum(ew.add(low, 1), ew.maximum(top, 0))
-    fraction = ew.sub(at, below)
+    is_outside = ew.logical_or(ew.less(at, 0), ew.greater_equal(at, last))
+    low = convert(ew.minimum(ew.maximum(below, 0), last), np.intp)
+    high = ew.where(is_outside, low, ew.minimum(ew.add(low, 1), last))
+    fraction = ew.where(is_outside, 0.0, ew.sub(at, below))
     fraction = convert(fraction, floating.dtype) if weak or q.dtype.kind != "f" else fraction
 
     def read(places: Any) -> Any:
@@ -560,13 +568,16 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: Any, *, weak: bo
         places = reshape(places, (1,) * missing_axes + shape_of(places))
         return sorting.take_along_axis(x, broadcast_to(places, (*x.shape[:-1], shape_of(places)[-1])), rank - 1)
 
-    left, right = read(low), read(high)
-    result = ew.add(left, ew.mul(ew.sub(right, left), fraction))
-    # From the nearer end, as NumPy does: exact at both.
-    result = ew.where(
-        ew.greater_equal(fraction, 0.5), ew.sub(right, ew.mul(ew.sub(right, left), ew.sub(1, fraction))), result
-    )
-    result = ew.where(ew.equal(fraction, 0), left, result)
+    result = read(low)
+    if not is_element:
+        # From the nearer end, as NumPy does, so that it is exact at both; nan between infinities, also where they are equal.
+        left, right = result, read(high)
+        step = ew.sub(right, left)
+        result = ew.where(
+            ew.greater_equal(fraction, 0.5),
+            ew.sub(right, ew.mul(step, ew.sub(1, fraction))),
+            ew.add(left, ew.mul(step, fraction)),
+        )
     if not skips_nan:
         result = ew.where(index_static(missing, (Ellipsis, (n - 1, n, None))), math.nan, result)
     result = FUNCTIONS[np.moveaxis](result, -1, 0)
@@ -598,13 +609,13 @@ def _quantile_function(name: str, scale: float, *, skips_nan: bool) -> Callable[
         if q.dtype.kind == "b":
             raise DtypeError(f"{name}: q must be a number, not a bool", fix="pass 0.0 or 1.0")
         given = q.dtype
-        q = ew.div(q, scale) if scale != 1 else q
-        a, as_it_is = arrayed(a), q.dtype.kind in "biu"  # a quantile of an integer order is an element, in its dtype
-        result = _quantile(a, q, axis, method, keepdims, weak=weak, skips_nan=skips_nan)
-        if as_it_is:
+        a, q = arrayed(a), ew.div(q, scale) if scale != 1 else q
+        is_element = method in _ELEMENTS or (method == "linear" and q.dtype.kind in "iu")
+        result = _quantile(a, q, axis, method, keepdims, weak=weak, skips_nan=skips_nan, is_element=is_element)
+        if is_element:
             result = convert(result, a.dtype)
-        elif not weak and given.kind == "f" and not (skips_nan and 0 in a.shape):
-            result = convert(result, np.result_type(a.dtype, given))
+        elif not weak and not (skips_nan and 0 in a.shape):
+            result = convert(result, np.result_type(a.dtype, given if given.kind == "f" else np.float64))
         return result if out is None else written(out, result, name)
 
     function.__name__ = name
@@ -636,9 +647,21 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
 
 
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-    """As ``numpy.nanmedian``."""
-    result = _quantile(a, np.float64(0.5), axis, "linear", keepdims, weak=True, skips_nan=True)
-    return result if out is None else written(out, result, "nanmedian")
+    """As ``numpy.nanmedian``; of an even count the two in the middle share the derivative."""
+    a = arrayed(a)
+    if a.dtype.kind not in "fc" or 0 in a.shape:
+        return median(a, axis, out, overwrite_input, keepdims)
+    axes = ops.normalize_axes(axis, a.ndim)
+    x = ops.merge_reduced(a, axes)
+    x = sorting.sort(x, x.ndim - 1)
+    last = (x.ndim - 1,)
+    count = ops.expand_reduced(ops.reduce_sum(ew.logical_not(ew.isnan(x)), last), x.shape, last)
+    high = convert(ew.floor_divide(count, 2), np.intp)
+    low = ew.maximum(ew.floor_divide(ew.sub(count, 1), 2), 0)
+    low, high = [sorting.take_along_axis(x, k, x.ndim - 1) for k in (low, high)]
+    middle = ew.where(ew.equal(ew.remainder(count, 2), 1), low, ew.div(ew.add(low, high), 2))
+    middle = ew.where(ew.equal(count, 0), math.nan, middle)
+    return finished(reshape(middle, x.shape[:-1]), a.shape, axes, keepdims, out, "nanmedian")
 
 
 # -- along an axis -------------------------------------------------------------------------------------------------
@@ -647,7 +670,7 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
 def _flat_axis(a: Any, axis: Any) -> tuple[Any, int]:
     if axis is None:
         return reshape(a, (a.size,)), 0
-    return a, sorting.normalize_axis(axis, a.ndim)
+    return a, sorting.normalize_axis(ops.exact_axis(axis), a.ndim)
 
 
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
@@ -750,7 +773,7 @@ def _log_sum(scale: float) -> Callable[..., Any]:
         a: Any, axis: Any = 0, dtype: Any = None, keepdims: Any = False, initial: Any = _NO, where: Any = True
     ) -> Any:
         a = _masked(_as(arrayed(a), dtype), where, -math.inf)
-        axes = ops.normalize_axes(axis, a.ndim)
+        axes = ops.normalize_axes(ops.exact_axis(axis), a.ndim)
         a = convert(a, np.float64) if a.dtype.kind in "biu" else a
         if ops.count(a.shape, axes) == 0:
             result: Any = broadcast_to(np.asarray(-math.inf, a.dtype)[()], ops.dropped_shape(a.shape, axes))
@@ -783,7 +806,7 @@ def _hypot_reduce(
 def _accumulate(primitive: Primitive) -> Callable[..., Any]:
     def accumulate(a: Any, axis: Any = 0, dtype: Any = None) -> Any:
         a = _as(arrayed(a), dtype)
-        return bind(primitive, (a,), (sorting.normalize_axis(axis, a.ndim),))
+        return bind(primitive, (a,), (sorting.normalize_axis(ops.exact_axis(axis), a.ndim),))
 
     return accumulate
 

@@ -38,7 +38,7 @@ from functrace.numpy.views import (
 from functrace.ops import elementwise as ew
 from functrace.ops import joining, shaping
 from functrace.ops.indexing import index_static
-from functrace.ops.reductions import normalize_axes, reduce_sum
+from functrace.ops.reductions import exact_axis, normalize_axes, reduce_sum
 from functrace.ops.shaping import broadcast_to as broadcast
 from functrace.ops.shaping import convert, permute
 from functrace.ops.shaping import reshape as reshape_to
@@ -382,7 +382,7 @@ def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = 
     ndim = len(shape_of(found[0]))
     if ndim == 0:
         raise ShapeError("zero-dimensional arrays cannot be concatenated", fix="use np.stack, or axis=None")
-    return _stored(_join(found, one_axis(axis, ndim), dtype, casting), out, "concatenate")
+    return _stored(_join(found, one_axis(exact_axis(axis), ndim), dtype, casting), out, "concatenate")
 
 
 def _stored(result: Any, out: Any, what: str) -> Any:
@@ -555,7 +555,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     shape = shape_of(a)
     if axis is None:
         a, axis = reshape_to(a, (math.prod(shape),)), 0
-    axis = one_axis(axis, len(shape_of(a)))
+    axis = one_axis(exact_axis(axis), len(shape_of(a)))
     shape = shape_of(a)
     counts = np.asarray(int_tuple(repeats)) if np.ndim(repeats) else np.asarray(operator.index(repeats))
     if counts.size == 1:

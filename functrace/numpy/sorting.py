@@ -16,6 +16,7 @@ from functrace.numpy.reductions import all_, arrayed
 from functrace.ops import elementwise as ew
 from functrace.ops import sorting as ops
 from functrace.ops.indexing import index_static
+from functrace.ops.reductions import exact_axis
 from functrace.ops.shaping import convert, reshape
 from functrace.tracing.recording import Tracer, as_array, bind
 
@@ -41,7 +42,7 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
 
 def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     """As ``numpy.argsort``: integers, without derivative."""
-    a, axis = _lined_up(a, axis)
+    a, axis = _lined_up(a, exact_axis(axis))
     return ops.argsort(a, axis, _kind(kind, order, stable))
 
 
@@ -65,7 +66,7 @@ def _places(kth: Any, n: int) -> tuple[int, ...]:
 
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
     """As ``numpy.argpartition``: integers, without derivative."""
-    a, axis = _lined_up(a, axis)
+    a, axis = _lined_up(a, exact_axis(axis))
     _kind(None, order, None)
     return ops.argpartition(a, _places(kth, a.shape[axis]), axis)
 

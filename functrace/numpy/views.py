@@ -45,6 +45,7 @@ from functrace.numpy.layout import (
     order_like,
 )
 from functrace.numpy.view_kinds import (
+    BroadcastView,
     GatherView,
     IndexView,
     MaybeScalar,
@@ -73,7 +74,9 @@ def linked(result: Any, view: View) -> Any:
     if result is base:
         result = base._recording.handle(base._id)  # of the base's own recording: a view, not a copy
     if not base.aval.shape and is_scalar(base):
-        if view.is_array and not result.aval.shape:
+        if type(view) is BroadcastView:  # read-only, though nobody writes to a scalar
+            result._view = BroadcastView(owned(base), view.shape)
+        elif view.is_array and not result.aval.shape:
             result._view = Owned(C_ORDER)
     elif result._recording is base._recording:
         result._view = view

@@ -96,6 +96,8 @@ class Tracer:
     _id: int
     aval: ShapeDtype
     _view: Any
+    is_number: ClassVar[bool] = False
+    """Whether it stands for a Python number, and not for an array or a NumPy scalar."""
 
     @property
     def shape(self) -> tuple[int, ...]:

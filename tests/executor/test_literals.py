@@ -134,6 +134,8 @@ def test_powers_are_numpys(dtype: str) -> None:
             expected = outcome(operation, x.copy(), n)
             for call in (ft.jit(lambda x: operation(x, n)), lambda x: ft.vjp(lambda x: operation(x * True, n), x)[0]):
                 found = outcome(call, x)
+                if dtype == "bool" and not x.ndim and type(n) is int and n == 2 and found == "raises":
+                    continue  # NumPy's dtype differs between scalars and 0-d arrays, which jit does not tell apart
                 if expected == "raises" or found == "raises":
                     assert found == expected, (operation, n, x)
                     continue

@@ -280,7 +280,7 @@ def algebra(s: Any) -> str | None:
     forms = ["{0} @ {1}", "np.dot({0}, {1})", "np.matmul({0}, {1})", "np.inner({0}, {1})", "np.outer({0}, {1})", "np.vdot({0}, {1})",
              "np.tensordot({0}, {1}, 1)", "np.einsum('...i,...i->...', {0}, {1})", "np.einsum('ij,jk->ik', {0}, {1})",
              "np.einsum('i,j->ij', {0}, {1})", "np.einsum('ij->ji', {0})", "np.kron({0}, {1})", "{0}.dot({1})", "{0} @ {0}.T",
-             "np.linalg.norm({0})", "np.cross({0}, {1})", "np.linalg.norm({0}, axis={2})", "np.einsum('ii->i', {0})",
+             "np.linalg.norm({0})", "np.cross({0}, {1})", "np.linalg.norm({0}, axis={2})", "np.einsum('ii->i', {0}[:min({0}.shape), :min({0}.shape)])",
              "np.linalg.multi_dot([{0}, {0}.T, {0}])", "np.trace({0})", "np.einsum('ij,ij->', {0}, {0})", "np.tensordot({0}, {1}, 0)"]  # fmt: skip
     square = s.array(square=True)
     if square is not None:
@@ -335,7 +335,7 @@ VIEWS = ("{0}[...]", "{0}[:]", "{0}.T", "{0}.reshape(-1)", "{0}.ravel()", "{0}[N
          "np.broadcast_to({0}, (2, *{0}.shape))", "np.atleast_1d({0})", "{0}.reshape(1, -1)", "{0}.mT", "np.flip({0}, 0)",
          "np.broadcast_arrays({0}, {0})[0]", "np.rollaxis({0}, -1)", "np.real({0})", "np.ascontiguousarray({0})", "{0}[0:0]",
          "{0}.transpose()", "{0}.diagonal()", "np.array_split({0}, 2)[0]", "np.swapaxes({0}, 0, 1)", "{0}.flatten()", "{0}.copy()",
-         "np.einsum('ij->ji', {0})", "np.einsum('ii->i', {0})", "list({0})[0]", "{0}[np.newaxis, ...]", "np.hsplit({0}, 1)[0]",
+         "np.einsum('ij->ji', {0})", "np.einsum('ii->i', {0}[:min({0}.shape), :min({0}.shape)])", "list({0})[0]", "{0}[np.newaxis, ...]", "np.hsplit({0}, 1)[0]",
          "{0}[{0} > 0]", "{0}[[0]]", "np.meshgrid({0}, {0}, copy=False)[0]", "np.triu({0})", "np.array({0}, copy=False)",
          "np.array({0})", "np.unstack({0})[0]", "np.permute_dims({0})", "np.linalg.diagonal({0})", "np.lib.stride_tricks.sliding_window_view({0}, 1)")  # fmt: skip
 

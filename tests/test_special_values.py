@@ -1,0 +1,132 @@
+"""Infinities, signs of zero, NaN and odd numbers where functions interpolate, compare and move elements: as NumPy."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functrace as ft
+from functrace.errors import FunctraceError
+
+METHODS = [
+    "linear", "lower", "higher", "midpoint", "nearest", "hazen", "weibull", "median_unbiased", "normal_unbiased",
+    "interpolated_inverted_cdf",
+]  # fmt: skip
+
+
+def _attempt(run: Callable[[], Any]) -> Any:
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return np.asarray(run())
+        except Exception as error:
+            return error
+
+
+def _check(f: Callable[[Any], Any], x: Any, what: Any, *, dtype: bool = True) -> None:
+    expected = _attempt(lambda: f(x))
+    for run in (lambda: ft.vjp(f, x)[0], lambda: ft.jit(f)(x)):
+        got = _attempt(run)
+        if isinstance(got, Exception):
+            assert isinstance(got, FunctraceError) or type(got) is type(expected), (what, got)
+            continue
+        assert not isinstance(expected, Exception), (what, expected, got)
+        assert got.shape == expected.shape and (got.dtype == expected.dtype or not dtype), (what, expected, got)
+        np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-12, err_msg=str(what))
+        if dtype:
+            zeros = (got == 0) & (expected == 0)
+            np.testing.assert_array_equal(np.signbit(got.real[zeros]), np.signbit(expected.real[zeros]), str(what))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", ["quantile", "nanquantile"])
+def test_quantiles_of_special_values(name: str, method: str) -> None:
+    rng = np.random.default_rng(METHODS.index(method))
+    f: Any = getattr(np, name)
+    for trial in range(60):
+        shape = tuple(rng.integers(1, 5, size=rng.integers(1, 3)))
+        special = [0.0, 1.0, -2.0, np.inf, -np.inf, np.nan, 3.0] if trial % 2 else [0.0, 1.0, -2.0, 3.0, 7.5]
+        x = rng.choice(special, size=shape).astype("f8" if trial % 2 else rng.choice(["f8", "f4", "i8"]))
+        axis = rng.choice([None, 0, -1])
+        order: Any = [0, 1, 0.0, 0.25, 0.4, 0.5, 1.0, np.array([0.9, 0.5, 1.0]), np.array([0, 1])][rng.integers(9)]
+        # Of all-NaN slices NumPy's dtype depends on the values.
+        _check(lambda a: f(a, order, axis=axis, method=method), x, (x, order, axis), dtype=not np.isnan(x).any())
+
+
+@pytest.mark.parametrize("name", ["median", "nanmedian", "percentile", "nanpercentile"])
+def test_medians_of_special_values(name: str) -> None:
+    rng = np.random.default_rng(5)
+    f: Any = getattr(np, name)
+    for _ in range(100):
+        shape = tuple(rng.integers(1, 5, size=rng.integers(1, 3)))
+        x = rng.choice([1.0, -2.0, np.inf, -np.inf, np.nan, 3.0], size=shape)
+        axis = rng.choice([None, 0, -1])
+        rest = (40.0,) if "percentile" in name else ()
+        _check(lambda a: f(a, *rest, axis=axis), x, (x, axis), dtype=False)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int64", "float16", "float32", "float64", "bool", "complex64"])
+def test_closeness_to_odd_numbers(dtype: str) -> None:
+    x = np.array([0, 1, 2, 3]).astype(dtype)
+    for k in (0, 1, 2, 300, -1, 2**31, 2**63, 2**64, 1.5, 1e300, np.nan, np.inf, True, 1j, 1.0000001, 1.00001):
+        forms: list[Callable[[Any, Any], Any]] = [
+            np.isclose,
+            lambda x, k: np.isclose(k, x),
+            np.allclose,
+            np.array_equal,
+            lambda x, k: np.isclose(x, k, equal_nan=True),
+        ]
+        for place, f in enumerate(forms):
+            _check(lambda a: f(a, k), x, (k, place))
+            expected, got = _attempt(lambda: f(x, k)), _attempt(lambda: ft.jit(f)(x, k))
+            if isinstance(got, Exception):
+                assert isinstance(got, FunctraceError) or type(got) is type(expected), (k, place, got)
+            else:
+                np.testing.assert_array_equal(got, expected, err_msg=f"{k} {place}")
+
+
+def test_moving_elements_keeps_the_signs_of_zeros() -> None:
+    x = np.array([-0.0, 1.0, 0.0, -0.0])
+    moved: dict[str, Callable[[Any], Any]] = {
+        "insert": lambda x: np.insert(x, [0, 2], -0.0),
+        "insert many": lambda x: np.insert(x, 1, [-0.0, 0.0]),
+        "delete": lambda x: np.delete(x, 1),
+        "pad": lambda x: np.pad(x, 1, constant_values=-0.0),
+        "roll": lambda x: np.roll(x, 1),
+        "append": lambda x: np.append(x, -0.0),
+        "resize": lambda x: np.resize(x, 7),
+        "repeat": lambda x: np.repeat(x, 2),
+        "tile": lambda x: np.tile(x, 2),
+        "diag": lambda x: np.diagonal(np.diag(x)),
+        "where": lambda x: np.where(x == 1, -0.0, x),
+        "take": lambda x: np.take(x, [3, 0]),
+        "sort": lambda x: np.sort(x, kind="stable"),
+        "flip": np.flip,
+        "block": lambda x: np.block([x, -x]),
+        "select": lambda x: np.select([x > 0], [-x], x),
+        "assign": lambda x: (lambda y: (y.__setitem__(1, -0.0), y)[1])(x.copy()),
+        "put": lambda x: (lambda y: (np.put(y, [1], -0.0), y)[1])(x.copy()),
+    }
+    for name, f in moved.items():
+        _check(f, x, name)
+
+
+def test_what_is_broadcast_is_read_only_and_dot_takes_out_in_c_order_only() -> None:
+    def write(x: Any) -> Any:
+        y = np.broadcast_to(np.sum(x), (3,))
+        y[0] = 1.0
+        return y
+
+    def dot(y: Any) -> Any:
+        return np.dot(y, y, out=y)
+
+    with pytest.raises(ValueError, match="read-only"):
+        ft.vjp(write, np.ones(2))
+    square = np.arange(4.0).reshape(2, 2)
+    with pytest.raises(FunctraceError, match="in C order"):
+        ft.vjp(dot, np.asfortranarray(square))
+    np.testing.assert_array_equal(ft.vjp(dot, square)[0], square @ square)
