@@ -112,7 +112,8 @@ def sum(
     _check_identity(initial, a, axes, where)
     result = _as(bind(ops.reduce_sum_p, (a,), (axes,)), dtype)
     if _given(initial):
-        result = ew.add(result, start_of(initial, result.dtype))
+        start = start_of(initial, result.dtype)
+        result = ew.add(result, start) if ops.count(a.shape, axes) else broadcast_to(start, result.shape)  # -0.0 stays
     return finished(result, a.shape, axes, keepdims, out, "sum")
 
 
