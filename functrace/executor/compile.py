@@ -357,7 +357,7 @@ class _Writer:
         program, names, bind_value = self.program, self._names, self._bind_value
         primitive, operands, params = program.ops[k]
         arguments = tuple([names[i] if i >= 0 else _literal(program, i, k, bind_value) for i in operands])
-        kernel = KERNELS.get(primitive.name)
+        kernel = KERNELS.get(primitive)
         nested = NESTED.get(primitive)
         target = self._buffers.step(k, dying, escapes=nested is not None or primitive.effects)
         if target is not None:

@@ -15,7 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from functrace.ops.indexing import decode_index
+from functrace.ir.primitive import Primitive
+from functrace.ops.indexing import decode_index, embed_p, index_p
+from functrace.ops.reductions import reduce_sum_p
+from functrace.ops.shaping import broadcast_to_p, permute_p, reshape_p
 
 BindValue = Callable[[Any], str]
 
@@ -101,12 +104,12 @@ def embedded_between(x: Any, index: Any, shape: tuple[int, ...], margins: list[t
     return out
 
 
-KERNELS: dict[str, Callable[[tuple[str, ...], tuple[Any, ...], BindValue], str]] = {
-    "broadcast_to": _broadcast_to,
-    "embed": _embed,
-    "index": _index,
-    "reduce_sum": _reduce_sum,
-    "reshape": _reshape,
-    "transpose": _transpose,
+KERNELS: dict[Primitive, Callable[[tuple[str, ...], tuple[Any, ...], BindValue], str]] = {
+    broadcast_to_p: _broadcast_to,
+    embed_p: _embed,
+    index_p: _index,
+    reduce_sum_p: _reduce_sum,
+    reshape_p: _reshape,
+    permute_p: _transpose,
 }
-"""Expression by primitive name."""
+"""Expression by primitive."""

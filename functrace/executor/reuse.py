@@ -22,10 +22,9 @@ import numpy as np
 
 from functrace.ir.primitive import CONSTANT, INPUT
 from functrace.ir.program import Program
+from functrace.ops.shaping import reshape_p
 
 C_ORDER = "C"
-_WRITABLE_VIEWS = frozenset({"index", "reshape", "transpose"})
-"""Operations whose view of a writable array is writable."""
 
 
 @final
@@ -62,18 +61,18 @@ class Buffers:
         count = program.result_count(k) if primitive.many else 1
         chosen = None
         root = k
-        if isinstance(primitive.eval, np.ufunc) and count == 1 and primitive.eval.signature is None:
+        if primitive.is_ufunc and count == 1:
             layout = self._elementwise(k, variables)
             chosen = next((i for i in dying if self._is_free(i, k, layout)), None)
             self._owned.add(k)
         elif primitive.view:
             root = self._roots.get(variables[0], variables[0]) if variables else k
-            keeps = primitive.name == "reshape" and bool(variables) and self._layouts.get(variables[0]) == C_ORDER
+            keeps = primitive is reshape_p and bool(variables) and self._layouts.get(variables[0]) == C_ORDER
             layout = C_ORDER if keeps else None
-            if primitive.name not in _WRITABLE_VIEWS or not self._read_only.isdisjoint(variables):
+            if not primitive.writable or not self._read_only.isdisjoint(variables):
                 self._read_only.add(k)
         else:
-            fresh = primitive.name == "embed" or (primitive.name == "matmul" and len(program.avals[k].shape) <= 2)
+            fresh = primitive.fresh is not None and primitive.fresh(program.avals[k])
             layout = C_ORDER if fresh or _is_row(program.avals[k].shape) else None
             if fresh:
                 self._owned.add(k)

@@ -14,8 +14,7 @@ Floor: 0.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -100,7 +99,7 @@ def _equation_cost(equation: Equation) -> EquationCost:
     inputs = tuple(x.aval if not isinstance(x, Literal) else ShapeDtype((), type(x.value)) for x in equation.inputs)
     read = sum(x.aval.nbytes for x in equation.inputs if not isinstance(x, Literal))
     outputs = tuple(out.aval for out in equation.outputs)
-    count = FLOPS.get(equation.primitive.name, _elementwise)
+    count = equation.primitive.flops or _per_output
     held = _held(equation, inputs)
     if held:
         flops = sum(times * cost.flops for times, cost in held)
@@ -137,122 +136,5 @@ def _amount(n: float) -> str:
     return f"{n:.3g} P"
 
 
-# -- the table -----------------------------------------------------------------------------------------
-
-Count = Callable[[Avals, Avals, Any], float]
-
-
-def _elementwise(_inputs: Avals, outputs: Avals, _params: Any) -> int:
+def _per_output(_inputs: Avals, outputs: Avals, _params: Any) -> int:
     return max((out.size for out in outputs), default=0)
-
-
-def _moved(_inputs: Avals, _outputs: Avals, _params: Any) -> int:
-    return 0
-
-
-def _input(inputs: Avals, _outputs: Avals, _params: Any) -> int:
-    return max((x.size for x in inputs), default=0)
-
-
-def _added(inputs: Avals, _outputs: Avals, _params: Any) -> int:
-    # One addition per element that is written; which operand holds the values differs, the indices are integers.
-    return max((x.size for x in inputs if x.dtype.kind in "fc"), default=0)
-
-
-def _matmul(inputs: Avals, outputs: Avals, _params: Any) -> int:
-    return 2 * outputs[0].size * inputs[0].shape[-1]
-
-
-def _einsum(inputs: Avals, _outputs: Avals, params: Any) -> int:
-    """2 x the product of all index sizes (1 x for one operand: nothing is multiplied)."""
-    terms = params["subscripts"].partition("->")[0].split(",")
-    sizes = {letter: n for term, x in zip(terms, inputs, strict=True) for letter, n in zip(term, x.shape, strict=False)}
-    return (2 if len(inputs) > 1 else 1) * math.prod(sizes.values())
-
-
-def _convolve(inputs: Avals, outputs: Avals, _params: Any) -> int:
-    batch = math.prod(outputs[0].shape[:-1])
-    return 2 * batch * inputs[0].shape[-1] * inputs[1].shape[-1]
-
-
-def _sorted(inputs: Avals, _outputs: Avals, params: Any) -> float:
-    x = inputs[0]
-    axis = params.get("axis", -1)
-    n = x.shape[axis if isinstance(axis, int) else -1] if x.shape else 1
-    return x.size * math.ceil(math.log2(n)) if n > 1 else 0
-
-
-def _searched(inputs: Avals, outputs: Avals, _params: Any) -> int:
-    n = max(1, inputs[0].shape[-1] if inputs[0].shape else 1)
-    return outputs[0].size * math.ceil(math.log2(n + 1))
-
-
-def _cubic(factor: float) -> Count:
-    """``factor`` x n**3 per square matrix of the first operand."""
-
-    def count(inputs: Avals, _outputs: Avals, _params: Any) -> float:
-        *batch, n = inputs[0].shape[:-1]
-        return factor * math.prod(batch) * n**3
-
-    return count
-
-
-def _tall(square: float, cube: float) -> Count:
-    """``square`` x m n**2 + ``cube`` x n**3 per m x n matrix, m >= n."""
-
-    def count(inputs: Avals, _outputs: Avals, _params: Any) -> float:
-        *batch, rows, columns = inputs[0].shape
-        m, n = max(rows, columns), min(rows, columns)
-        return math.prod(batch) * (square * m * n**2 + cube * n**3)
-
-    return count
-
-
-def _solve(inputs: Avals, outputs: Avals, _params: Any) -> float:
-    """LU, and two triangular solves per right-hand side."""
-    *batch, n = inputs[0].shape[:-1]
-    return 2 / 3 * math.prod(batch) * n**3 + 2 * n * outputs[0].size
-
-
-def _triangular_solve(inputs: Avals, outputs: Avals, _params: Any) -> int:
-    return inputs[0].shape[-1] * outputs[0].size
-
-
-def _fft(inputs: Avals, outputs: Avals, _params: Any) -> float:
-    n = max(inputs[0].size, outputs[0].size)
-    return 5 * n * math.log2(n) if n > 1 else 0
-
-
-def _all(names: str, count: Count) -> dict[str, Count]:
-    return dict.fromkeys(names.split(), count)
-
-
-FLOPS: dict[str, Count] = {
-    **_all("reshape transpose broadcast_to convert diagonal embed_diagonal index embed gather scatter_set", _moved),
-    **_all("concatenate stack pad flip roll tile repeat take_along_axis put_along_axis is_last_write", _moved),
-    **_all("stop_gradient positive real imag conj copy tril triu where", _moved),
-    **_all("reduce_sum reduce_prod reduce_max reduce_min reduce_any reduce_all argmax argmin", _input),
-    **_all("cumsum cumprod cummax cummin", _input),
-    **_all("scatter_add add_along_axis", _added),
-    **_all("norm linear_recurrence", lambda i, o, p: 2 * _input(i, o, p)),
-    **_all("matmul dot", _matmul),
-    **_all("einsum", _einsum),
-    **_all("convolve", _convolve),
-    **_all("sort argsort partition argpartition lexsort", _sorted),
-    **_all("searchsorted", _searched),
-    **_all("cholesky", _cubic(1 / 3)),
-    **_all("det slogdet lu", _cubic(2 / 3)),
-    **_all("inv", _cubic(2)),
-    **_all("cofactor", _tall(14, 8)),
-    **_all("eigvalsh", _cubic(4 / 3)),
-    **_all("eigh", _cubic(9)),
-    **_all("eigvals", _cubic(10)),
-    **_all("eig", _cubic(25)),
-    **_all("qr", _tall(4, -4 / 3)),
-    **_all("svdvals", _tall(4, -4 / 3)),
-    **_all("svd pinv lstsq", _tall(14, 8)),
-    **_all("solve", _solve),
-    **_all("triangular_solve solve_triangular", _triangular_solve),
-    **_all("fft ifft rfft irfft", _fft),
-}
-"""How to count, by the name of the primitive; names that are not here count one flop per element of the result."""

@@ -28,6 +28,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
+import numpy as np
+
 from functrace.errors import NotDifferentiableError, ProgramError
 from functrace.ir.aval import ShapeDtype
 
@@ -153,6 +155,10 @@ class Primitive:
         params: names of the static parameters, in order.
         many: whether the primitive has a tuple of results; ``eval`` and `bind` then return a tuple.
         view: whether ``eval`` may return a view of its first operand.
+        writable: whether such a view of a writable array is writable.
+        fresh: called with the aval of the result; whether ``eval`` returns memory of its own, in C order.
+        flops: called as ``flops(inputs, outputs, params)``, with avals and the params by name: how many floating-point
+            operations it takes, by the conventions of `functrace.ir.cost`; one per element of the result by default.
         written: how NumPy source spells it, e.g. ``"np.sum({0}, axis={axes})"``; by default a call
             of ``eval`` (a NumPy function by its name, another one with its source). One that holds programs has a
             function instead, see `functrace.ir.numpy_source.Spelling`.
@@ -174,6 +180,9 @@ class Primitive:
     params: tuple[str, ...] = ()
     many: bool = False
     view: bool = False
+    writable: bool = False
+    fresh: Callable[[ShapeDtype], bool] | None = None
+    flops: Rule | None = None
     written: str | Rule | None = None
     effects: bool = False
     fails: Rule | None = None
@@ -182,6 +191,11 @@ class Primitive:
 
     def __repr__(self) -> str:
         return self.name
+
+    @property
+    def is_ufunc(self) -> bool:
+        """Whether ``eval`` is an elementwise NumPy ufunc, which takes its target as a last argument."""
+        return isinstance(self.eval, np.ufunc) and self.eval.signature is None
 
     def __copy__(self) -> Primitive:
         return self

@@ -21,6 +21,7 @@ from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import Primitive, is_linear
 from functrace.ir.tape import Spec
+from functrace.ops import counts
 from functrace.ops.elementwise import add, mul, where
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
 from functrace.tracing.recording import bind
@@ -138,6 +139,8 @@ matmul_p = Primitive(
     transpose=_matmul_transpose,
     batch=_matmul_batch,
     written="{0} @ {1}",
+    flops=counts.matmul,
+    fresh=lambda aval: aval.ndim <= 2,
 )
 
 
@@ -267,6 +270,7 @@ einsum_p = Primitive(
     transpose=_einsum_transpose,
     batch=_einsum_batch,
     params=("subscripts", "optimize"),
+    flops=counts.einsum,
 )
 
 

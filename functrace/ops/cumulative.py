@@ -16,6 +16,7 @@ import numpy as np
 
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import LINEAR, Primitive, absent, is_linear
+from functrace.ops import counts
 from functrace.ops.elementwise import add, equal, isnan, logical_or, mul, where
 from functrace.ops.indexing import embed_p, index_p
 from functrace.ops.shaping import broadcast_to
@@ -52,6 +53,7 @@ cumsum_p = Primitive(
     transpose=lambda ct, x, axis, backwards: (cumsum(ct, axis, backwards=not backwards),),
     batch=lambda operands, _, axis, backwards: cumsum(operands[0], axis + 1, backwards=backwards),
     params=("axis", "backwards"),
+    flops=counts.per_input,
 )
 
 
@@ -105,6 +107,7 @@ linear_recurrence_p = Primitive(
     transpose=_linear_recurrence_transpose,
     batch=_linear_recurrence_batch,
     params=("axis", "backwards"),
+    flops=counts.twice_per_input,
 )
 
 
@@ -137,6 +140,7 @@ cumprod_p = Primitive(
     batch=lambda operands, _, axis: cumprod(operands[0], axis + 1),
     params=("axis",),
     written="np.cumprod({0}, {axis})",
+    flops=counts.per_input,
 )
 
 
@@ -165,6 +169,7 @@ def _running_extreme(name: str, ufunc: np.ufunc) -> Primitive:
         batch=lambda operands, _, axis: bind(cummax_p if ufunc is np.maximum else cummin_p, operands, (axis + 1,)),
         params=("axis",),
         written=f"np.{ufunc.__name__}.accumulate({{0}}, axis={{axis}})",
+        flops=counts.per_input,
     )
 
 

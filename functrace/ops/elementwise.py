@@ -26,6 +26,7 @@ from functrace.errors import DtypeError, ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import ZERO, Absent, Marker, Primitive, Rule, absent, is_linear
 from functrace.ir.tape import Spec
+from functrace.ops import counts
 from functrace.tracing.recording import Tracer, bind, claimed
 
 ELEMENTWISE = Marker("ELEMENTWISE")
@@ -120,6 +121,7 @@ def elementwise(
     transpose: Rule | Absent | None = None,
     fails: Rule | None = None,
     check: Rule | None = None,
+    flops: Rule | None = None,
     source: str = "",
 ) -> Elementwise:
     """Make the primitive of a ufunc.
@@ -130,7 +132,7 @@ def elementwise(
         deriv: one partial derivative per operand, ``(*operands, output) -> factor``, or ``None``.
         jvp: the rule itself, where partial derivatives do not say it best.
         transpose: the rule, for primitives that are linear in an operand.
-        fails, check: what NumPy raises on values, see `Primitive`.
+        fails, check, flops: what NumPy raises on values, and what it costs, see `Primitive`.
         source: where the formula stands (DLMF number, …), if it is not school mathematics.
     """
     return Elementwise(
@@ -144,6 +146,7 @@ def elementwise(
         many=ufunc.nout > 1,
         fails=fails,
         check=check,
+        flops=flops,
         source=source,
     )
 
@@ -192,7 +195,7 @@ sub = elementwise("sub", np.subtract, jvp=_sub_jvp, transpose=_sub_transpose)
 mul = elementwise("mul", np.multiply, jvp=_mul_jvp, transpose=_mul_transpose)
 div = elementwise("div", np.divide, jvp=_div_jvp, transpose=lambda ct, x, y: (div(ct, y), None))
 neg = elementwise("neg", np.negative, jvp=lambda p, o, t: neg(t[0]), transpose=lambda ct, x: (neg(ct),))
-positive = elementwise("positive", np.positive, jvp=lambda p, o, t: t[0], transpose=lambda ct, x: (ct,))
+positive = elementwise("positive", np.positive, jvp=lambda p, o, t: t[0], transpose=lambda ct, x: (ct,), flops=counts.moved)
 
 # -- powers ----------------------------------------------------------------------------------------
 
@@ -425,7 +428,7 @@ def _sign_jvp(primals: Any, outputs: Any, tangents: Any) -> Any:
 
 
 sign = elementwise("sign", np.sign, jvp=_sign_jvp)
-conj = elementwise("conj", np.conjugate, jvp=lambda p, o, t: conj(t[0]), transpose=_real_if_linear)
+conj = elementwise("conj", np.conjugate, jvp=lambda p, o, t: conj(t[0]), transpose=_real_if_linear, flops=counts.moved)
 
 # -- piecewise constant: no derivative, except that heaviside is its second operand where the first is 0 -----------
 
@@ -490,6 +493,7 @@ where = Elementwise(
     transpose=_where_transpose,
     batch=ELEMENTWISE,
     written="np.where({0}, {1}, {2})",
+    flops=counts.moved,
 )
 
 
@@ -532,6 +536,7 @@ real = Elementwise(
     batch=ELEMENTWISE,
     view=True,
     written="np.real({0})",
+    flops=counts.moved,
 )
 imag = Elementwise(
     "imag",
@@ -542,6 +547,7 @@ imag = Elementwise(
     batch=ELEMENTWISE,
     view=True,
     written="np.imag({0})",
+    flops=counts.moved,
 )
 
 
@@ -622,6 +628,7 @@ stop_gradient = Elementwise(
     transpose=absent(because="stop_gradient has no derivative", instead="leave stop_gradient out"),
     batch=ELEMENTWISE,
     written="np.copy({0})",
+    flops=counts.moved,
 )
 
 TABLE: tuple[Elementwise, ...] = tuple(v for v in list(globals().values()) if isinstance(v, Elementwise))

@@ -28,6 +28,7 @@ import numpy as np
 from functrace.errors import ShapeError, TracedIndexError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import LINEAR, ZERO, Primitive, absent, always, is_linear
+from functrace.ops import counts
 from functrace.ops.elementwise import where
 from functrace.ops.shaping import broadcast_to, permute, reshape
 from functrace.tracing.recording import bind
@@ -121,7 +122,9 @@ index_p = Primitive(
     batch=lambda operands, _, index: bind(index_p, operands, (past_batch(index),)),
     params=("index",),
     view=True,
+    writable=True,
     written="{0}[{index}]",
+    flops=counts.moved,
 )
 
 
@@ -147,6 +150,8 @@ embed_p = Primitive(
     transpose=lambda ct, x, index, shape: (bind(index_p, (ct,), (index,)),),
     batch=lambda operands, _, index, shape: bind(embed_p, operands, (past_batch(index), (operands[0].shape[0], *shape))),
     params=("index", "shape"),
+    flops=counts.moved,
+    fresh=lambda aval: True,
 )
 
 
@@ -254,6 +259,7 @@ gather_p = Primitive(
     view=True,
     fails=always,
     check=lambda value, x, *rest: _check_arrays(value, 1, rest[-1], x.shape),
+    flops=counts.moved,
 )
 
 
@@ -293,6 +299,7 @@ scatter_add_p = Primitive(
     params=("template", "shape"),
     fails=always,
     check=lambda value, _, *rest: _check_arrays(value, 1, rest[-2], rest[-1]),
+    flops=counts.per_added,
 )
 
 
@@ -334,6 +341,7 @@ is_last_write_p = Primitive(
     transpose=absent(because="is_last_write is not linear", instead="this is a bug in functrace"),
     batch=_last_write_batch,
     params=("template", "shape"),
+    flops=counts.moved,
 )
 
 
@@ -412,6 +420,7 @@ scatter_set_p = Primitive(
     params=("template",),
     fails=always,
     check=lambda value, x, *rest: _check_arrays(value, 2, rest[-1], x.shape),
+    flops=counts.moved,
 )
 
 

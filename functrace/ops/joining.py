@@ -15,6 +15,7 @@ import numpy as np
 from functrace.errors import AxisError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.primitive import Primitive, is_linear
+from functrace.ops import counts
 from functrace.ops.elementwise import add, result_dtype
 from functrace.ops.indexing import embed_p, index_static
 from functrace.ops.shaping import broadcast_to, convert, filled, reshape
@@ -94,6 +95,7 @@ concatenate_p = Primitive(
     transpose=_concatenate_transpose,
     batch=lambda operands, is_batched, axis: concatenate(_batched(operands, is_batched), axis + 1),
     params=("axis",),
+    flops=counts.moved,
 )
 
 
@@ -135,6 +137,7 @@ stack_p = Primitive(
     transpose=_stack_transpose,
     batch=lambda operands, is_batched, axis: stack(_batched(operands, is_batched), axis + 1),
     params=("axis",),
+    flops=counts.moved,
 )
 
 
@@ -200,6 +203,7 @@ convolve_p = Primitive(
     jvp=_convolve_jvp,
     transpose=_convolve_transpose,
     batch=_convolve_batch,
+    flops=counts.convolve,
 )
 
 

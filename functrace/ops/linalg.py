@@ -26,6 +26,7 @@ import numpy as np
 from functrace.errors import NotDifferentiableError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import Primitive, absent, always, is_linear
+from functrace.ops import counts
 from functrace.ops.contraction import einsum, matmul, swap_last
 from functrace.ops.elementwise import add, conj, div, equal, imag, mul, neg, real, sign, sub, where
 from functrace.ops.indexing import index_static
@@ -142,6 +143,7 @@ inv_p = Primitive(
     batch=_native_batch(lambda: inv_p),
     written="np.linalg.inv({0})",
     fails=always,
+    flops=counts.cubic(2),
 )
 
 
@@ -203,6 +205,7 @@ solve_p = Primitive(
     batch=_solve_batch,
     written="np.linalg.solve({0}, {1})",
     fails=always,
+    flops=counts.solve,
 )
 
 
@@ -232,6 +235,7 @@ det_p = Primitive(
     transpose=_not_linear("det"),
     batch=_native_batch(lambda: det_p),
     written="np.linalg.det({0})",
+    flops=counts.cubic(2 / 3),
 )
 
 
@@ -258,6 +262,7 @@ cofactor_p = Primitive(
     transpose=_not_linear("cofactor"),
     batch=_native_batch(lambda: cofactor_p),
     fails=always,
+    flops=counts.tall(14, 8),
 )
 
 
@@ -368,6 +373,7 @@ slogdet_p = Primitive(
     batch=_native_batch(lambda: slogdet_p),
     many=True,
     written="np.linalg.slogdet({0})",
+    flops=counts.cubic(2 / 3),
 )
 
 # -- cholesky ------------------------------------------------------------------------------------------
@@ -394,6 +400,7 @@ cholesky_p = Primitive(
     batch=_native_batch(lambda: cholesky_p),
     written="np.linalg.cholesky({0})",
     fails=always,
+    flops=counts.cubic(1 / 3),
 )
 
 
@@ -430,6 +437,7 @@ eigvalsh_p = Primitive(
     params=("uplo",),
     written="np.linalg.eigvalsh({0}, {uplo})",
     fails=always,
+    flops=counts.cubic(4 / 3),
 )
 
 
@@ -455,6 +463,7 @@ eigh_p = Primitive(
     many=True,
     written="np.linalg.eigh({0}, {uplo})",
     fails=always,
+    flops=counts.cubic(9),
 )
 
 # -- singular values -----------------------------------------------------------------------------------
@@ -479,6 +488,7 @@ svdvals_p = Primitive(
     batch=_native_batch(lambda: svdvals_p),
     written="np.linalg.svd({0}, compute_uv=False)",
     fails=always,
+    flops=counts.tall(4, -4 / 3),
 )
 
 
@@ -534,6 +544,7 @@ svd_p = Primitive(
     many=True,
     written="np.linalg.svd({0}, {full})",
     fails=always,
+    flops=counts.tall(14, 8),
 )
 
 # -- qr ------------------------------------------------------------------------------------------------
@@ -571,6 +582,7 @@ qr_p = Primitive(
     batch=_native_batch(lambda: qr_p),
     many=True,
     written="np.linalg.qr({0})",
+    flops=counts.tall(4, -4 / 3),
 )
 
 # -- pinv ----------------------------------------------------------------------------------------------
@@ -608,6 +620,7 @@ pinv_p = Primitive(
     batch=_native_batch(lambda: pinv_p),
     params=("rcond", "hermitian"),
     fails=always,
+    flops=counts.tall(14, 8),
 )
 
 # -- the Euclidean norm --------------------------------------------------------------------------------
@@ -636,6 +649,7 @@ norm_p = Primitive(
     transpose=_not_linear("norm"),
     batch=lambda operands, _, axes: bind(norm_p, operands, (tuple(k + 1 for k in axes),)),
     params=("axes",),
+    flops=counts.twice_per_input,
 )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from functrace.errors import AxisError, DtypeError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import LINEAR, ZERO, Primitive, Rule, absent
+from functrace.ops import counts
 from functrace.ops.elementwise import add, conj, div, equal, exp, isfinite, log, mul, real, square, stop_gradient, sub, where
 from functrace.ops.indexing import index_static
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
@@ -98,6 +99,7 @@ reduce_sum_p = Primitive(
     batch=shift_axes(lambda: reduce_sum_p),
     params=("axes",),
     written="np.sum({0}, axis={axes})",
+    flops=counts.per_input,
 )
 
 
@@ -167,6 +169,7 @@ reduce_prod_p = Primitive(
     batch=shift_axes(lambda: reduce_prod_p),
     params=("axes",),
     written="np.prod({0}, axis={axes})",
+    flops=counts.per_input,
 )
 
 
@@ -201,6 +204,7 @@ reduce_max_p = Primitive(
     batch=shift_axes(lambda: reduce_max_p),
     params=("axes",),
     written="np.max({0}, axis={axes})",
+    flops=counts.per_input,
 )
 reduce_min_p = Primitive(
     "reduce_min",
@@ -211,6 +215,7 @@ reduce_min_p = Primitive(
     batch=shift_axes(lambda: reduce_min_p),
     params=("axes",),
     written="np.min({0}, axis={axes})",
+    flops=counts.per_input,
 )
 
 
@@ -242,6 +247,7 @@ reduce_any_p = Primitive(
     batch=shift_axes(lambda: reduce_any_p),
     params=("axes",),
     written="np.any({0}, axis={axes})",
+    flops=counts.per_input,
 )
 reduce_all_p = Primitive(
     "reduce_all",
@@ -252,6 +258,7 @@ reduce_all_p = Primitive(
     batch=shift_axes(lambda: reduce_all_p),
     params=("axes",),
     written="np.all({0}, axis={axes})",
+    flops=counts.per_input,
 )
 
 
@@ -280,6 +287,7 @@ argmax_p = Primitive(
     batch=lambda operands, _, axis: argmax(operands[0], axis + 1),
     params=("axis",),
     written="np.argmax({0}, {axis})",
+    flops=counts.per_input,
 )
 argmin_p = Primitive(
     "argmin",
@@ -290,6 +298,7 @@ argmin_p = Primitive(
     batch=lambda operands, _, axis: argmin(operands[0], axis + 1),
     params=("axis",),
     written="np.argmin({0}, {axis})",
+    flops=counts.per_input,
 )
 
 

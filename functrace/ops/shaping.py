@@ -15,6 +15,7 @@ import numpy as np
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import LINEAR, Primitive
+from functrace.ops import counts
 from functrace.tracing.recording import LITERALS, Tracer, bind, claimed
 
 Shape = tuple[int, ...]
@@ -43,7 +44,9 @@ reshape_p = Primitive(
     batch=_reshape_batch,
     params=("shape",),
     view=True,
+    writable=True,
     written="np.reshape({0}, {shape})",
+    flops=counts.moved,
 )
 
 
@@ -68,7 +71,9 @@ permute_p = Primitive(
     batch=lambda operands, _, axes: permute(operands[0], (0, *(k + 1 for k in axes))),
     params=("axes",),
     view=True,
+    writable=True,
     written="np.transpose({0}, {axes})",
+    flops=counts.moved,
 )
 
 
@@ -95,6 +100,7 @@ roll_p = Primitive(
     batch=lambda operands, _, shift, axis: roll(operands[0], shift, axis + 1),
     params=("shift", "axis"),
     written="np.roll({0}, {shift}, {axis})",
+    flops=counts.moved,
 )
 
 
@@ -134,6 +140,7 @@ broadcast_to_p = Primitive(
     params=("shape",),
     view=True,
     written="np.broadcast_to({0}, {shape})",
+    flops=counts.moved,
 )
 
 
@@ -158,6 +165,7 @@ convert_p = Primitive(
     batch=lambda operands, _, dtype: convert(operands[0], dtype),
     params=("dtype",),
     written="np.asarray({0}).astype({dtype})[()]",
+    flops=counts.moved,
 )
 
 
@@ -230,6 +238,7 @@ diagonal_p = Primitive(
     params=("offset",),
     view=True,
     written="np.diagonal({0}, {offset}, -2, -1)",
+    flops=counts.moved,
 )
 embed_diagonal_p = Primitive(
     "embed_diagonal",
@@ -239,6 +248,7 @@ embed_diagonal_p = Primitive(
     transpose=lambda ct, x, offset, rows, columns: (diagonal(ct, offset),),
     batch=lambda operands, _, offset, rows, columns: embed_diagonal(operands[0], offset, rows, columns),
     params=("offset", "rows", "columns"),
+    flops=counts.moved,
 )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from functrace.errors import AxisError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import LINEAR, ZERO, Primitive, absent
+from functrace.ops import counts
 from functrace.ops.shaping import broadcast_to
 from functrace.tracing.recording import bind
 
@@ -60,6 +61,7 @@ take_along_axis_p = Primitive(
     batch=_take_batch,
     params=("axis", "is_permutation"),
     written="np.take_along_axis({0}, {1}, {axis})",
+    flops=counts.moved,
 )
 
 
@@ -129,6 +131,7 @@ add_along_axis_p = Primitive(
         add_along_axis_p, tuple(_all_batched(operands, is_batched)), (axis + 1, size, is_permutation)
     ),
     params=("axis", "size", "is_permutation"),
+    flops=counts.per_added,
 )
 """The transpose of `take_along_axis`: values are added up where positions repeat."""
 
@@ -151,6 +154,7 @@ def _ordering(name: str, function: Any, written: str, *extra: str) -> Primitive:
         batch=batch,
         params=(*extra, "axis"),
         written=written,
+        flops=counts.sort,
     )
     return made
 
@@ -193,6 +197,7 @@ sort_p = Primitive(
     batch=lambda operands, _, kind, axis: sort(operands[0], axis + 1, kind),
     params=("kind", "axis"),
     written="np.sort({0}, axis={axis}, kind={kind})",
+    flops=counts.sort,
 )
 
 
@@ -227,6 +232,7 @@ searchsorted_p = Primitive(
     transpose=_POSITIONS,
     batch=_searchsorted_batch,
     params=("side", "rows"),
+    flops=counts.search,
 )
 """Positions in a sorted array; ``rows`` counts the leading axes along which ``a`` and ``v`` go together (batches)."""
 
@@ -244,4 +250,5 @@ lexsort_p = Primitive(
     transpose=_POSITIONS,
     batch=lambda operands, is_batched, axis: bind(lexsort_p, tuple(_all_batched(operands, is_batched)), (axis + 1,)),
     params=("axis",),
+    flops=counts.sort,
 )
