@@ -18,9 +18,7 @@ from functrace.api.programs import input_names
 from functrace.api.staging import Operands, stage, whole_result
 from functrace.api.transformed import transformed
 from functrace.control.call import call_program, inline
-from functrace.control.cond import cond_p
 from functrace.control.residuals import RECOMPUTE, Policy, is_policy, pack_p, unpack_p
-from functrace.control.scan import scan_p
 from functrace.errors import ArgumentError
 from functrace.executor.compile import stands_for
 from functrace.ir.aval import ShapeDtype
@@ -264,16 +262,15 @@ class _Part:
             return "constant", source
         if primitive is name_p:
             return f"named {params[0]!r}", source
-        if primitive is scan_p:
-            body, length, _, constants, carries = params
-            if variable - first >= carries:
-                body = inline(body, stands_for)
-                names = ["constant", "carry", "slice"]
-                kinds = [names[(k >= constants) + (k >= constants + carries)] for k in range(len(body.input_ids))]
+        if primitive.holds is not None and primitive.holds.gives is not None:
+            given = primitive.holds.gives(variable - first, *params)
+            if given is not None:
+                held, place, kinds, runs = given
+                body = inline(held, stands_for)
                 part = _Part(body, len(body.output_ids), (), "")
                 part.names = dict(zip(body.input_ids, kinds, strict=True))
-                made, inner = part.made(body.output_ids[variable - first])
-                return f"{made.removeprefix('argument ')} of each of {length} steps", inner or source
+                made, inner = part.made(body.output_ids[place])
+                return f"{made.removeprefix('argument ')} of {runs}", inner or source
         only = "" if variable in self.needed else ", for the derivative only"
         return f"result of {primitive.name}{only}", source
 
@@ -301,9 +298,8 @@ def _reader(linear: Program, variable: int, operations: dict[Any, set[str]]) -> 
     primitive, operands, params = linear.ops[reader]
     if primitive is unpack_p:
         return _reader(linear, reader, operations) or ("", None)
-    held = [params[0]] if primitive is scan_p else params[0] if primitive is cond_p else []
-    place = operands.index(variable) - (primitive is cond_p)
-    for program in held if place >= 0 else ():
+    holds = primitive.holds
+    for program, place in holds.feeds(operands.index(variable), *params) if holds is not None and holds.feeds else ():
         inner = inline(program, stands_for)
         found = _reader(inner, inner.input_ids[place], operations)
         if found is not None:

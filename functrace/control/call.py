@@ -17,7 +17,7 @@ from functrace.control.residuals import SAVE, Pack, Policy, is_policy, pack_p, u
 from functrace.errors import ArgumentError, ShapeError
 from functrace.ir.numpy_source import Spelling, Writer, call_source
 from functrace.ir.parts import Assembly, output_avals, restrict
-from functrace.ir.primitive import Joint, Onto, Primitive, is_linear
+from functrace.ir.primitive import Holds, Joint, Onto, Primitive, is_linear
 from functrace.ir.program import Program
 from functrace.ir.tape import Op
 from functrace.ops.naming import name_p
@@ -279,6 +279,7 @@ call_p = Primitive(
     params=("program", "policy"),
     many=True,
     written=written,
+    holds=Holds(lambda inputs, program, policy: (((1, program),),), stands_for=lambda program, policy: program),
     mapped=lambda is_batched, program, policy: mapped_outputs(program, is_batched),
 )
 """``call x y {program={…}, policy=()}``: the outputs of a program."""

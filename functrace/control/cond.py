@@ -26,7 +26,7 @@ from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.numpy_source import Spelling, Writer
 from functrace.ir.parts import Assembly, output_avals, restrict
-from functrace.ir.primitive import Joint, Primitive, is_linear
+from functrace.ir.primitive import Holds, Joint, Primitive, is_linear
 from functrace.ir.program import Program
 from functrace.ops.shaping import broadcast_to, broadcast_to_p, reshape
 from functrace.tracing.recording import bind
@@ -310,6 +310,13 @@ def _written(write: Writer, avals: Any, branches: Sequence[Program], batched: Fl
     return lines if len(output_avals(branches[0])) else lambda inputs, outputs: ["pass"]
 
 
+def _runs(inputs: Sequence[Any], branches: tuple[Program, ...], batched: Flags) -> Any:
+    """One of the branches; all of them on every example, if examples choose differently."""
+    if batched:
+        return (tuple([(inputs[0].size, branch) for branch in branches]),)
+    return tuple([((1, branch),) for branch in branches])
+
+
 cond_p = Primitive(
     "cond",
     eval=_eval,
@@ -319,6 +326,11 @@ cond_p = Primitive(
     batch=_batch,
     params=("branches", "batched"),
     many=True,
+    holds=Holds(
+        _runs,
+        kept=lambda read, *_: sorted(read),
+        feeds=lambda place, branches, batched: tuple([(branch, place - 1) for branch in branches]) if place else (),
+    ),
     written=_written,
     mapped=_mapped,
 )

@@ -24,7 +24,7 @@ from functrace.control.call import at_places, call_p, call_program, check_operan
 from functrace.errors import ArgumentError, NotDifferentiableError, ProgramError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Assembly, output_avals, restrict
-from functrace.ir.primitive import Joint, Primitive, is_linear
+from functrace.ir.primitive import Holds, Joint, Primitive, is_linear
 from functrace.ir.program import Program
 from functrace.ops.reductions import reduce_sum_p
 from functrace.tracing.evaluate import evaluate_program
@@ -249,6 +249,7 @@ custom_jvp_p = Primitive(
     params=("program", "rule", "explicit"),
     many=True,
     written=written,
+    holds=Holds(lambda inputs, program, *_: (((1, program),),), stands_for=lambda program, *_: program),
 )
 """``custom_jvp x {program={…}, rule={…}, explicit=1}``: the outputs of a function that brings its jvp."""
 
@@ -320,6 +321,7 @@ custom_vjp_p = Primitive(
     params=("program", "forward", "backward", "explicit"),
     many=True,
     written=written,
+    holds=Holds(lambda inputs, program, *_: (((1, program),),), stands_for=lambda program, *_: program),
 )
 """``custom_vjp x {program={…}, forward={…}, backward={…}, explicit=1}``: the outputs of a function that brings its vjp."""
 
@@ -386,6 +388,7 @@ pushforward_p = Primitive(
     batch=_pushforward_batch,
     params=("backward", "residuals"),
     many=True,
+    holds=Holds(lambda inputs, backward, residuals: (((1, backward),),)),
     written=lambda write, avals, backward, residuals: written(write, avals, pushed(backward, residuals)),
 )
 """``pushforward r x_dot {backward={…}, residuals=1}``: the tangents whose transpose is a custom backward program."""

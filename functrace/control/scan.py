@@ -22,7 +22,7 @@ from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.numpy_source import Spelling, Writer
 from functrace.ir.parts import Assembly, output_avals, reordered, restrict
-from functrace.ir.primitive import Joint, Primitive, is_linear
+from functrace.ir.primitive import Holds, Joint, Primitive, is_linear
 from functrace.ir.program import Program
 from functrace.ops.elementwise import add
 from functrace.ops.shaping import broadcast_to, moveaxis
@@ -358,6 +358,14 @@ def _written(write: Writer, avals: Any, body: Program, length: int, reverse: boo
     return lines if carries or empty else lambda inputs, outputs: ["pass"]
 
 
+def _gives(place: int, body: Program, length: int, _reverse: bool, constants: int, carries: int) -> Any:
+    """A stacked result: the body's output, at each step."""
+    if place < carries:
+        return None
+    kinds = ["constant"] * constants + ["carry"] * carries + ["slice"] * (len(body.input_ids) - constants - carries)
+    return body, place, kinds, f"each of {length} steps"
+
+
 scan_p = Primitive(
     "scan",
     eval=_eval,
@@ -367,6 +375,12 @@ scan_p = Primitive(
     batch=_batch,
     params=("body", "length", "reverse", "constants", "carries"),
     many=True,
+    holds=Holds(
+        lambda inputs, body, length, *_: (((length, body),),),
+        kept=lambda read, *params: sorted(read.union(range(params[4]))),  # carries may still serve the next step
+        feeds=lambda place, body, *_: ((body, place),),
+        gives=_gives,
+    ),
     written=_written,
     mapped=lambda is_batched, body, _length, _reverse, constants, carries: _mapped_flags(
         is_batched, body, constants, carries

@@ -20,9 +20,8 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.control.call import call_p, inline
+from functrace.control.call import inline
 from functrace.control.cond import choose, cond_p, mapped_branch
-from functrace.control.custom import custom_jvp_p, custom_vjp_p
 from functrace.control.scan import run_scan, scan_p
 from functrace.executor.cache import collector_paused, holds
 from functrace.executor.kernels import KERNELS
@@ -182,12 +181,11 @@ def run_compiled(
 
 LINES.add(run_compiled.__code__)
 
-_IN_LINE = (call_p, custom_jvp_p, custom_vjp_p)
-
 
 def stands_for(op: Op) -> Program | None:
     """Choose what runs in line: calls, and functions that bring their derivative."""
-    return op[2][0] if op[0] in _IN_LINE else None
+    primitive, _, params = op
+    return primitive.holds.stands_for(*params) if primitive.holds is not None and primitive.holds.stands_for else None
 
 
 def _fresh_handles(results: list[Any]) -> list[Any]:

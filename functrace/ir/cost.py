@@ -111,21 +111,15 @@ def _equation_cost(equation: Equation) -> EquationCost:
 
 
 def _held(equation: Equation, inputs: Avals) -> tuple[tuple[int, Cost], ...]:
-    """The programs that an equation runs, as its params name them, with how often each is run.
-
-    ``length`` is that of a loop; of ``branches``, the most expensive one is run, or each of them on all examples, if the
-    flags ``batched`` say that examples choose. Of several single programs, the first is the function, the others its rules.
-    """
-    params = equation.params
-    branches = params.get("branches")
-    if branches:
-        costs = [program_cost(branch) for branch in branches]
-        if params.get("batched"):
-            return tuple((inputs[0].size, cost) for cost in costs)
-        return ((1, max(costs, key=lambda cost: (cost.flops, cost.bytes))),)
-    program = next((p for p in params.values() if isinstance(p, Program)), None)
-    length = params.get("length", 1)
-    return () if program is None else ((length if isinstance(length, int) else 1, program_cost(program)),)
+    """What the programs that an equation holds cost, each with how often it is run; of alternatives, the most expensive."""
+    holds = equation.primitive.holds
+    if holds is None:
+        return ()
+    ways = [
+        tuple([(times, program_cost(program)) for times, program in way])
+        for way in holds.runs(inputs, *equation.params.values())
+    ]
+    return max(ways, key=lambda way: (sum(n * c.flops for n, c in way), sum(n * c.bytes for n, c in way)))
 
 
 def _amount(n: float) -> str:

@@ -121,6 +121,31 @@ class Onto:
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """What a primitive says of the programs among its params; whatever walks programs asks here, and names no primitive.
+
+    All functions are given the params last. Programs stand among the params themselves, or in tuples there.
+
+    Args:
+        runs: called as ``runs(inputs, *params)``, with the avals of the operands: what a run carries out, as alternatives,
+            of which the most expensive one counts. Each is a tuple of programs with how often they run.
+        stands_for: called as ``stands_for(*params)``: the program whose operations may take the place of the operation.
+        kept: called as ``kept(read, *params)``, with the places of the results that somebody reads: those that the operation
+            must still have, if the others are dropped from the programs that it holds. Without it, all are kept.
+        feeds: called as ``feeds(place, *params)``: which inputs of which programs the operand at a place is.
+        gives: called as ``gives(place, *params)``: which output of which program the result at a place holds, if it is that
+            of many runs; what to call the program's inputs, and each of the runs. For listings.
+    """
+
+    runs: Rule
+    stands_for: Rule | None = None
+    kept: Rule | None = None
+    feeds: Rule | None = None
+    gives: Rule | None = None
+
+
+@final
 class LinearOperand:
     """What a transpose rule sees in place of an operand that it must be transposed to."""
 
@@ -167,6 +192,7 @@ class Primitive:
             is evaluated when it is recorded, if values are known, so that it raises in the user's line.
         check: where few operands decide that: raises as ``eval`` would, called as ``check(value, *specs, *params)``.
             ``value(place)`` is the value of an operand, or ``None`` where it is not known.
+        holds: for a primitive with programs among its params, what it says of them.
         mapped: called as ``mapped(is_batched, *params)``, says which of several results ``batch`` gives a batch axis; all of
             them by default. So what a program that is held computes for all examples alike is computed once.
     """
@@ -187,6 +213,7 @@ class Primitive:
     effects: bool = False
     fails: Rule | None = None
     check: Rule | None = None
+    holds: Holds | None = None
     mapped: Rule | None = None
 
     def __repr__(self) -> str:

@@ -34,13 +34,13 @@ from functrace.numpy.indexing import At, has_array, parse_index, select, store
 from functrace.numpy.tables import FUNCTIONS, LIKE, call_ufunc, unsupported_function
 from functrace.numpy.view_kinds import FlatView, ImagView, IndexView, RealView, View
 from functrace.numpy.views import (
-    ASKED_FURTHER,
     copied,
     in_place_number,
     indexed,
     is_part_of,
     is_scalar,
     linked,
+    may_be_array,
     need_array,
     read_at,
     rebind,
@@ -164,7 +164,7 @@ def _in_place(primitive: ew.Elementwise) -> Callable[[Any, Any], Any]:
     def operator(self: Any, other: Any) -> Any:
         result = bind(primitive, (self, other))
         if not self.aval.shape:
-            if self._view is None and self._recording.ops[self._id][0] not in ASKED_FURTHER:
+            if self._view is None and not may_be_array(self._recording.ops[self._id][0]):
                 return result
             return in_place_number(self, result, primitive.name)
         return self._assign(result, primitive.name, fresh=True)

@@ -31,10 +31,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from functrace.control.call import call_p
-from functrace.control.cond import cond_p
-from functrace.control.custom import custom_jvp_p, custom_vjp_p
-from functrace.control.scan import scan_p
 from functrace.errors import DtypeError, FunctraceError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
@@ -316,9 +312,12 @@ def _unsettle_family(x: Any) -> None:
 
 # -- what is not known ------------------------------------------------------------------------------------------------
 
-_HOLDING: frozenset[Primitive] = frozenset({call_p, cond_p, scan_p, custom_jvp_p, custom_vjp_p})
-ASKED_FURTHER: frozenset[Primitive] = frozenset({INPUT, CONSTANT, RESULT}) | _HOLDING
-"""A 0-d value without `View` that another operation has computed is a scalar."""
+_ASKED_FURTHER = frozenset({INPUT, CONSTANT, RESULT})
+
+
+def may_be_array(primitive: Primitive) -> bool:
+    """Whether a 0-d value without `View` that a primitive has computed may be an array; most give scalars."""
+    return primitive in _ASKED_FURTHER or primitive.holds is not None
 
 
 def is_scalar(x: Tracer) -> bool | None:
@@ -336,11 +335,11 @@ def is_scalar(x: Tracer) -> bool | None:
         if type(recording) is Unsettled:
             return None
         primitive, operands, _ = recording.ops[x._id]
-        if primitive not in ASKED_FURTHER:
+        if not may_be_array(primitive):
             return True
         if primitive is RESULT:
-            return None if recording.ops[operands[0]][0] in _HOLDING else True
-        if primitive in _HOLDING:
+            return None if recording.ops[operands[0]][0].holds is not None else True
+        if primitive.holds is not None:
             return None
         value = recording.constants.get(x._id) if primitive is CONSTANT else recording.values.get(x._id)
         if not isinstance(value, Tracer):

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrace.control.cond import cond_p
-from functrace.control.scan import scan_p
 from functrace.ir.parts import Assembly, restrict
 from functrace.ir.program import Program
 
@@ -24,7 +22,7 @@ def drop_unused(program: Program) -> Program:
     Cost:
         nothing, if there are no loops or choices; else about 2 us per equation.
     """
-    if not any(op[0] in (scan_p, cond_p) for op in program.ops):
+    if not any(primitive.holds is not None and primitive.holds.kept is not None for primitive, _, _ in program.ops):
         return program
     read = set(program.output_ids)
     for k, _ in program.schedule:
@@ -36,13 +34,9 @@ def drop_unused(program: Program) -> Program:
     for k, _ in program.schedule:
         primitive, operands, params = program.ops[k]
         results = range(k, k + program.result_count(k))
-        if primitive is scan_p:
-            always = params[4]  # a carry that nobody reads at the end may still serve the next step
-            kept = [j for j in results if j in read or j < k + always]
-        elif primitive is cond_p:
-            kept = [j for j in results if j in read]
-        else:
-            kept = list(results)
+        kept = list(results)
+        if primitive.holds is not None and primitive.holds.kept is not None:
+            kept = [k + place for place in primitive.holds.kept({j - k for j in results if j in read}, *params)]
         if len(kept) == len(results):
             build.copy(program, k, moved)
             continue
@@ -53,12 +47,9 @@ def drop_unused(program: Program) -> Program:
     return build.program([moved[i] for i in program.output_ids], program.name, program.input_names)
 
 
-def _with_results(params: tuple[Any, ...], places: list[int]) -> tuple[Any, ...]:
-    """The params of a loop or a choice of which only some results are wanted."""
-
-    def part(held: Program) -> Program:
-        outputs = [held.output_ids[n] for n in places]
-        return restrict(held, held.input_ids, outputs, keep=True).program.interned()
-
-    held = params[0]
-    return (part(held) if isinstance(held, Program) else tuple(map(part, held)), *params[1:])
+def _with_results(params: Any, places: list[int]) -> Any:
+    """Params whose programs have only some of their results."""
+    if isinstance(params, Program):
+        outputs = [params.output_ids[n] for n in places]
+        return restrict(params, params.input_ids, outputs, keep=True).program.interned()
+    return tuple([_with_results(part, places) for part in params]) if type(params) is tuple else params
