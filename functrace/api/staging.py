@@ -13,7 +13,7 @@ import numpy as np
 
 from functrace.api.calls import call, output_variable
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.ir.parts import Assembly, closed_over
+from functrace.ir.parts import Assembly, Rewrite, closed_over
 from functrace.ir.program import Program
 from functrace.numpy.number import TracedNumber
 from functrace.numpy.view_kinds import GatherView, View
@@ -256,13 +256,16 @@ def with_dtypes(program: Program, dtypes: Sequence[np.dtype[Any]]) -> Program:
     """Return the program with its outputs converted to dtypes."""
     if all(program.avals[i].dtype == dtype for i, dtype in zip(program.output_ids, dtypes, strict=True)):
         return program
-    build = Assembly()
-    outputs = build.splice(program, [build.input(program.avals[i]) for i in program.input_ids])
-    outputs = [
-        i if build.avals[i].dtype == dtype else build.place(convert_p, (i,), (dtype,))
-        for i, dtype in zip(outputs, dtypes, strict=True)
-    ]
-    return build.program(outputs, program.name)
+    write = Rewrite(program)
+    for k, _ in program.schedule:
+        write.keep(k)
+    outputs = [write.operand(i) for i in program.output_ids]
+    return write.finish(
+        [
+            i if write.avals[i].dtype == dtype else write.place(convert_p, (i,), (dtype,))
+            for i, dtype in zip(outputs, dtypes, strict=True)
+        ]
+    )
 
 
 def identifier(name: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from functrace.control.residuals import SAVE, Pack, Policy, is_policy, pack_p, unpack_p
 from functrace.errors import ArgumentError, ShapeError
 from functrace.ir.numpy_source import Spelling, Writer, call_source
-from functrace.ir.parts import Assembly, output_avals, restrict
+from functrace.ir.parts import Assembly, Rewrite, output_avals, restrict
 from functrace.ir.primitive import Holds, Joint, Onto, Primitive, is_linear
 from functrace.ir.program import Program
 from functrace.ir.tape import Op
@@ -297,18 +297,14 @@ def inline(program: Program, choose: Choose) -> Program:
     """
     if not any(choose(op) is not None for op in program.ops):
         return program
-    build = Assembly()
-    moved = {i: build.input(program.avals[i]) for i in program.input_ids}
-    for i, value in program.constant_values.items():
-        moved[i] = build.constant(value, program.avals[i])
+    write = Rewrite(program)
     for k, _ in program.schedule:
         held = choose(program.ops[k])
         if held is None:
-            build.copy(program, k, moved)
+            write.keep(k)
         else:
-            results = build.splice(inline(held, choose), [moved[i] for i in program.ops[k][1]])
-            moved.update(zip(range(k, k + len(results)), results, strict=True))
-    return build.program([moved[i] for i in program.output_ids], program.name, program.input_names)
+            write.replace(k, write.splice(inline(held, choose), [write.operand(i) for i in program.ops[k][1]]))
+    return write.finish()
 
 
 def plain_call(op: Op) -> Program | None:

@@ -5,7 +5,7 @@ Floor: 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, final
 
 from functrace.errors import ProgramError
@@ -58,6 +58,72 @@ class Assembly(Builder):
     def program(self, outputs: Sequence[int], name: str, input_names: Sequence[str | None] = ()) -> Program:
         """Freeze what has been assembled."""
         return Program.from_builder(self, outputs, name=name, positions=self.positions, input_names=input_names)
+
+
+@final
+class Rewrite(Assembly):
+    """A program that is written from another one: operations are kept or replaced, and lines and names go with them.
+
+    Example:
+        >>> import numpy as np
+        >>> import functrace as ft
+        >>> from functrace.ops.elementwise import cos, sin
+        >>> write = Rewrite(ft.trace(lambda x: np.sin(x) * 2.0)(1.0))
+        >>> for k, _ in write.source.schedule:
+        ...     primitive, operands, params = write.source.ops[k]
+        ...     if primitive is sin:
+        ...         write.replace(k, [write.place(cos, (write.operand(operands[0]),), ())])
+        ...     else:
+        ...         write.keep(k)
+        >>> ft.evaluate(write.finish(), 0.0)
+        np.float64(2.0)
+    """
+
+    __slots__ = ("moved", "source")
+
+    def __init__(self, source: Program) -> None:
+        super().__init__()
+        self.source = source
+        self.moved: dict[int, int] = {i: self.input(source.avals[i]) for i in source.input_ids}
+        """Where variables of the source stand here."""
+
+    def operand(self, i: int) -> int:
+        """Return where an operand of the source stands here; a constant is placed when it is first asked for."""
+        if i < 0:
+            return self.literal(self.source.literals[~i])
+        found = self.moved.get(i)
+        if found is None:
+            found = self.moved[i] = self.constant(self.source.constant_values[i], self.source.avals[i])
+        return found
+
+    def position(self, k: int) -> Position:
+        """The line that an operation of the source came from."""
+        return self.source.positions[k] if k < len(self.source.positions) else None
+
+    def keep(self, k: int) -> None:
+        """Copy an operation."""
+        primitive, operands, params = self.source.ops[k]
+        first = self.place(primitive, tuple(map(self.operand, operands)), params, self.position(k))
+        for j in range(self.source.result_count(k) if primitive.many else 1):
+            self.moved[k + j] = first + j
+
+    def replace(self, k: int, results: Iterable[int]) -> None:
+        """Let variables of this program stand for the results of an operation."""
+        self.moved.update(enumerate(results, k))
+
+    def finish(self, outputs: Sequence[int] | None = None) -> Program:
+        """Freeze what has been written; ``outputs`` are variables here, by default what the source's outputs have become."""
+        source, moved = self.source, self.moved
+        chosen = [self.operand(i) for i in source.output_ids] if outputs is None else outputs
+        self.positions.extend([None] * (len(self.ops) - len(self.positions)))
+        return Program.from_builder(
+            self,
+            chosen,
+            name=source.name,
+            positions=self.positions,
+            input_names=source.input_names,
+            names={moved[i]: name for i, name in source.names.items() if i in moved},
+        )
 
 
 class Restriction(NamedTuple):
@@ -113,7 +179,6 @@ def reordered(program: Program, inputs: Sequence[int]) -> Program:
         program.constant_values,
         program.output_ids,
         positions=program.positions,
-        origins=program.origins,
         name=program.name,
     )
 
@@ -131,7 +196,6 @@ def closed_over(program: Program) -> tuple[Program, list[Any]]:
         {},
         program.output_ids,
         positions=program.positions,
-        origins=program.origins,
         name=program.name,
         input_names=program.input_names,
     )

@@ -125,7 +125,6 @@ class Program:
         outputs: Sequence[int],
         *,
         positions: Sequence[Position] = (),
-        origins: Sequence[int] = (),
         name: str = "program",
         input_names: Sequence[str | None] = (),
         names: Mapping[int, str | None] | None = None,
@@ -137,7 +136,6 @@ class Program:
         self.constant_values = dict(constants)
         self.output_ids = tuple(outputs)
         self.positions = tuple(positions)
-        self.origins = tuple(origins)
         self.lines: Sequence[Position] = ()
         """What positions that are numbers stand for, while a program is made that is to be cached."""
         self.derived: dict[Any, Any] = {}
@@ -464,7 +462,7 @@ class Program:
     def _parts(self, positions: Any, lines: Any, constants: Any, names: Any, input_names: Any) -> tuple[Any, ...]:
         """What `_restored` makes a program of."""
         tape = (self.ops, self.avals, self.literals, self.input_ids, dict(constants), self.output_ids)
-        return *tape, positions, lines, self.origins, self.name, input_names, dict(names)
+        return *tape, positions, lines, self.name, input_names, dict(names)
 
     # -- equality ------------------------------------------------------------------------------
 
@@ -526,10 +524,10 @@ def placed(positions: Sequence[Position]) -> tuple[Position, ...]:
 
 def _restored(
     ops: Any, avals: Any, literals: Any, inputs: Any, constants: Any, outputs: Any,
-    positions: Any, lines: Any, origins: Any, name: str, input_names: Any, names: Any,
+    positions: Any, lines: Any, name: str, input_names: Any, names: Any,
 ) -> Program:  # fmt: skip
     """Make a copied or pickled program."""
-    details = {"positions": positions, "origins": origins, "name": name, "input_names": input_names, "names": names}
+    details = {"positions": positions, "name": name, "input_names": input_names, "names": names}
     program = Program(ops, avals, literals, inputs, constants, outputs, **details)
     program.lines = lines
     return program

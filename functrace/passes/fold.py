@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.parts import Rewrite
 from functrace.ir.program import Program
-from functrace.ir.tape import Builder
 from functrace.ops.elementwise import mul
 from functrace.passes.steps import finished
 from functrace.tracing.recording import Tracer
@@ -41,28 +41,19 @@ def fold_constants(program: Program) -> Program:
 
 def folding(program: Program, size: int) -> Generator[None, None, Program]:
     """Fold constants in steps of ``size`` equations; see `fold_constants`."""
-    build = Builder()
-    positions: list[Any] = []
-    origins: list[int] = []
-    moved: dict[int, int] = {}
+    write = Rewrite(program)
     known: dict[int, Any] = {k: v for k, v in program.constant_values.items() if not isinstance(v, Tracer)}
     ops, avals, literals = program.ops, program.avals, program.literals
 
     def place(i: int) -> int:
         """The operand of the new tape that stands for an operand of the old one."""
-        if i < 0:
-            return build.literal(literals[~i])
-        found = moved.get(i)
-        if found is None:
-            value = known[i] if i in known else program.constant_values[i]
-            found = moved[i] = build.constant(value, avals[i])
-        return found
+        if i in known and i not in write.moved:
+            write.moved[i] = write.constant(known[i], avals[i])
+        return write.operand(i)
 
     def is_known(i: int) -> bool:
         return i < 0 or i in known
 
-    for i in program.input_ids:
-        moved[i] = build.input(avals[i])
     for count, (k, _) in enumerate(program.schedule, 1):
         if not count % size:
             yield
@@ -78,21 +69,13 @@ def folding(program: Program, size: int) -> Generator[None, None, Program]:
             kept = y if _is_one(x, known, literals) else x if _is_one(y, known, literals) else None
             # A complex one is 1 + 0j, and 0j times inf is nan.
             if kept is not None and kept >= 0 and avals[kept] is avals[k] and avals[k].dtype.kind != "c":
-                moved[k] = place(kept)
+                write.replace(k, [place(kept)])
                 continue
-        placed = tuple(place(i) for i in operands)
-        first = build.append(primitive, placed, tuple(build.spec(i) for i in placed), params)
-        for j in range(program.result_count(k) if primitive.many else 1):
-            moved[k + j] = first + j
-        position = program.positions[k] if k < len(program.positions) else None
-        missing = len(build.ops) - len(positions)
-        results = len(build.ops) - first
-        positions.extend([None] * (missing - results) + [position] * results)
-        origins.extend([program.origins[k] if k < len(program.origins) else k] * missing)
-    outputs = tuple(place(i) for i in program.output_ids)
-    return Program.from_builder(
-        build, outputs, name=program.name, input_names=program.input_names, positions=positions, origins=origins
-    )
+        for i in operands:
+            if i in known:
+                place(i)
+        write.keep(k)
+    return write.finish([place(i) for i in program.output_ids])
 
 
 def _computed(primitive: Any, values: tuple[Any, ...], params: tuple[Any, ...], aval: ShapeDtype) -> Any:

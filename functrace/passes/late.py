@@ -11,7 +11,7 @@ Floor: 5.
 
 from __future__ import annotations
 
-from functrace.ir.parts import Assembly
+from functrace.ir.parts import Rewrite
 from functrace.ir.primitive import CONSTANT, INPUT
 from functrace.ir.program import Program
 
@@ -36,13 +36,10 @@ def compute_late(program: Program) -> Program:
         return program
     times = _times(program)
     order = sorted([k for k, _ in program.schedule], key=lambda k: (times[k], k))
-    build = Assembly()
-    moved = {i: build.input(avals[i]) for i in program.input_ids}
-    for i, value in program.constant_values.items():
-        moved[i] = build.constant(value, avals[i])
+    write = Rewrite(program)
     for k in order:
-        build.copy(program, k, moved)
-    return build.program([moved[i] for i in program.output_ids], program.name, program.input_names)
+        write.keep(k)
+    return write.finish()
 
 
 def _times(program: Program) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrace.ir.parts import Assembly, restrict
+from functrace.ir.parts import Rewrite, restrict
 from functrace.ir.program import Program
 
 
@@ -27,24 +27,19 @@ def drop_unused(program: Program) -> Program:
     read = set(program.output_ids)
     for k, _ in program.schedule:
         read.update(program.ops[k][1])
-    build = Assembly()
-    moved = {i: build.input(program.avals[i]) for i in program.input_ids}
-    for i, value in program.constant_values.items():
-        moved[i] = build.constant(value, program.avals[i])
+    write = Rewrite(program)
     for k, _ in program.schedule:
         primitive, operands, params = program.ops[k]
-        results = range(k, k + program.result_count(k))
-        kept = list(results)
-        if primitive.holds is not None and primitive.holds.kept is not None:
-            kept = [k + place for place in primitive.holds.kept({j - k for j in results if j in read}, *params)]
-        if len(kept) == len(results):
-            build.copy(program, k, moved)
+        if primitive.holds is None or primitive.holds.kept is None:
+            write.keep(k)
             continue
-        position = program.positions[k] if k < len(program.positions) else None
-        chosen = _with_results(params, [j - k for j in kept])
-        first = build.place(primitive, tuple([moved[i] for i in operands]), chosen, position)
-        moved.update({j: first + n for n, j in enumerate(kept)})
-    return build.program([moved[i] for i in program.output_ids], program.name, program.input_names)
+        kept = primitive.holds.kept({j for j in range(program.result_count(k)) if k + j in read}, *params)
+        if len(kept) == program.result_count(k):
+            write.keep(k)
+            continue
+        first = write.place(primitive, tuple(map(write.operand, operands)), _with_results(params, kept), write.position(k))
+        write.moved.update({k + place: first + n for n, place in enumerate(kept)})
+    return write.finish()
 
 
 def _with_results(params: Any, places: list[int]) -> Any:

@@ -126,7 +126,6 @@ def without_given(program: Program) -> Program:
         program.constant_values,
         [known.get(i, i) for i in program.output_ids],
         positions=program.positions,
-        origins=program.origins,
         name=program.name,
         input_names=program.input_names,
     )

@@ -207,7 +207,6 @@ def finish(recording: Recording, outputs: Sequence[int], program: Program, name:
         outputs,
         name=name,
         input_names=program.input_names,
-        origins=origins,
         positions=[positions[o] if 0 <= o < len(positions) else None for o in origins],
     )
     recording.close()
