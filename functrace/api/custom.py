@@ -286,7 +286,7 @@ def record_vjp(
             pushed = outer.program((*outputs, *saved), name=identifier(f"forward_of_{name}"))
             made, captured = closed_over(pushed) if closed else (pushed, [])
             _refuse_traced(made, name)
-            own_constants(made)
+            made = own_constants(made)
     except Exception as error:
         return VjpRule(Failed(error), Failed(error), [])
     count = len(pulled.input_ids) - len(kept)
@@ -499,8 +499,7 @@ class custom_jvp(_Custom[P, R]):
                 made = recording.program(tuple(variables), name=identifier(f"jvp_of_{name}"))
                 made, captured = closed_over(made) if closed else (made, [])
                 _refuse_traced(made, name)
-                own_constants(made)
-                return made, captured
+                return own_constants(made), captured
         except Exception as error:
             return Failed(error), []
 

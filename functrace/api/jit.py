@@ -311,7 +311,7 @@ def _stage(f: Callable[..., Any], signature: _Signature, owner: str, name: str) 
         if any(isinstance(value, Tracer) for value in values.values()):
             closed, captured = closed_over(program)
             return Staged(closed, out_tree), captured
-        own_constants(program)
+        program = own_constants(program)
     return Staged(program, out_tree), None
 
 

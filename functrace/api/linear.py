@@ -50,8 +50,7 @@ def linear_transpose(f: Callable[..., Any], *primals: Any, **kwargs: Any) -> Cal
         out_leaves, out_tree = flatten(call(recording, f, unflatten(in_tree, tracers), kwargs))
         outputs = [output_variable(recording, leaf, owner) for leaf in out_leaves]
         out_avals = [recording.avals[i] for i in outputs]
-        program = recording.program(tuple(outputs), name=function_name(f))
-        own_constants(program)
+        program = own_constants(recording.program(tuple(outputs), name=function_name(f)))
         runner = Runner(transpose_program(program))
         _check_zero_at_zero(program, owner)
 

@@ -71,8 +71,7 @@ def trace(f: Callable[..., Any]) -> Callable[..., Program]:
             # What a transform records by itself stands in the line that calls `trace`, whose variable is the program.
             names = {i: None for i, position in enumerate(recording.positions or ()) if position == here}
             program = recording.program(outputs, name=identifier, input_names=input_names(f, args, kwargs), names=names)
-            own_constants(program)
-            return program
+            return own_constants(program)
 
     return traced
 

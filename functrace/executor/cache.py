@@ -264,9 +264,16 @@ def template(
         inputs += range(first)
         positions = [None] * first + list(positions)
     program = Program(
-        ops, avals, recording.literals, inputs, {}, [first + i for i in outputs], positions=positions, name=recording.owner
+        ops,
+        avals,
+        recording.literals,
+        inputs,
+        {},
+        [first + i for i in outputs],
+        positions=positions,
+        name=recording.owner,
+        lines=recording.positions or (),
     )
-    program.lines = recording.positions or ()
     return program, tuple(chosen), tuple(chosen.values())
 
 

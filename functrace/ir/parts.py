@@ -15,7 +15,6 @@ from functrace.ir.program import Position, Program
 from functrace.ir.tape import Builder
 
 
-@final
 class Assembly(Builder):
     """A builder that programs are copied into, with the lines that their operations came from."""
 

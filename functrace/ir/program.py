@@ -23,8 +23,8 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import CodeType
-from typing import Any, ClassVar, final
+from types import CodeType, MappingProxyType
+from typing import Any, ClassVar, NoReturn, final
 
 import numpy as np
 
@@ -112,6 +112,21 @@ class Equation:
 class Program:
     """A frozen program. Make one with `functrace.trace`, `Program.parse`, `Program.build` or a transform."""
 
+    ops: tuple[Op, ...]
+    avals: tuple[ShapeDtype, ...]
+    literals: tuple[Any, ...]
+    input_ids: tuple[int, ...]
+    constant_values: Mapping[int, Any]
+    output_ids: tuple[int, ...]
+    positions: tuple[Position, ...]
+    lines: Sequence[Position]
+    """What positions that are numbers stand for, while a program is made that is to be cached."""
+    derived: dict[Any, Any]
+    """What transforms made of this program, where an equation holds it (transforms/linearize.py)."""
+    name: str
+    input_names: tuple[str | None, ...]
+    names: Mapping[int, str | None]
+
     primitives: ClassVar[Mapping[str, Primitive]] = {}
     """The primitives that `parse` and `from_json` know by name; set once, by ``functrace/__init__.py``."""
 
@@ -128,21 +143,32 @@ class Program:
         name: str = "program",
         input_names: Sequence[str | None] = (),
         names: Mapping[int, str | None] | None = None,
+        lines: Sequence[Position] = (),
     ) -> None:
-        self.ops = tuple(ops)
-        self.avals = tuple(avals)
-        self.literals = tuple(literals)
-        self.input_ids = tuple(inputs)
-        self.constant_values = dict(constants)
-        self.output_ids = tuple(outputs)
-        self.positions = tuple(positions)
-        self.lines: Sequence[Position] = ()
-        """What positions that are numbers stand for, while a program is made that is to be cached."""
-        self.derived: dict[Any, Any] = {}
-        """What transforms made of this program, where an equation holds it (transforms/linearize.py)."""
-        self.name = name
-        self.input_names = tuple(input_names)
-        self.names = names or {}
+        self.__dict__.update(
+            ops=tuple(ops),
+            avals=tuple(avals),
+            literals=tuple(literals),
+            input_ids=tuple(inputs),
+            constant_values=MappingProxyType(dict(constants)),
+            output_ids=tuple(outputs),
+            positions=tuple(positions),
+            lines=lines,
+            derived={},
+            name=name,
+            input_names=tuple(input_names),
+            names=MappingProxyType(dict(names or {})),
+        )
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        """Refuse: programs are shared by caches, by operations that hold them, by threads."""
+        raise ProgramError(
+            f"a program is frozen: its {name} cannot be set", fix="make another one: Program.build, or write a pass"
+        )
+
+    def __delattr__(self, name: str) -> NoReturn:
+        """Refuse, as `__setattr__` does."""
+        raise ProgramError(f"a program is frozen: its {name} cannot be deleted", fix="make another one")
 
     # -- making one ----------------------------------------------------------------------------
 
@@ -437,10 +463,13 @@ class Program:
     def __copy__(self) -> Program:
         return _restored(*self._parts(self.positions, self.lines, self.constant_values, self.names, self.input_names))
 
+    def with_constants(self, values: Mapping[int, Any]) -> Program:
+        """Return the program with other values for its constants, by variable."""
+        return _restored(*self._parts(self.positions, self.lines, values, self.names, self.input_names))
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:
         """Copy with constants of its own; what programs are made of otherwise does not change."""
-        constants = self._written_constants(np.copy)
-        return _restored(*self._parts(self.positions, self.lines, constants, self.names, self.input_names))
+        return self.with_constants(self._written_constants(np.copy))
 
     def __reduce__(self) -> Any:
         """Pickle all but what can be made again; positions become lines (`functrace.source.Place`), names stay as listed.
@@ -527,10 +556,8 @@ def _restored(
     positions: Any, lines: Any, name: str, input_names: Any, names: Any,
 ) -> Program:  # fmt: skip
     """Make a copied or pickled program."""
-    details = {"positions": positions, "name": name, "input_names": input_names, "names": names}
-    program = Program(ops, avals, literals, inputs, constants, outputs, **details)
-    program.lines = lines
-    return program
+    details = {"positions": positions, "name": name, "input_names": input_names, "names": names, "lines": lines}
+    return Program(ops, avals, literals, inputs, constants, outputs, **details)
 
 
 def _comparable(value: Any) -> Any:

@@ -118,13 +118,14 @@ def is_read_only(array: Array) -> bool:
     return isinstance(owner, bytes) or (isinstance(owner, mmap.mmap) and memoryview(owner).readonly)
 
 
-def own_constants(program: Program) -> None:
-    """Give a program that outlives its recording constants that it shares with nobody, and that nobody can write to."""
-    for i, value in program.constant_values.items():
+def own_constants(program: Program) -> Program:
+    """Return a program that outlives its recording, with constants that nobody else has and nobody can write to."""
+    values = dict(program.constant_values)
+    for i, value in values.items():
         if isinstance(value, np.ndarray):
-            owned = np.array(value)
-            owned.flags.writeable = False
-            program.constant_values[i] = owned
+            values[i] = np.array(value)
+            values[i].flags.writeable = False
+    return program.with_constants(values) if values else program
 
 
 # -- copies that are shared ------------------------------------------------------------------------------------------------

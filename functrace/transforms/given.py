@@ -87,7 +87,7 @@ def with_given(program: Program, variables: Sequence[int]) -> Program:
         if primitive is not RESULT:
             count = program.result_count(k) if primitive.many else 1
             ops[k] = (_given(primitive, count), (*[places[k + j] for j in range(count)], *operands), params)
-    made = Program(
+    return Program(
         ops,
         avals,
         program.literals,
@@ -96,9 +96,8 @@ def with_given(program: Program, variables: Sequence[int]) -> Program:
         program.output_ids,
         positions=program.positions,
         name=program.name,
+        lines=program.lines,
     )
-    made.lines = program.lines
-    return made
 
 
 def without_given(program: Program) -> Program:

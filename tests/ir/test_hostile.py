@@ -59,7 +59,7 @@ def test_a_file_name_that_ends_a_line_is_escaped_by_every_writer(end):
     scope = {"np": np, "CANARY": []}
     exec(code, scope)
     program = ft.trace(scope["f"])(np.ones(3))
-    program.name = f"f{end}    CANARY.append(2)"
+    vars(program)["name"] = f"f{end}    CANARY.append(2)"
     for source in (program.as_python(), generate(program)[0], str(program), program.text(), program.to_json()):
         assert len(source.splitlines()) == source.count("\n") + (not source.endswith("\n"))
     again = ft.Program.parse(program.text())
@@ -146,7 +146,7 @@ def test_names_that_python_would_read_as_others_are_refused(name):
 @pytest.mark.parametrize("name", ["sum", "len", "print", "np", "math", "functools", "scipy", "match", "ﬁ", "float", "range"])
 def test_functions_of_emitted_source_shadow_nothing(name):
     program = ft.trace(lambda x: ft.scan(lambda c, t: (c * np.nan, np.linalg.norm(x)), x[0], x)[1])(np.ones(2))
-    program.name = name
+    vars(program)["name"] = name
     scope = {}
     exec(program.as_python(), scope)
     (function,) = [v for k, v in scope.items() if ascii_name(name) in k and callable(v) and k not in ("norm", "step")][:1]

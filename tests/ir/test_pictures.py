@@ -80,7 +80,7 @@ EVIL = '"]; evil [label="<script>alert(1)</script>\\'
 def evil():
     """A program whose strings try to get out."""
     program = ft.trace(lambda x: np.sin(ft.checkpoint_name(x, EVIL)))(X)
-    program.name = EVIL + "\n}"
+    vars(program)["name"] = EVIL + "\n}"
     return program
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
+import functrace as ft
 from functrace.errors import ProgramError
 from functrace.ir.program import Equation, Literal, Program, Var
 from functrace.ops.elementwise import add, modf, mul, sin
@@ -86,3 +90,18 @@ def test_a_name_stays_with_the_first_run_of_its_line():
         return x
 
     assert [e.outputs[0].name for e in record(loop, aval(3), names=("a",)).equations][:2] == ["y", "x"]
+
+
+def test_a_program_is_frozen():
+    program = ft.trace(lambda x: np.sin(x) + np.arange(3.0))(np.ones(3))
+    for name in ("name", "ops", "constant_values", "lines", "anything"):
+        with pytest.raises(ProgramError, match="frozen"):
+            setattr(program, name, ())
+    with pytest.raises(ProgramError, match="frozen"):
+        del program.ops
+    (constant,) = program.constant_values
+    with pytest.raises(TypeError):
+        program.constant_values[constant] = np.zeros(3)  # type: ignore[index]
+    with pytest.raises(ValueError, match="read-only"):
+        program.constant_values[constant][0] = 1.0
+    assert pickle.loads(pickle.dumps(program)) == program == copy.deepcopy(program)
