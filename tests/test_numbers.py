@@ -165,3 +165,29 @@ def test_integers_that_leave_64_bits_raise(expression: str) -> None:
                 assert isinstance(expected, Exception) or abs(f(k, m)) >= 2**63 - 4096, (k, m)
             else:
                 assert not _problem(expected, got), (k, m)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "float64", "int64", "complex64"])
+def test_numbers_that_bodies_return_stay_weak(dtype: str) -> None:
+    x = np.array([1, 2, 3]).astype(dtype)
+    bodies: dict[str, Callable[[Any, Any], Any]] = {
+        "checkpoint": lambda k, x: ft.checkpoint(lambda k: k + 1)(k) * x,
+        "checkpoint of two": lambda k, x: ft.checkpoint(lambda k: (k * 2, -k))(k)[0] * x,
+        "closure": lambda k, x: ft.checkpoint(lambda: k + 1)() * x,
+        "cond": lambda k, x: ft.cond(x[0].real > 0, lambda k: k, lambda k: k + k, k) * x,
+        "cond of literals": lambda k, x: ft.cond(x[0].real > 0, lambda: 2, lambda: 3) * x,
+    }
+    for name, f in bodies.items():
+        for k in (2, 2.0, 200):
+            problem = _problem(_attempt(lambda: f(k, x)), _attempt(lambda: ft.jit(f)(k, x)))
+            assert not problem, (name, k, problem)
+            mapped = _attempt(lambda: ft.vmap(lambda x: f(k, x), in_axes=0)(x[None]))
+            assert isinstance(mapped, FunctraceError | OverflowError) or mapped[0].dtype == f(k, x).dtype, (name, k)
+
+
+def test_comparisons_of_integers_with_floats_are_exact_or_raise() -> None:
+    for n in (0, 3, 2**53 - 2, 2**53 + 1, -(2**53) - 1, 2**62):
+        for x in (3.0, 2.0**53, -(2.0**53), 0.5):
+            for f in (lambda n, x: n == x, lambda n, x: n > x, lambda n, x: x >= n):
+                problem = _problem(_attempt(lambda: f(n, x)), _attempt(lambda: ft.jit(f)(n, x)))
+                assert not problem or (abs(n) >= 2**53 and "OverflowError" in problem), (n, x, problem)

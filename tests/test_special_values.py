@@ -138,3 +138,50 @@ def test_sums_start_from_what_they_are_given(initial: float, shape: tuple[int, .
     for axis in (None, 0):
         _check(lambda x: np.sum(x, axis=axis, initial=initial), np.ones(shape), (axis,))
         _check(lambda x: np.prod(x, axis=axis, initial=initial), np.ones(shape), (axis,))
+
+
+def test_hypot_is_reduced_without_overflow() -> None:
+    arrays: list[Any] = [
+        np.array([1e200, 1e200]),
+        np.array([3e-200, 4e-200]),
+        np.array([200, 100], np.uint8),
+        np.array([[np.nan, 0.0, 2.0], [1.0, np.inf, 2.0]]),
+        np.zeros((2, 3)),
+        np.zeros((0, 3)),
+        np.arange(6.0, dtype=np.float32).reshape(2, 3),
+    ]
+    for x in arrays:
+        for axis in (0, None, -1):
+            _check(lambda a: np.hypot.reduce(a, axis=axis), x, (x, axis))
+            _check(lambda a: np.logaddexp.reduce(a, axis=axis), x, (x, axis))
+    gradient = ft.grad(np.hypot.reduce)(np.array([3e200, 4e200]))
+    np.testing.assert_allclose(gradient, [0.6, 0.8])
+
+
+@pytest.mark.parametrize("mode", ["reflect", "symmetric"])
+def test_odd_padding_leaves_the_elements_alone(mode: Any) -> None:
+    for x in ([1.0, np.inf, 2.0], [-0.0, 1.0, np.nan, 3.0], [1.0, 2.0, np.inf, 4.0, 5.0], [1.0, 2.0], [3.0]):
+        for width in (1, (2, 0), (0, 3), (5, 4)):
+            _check(lambda a: np.pad(a, width, mode, reflect_type="odd"), np.array(x), (x, width), dtype=False)
+            padded = ft.jit(lambda a: np.pad(a, width, mode, reflect_type="odd"))(np.array(x))
+            low = width if isinstance(width, int) else width[0]
+            np.testing.assert_array_equal(np.signbit(padded[low : low + len(x)]), np.signbit(x))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8", "bool", "complex128"])
+@pytest.mark.parametrize("name", ["mean", "var", "std", "nanmean", "nanvar", "nanstd", "sum", "prod"])
+def test_spreads_in_a_dtype(name: str, dtype: str) -> None:
+    f: Any = getattr(np, name)
+    for x in (np.array([[3, 0, 2], [1, 2, 2]]), np.array([[1.5, 2.0, 1.0], [0.5, 3.0, 2.5]]), np.array([1.5, 2.0])):
+        for axis in (None, 0, -1):
+            _check(lambda a: f(a, axis=axis, dtype=dtype), x, (x, axis))
+
+
+def test_a_mask_does_not_broadcast_what_it_masks() -> None:
+    mask = np.ones((2, 3), bool)
+    for name in ("sum", "prod", "max", "min", "any", "all", "mean", "nansum", "nanmax"):
+        f: Any = getattr(np, name)
+        rest = {"initial": 0.0} if name in ("max", "min", "nanmax") else {}
+        for run in (ft.jit(lambda x: f(x, where=mask, **rest)), lambda x: ft.vjp(lambda x: f(x, where=mask, **rest), x)):
+            with pytest.raises(ValueError):
+                run(np.ones(3))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.errors import ArgumentError, ConcretizationError, DtypeError, FunctraceError
+from functrace.errors import ArgumentError, CapturedArrayError, ConcretizationError, DtypeError, FunctraceError
 from functrace.ir.aval import aval_of, check_plain
 from functrace.numpy.array import TracedArray
 from functrace.numpy.indexing import MaskedSelection
@@ -70,6 +70,12 @@ def add_input(recording: Recording, value: Any, leaf: Any = None) -> Any:
     return new_array(tracer) if isinstance(leaf, np.ndarray) else tracer
 
 
+def own_arrays(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Return arguments that are not traced, with copies of the arrays among them: what a function writes stays there."""
+    placed = [held_array(x) if type(x) is np.ndarray else x for x in args]
+    return placed, {key: held_array(x) for key, x in kwargs.items()} if kwargs else kwargs
+
+
 def call(recording: Recording, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Call the user's function; what NumPy makes of our errors is undone."""
     try:
@@ -78,6 +84,12 @@ def call(recording: Recording, f: Callable[..., Any], args: Sequence[Any], kwarg
         # C code hides it: "setting an array element with a sequence", "returned a result with an exception set"
         if isinstance(error.__cause__, FunctraceError):
             raise error.__cause__ from None
+        if "read-only" in str(error) and not isinstance(error, FunctraceError):
+            raise CapturedArrayError(
+                f"an array that {recording.owner} was given, or has read, is written in place, and cannot be",
+                at=source_of_traceback(error.__traceback__),
+                fix="write into a copy: x = x.copy()",
+            ) from error
         raise
     except TypeError as error:
         if "a single integer, got 'TracedArray" in str(error):  # NumPy hides that the size was refused: np.zeros(n)

@@ -17,7 +17,7 @@ from functrace.control.scan import scan_program
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.parts import reordered
-from functrace.numpy.number import Numbers
+from functrace.numpy.number import Numbers, as_number
 from functrace.numpy.views import guard
 from functrace.ops.elementwise import not_equal
 from functrace.ops.shaping import convert
@@ -75,7 +75,8 @@ def cond(pred: Any, true_fun: Callable[[*Ts], A], false_fun: Callable[[*Ts], B],
     results = cond_program(which, [*call.handed_on(), *other.captured, *taken.captured], programs)
     for branch in (other, taken):
         guard_results(results, branch.origins, call.values, "cond")
-    return unflatten(taken.out_tree, results)
+    numbers = [None if b is None else a for a, b in zip(taken.numbers, other.numbers, strict=True)]
+    return unflatten(taken.out_tree, map(as_number, results, numbers))
 
 
 def _predicate(pred: Any) -> Any:

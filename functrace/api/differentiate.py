@@ -24,6 +24,7 @@ from functrace.api.calls import (
     is_position,
     normalize_argnums,
     output_variable,
+    own_arrays,
     own_tracers,
     split_aux,
 )
@@ -183,7 +184,7 @@ def _differentiate(
             _check_input(value, owner, holomorphic)
         with Recording(owner) as recording:
             tracers = [add_input(recording, value, leaf) for value, leaf in zip(values, leaves, strict=True)]
-            traced = list(args)
+            traced, kwargs = own_arrays(args, kwargs) if len(args) > 1 or kwargs else (list(args), kwargs)
             if treedef is None:
                 traced[chosen[0]] = tracers[0]
             else:
@@ -295,7 +296,7 @@ class Recorded:
         self.recording = Recording(owner)
         try:
             tracers = [add_input(self.recording, value, leaf) for value, leaf in zip(self.values, leaves, strict=True)]
-            result = call(self.recording, f, unflatten(self.in_tree, tracers), kwargs)
+            result = call(self.recording, f, unflatten(self.in_tree, tracers), own_arrays((), kwargs)[1])
             out, aux = split_aux(result, has_aux, owner)
             out_leaves, self.out_tree = flatten(out)
             self.outputs = [output_variable(self.recording, leaf, owner) for leaf in out_leaves]

@@ -11,7 +11,7 @@ from typing import Any, Concatenate, Literal, overload
 
 import numpy as np
 
-from functrace.api.calls import check_argnums, function_name, is_position, normalize_argnums
+from functrace.api.calls import check_argnums, function_name, is_position, normalize_argnums, own_arrays
 from functrace.api.differentiate import Recorded, grad, jvp, real_output, vjp
 from functrace.api.mapping import vmap
 from functrace.api.transformed import transformed
@@ -247,10 +247,10 @@ def _at(f: Callable[..., Any], args: tuple[Any, ...], chosen: tuple[int, ...], k
 
     @functools.wraps(f, updated=())
     def partial(*xs: Any) -> Any:
-        full = list(args)
+        full, named = own_arrays([None if k in chosen else x for k, x in enumerate(args)], kwargs)
         for k, x in zip(chosen, xs, strict=True):
             full[k] = x
-        return f(*full, **kwargs)
+        return f(*full, **named)
 
     return partial
 

@@ -25,6 +25,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.pictures import table
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
+from functrace.numpy.number import as_number
 from functrace.numpy.views import View, linked
 from functrace.ops.naming import name_p, named
 from functrace.source import Source
@@ -78,7 +79,8 @@ def checkpoint(f: Callable[..., Any] | None = None, *, policy: Policy = RECOMPUT
         staged = stage(f, operands, f"checkpoint of {name}", name, with_values=True, computed_only=True)
         program = staged.program.interned()
         computed = call_program(program, [*operands.handed_on(), *staged.captured], policy) if program.output_ids else []
-        return unflatten(staged.out_tree, whole_result(staged, operands, computed))
+        results = map(as_number, whole_result(staged, operands, computed), staged.numbers)
+        return unflatten(staged.out_tree, results)
 
     return checkpointed
 

@@ -147,8 +147,21 @@ def _within(x: Any, info: np.iinfo[Any], dtype: np.dtype[Any]) -> Any:
     return x if both is None else require(x, both, "OverflowError", f"Python integer out of bounds for {dtype}")
 
 
+def _is_plain_number(x: Any) -> bool:
+    return isinstance(x, TracedNumber) or type(x) in LITERALS
+
+
+def _as_float(n: Any) -> Any:
+    """An integer that is compared with a float: Python compares exactly, a float64 holds 53 bits."""
+    if not isinstance(n, TracedNumber):
+        return n
+    fits = ew.less_equal(ew.absolute(n.strong(np.dtype(float))), 2.0**53 - 1)
+    checked = require(n.strong(), fits, "OverflowError", "an integer of more than 53 bits is compared with a float")
+    return n._recording.wrap(checked, int)
+
+
 _AS_FLOATS: dict[Primitive, Callable[..., Any]] = {
-    **{p: p for p in (ew.add, ew.sub, ew.mul, ew.neg, ew.absolute, ew.power)},
+    **{p: p for p in (ew.add, ew.sub, ew.mul, ew.neg, ew.absolute, ew.power, ew.floor_divide)},
     ew.left_shift: lambda x, n: ew.mul(x, ew.power(2.0, n)),
 }
 """Operations between integers that may leave 64 bits, as they are carried out between floats."""
@@ -156,6 +169,8 @@ _AS_FLOATS: dict[Primitive, Callable[..., Any]] = {
 
 def _without_overflow(result: Any, primitive: Primitive, arrays: tuple[Any, ...]) -> Any:
     """Return an int64; the program raises where Python's integer would need more than 64 bits, where NumPy wraps around."""
+    if primitive in (ew.floor_divide, ew.remainder):
+        result = require(result, ew.not_equal(arrays[1], 0), "ZeroDivisionError", "integer division or modulo by zero")
     if primitive in (ew.left_shift, ew.right_shift):
         result = require(result, ew.greater_equal(arrays[1], 0), "ValueError", "negative shift count")
     if primitive not in _AS_FLOATS:
@@ -200,6 +215,14 @@ def strong(x: Any) -> Any:
     return {key: strong(value) for key, value in x.items()} if type(x) is dict else x
 
 
+def as_number(result: Any, kind: type | None) -> Any:
+    """Return a traced result that is a Python number by the function's own account as one, which is weak."""
+    if kind is None or not isinstance(result, Tracer) or isinstance(result, TracedNumber):
+        return result
+    way_out = "return what needs its value from the function as an array"
+    return Numbers(result._recording, way_out).wrap(result, _KINDS[result.dtype.kind])
+
+
 def settled_choices(choices: list[Any]) -> list[Any]:
     """Return choices, of which one result is made, with the traced numbers among them in the dtype that all of them take."""
     if not any(isinstance(x, TracedNumber) for x in choices):
@@ -228,6 +251,8 @@ def _operator(primitive: Primitive, *, reflected: bool = False, counts: bool = T
             return bind(primitive, pair)
         if primitive in _ORDERS and complex in map(_kind, pair):
             raise DtypeError(f"Python does not order complex numbers ({primitive.name})", fix="compare abs(k), or k.real")
+        if primitive in _COMPARISONS and {int, float} == set(map(_kind, pair)):
+            pair = tuple([_as_float(x) if _kind(x) is int else x for x in pair])
         both_bools = all(_kind(x) is bool for x in pair)
         return self._number(primitive, pair, int if counts and both_bools else None)
 
@@ -272,7 +297,7 @@ class TracedNumber(TracedArray):
     # -- what NumPy asks -----------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if ufunc is np.divmod and method == "__call__" and not kwargs:
+        if ufunc is np.divmod and method == "__call__" and not kwargs and not all(_is_plain_number(x) for x in inputs):
             return inputs[0] // inputs[1], inputs[0] % inputs[1]
         if method != "__call__" or kwargs or ufunc not in ew.UFUNCS:
             return getattr(ufunc, method)(*strong(inputs), **strong(kwargs))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import AxisError, DtypeError, ShapeError, TracedIndexError, UnsupportedFunctionError
-from functrace.ir.aval import shape_of
+from functrace.ir.aval import aval_of, shape_of
 from functrace.ir.primitive import Primitive
 from functrace.numpy.array import TracedArray, record_one
 from functrace.numpy.assigning import start_of
@@ -73,7 +73,10 @@ def _masked(x: Any, where: Any, fill: Any) -> Any:
     """``x`` where the mask holds, elsewhere a number that changes nothing."""
     if where is True or where is _NO:
         return x
-    return ew.where(where, x, fill)
+    result = ew.where(where, x, fill)
+    if shape_of(result) != shape_of(x):
+        raise ShapeError(f"where= of shape {shape_of(where)} does not fit {aval_of(x)}", fix="broadcast the array first")
+    return result
 
 
 def _check_identity(initial: Any, a: Any, axes: ops.Axes, where: Any) -> None:
@@ -144,7 +147,7 @@ def _extreme(name: str, reduce: Primitive, combine: Callable[..., Any]) -> Calla
         if where is not True and where is not _NO:
             if not _given(initial):
                 raise ShapeError(f"{name} with where= needs initial=", fix="pass initial=-np.inf (or np.inf for a minimum)")
-            a = ew.where(where, a, start_of(initial, a.dtype))
+            a = _masked(a, where, start_of(initial, a.dtype))
         axes = _axes_of(axis, a.ndim)
         if _given(initial) and ops.count(a.shape, axes) == 0:
             result = broadcast_to(start_of(initial, a.dtype), ops.dropped_shape(a.shape, axes))
@@ -176,7 +179,7 @@ def _truth(name: str, primitive: Primitive, neutral: bool) -> Callable[..., Any]
     def truth(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
         a = arrayed(a)
         if where is not True and where is not _NO:
-            a = ew.where(where, ew.not_equal(a, 0), neutral)
+            a = _masked(ew.not_equal(a, 0), where, neutral)
         axes = _axes_of(axis, a.ndim)
         return finished(record_one(primitive, a, (axes,)), a.shape, axes, keepdims, out, name)
 
@@ -291,6 +294,11 @@ def _variance(
     if type(ddof) is int:
         np.int64(ddof)  # raises as NumPy does for integers that do not fit
     axes = ops.normalize_axes(ops.exact_axis(axis), a.ndim)
+    if dtype is not None and np.dtype(dtype).kind != ("c" if a.dtype.kind == "c" else "f"):
+        raise DtypeError(
+            f"the variance of {a.dtype} in dtype={np.dtype(dtype)} has no implementation on traced values",
+            fix="pass a float dtype (a complex one for complex numbers), and convert the result",
+        )
     x, result_dtype = _working(a, dtype)
     n = _count(x, axes, where)
     center = ops.expand_reduced(_mean(x, axes, where), a.shape, axes) if given_mean is _NO else given_mean
@@ -426,6 +434,8 @@ def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
 ) -> Any:
     """As ``numpy.nanmean``."""
+    if dtype is not None and arrayed(a).dtype.kind in "fc" and np.dtype(dtype).kind not in "fc":
+        raise DtypeError("If a is inexact, then dtype must be inexact", fix="convert the result")
     filled, mask = _without_nan(a, 0.0)
     return mean(filled, axis, dtype, out, keepdims, where=_and(mask, where))
 
@@ -773,9 +783,8 @@ def _log_sum(scale: float) -> Callable[..., Any]:
     def reduce(
         a: Any, axis: Any = 0, dtype: Any = None, keepdims: Any = False, initial: Any = _NO, where: Any = True
     ) -> Any:
-        a = _masked(_as(arrayed(a), dtype), where, -math.inf)
+        a = _masked(_looped(np.logaddexp, arrayed(a), dtype), where, -math.inf)
         axes = ops.normalize_axes(ops.exact_axis(axis), a.ndim)
-        a = convert(a, np.float64) if a.dtype.kind in "biu" else a
         if ops.count(a.shape, axes) == 0:
             result: Any = broadcast_to(np.asarray(-math.inf, a.dtype)[()], ops.dropped_shape(a.shape, axes))
         else:
@@ -800,8 +809,32 @@ def _skipping(nan_extreme: Callable[..., Any]) -> Callable[..., Any]:
 def _hypot_reduce(
     a: Any, axis: Any = 0, dtype: Any = None, keepdims: Any = False, initial: Any = 0.0, where: Any = True
 ) -> Any:
-    total = sum(ew.square(_as(arrayed(a), dtype)), axis, keepdims=keepdims, where=where)
-    return ew.sqrt_of_square(ew.add(total, ew.square(0.0 if not _given(initial) else initial)))
+    a = _masked(_looped(np.hypot, arrayed(a), dtype), where, 0)
+    axes = ops.normalize_axes(ops.exact_axis(axis), a.ndim)
+    size = ew.absolute(a)
+    start = start_of(initial if _given(initial) else 0.0, a.dtype)
+    if ops.count(a.shape, axes) == 0 or not axes:
+        return finished(broadcast_to(start, ops.dropped_shape(a.shape, axes)) if axes else ew.hypot(a, start), a.shape, axes,
+                        keepdims, None, "hypot.reduce")  # fmt: skip
+    scale = ops.expand_reduced(bind(ops.reduce_max_p, (size,), (axes,)), a.shape, axes)  # so that no square overflows
+    scale = ew.stop_gradient(ew.where(ew.logical_and(ew.isfinite(scale), ew.greater(scale, 0)), scale, 1))
+    total = ew.sqrt_of_square(bind(ops.reduce_sum_p, (ew.square(ew.div(a, scale)),), (axes,)))
+    result = ew.mul(total, reshape(scale, total.shape))
+    infinite = bind(ops.reduce_any_p, (ew.isinf(a),), (axes,))
+    result = ew.hypot(ew.where(infinite, math.inf, result), start)
+    return finished(result, a.shape, axes, keepdims, None, "hypot.reduce")
+
+
+def _looped(ufunc: np.ufunc, a: Any, dtype: Any) -> Any:
+    """The operand in the dtype in which a ufunc reduces it."""
+    wanted = a.dtype if dtype is None else np.dtype(dtype)
+    try:
+        chosen = ufunc.resolve_dtypes((wanted, wanted, None))[-1]
+    except TypeError:
+        chosen = None
+    if chosen is None or (dtype is not None and chosen != wanted):
+        raise DtypeError(f"{ufunc.__name__} has no loop for {wanted}", fix="pass real floats")
+    return convert(a, chosen)
 
 
 def _accumulate(primitive: Primitive) -> Callable[..., Any]:

@@ -820,8 +820,22 @@ def _pad_statistic(x: Any, axis: int, low: int, high: int, mode: str, lengths: A
 
 def _pad_odd(x: Any, axis: int, low: int, high: int, mode: Any) -> Any:
     # Odd reflection is linear, so NumPy itself tells the weights when it pads the identity.
-    weights = np.pad(np.eye(shape_of(x)[axis], dtype=x.dtype), ((low, high), (0, 0)), mode, reflect_type="odd")
-    return np.moveaxis(np.matmul(np.moveaxis(x, axis, -1), weights.T), -1, axis)
+    n = shape_of(x)[axis]
+    weights = np.pad(np.eye(n, dtype=x.dtype), ((low, high), (0, 0)), mode, reflect_type="odd")
+    x = np.moveaxis(x, axis, -1)
+    parts = [_combined(x, weights[:low]), x, _combined(x, weights[low + n :])]  # its own elements as they are
+    return np.moveaxis(np.concatenate(parts, -1), -1, axis)
+
+
+def _combined(x: Any, weights: np.ndarray[Any, Any]) -> Any:
+    """Combinations of elements along the last axis, few each: an element that has no part in one may be infinite."""
+    order = np.argsort(weights == 0, axis=1, kind="stable")  # those that have a part first
+    total: Any = np.zeros((), x.dtype)
+    for k in range(max(1, int(np.max(np.count_nonzero(weights, axis=1), initial=0)))):
+        places = order[:, k]
+        factors = weights[np.arange(len(weights)), places]
+        total = total + np.where(factors != 0, np.take(x, places, -1), np.zeros((), x.dtype)) * factors
+    return total
 
 
 def _linalg_diagonal(x: Any, /, *, offset: int = 0) -> Any:

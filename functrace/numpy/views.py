@@ -401,7 +401,8 @@ class Unsettled(Recording):
     __slots__ = ("made", "what")
 
     def __init__(self, x: Tracer) -> None:
-        super().__init__(x._recording.owner)
+        super().__init__(x._recording.owner, keeps_source=False)  # it is not one of those that are to end
+        self.positions = []
         self.serial = float("inf")  # type: ignore[assignment]
         self.ops = _Refusing()
         self.ops.recording = self

@@ -19,6 +19,7 @@ from functrace.torch import sentences
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.functions import MAXIMUM, MINIMUM, RESULT, dimension, dimensions, dtype_of, shape_of, to
 from functrace.torch.plans import Op, apply
+from functrace.tracing import bind
 
 
 def _sizes(specs: Any, _params: Any) -> dict[str, Any]:
@@ -42,7 +43,7 @@ def _sum(x: Any, axes: Any = None, keep: bool = False) -> Any:
     axes = tuple(range(x.ndim)) if axes is None else axes
     if x.dtype.kind in "bui":
         x = convert(x, np.int64)
-    return _keeping(core.reduce_sum(x, axes), x, axes, keep)
+    return _keeping(bind(core.reduce_sum_p, (x,), (axes,)), x, axes, keep)  # of no axes too: memory of its own
 
 
 def _mean(x: Any, axes: Any = None, keep: bool = False) -> Any:

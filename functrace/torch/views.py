@@ -124,6 +124,8 @@ class CopySlicesPlan(Plan):
             function = self.inner.function if self.inner.promote is None else self.inner.promote(self.inner.function, specs)
             value = fitted(function(former, *given, *self.params), former)
             result = with_part(base, self.steps, value)
+            if not isinstance(result, Tracer):  # what is written everywhere does not depend on what there was
+                result = recording.handle(recording.capture(result))
             variables.append(former._id)
             return recording.program((result._id,), name="CopySlices"), variables
 

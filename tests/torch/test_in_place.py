@@ -107,3 +107,33 @@ def test_no_grad_update_of_a_leaf_keeps_it_a_leaf() -> None:
         x -= 0.25
         x[0] = 5.0
     assert x.is_leaf and x.requires_grad and x.tolist() == [5.0, 0.75] and x._version == 2
+
+
+@pytest.mark.parametrize("view", ["t", "permute", "view", "unsqueeze"])
+def test_zeroing_all_of_a_differentiable_tensor_through_a_view(view):
+    leaf = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)
+    a = leaf * 2
+    views = {
+        "t": lambda: a.t(),
+        "permute": lambda: a.permute(1, 0),
+        "view": lambda: a.view(-1),
+        "unsqueeze": lambda: a.unsqueeze(0),
+    }
+    views[view]().zero_()
+    (a * leaf).sum().backward()
+    np.testing.assert_array_equal(a.detach().numpy(), np.zeros((2, 3)))
+    np.testing.assert_array_equal(leaf.grad.numpy(), np.zeros((2, 3)))
+
+
+def test_the_sum_of_a_number_has_memory_of_its_own():
+    for total in (lambda t: t.sum(), lambda t: t.sum(0), lambda t: t.sum(-1, keepdim=True)):
+        w = torch.tensor(3.0, requires_grad=True)
+        s = total(w)
+        s += 1.5
+        assert w.item() == 3.0 and s.item() == 4.5
+        y = w * 2
+        t = total(y)
+        z = y * y
+        t.zero_()
+        z.backward()
+        assert w.grad.item() == 24.0
