@@ -191,3 +191,22 @@ def test_comparisons_of_integers_with_floats_are_exact_or_raise() -> None:
             for f in (lambda n, x: n == x, lambda n, x: n > x, lambda n, x: x >= n):
                 problem = _problem(_attempt(lambda: f(n, x)), _attempt(lambda: ft.jit(f)(n, x)))
                 assert not problem or (abs(n) >= 2**53 and "OverflowError" in problem), (n, x, problem)
+
+
+def test_numbers_that_bodies_return_leave_transforms_as_arrays() -> None:
+    def f(x: Any) -> Any:
+        chosen = ft.cond(np.sum(x) > 0, lambda: 2.0, lambda: 3.0)
+        return chosen * np.sum(x), (chosen, {"again": chosen})
+
+    x = np.array([1.0, 2.0])
+    rows = np.stack([x, -x])
+    np.testing.assert_array_equal(ft.vmap(lambda x: f(x)[1][0])(rows), [2.0, 3.0])
+    gradient, (chosen, nest) = ft.vmap(ft.grad(f, has_aux=True))(rows)
+    np.testing.assert_array_equal(gradient, [[2.0, 2.0], [3.0, 3.0]])
+    np.testing.assert_array_equal(chosen, nest["again"])
+    np.testing.assert_array_equal(ft.jit(lambda x: f(x)[1][0])(x), 2.0)
+    np.testing.assert_array_equal(ft.vmap(lambda x: ft.vjp(f, x)[0][1][0])(rows), [2.0, 3.0])
+    np.testing.assert_array_equal(ft.vmap(lambda x: ft.jacfwd(lambda x: f(x)[1][0] * x)(x))(rows)[1], 3.0 * np.eye(2))
+    np.testing.assert_array_equal(
+        ft.vmap(lambda x: ft.scan(lambda c, _: (c + f(x)[1][0], None), 0.0, None, 2)[0])(rows), [4.0, 6.0]
+    )

@@ -107,6 +107,8 @@ def output_variable(recording: Recording, leaf: Any, what: str) -> int:
     Raises:
         DtypeError: if the function returned something that is not a number or an array.
     """
+    if isinstance(leaf, TracedNumber):
+        leaf = leaf.strong()
     if isinstance(leaf, TracedArray) and leaf._recording is recording:
         return leaf._id
     if isinstance(leaf, (*NUMERIC, list, tuple)):
@@ -189,7 +191,7 @@ def split_aux(result: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
     return result
 
 
-def own_tracers(recording: Recording, leaves: Sequence[Any]) -> list[tuple[int, int]]:
+def own_tracers(recording: Recording, leaves: list[Any]) -> list[tuple[int, int]]:
     """Positions and variables of the leaves of auxiliary data that are traced by this recording.
 
     Raises:
@@ -197,6 +199,8 @@ def own_tracers(recording: Recording, leaves: Sequence[Any]) -> list[tuple[int, 
     """
     own = []
     for k, leaf in enumerate(leaves):
+        if isinstance(leaf, TracedNumber):
+            leaf = leaves[k] = leaf.strong()
         if isinstance(leaf, TracedArray):
             if leaf._recording is recording:
                 own.append((k, leaf._id))
