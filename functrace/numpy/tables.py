@@ -138,16 +138,36 @@ def _raise(ufunc: np.ufunc, method: str) -> Any:
     )
 
 
-def _cast(x: Any, dtype: np.dtype[Any], casting: Any, ufunc: np.ufunc) -> Any:
-    """An operand in the dtype that ``dtype=`` names, if the casting rule allows it; Python numbers follow."""
-    kind = type(x) if type(x) in LITERALS else (x if isinstance(x, Tracer) else as_array(x)).dtype
-    weak = isinstance(kind, type)
-    if not (np.result_type(kind(0), dtype) == dtype if weak else np.can_cast(kind, dtype, casting)):  # type: ignore[operator]
+def _cast(ufunc: np.ufunc, inputs: tuple[Any, ...], dtype: Any, casting: Any) -> tuple[Any, ...]:
+    """The operands as the loop takes them that ``dtype=`` and ``casting=`` choose; NumPy says whether there is one.
+
+    Raises:
+        DtypeError: if there is none.
+    """
+    kinds = [type(x) if type(x) in LITERALS else (x if isinstance(x, Tracer) else as_array(x)).dtype for x in inputs]
+    plain = [x if isinstance(k, type) else np.empty(0, k) for x, k in zip(inputs, kinds, strict=True)]
+    options: dict[str, Any] = {"casting": casting} if dtype is None else {"casting": casting, "dtype": dtype}
+    try:
+        result = ufunc(*plain, **options)
+        if dtype is None or ufunc(*plain).dtype == result.dtype:
+            return inputs
+    except TypeError as error:
+        shown = ", ".join([k.__name__ if isinstance(k, type) else str(k) for k in kinds])
         raise DtypeError(
-            f"numpy.{ufunc.__name__}: cannot cast {kind.__name__ if weak else kind} to {dtype} by the rule {casting!r}",  # type: ignore[union-attr]
-            fix="convert it first with .astype",
+            f"numpy.{ufunc.__name__} of {shown}: {str(error).partition(chr(10))[0]}", fix="convert the operands with .astype"
+        ) from None
+    letter = result.dtype.char
+    if f"{letter * ufunc.nin}->{letter}" not in ufunc.types:
+        raise UnsupportedFunctionError(
+            f"numpy.{ufunc.__name__} with dtype={result.dtype} has no implementation on traced values",
+            fix="leave dtype= out",
         )
-    return x if weak else convert(x, dtype)
+    return tuple(
+        [
+            np.asarray(x).astype(result.dtype)[()] if isinstance(k, type) else convert(x, result.dtype)
+            for x, k in zip(inputs, kinds, strict=True)
+        ]
+    )
 
 
 def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -160,8 +180,8 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     options = {"axis": kwargs.pop("axis")} if ufunc is np.vecdot and "axis" in kwargs else {}
     if kwargs or (primitive is None and ufunc not in FUNCTIONS):
         return _raise(ufunc, "__call__")
-    if dtype is not None:
-        inputs = tuple([_cast(x, np.dtype(dtype), casting, ufunc) for x in inputs])
+    if dtype is not None or casting != "same_kind":
+        inputs = _cast(ufunc, inputs, dtype, casting)
     result = bind(primitive, inputs) if primitive is not None else FUNCTIONS[ufunc](*inputs, **options)
     if where is not True:
         base = broadcast_to(np.zeros((), result.dtype), result.shape)
