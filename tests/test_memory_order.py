@@ -453,3 +453,15 @@ def test_results_of_transforms_are_fresh() -> None:
     ):
         result[...] = 7.0
         assert np.all(x == 1.0)
+
+
+def test_a_layout_that_depends_on_itself_is_not_known():
+    def f(y):
+        v = np.divmod(y, y)[1]
+        np.copyto(v, y)  # v names y's variable now, laid out as the remainder of y is
+        return v.reshape(1, -1)
+
+    y = 2.0 + np.arange(9.0).reshape(3, 3)
+    expected = f(y)
+    for run in (ft.jit(f), lambda y: ft.vjp(f, y)[0], lambda y: ft.vmap(ft.checkpoint(f))(np.stack([y, y]))[0]):
+        np.testing.assert_array_equal(run(y), expected)

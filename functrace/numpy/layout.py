@@ -115,7 +115,13 @@ def compact(aval: ShapeDtype, strides: Shape) -> Shape:
 
 
 def _solved(question: Any) -> Strides:
-    """Answer a question (a recording and a variable, an order and an aval, or a view) by answering what it depends on."""
+    """Answer a question (a recording and a variable, an order and an aval, or a view) by answering what it depends on.
+
+    Note [Layouts that depend on themselves]
+        After ``np.copyto(v, y)`` the array ``v`` names the variable of ``y``, laid out as the operation laid it out that
+        made ``v``, from ``y``, say: an operand that is now laid out in two ways, one of which depends on the operation. What
+        is asked for again while it is being answered is not known.
+    """
     stack, answer = [_answer(question)], None
     while stack:
         try:
@@ -148,7 +154,7 @@ def _of_order(order: Order, aval: ShapeDtype) -> Walk:
     if letter == "?":
         return packed(aval.shape, aval.dtype.itemsize) if is_row(aval.shape) else None
     if order.found is _ABSENT:
-        source = order.source
+        source, order.found = order.source, None  # until it is: see Note [Layouts that depend on themselves]
         assert order.aval is not None
         order.found = yield (source, order.aval) if isinstance(source, Order) else source
     strides = order.found
@@ -191,6 +197,7 @@ def _of_variable(recording: Recording, variable: int) -> Walk:
     if found is None or type(found) is tuple:
         return found
     aval = recording.avals[variable]
+    known[variable] = None
     if found is _ABSENT:
         primitive, operands, params = recording.ops[variable]
         if primitive is RESULT:
