@@ -463,5 +463,5 @@ def test_a_layout_that_depends_on_itself_is_not_known():
 
     y = 2.0 + np.arange(9.0).reshape(3, 3)
     expected = f(y)
-    for run in (ft.jit(f), lambda y: ft.vjp(f, y)[0], lambda y: ft.vmap(ft.checkpoint(f))(np.stack([y, y]))[0]):
-        np.testing.assert_array_equal(run(y), expected)
+    for transformed in (ft.jit(f), lambda y: ft.vjp(f, y)[0], lambda y: ft.vmap(ft.checkpoint(f))(np.stack([y, y]))[0]):
+        np.testing.assert_array_equal(transformed(y), expected)
