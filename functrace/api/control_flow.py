@@ -64,7 +64,7 @@ def cond(pred: Any, true_fun: Callable[[*Ts], A], false_fun: Callable[[*Ts], B],
     for word, f in (("false", false_fun), ("true", true_fun)):
         name = function_name(f)
         owner = f"cond ({word} branch {name})"
-        with read_only_memory(owner):
+        with read_only_memory(owner, call.leaves):
             branches.append(stage(f, call, owner, name, with_values=False, is_certain=False))
     other, taken = _agreeing(*branches)
     explicit = len(call.values)
@@ -165,7 +165,8 @@ def scan(
     slices = [ShapeDtype(x.shape[1:], x.dtype) for x in arrays]
 
     while True:
-        staged = _stage_body(f, carry, numbers, carry_tree, slices, arrays_tree, owner, name)
+        with read_only_memory(owner, [*flatten(xs)[0], *starts]):
+            staged = _stage_body(f, carry, numbers, carry_tree, slices, arrays_tree, owner, name)
         count, tree = _check_body(staged, carry_tree, owner)
         if not _give_dtypes(carry, numbers, staged):
             break
@@ -210,8 +211,7 @@ def _stage_body(
         return f(unflatten(carry_tree, state), unflatten(arrays_tree, leaves))
 
     try:
-        with read_only_memory(owner):
-            return stage(body, operands, owner, name, with_values=False)
+        return stage(body, operands, owner, name, with_values=False)
     finally:
         for w in weak:
             w.close()

@@ -288,7 +288,7 @@ class StagedCache:
 
 def _stage(f: Callable[..., Any], signature: _Signature, owner: str, name: str) -> tuple[Staged, list[Any] | None]:
     """Record the function; returns the program and, if it captured traced values, all that it captured, as operands."""
-    with read_only_memory(owner), Recording(owner, scope=BODY) as recording:
+    with read_only_memory(owner, signature.leaves), Recording(owner, scope=BODY) as recording:
         numbers = Numbers(recording, _ONE_PROGRAM_PER_VALUE)
         try:
             leaves = [

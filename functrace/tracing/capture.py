@@ -21,7 +21,7 @@ import mmap
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, final
@@ -271,10 +271,10 @@ _watched: ContextVar[list[_Watch] | None] = ContextVar("the arrays that the body
 
 
 @contextmanager
-def read_only_memory(owner: str) -> Iterator[None]:
+def read_only_memory(owner: str, operands: Iterable[Any] = ()) -> Iterator[None]:
     """Record what Python runs once, but the program any number of times: it must leave the arrays that it reads alone.
 
-    Arrays that it makes for itself are its own business.
+    Arrays that it makes for itself are its own business. ``operands`` are read in any case.
 
     Raises:
         CapturedArrayError: at the end, if an array that was read, and that somebody still holds, has other values than then.
@@ -283,6 +283,8 @@ def read_only_memory(owner: str) -> Iterator[None]:
     seen: list[_Watch] = []
     token = _watched.set(seen)
     try:
+        for operand in operands:
+            held_array(operand)
         yield
     finally:
         _watched.reset(token)

@@ -477,3 +477,31 @@ def test_errors_name_the_line_and_leave_nothing_behind() -> None:
         return np.sum(y * y)
 
     assert_same(ft.grad(f)(X), 2.0 * X * np.array([1.0, 0.0, 1.0]))
+
+
+@pytest.mark.parametrize("size", [4, 5000])
+def test_a_body_that_writes_into_a_plain_operand_through_its_closure_raises(size: int) -> None:
+    def in_scan(y: Any) -> Any:
+        def step(c: Any, row: Any) -> Any:
+            y[0] *= 2.0
+            return c + row, c
+
+        return ft.scan(step, np.zeros(2), y)
+
+    def in_cond(y: Any) -> Any:
+        def taken(y_inside: Any) -> Any:
+            y[0] *= 2.0
+            return np.sum(y_inside)
+
+        return ft.vmap(lambda p: ft.cond(p > 0, taken, np.sum, y))(np.ones(2))
+
+    def in_jit(y: Any) -> Any:
+        def f(y_inside: Any) -> Any:
+            y[0] *= 2.0
+            return np.sum(y_inside)
+
+        return ft.jit(f)(y)
+
+    for run in (in_scan, in_cond, in_jit):
+        with pytest.raises(CapturedArrayError, match="recorded once"):
+            run(np.ones((size, 2)))
