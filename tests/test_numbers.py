@@ -210,3 +210,12 @@ def test_numbers_that_bodies_return_leave_transforms_as_arrays() -> None:
     np.testing.assert_array_equal(
         ft.vmap(lambda x: ft.scan(lambda c, _: (c + f(x)[1][0], None), 0.0, None, 2)[0])(rows), [4.0, 6.0]
     )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "float64", "bool", "complex64"])
+def test_numbers_among_the_choices_of_choose_are_weak(dtype: str) -> None:
+    x, places = np.array([1, 0, 1]).astype(dtype), np.array([0, 1, 0])
+    for k in (2, 300, -1, 2.5, True, 1j, 2**31):
+        for f in (lambda k, x: np.choose(places, [k, x]), lambda k, x: np.choose(places, [x, k])):
+            problem = _problem(_attempt(lambda: f(k, x)), _attempt(lambda: ft.jit(f)(k, x)))
+            assert not problem, (k, problem)

@@ -711,7 +711,12 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     """As ``numpy.choose``; ``a`` may be traced."""
     index = _integers(a, "the first argument of choose")
     choices = list(choices) if isinstance(choices, list | tuple) else choices
-    parts = alike([c if type(c) in LITERALS else _array(c) for c in choices])
+    given: list[Any] = [c if type(c) in LITERALS or getattr(c, "is_number", False) else _array(c) for c in choices]
+    if any(getattr(c, "is_number", False) for c in given):  # weak, as literals are, and cut as NumPy cuts them here
+        kinds = [c.kind(0) if getattr(c, "is_number", False) else c if type(c) in LITERALS else c.dtype for c in given]
+        dtype = np.result_type(*kinds)
+        given = [c.strong(dtype, wraps=True) if getattr(c, "is_number", False) else c for c in given]
+    parts = alike(given)
     index = _bounded(index, len(parts), mode)
     if mode == "raise":
         index = require(index, _within(index, len(parts)), "ValueError", "invalid entry in choice array")

@@ -40,7 +40,9 @@ DTYPES: dict[type, np.dtype[Any]] = {kind: np.dtype(kind) for kind in (bool, int
 _COMPARISONS = frozenset({ew.equal, ew.not_equal, ew.less, ew.less_equal, ew.greater, ew.greater_equal})
 _ORDERS = _COMPARISONS - {ew.equal, ew.not_equal}
 _KINDS: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
-_WEAK_FUNCTIONS = frozenset({np.where, np.select, np.clip, np.isclose, np.allclose, np.nan_to_num, np.insert, np.put})
+_WEAK_FUNCTIONS = frozenset(
+    {np.where, np.select, np.clip, np.isclose, np.allclose, np.nan_to_num, np.insert, np.put, np.choose}
+)
 """Functions that take Python numbers as weak; all others make arrays of them."""
 
 

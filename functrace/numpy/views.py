@@ -236,6 +236,8 @@ def rebind(x: Any, result: Any, *, fresh: bool) -> None:
             base._replace(written, fresh=fresh or written is not result)
             return
         check_writable(x)
+        if shared is None:  # it may be memory of an argument, which other arguments may be, too
+            check_writable(_root(base)[0])
         x._view = Owned(view.copied if shared is False else view.either)
         if shared is None:
             _unsettle_family(base)

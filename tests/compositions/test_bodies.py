@@ -505,3 +505,16 @@ def test_a_body_that_writes_into_a_plain_operand_through_its_closure_raises(size
     for run in (in_scan, in_cond, in_jit):
         with pytest.raises(CapturedArrayError, match="recorded once"):
             run(np.ones((size, 2)))
+
+
+def test_a_body_that_may_write_into_an_argument_raises() -> None:
+    def body(p: Any, q: Any) -> Any:
+        v = q.reshape(-1, q.shape[0])  # a view or a copy, as the layout says, which is not known here
+        v /= v
+        return p * 1.0
+
+    y = 2.0 + np.arange(12.0).reshape(4, 3)
+    with pytest.raises(CapturedArrayError, match="writes into its argument"):
+        ft.jit(lambda y: ft.checkpoint(body)(y.T, y.T))(y)
+    with pytest.raises(CapturedArrayError, match="writes into its argument"):
+        ft.trace(lambda y: ft.checkpoint(body)(y, y))(y)
