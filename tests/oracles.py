@@ -6,6 +6,7 @@ of arrays, so that every property is stated once for any number of results.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,16 @@ Arrays = Sequence[Any]
 def outputs_of(result: Any) -> list[Any]:
     """Flatten what a function returned to a list of arrays."""
     return leaves(result)
+
+
+def attempt(run: Callable[[], Any]) -> Any:
+    """The leaves of what is returned, as arrays, or the exception; without warnings."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return [np.asarray(leaf) for leaf in leaves(run())]
+        except Exception as error:
+            return error
 
 
 def is_inexact(x: Any) -> bool:

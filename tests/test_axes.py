@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 import functrace as ft
 from functrace.errors import FunctraceError
+from tests.oracles import attempt
 
 X = np.arange(1.0, 7.0).reshape(2, 3)
 
@@ -69,23 +69,14 @@ AXES: list[Any] = [
 ]  # fmt: skip
 
 
-def _attempt(run: Callable[[], Any]) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return [np.asarray(leaf) for leaf in ft.tree.flatten(run())[0]]
-        except Exception as error:
-            return error
-
-
 @pytest.mark.parametrize("name", [*COMPILED, *OTHERS])
 def test_an_axis_is_what_numpy_takes_it_for(name: str) -> None:
     f = COMPILED.get(name) or OTHERS[name]
     taken = 0
     for axis in AXES:
-        expected = _attempt(lambda: f(X, axis))
+        expected = attempt(lambda: f(X, axis))
         for run in (lambda: ft.vjp(lambda x: f(x, axis), X)[0], lambda: ft.jit(lambda x: f(x, axis))(X)):
-            got = _attempt(run)
+            got = attempt(run)
             if isinstance(got, Exception):
                 assert isinstance(got, FunctraceError | TypeError), (axis, got)
                 assert name in OTHERS or isinstance(expected, Exception), (axis, got)

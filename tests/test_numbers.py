@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 import functrace as ft
 from functrace.errors import FunctraceError
+from tests.oracles import attempt
 
 X = np.array([1.5, 2.0, -3.0])
 
@@ -60,16 +61,6 @@ def _function(expression: str) -> Callable[[Any, Any], Any]:
     return eval(f"lambda k, x: {expression}", {"np": np, "math": math, "copy": copy})
 
 
-def _attempt(run: Callable[[], Any]) -> Any:
-    """Leaves of the result, or the exception."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        try:
-            return [np.asarray(leaf) for leaf in ft.tree.flatten(run())[0]]
-        except Exception as error:
-            return error
-
-
 def _problem(expected: Any, got: Any) -> str:
     """What is wrong with a result, or nothing: it is right, or it raises."""
     if isinstance(got, Exception):
@@ -91,7 +82,7 @@ def test_a_jitted_number_is_what_python_and_numpy_make_of_it(k: Any) -> None:
         if expression == "k**0.5" and type(k) is not complex and k < 0:  # as NumPy, with its warning: nan
             continue
         f = _function(expression)
-        problem = _problem(_attempt(lambda: f(k, X.copy())), _attempt(lambda: ft.jit(f)(k, X.copy())))
+        problem = _problem(attempt(lambda: f(k, X.copy())), attempt(lambda: ft.jit(f)(k, X.copy())))
         problems += [f"{expression}: {problem}"] if problem else []
     assert not problems, "\n".join(problems)
 
@@ -106,7 +97,7 @@ def test_numbers_are_written_as_numpy_writes_them(name: str, dtype: str) -> None
 
     x = np.array([1, 0, 3]).astype(dtype)
     for k in (2, 2.5, True, 1j, 300, -1, 1e30, -0.5, np.nan, -np.inf, 2**63 - 1):
-        problem = _problem(_attempt(lambda: written(k, x)), _attempt(lambda: ft.jit(written)(k, x)))
+        problem = _problem(attempt(lambda: written(k, x)), attempt(lambda: ft.jit(written)(k, x)))
         assert not problem, f"{k}: {problem}"
 
 
@@ -122,12 +113,12 @@ def test_traced_scalars_and_0d_arrays_are_told_apart(value: Any) -> None:
         if expression in asked or (value.ndim == 0 and type(value) is np.ndarray and expression in ("math.trunc(k)",)):
             continue
         f = _function(expression)
-        expected = _attempt(lambda: f(np.copy(value) if type(value) is np.ndarray else value, X.copy()))
+        expected = attempt(lambda: f(np.copy(value) if type(value) is np.ndarray else value, X.copy()))
         runs = {"vjp": lambda: ft.vjp(f, value, X.copy())[0], "jit": lambda: ft.jit(f)(value, X.copy())}
         for transform, run in runs.items():
             if transform == "jit" and expression.startswith("round(k,"):  # jit cannot tell a scalar from a 0-d array
                 continue
-            problem = _problem(expected, _attempt(run))
+            problem = _problem(expected, attempt(run))
             problems += [f"{transform} {expression}: {problem}"] if problem else []
     assert not problems, "\n".join(problems)
 
@@ -146,7 +137,7 @@ def test_ufuncs_take_jitted_numbers_as_weak(ufunc: np.ufunc) -> None:
         x = np.array([1, 2, 3]).astype(dtype)
         for k in (2, 1.5, True, 1j, -3):
             for place, f in enumerate(forms):
-                problem = _problem(_attempt(lambda: f(x, k)), _attempt(lambda: ft.jit(f)(x, k)))
+                problem = _problem(attempt(lambda: f(x, k)), attempt(lambda: ft.jit(f)(x, k)))
                 problems += [f"{dtype} {k} {place}: {problem}"] if problem else []
     assert not problems, "\n".join(problems)
 
@@ -159,8 +150,8 @@ def test_integers_that_leave_64_bits_raise(expression: str) -> None:
     values = [0, 1, -1, 3, 2**31, 2**32 + 1, -(2**40), 2**62, 2**63 - 1, -(2**63), 3037000499, 3037000500, 2097151, 2097152]
     for k in values:
         for m in (0, 1, -1, 2**62, -(2**63), 2**40, 3037000500):
-            expected = _attempt(lambda: f(k, m))
-            got = _attempt(lambda: ft.jit(f)(k, m))
+            expected = attempt(lambda: f(k, m))
+            got = attempt(lambda: ft.jit(f)(k, m))
             if isinstance(got, OverflowError | FunctraceError):
                 assert isinstance(expected, Exception) or abs(f(k, m)) >= 2**63 - 4096, (k, m)
             else:
@@ -179,9 +170,9 @@ def test_numbers_that_bodies_return_stay_weak(dtype: str) -> None:
     }
     for name, f in bodies.items():
         for k in (2, 2.0, 200):
-            problem = _problem(_attempt(lambda: f(k, x)), _attempt(lambda: ft.jit(f)(k, x)))
+            problem = _problem(attempt(lambda: f(k, x)), attempt(lambda: ft.jit(f)(k, x)))
             assert not problem, (name, k, problem)
-            mapped = _attempt(lambda: ft.vmap(lambda x: f(k, x), in_axes=0)(x[None]))
+            mapped = attempt(lambda: ft.vmap(lambda x: f(k, x), in_axes=0)(x[None]))
             assert isinstance(mapped, FunctraceError | OverflowError) or mapped[0].dtype == f(k, x).dtype, (name, k)
 
 
@@ -189,7 +180,7 @@ def test_comparisons_of_integers_with_floats_are_exact_or_raise() -> None:
     for n in (0, 3, 2**53 - 2, 2**53 + 1, -(2**53) - 1, 2**62):
         for x in (3.0, 2.0**53, -(2.0**53), 0.5):
             for f in (lambda n, x: n == x, lambda n, x: n > x, lambda n, x: x >= n):
-                problem = _problem(_attempt(lambda: f(n, x)), _attempt(lambda: ft.jit(f)(n, x)))
+                problem = _problem(attempt(lambda: f(n, x)), attempt(lambda: ft.jit(f)(n, x)))
                 assert not problem or (abs(n) >= 2**53 and "OverflowError" in problem), (n, x, problem)
 
 
@@ -217,5 +208,17 @@ def test_numbers_among_the_choices_of_choose_are_weak(dtype: str) -> None:
     x, places = np.array([1, 0, 1]).astype(dtype), np.array([0, 1, 0])
     for k in (2, 300, -1, 2.5, True, 1j, 2**31):
         for f in (lambda k, x: np.choose(places, [k, x]), lambda k, x: np.choose(places, [x, k])):
-            problem = _problem(_attempt(lambda: f(k, x)), _attempt(lambda: ft.jit(f)(k, x)))
+            problem = _problem(attempt(lambda: f(k, x)), attempt(lambda: ft.jit(f)(k, x)))
             assert not problem, (k, problem)
+
+
+@pytest.mark.parametrize("n", [2**53, 2**53 + 1, 2**60, -(2**53) - 1, 2**62 + 1, 10**400, -(10**400), 3])
+def test_a_float_is_compared_with_a_plain_integer_exactly_or_not_at_all(n: int) -> None:
+    problems = []
+    for compare in (operator.eq, operator.ne, operator.lt, operator.ge):
+        for x in (2.0**53, -(2.0**53), 2.0**60, 3.0, math.inf, math.nan):
+            for f in (lambda x: compare(x, n), lambda x: compare(n, x)):
+                problem = _problem(attempt(lambda: f(x)), attempt(lambda: ft.jit(f)(x)))
+                if problem:
+                    problems.append(f"{compare.__name__}({x}, {n}): {problem}")
+    assert not problems, "\n".join(problems)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 import functrace as ft
 from functrace.errors import FunctraceError
+from tests.oracles import attempt
 
 METHODS = [
     "linear", "lower", "higher", "midpoint", "nearest", "hazen", "weibull", "median_unbiased", "normal_unbiased",
@@ -18,28 +18,20 @@ METHODS = [
 ]  # fmt: skip
 
 
-def _attempt(run: Callable[[], Any]) -> Any:
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        try:
-            return np.asarray(run())
-        except Exception as error:
-            return error
-
-
 def _check(f: Callable[[Any], Any], x: Any, what: Any, *, dtype: bool = True) -> None:
-    expected = _attempt(lambda: f(x))
+    expected = attempt(lambda: f(x))
     for run in (lambda: ft.vjp(f, x)[0], lambda: ft.jit(f)(x)):
-        got = _attempt(run)
+        got = attempt(run)
         if isinstance(got, Exception):
             assert isinstance(got, FunctraceError) or type(got) is type(expected), (what, got)
             continue
         assert not isinstance(expected, Exception), (what, expected, got)
-        assert got.shape == expected.shape and (got.dtype == expected.dtype or not dtype), (what, expected, got)
-        np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-12, err_msg=str(what))
-        if dtype:
-            zeros = (got == 0) & (expected == 0)
-            np.testing.assert_array_equal(np.signbit(got.real[zeros]), np.signbit(expected.real[zeros]), str(what))
+        for p, q in zip(got, expected, strict=True):
+            assert p.shape == q.shape and (p.dtype == q.dtype or not dtype), (what, expected, got)
+            np.testing.assert_allclose(p, q, rtol=1e-6, atol=1e-12, err_msg=str(what))
+            if dtype:
+                zeros = (p == 0) & (q == 0)
+                np.testing.assert_array_equal(np.signbit(p.real[zeros]), np.signbit(q.real[zeros]), str(what))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -82,7 +74,7 @@ def test_closeness_to_odd_numbers(dtype: str) -> None:
         ]
         for place, f in enumerate(forms):
             _check(lambda a: f(a, k), x, (k, place))
-            expected, got = _attempt(lambda: f(x, k)), _attempt(lambda: ft.jit(f)(x, k))
+            expected, got = attempt(lambda: f(x, k)), attempt(lambda: ft.jit(f)(x, k))
             if isinstance(got, Exception):
                 assert isinstance(got, FunctraceError) or type(got) is type(expected), (k, place, got)
             else:

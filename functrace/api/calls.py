@@ -72,8 +72,14 @@ def add_input(recording: Recording, value: Any, leaf: Any = None) -> Any:
 
 def own_arrays(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """Return arguments that are not traced, with copies of the arrays among them: what a function writes stays there."""
-    placed = [held_array(x) if type(x) is np.ndarray else x for x in args]
-    return placed, {key: held_array(x) for key, x in kwargs.items()} if kwargs else kwargs
+    return [_own(x) for x in args], {key: _own(x) for key, x in kwargs.items()} if kwargs else kwargs
+
+
+def _own(value: Any) -> Any:
+    """A plain array as it is now. What only the function knows (a masked array, a memmap) is handed on as it is."""
+    if type(value) is not np.ndarray:
+        return value
+    return held_array(value) if value.dtype.kind in "biufc" else value.copy()
 
 
 def call(recording: Recording, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -19,7 +19,7 @@ from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Self, final
 import numpy as np
 
 from functrace.api.calls import call, function_name, output_variable
-from functrace.api.keys import exact_key, tree_key
+from functrace.api.keys import static_key, tree_key
 from functrace.api.staging import Operands, Staged, guard_results, identifier, stage, whole_result, with_inputs
 from functrace.control.custom import Deferred, Failed, custom_jvp_program, custom_vjp_program
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
@@ -133,7 +133,7 @@ class _Custom(Generic[P, R]):
         """What tells a deferred rule of this function from others: everything that its rule is called with."""
         chosen = set(operands.places)
         static = [x for k, x in enumerate(operands.leaves) if k not in chosen]
-        return self, tree_key(operands.tree), tuple(operands.avals), tuple(map(_same_object, (*fixed, *static)))
+        return self, tree_key(operands.tree), tuple(operands.avals), tuple(map(static_key, (*fixed, *static)))
 
     def whole(self, fixed: Sequence[Any], others: Sequence[Any]) -> list[Any]:
         """Put both kinds of arguments back in order."""
@@ -143,14 +143,6 @@ class _Custom(Generic[P, R]):
         for k, value in zip(chosen, fixed, strict=True):
             args.insert(k, value)
         return args
-
-
-def _same_object(value: Any) -> Any:
-    """A key for a static argument: its type and value, or the object itself if it has no hash."""
-    try:
-        return exact_key(value)
-    except TypeError:
-        return id(value)
 
 
 @final

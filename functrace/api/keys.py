@@ -48,6 +48,14 @@ def exact_key(value: Any) -> Hashable:
     return _exact(value, ())
 
 
+def static_key(value: Any) -> Hashable:
+    """Return a key for any value: exact, or the object itself if it has no hash. Who keeps the key must keep the value."""
+    try:
+        return exact_key(value)
+    except TypeError:
+        return id(value)
+
+
 def _exact(value: Any, outer: tuple[int, ...]) -> Hashable:
     kind = type(value)
     if kind in _PLAIN:

@@ -87,9 +87,8 @@ def clip(
         info = np.iinfo(a.dtype)
         low = None if type(low) is int and low <= info.min else low
         high = None if type(high) is int and high >= info.max else high
-    if (
-        a.dtype.kind in "biu" and low is not None and high is not None and dtype is None
-    ):  # numbers between them decide the dtype together
+    # Integers between two numbers: all three decide the dtype together.
+    if a.dtype.kind in "biu" and low is not None and high is not None and dtype is None:
         operands = (a, _operand(low), _operand(high))
         result = convert(result, np.result_type(*[x if type(x) in LITERALS else x.dtype for x in operands]))
     if low is not None:

@@ -154,8 +154,14 @@ def _is_plain_number(x: Any) -> bool:
 
 
 def _as_float(n: Any) -> Any:
-    """An integer that is compared with a float: Python compares exactly, a float64 holds 53 bits."""
+    """An integer that is compared with a float: Python compares exactly, a float64 holds 53 bits.
+
+    Raises:
+        DtypeError: for a plain integer that no float64 is equal to.
+    """
     if not isinstance(n, TracedNumber):
+        if abs(n) > 2**53 and (n.bit_length() > 1023 or int(float(n)) != n):
+            raise DtypeError(f"a traced float is compared with {n}, which no float64 is equal to", fix="pass a float")
         return n
     fits = ew.less_equal(ew.absolute(n.strong(np.dtype(float))), 2.0**53 - 1)
     checked = require(n.strong(), fits, "OverflowError", "an integer of more than 53 bits is compared with a float")

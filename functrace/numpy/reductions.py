@@ -779,11 +779,11 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 # -- methods of ufuncs ------------------------------------------------------------------------------------------------
 
 
-def _log_sum(scale: float) -> Callable[..., Any]:
+def _log_sum(ufunc: np.ufunc, primitive: Primitive, scale: float) -> Callable[..., Any]:
     def reduce(
         a: Any, axis: Any = 0, dtype: Any = None, keepdims: Any = False, initial: Any = _NO, where: Any = True
     ) -> Any:
-        a = _masked(_looped(np.logaddexp, arrayed(a), dtype), where, -math.inf)
+        a = _masked(_looped(ufunc, arrayed(a), dtype), where, -math.inf)
         axes = ops.normalize_axes(ops.exact_axis(axis), a.ndim)
         if ops.count(a.shape, axes) == 0:
             result: Any = broadcast_to(np.asarray(-math.inf, a.dtype)[()], ops.dropped_shape(a.shape, axes))
@@ -791,8 +791,8 @@ def _log_sum(scale: float) -> Callable[..., Any]:
             result = ops.logsumexp(a if scale == 1 else ew.mul(a, scale), axes)
             result = result if scale == 1 else ew.div(result, scale)
         if _given(initial):
-            result = (ew.logaddexp if scale == 1 else ew.logaddexp2)(result, start_of(initial, result.dtype))
-        return finished(result, a.shape, axes, keepdims, None, "logaddexp.reduce")
+            result = primitive(result, start_of(initial, result.dtype))
+        return finished(result, a.shape, axes, keepdims, None, f"{ufunc.__name__}.reduce")
 
     return reduce
 
@@ -814,8 +814,8 @@ def _hypot_reduce(
     size = ew.absolute(a)
     start = start_of(initial if _given(initial) else 0.0, a.dtype)
     if ops.count(a.shape, axes) == 0 or not axes:
-        return finished(broadcast_to(start, ops.dropped_shape(a.shape, axes)) if axes else ew.hypot(a, start), a.shape, axes,
-                        keepdims, None, "hypot.reduce")  # fmt: skip
+        result = broadcast_to(start, ops.dropped_shape(a.shape, axes)) if axes else ew.hypot(a, start)
+        return finished(result, a.shape, axes, keepdims, None, "hypot.reduce")
     scale = ops.expand_reduced(bind(ops.reduce_max_p, (size,), (axes,)), a.shape, axes)  # so that no square overflows
     scale = ew.stop_gradient(ew.where(ew.logical_and(ew.isfinite(scale), ew.greater(scale, 0)), scale, 1))
     total = ew.sqrt_of_square(bind(ops.reduce_sum_p, (ew.square(ew.div(a, scale)),), (axes,)))
@@ -847,8 +847,8 @@ def _accumulate(primitive: Primitive) -> Callable[..., Any]:
 
 REDUCE_LIKE.update(
     {
-        np.logaddexp: _log_sum(1.0),
-        np.logaddexp2: _log_sum(math.log(2)),
+        np.logaddexp: _log_sum(np.logaddexp, ew.logaddexp, 1.0),
+        np.logaddexp2: _log_sum(np.logaddexp2, ew.logaddexp2, math.log(2)),
         np.fmax: _skipping(nanmax),
         np.fmin: _skipping(nanmin),
         np.hypot: _hypot_reduce,

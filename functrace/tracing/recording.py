@@ -239,7 +239,7 @@ class Recording(Builder):
             variable = self._hold(held.array, aval)
         else:  # its copy may be shared
             found = self.captured.get(id(held.array))
-            if found is None:
+            if found is None or found[1].array is not held.array:  # the number may have been that of an array that is gone
                 found = self.captured[id(held.array)] = (self._hold(held.array, aval), held)
             variable = found[0]
         self.captured[id(value)] = (variable, held)

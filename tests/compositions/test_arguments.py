@@ -72,3 +72,27 @@ def test_handles_that_a_write_unsettles_are_not_recordings_that_stay_open() -> N
     for _ in range(5):
         ft.vjp(f, np.asfortranarray(np.ones((2, 3))))
     assert len(recording_module._opened) == before
+
+
+@pytest.mark.parametrize("size", [3, 10_000])
+@pytest.mark.parametrize("by_keyword", [False, True])
+def test_other_arguments_may_be_any_arrays(size: int, by_keyword: bool) -> None:
+    x = np.ones(2)
+    others = {
+        "objects": np.array([None, "a", 1] * size, dtype=object),
+        "strings": np.array(["ab", "c", "d"] * size),
+        "masked": np.ma.masked_array(np.ones(size), np.zeros(size)),
+        "structured": np.zeros(size, [("a", "f8"), ("b", "i2")]),
+        "big-endian": np.ones(size, ">f8"),
+    }
+    for name, other in others.items():
+        seen = []
+
+        def f(x: Any, other: Any, seen: list[Any] = seen) -> Any:
+            seen.append(other)
+            return np.sum(x * len(other))
+
+        found = ft.grad(f)(x, other=other) if by_keyword else ft.grad(f)(x, other)
+        np.testing.assert_array_equal(found, len(other) * x)
+        assert type(seen[0]) is type(other) and seen[0].dtype.kind == other.dtype.kind, name
+        assert (seen[0] == other).all(), name

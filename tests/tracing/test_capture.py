@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -510,3 +513,32 @@ def test_a_generator_left_in_the_middle_of_a_call() -> None:
 
     assert ft.grad(f)(1.0) == 2.0 * SMALL
     assert table.flags.writeable
+
+
+_TEMPORARIES = """
+import numpy as np
+from functrace.tracing.recording import Recording
+
+rng = np.random.default_rng(0)
+bases = [rng.normal(size=(40, 60)) for _ in range(4)]
+made = [
+    lambda b, k: b.T, lambda b, k: b[::-1], lambda b, k: b + k, lambda b, k: b[:, :50].T, lambda b, k: np.eye(50) + k,
+    lambda b, k: np.broadcast_to(b, (2, 40, 60)), lambda b, k: b[:3, :3] + k, lambda b, k: b.T.copy(),
+]
+for _ in range(10):
+    kept = []
+    with Recording("test") as recording:
+        for k in range(300):
+            value = made[rng.integers(len(made))](bases[rng.integers(4)], k)
+            held = recording.constants[recording.capture(value)]
+            assert held.shape == value.shape and (held == value).all(), k
+            if rng.random() < 0.3:
+                kept.append(value)
+            del value
+"""
+
+
+@pytest.mark.parametrize("allocator", ["malloc", "pymalloc"])
+def test_an_array_that_is_gone_is_not_taken_for_one_that_has_its_place(allocator: str) -> None:
+    environment = {**os.environ, "PYTHONMALLOC": allocator}
+    subprocess.run([sys.executable, "-c", _TEMPORARIES], check=True, env=environment)

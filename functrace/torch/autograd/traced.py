@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from functrace.api.calls import call, output_variable
+from functrace.api.keys import static_key
 from functrace.api.staging import identifier, with_inputs
 from functrace.control.custom import Deferred, Failed, Rule, custom_vjp_program
 from functrace.errors import ArgumentError
@@ -194,7 +195,7 @@ class Application:
     def key(self) -> Any:
         """What tells a deferred rule from others: all that forward and backward are called with."""
         chosen = set(self.places)
-        static = tuple(_same(a) for k, a in enumerate(self.args) if k not in chosen)
+        static = tuple(static_key(a) for k, a in enumerate(self.args) if k not in chosen)
         return self.function, tuple(self.places), tuple(self.avals), static
 
     def results(self, staged: Staged, values: Sequence[Any]) -> Any:
@@ -226,12 +227,3 @@ class Application:
 
 def _array(value: Any) -> Any:
     return value._array if isinstance(value, Tensor) else value
-
-
-def _same(value: Any) -> Any:
-    """A key for a static argument: its type and value, or the object itself if it has no hash."""
-    try:
-        hash(value)
-    except TypeError:
-        return id(value)
-    return type(value), value
