@@ -779,7 +779,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 # -- methods of ufuncs ------------------------------------------------------------------------------------------------
 
 
-def _log_sum(ufunc: np.ufunc, primitive: Primitive, scale: float) -> Callable[..., Any]:
+def _log_sum(ufunc: np.ufunc, scale: float) -> Callable[..., Any]:
     def reduce(
         a: Any, axis: Any = 0, dtype: Any = None, keepdims: Any = False, initial: Any = _NO, where: Any = True
     ) -> Any:
@@ -791,7 +791,7 @@ def _log_sum(ufunc: np.ufunc, primitive: Primitive, scale: float) -> Callable[..
             result = ops.logsumexp(a if scale == 1 else ew.mul(a, scale), axes)
             result = result if scale == 1 else ew.div(result, scale)
         if _given(initial):
-            result = primitive(result, start_of(initial, result.dtype))
+            result = bind(ew.UFUNCS[ufunc], (result, start_of(initial, result.dtype)))
         return finished(result, a.shape, axes, keepdims, None, f"{ufunc.__name__}.reduce")
 
     return reduce
@@ -847,8 +847,8 @@ def _accumulate(primitive: Primitive) -> Callable[..., Any]:
 
 REDUCE_LIKE.update(
     {
-        np.logaddexp: _log_sum(np.logaddexp, ew.logaddexp, 1.0),
-        np.logaddexp2: _log_sum(np.logaddexp2, ew.logaddexp2, math.log(2)),
+        np.logaddexp: _log_sum(np.logaddexp, 1.0),
+        np.logaddexp2: _log_sum(np.logaddexp2, math.log(2)),
         np.fmax: _skipping(nanmax),
         np.fmin: _skipping(nanmin),
         np.hypot: _hypot_reduce,
