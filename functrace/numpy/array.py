@@ -31,6 +31,7 @@ from functrace.ir.aval import dtype_name, refuse_subclass, shape_of
 from functrace.ir.primitive import Primitive
 from functrace.ir.tape import inferred
 from functrace.numpy.indexing import At, has_array, parse_index, select, store
+from functrace.numpy.operands import checked_order, full_shape
 from functrace.numpy.tables import FUNCTIONS, LIKE, call_ufunc, unsupported_function
 from functrace.numpy.view_kinds import FlatView, ImagView, IndexView, RealView, View
 from functrace.numpy.views import (
@@ -685,27 +686,6 @@ def _unknown_index(error: ConcretizationError) -> ConcretizationError:
         fix="use functrace.numpy.take(T, i) instead of T[i] or np.take(T, i) for a plain array T; "
         "a traced x[i] works as it is",
     )
-
-
-def checked_order(order: Any, what: str) -> str:
-    """Return ``order=`` as a letter; raises for what is none."""
-    letter = "K" if order is None else str(order).upper()
-    if letter not in ("C", "F", "A", "K"):
-        raise UnsupportedFunctionError(f"{what}: order must be 'C', 'F', 'A' or 'K', not {order!r}", fix="leave it out")
-    return letter
-
-
-def full_shape(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
-    """Return a shape with its one ``-1`` worked out."""
-    if -1 not in shape:
-        return shape
-    known = 1
-    for n in shape:
-        if n != -1:
-            known *= n
-    if shape.count(-1) > 1 or known == 0 or size % known:
-        raise ShapeError(f"cannot reshape {size} elements to {shape}", fix="keep the number of elements")
-    return tuple(size // known if n == -1 else n for n in shape)
 
 
 def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import DtypeError, ShapeError
+from functrace.numpy.operands import stacked
 from functrace.ops.shaping import convert, written
 from functrace.tracing.recording import LITERALS, Tracer, as_array
 
@@ -21,12 +22,13 @@ from functrace.tracing.recording import LITERALS, Tracer, as_array
 def assigned(value: Any, dtype: np.dtype[Any]) -> Any:
     """Return a value as an operand of a dtype, cast as NumPy's assignment casts it.
 
-    A Python number that needs no cast stays one; nests that hold traced values are to be stacked before.
+    A Python number that needs no cast stays one.
 
     Raises:
         DtypeError: if it is not numeric, or complex where real numbers are wanted.
         OverflowError, ValueError, TypeError: NumPy's, for a number that does not fit.
     """
+    value = stacked(value)
     kind = type(value)
     is_complex = kind is complex or (isinstance(value, Tracer) and value.is_number and value.dtype.kind == "c")
     if is_complex and dtype.kind != "c":

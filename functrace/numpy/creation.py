@@ -17,12 +17,25 @@ import numpy as np
 
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
-from functrace.numpy.array import checked_order
 from functrace.numpy.assigning import numeric
 from functrace.numpy.indexing import take, without_leading_ones
 from functrace.numpy.layout import C_ORDER, F_ORDER, UNKNOWN, order_like
-from functrace.numpy.shaping import Casting, along, arrayed, axis_tuple, concatenate, int_tuple, one_axis
-from functrace.numpy.tables import refuse_out
+from functrace.numpy.operands import (
+    Casting,
+    along,
+    arrayed,
+    axis_tuple,
+    cast_to,
+    checked_order,
+    flattened,
+    holds_tracer,
+    int_tuple,
+    need_traced,
+    one_axis,
+    operand,
+    stacked,
+)
+from functrace.numpy.shaping import concatenate
 from functrace.numpy.view_kinds import LaidView
 from functrace.numpy.views import is_scalar, laid_out, linked, new_array, owned, reshaped, shares
 from functrace.ops import elementwise as ew
@@ -32,29 +45,6 @@ from functrace.ops.shaping import broadcast_to, convert, filled, reshape
 from functrace.tracing.recording import LITERALS, Tracer, as_array, claimed
 
 # -- arrays from nests --------------------------------------------------------------------------------
-
-
-def holds_tracer(value: Any) -> bool:
-    """Whether a value is traced, or a nest of lists and tuples with traced values in it."""
-    return isinstance(value, Tracer) or (type(value) in (list, tuple) and any(map(holds_tracer, value)))
-
-
-def stacked(value: Any) -> Any:
-    """Turn a nest of lists that holds traced values into one traced array; anything else stays as it is.
-
-    Raises:
-        ShapeError: if the nest is not rectangular.
-    """
-    if type(value) not in (list, tuple) or not holds_tracer(value):
-        return value
-    parts = [arrayed(stacked(part)) for part in value]
-    shapes = {shape_of(part) for part in parts}
-    if len(shapes) > 1:
-        raise ShapeError(
-            f"a list of arrays of shapes {', '.join(map(str, sorted(shapes)))} is not one array",
-            fix="make all shapes equal, or join them with np.concatenate",
-        )
-    return joining.stack(parts, 0)
 
 
 def array(
@@ -80,7 +70,7 @@ def array(
         made = _laid(object, object.dtype if dtype is None else np.dtype(dtype), letter, copy)
     else:
         made = stacked(object)
-        made = new_array(made if dtype is None else convert(made, dtype), F_ORDER if letter == "F" else C_ORDER)
+        made = new_array(cast_to(made, dtype), F_ORDER if letter == "F" else C_ORDER)
     missing = ndmin - len(shape_of(made))
     return reshaped(made, (1,) * missing + shape_of(made)) if missing > 0 else made
 
@@ -211,8 +201,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, de
 
 def copyto(dst: Any, src: Any, casting: Casting = "same_kind", where: Any = True) -> None:
     """As ``numpy.copyto`` into a traced value; a plain ndarray cannot hold a traced one."""
-    if not isinstance(dst, Tracer):
-        refuse_out(dst, "numpy.copyto (or numpy.full_like of a plain array)")
+    need_traced(dst, "numpy.copyto (or numpy.full_like of a plain array)")
     src = stacked(src)
     if not isinstance(src, Tracer):  # NumPy's own casting, or refusal
         plain = np.empty(numeric(src).shape, dst.dtype)
@@ -254,7 +243,7 @@ def linspace(
     num = operator.index(num)
     if num < 0:
         raise ShapeError(f"linspace: the number of samples, {num}, must be non-negative", fix="pass num >= 0")
-    ends = [x if type(x) in LITERALS else arrayed(stacked(x)) for x in (start, stop)]
+    ends = [operand(x) for x in (start, stop)]
     kind = np.result_type(*[x if type(x) in LITERALS else x.dtype for x in ends], 0.0)
     start, stop = (convert(arrayed(x), kind) for x in ends)
     shape = np.broadcast_shapes(shape_of(start), shape_of(stop))
@@ -281,16 +270,16 @@ def logspace(
     """As ``numpy.logspace``."""
     base = stacked(base)
     if len(shape_of(base)):
-        shape = np.broadcast_shapes(*(shape_of(arrayed(stacked(x))) for x in (start, stop, base)))
-        start = broadcast_to(arrayed(stacked(start)), shape)
+        shape = np.broadcast_shapes(*(shape_of(arrayed(x)) for x in (start, stop, base)))
+        start = broadcast_to(arrayed(start), shape)
         base = np.expand_dims(broadcast_to(arrayed(base), shape), axis)
     made = np.power(base, linspace(start, stop, num, endpoint, axis=axis))
-    return made if dtype is None else convert(made, dtype)
+    return cast_to(made, dtype)
 
 
 def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: Any = 0) -> Any:
     """As ``numpy.geomspace``, for real ends."""
-    start, stop = arrayed(stacked(start)), arrayed(stacked(stop))
+    start, stop = arrayed(start), arrayed(stop)
     kind = np.result_type(start.dtype, stop.dtype, float(operator.index(num)))
     if kind.kind == "c":
         raise UnsupportedFunctionError("geomspace between complex numbers is not supported", fix="use np.exp of a linspace")
@@ -349,7 +338,7 @@ def _shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
 
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """As ``numpy.interp``; differentiable by ``x``, ``xp``, ``fp``, ``left`` and ``right``."""
-    x, xp, fp = (convert(y, np.result_type(y.dtype, float)) for y in map(arrayed, map(stacked, (x, xp, fp))))
+    x, xp, fp = (convert(y, np.result_type(y.dtype, float)) for y in map(arrayed, (x, xp, fp)))
     if len(shape_of(xp)) != 1 or shape_of(xp) != shape_of(fp) or not shape_of(xp)[0]:
         raise ShapeError(
             f"interp: xp and fp must be vectors of one size of at least 1, got {shape_of(xp)} and {shape_of(fp)}",
@@ -385,13 +374,13 @@ _MODES = ("full", "same", "valid")
 
 
 def _slid(a: Any, v: Any, mode: Any, what: str) -> tuple[Any, Any, str]:
-    a, v = arrayed(stacked(a)), arrayed(stacked(v))
+    a, v = arrayed(a), arrayed(v)
     mode = _MODES[::-1][mode] if isinstance(mode, int) and 0 <= mode < 3 else mode
     if mode not in _MODES:
         raise ShapeError(f"{what}: mode must be one of 'full', 'same', 'valid', not {mode!r}", fix="pass one of them")
     if len(shape_of(a)) > 1 or len(shape_of(v)) > 1:
         raise ShapeError(f"{what} needs vectors, got shapes {shape_of(a)} and {shape_of(v)}", fix="use .ravel()")
-    a, v = (reshape(x, (math.prod(shape_of(x)),)) for x in (a, v))
+    a, v = (flattened(x) for x in (a, v))
     if not shape_of(a)[0] or not shape_of(v)[0]:
         raise ShapeError(f"{what}: neither argument can be empty", fix="pass at least one element")
     return a, v, mode
@@ -435,7 +424,7 @@ def _outside(end: Any, dtype: Any) -> Any:
 
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     """As ``numpy.gradient``; differentiable by the values and by the spacings."""
-    f = arrayed(stacked(f))
+    f = arrayed(f)
     ndim = len(shape_of(f))
     axes = tuple(range(ndim)) if axis is None else axis_tuple(axis, ndim)
     spacings = [stacked(s) for s in varargs] or [1.0]
@@ -502,8 +491,8 @@ def cov(
     """As ``numpy.cov``."""
     if ddof is not None and ddof != int(ddof):
         raise ShapeError("ddof must be integer", fix="pass 0 or 1")
-    m = arrayed(stacked(m))
-    rows = [m] if y is None else [m, arrayed(stacked(y))]
+    m = arrayed(m)
+    rows = [m] if y is None else [m, arrayed(y)]
     if any(len(shape_of(x)) > 2 for x in rows):
         raise ShapeError("cov: m and y must have at most 2 axes", fix="use a matrix whose rows are variables")
     kind = np.result_type(*(x.dtype for x in rows), np.float64) if dtype is None else np.dtype(dtype)
@@ -518,7 +507,7 @@ def cov(
     weights = None
     for given in (fweights, aweights):
         if given is not None:
-            given = arrayed(stacked(given))
+            given = arrayed(given)
             if shape_of(given) != shape_of(x)[1:]:
                 raise ShapeError(
                     f"cov: weights of shape {shape_of(given)} do not fit {shape_of(x)[1]} observations", fix="give one each"
@@ -533,7 +522,7 @@ def cov(
         mean = np.sum(x * weights, axis=1, keepdims=True) / total
         scale = total - ddof
         if aweights is not None and ddof != 0:
-            scale = total - ddof * np.sum(weights * arrayed(stacked(aweights))) / total
+            scale = total - ddof * np.sum(weights * arrayed(aweights)) / total
     centred = x - mean
     other = np.transpose(centred if weights is None else centred * weights)
     result = np.matmul(centred, np.conj(other) if kind.kind == "c" else other) * ew.div(1.0, scale)

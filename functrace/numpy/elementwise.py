@@ -14,31 +14,24 @@ import numpy as np
 
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.numpy.number import settled_choices
-from functrace.numpy.reductions import all_, arrayed, written
-from functrace.numpy.tables import FUNCTIONS, refuse_out
+from functrace.numpy.operands import NOT_GIVEN, arrayed, cast_to, need_traced, operand, stored
+from functrace.numpy.reductions import all_
+from functrace.numpy.tables import FUNCTIONS
 from functrace.numpy.views import is_scalar, new_array, owned
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import alike, convert
-from functrace.tracing.recording import LITERALS, Tracer, bind
-
-_NO: Any = np._NoValue
-
-
-def _operand(x: Any) -> Any:
-    """Traced values, arrays and Python numbers (which stay weakly typed) as they are; the rest as arrays."""
-    return x if type(x) in LITERALS else arrayed(x)
-
+from functrace.tracing.recording import LITERALS, bind
 
 # -- choices ----------------------------------------------------------------------------------------------------
 
 
-def where(condition: Any, x: Any = _NO, y: Any = _NO, /) -> Any:
+def where(condition: Any, x: Any = NOT_GIVEN, y: Any = NOT_GIVEN, /) -> Any:
     """As ``numpy.where``; with one argument, as ``numpy.nonzero``."""
-    if x is _NO and y is _NO:
+    if x is NOT_GIVEN and y is NOT_GIVEN:
         return FUNCTIONS[np.nonzero](arrayed(condition))
-    if x is _NO or y is _NO:
+    if x is NOT_GIVEN or y is NOT_GIVEN:
         raise ShapeError("where needs both x and y, or neither", fix="pass np.where(condition, x, y)")
-    result = ew.where(_operand(condition), _operand(x), _operand(y))
+    result = ew.where(operand(condition), operand(x), operand(y))
     return new_array(result) if not result.shape else result
 
 
@@ -49,14 +42,14 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
         raise ShapeError(
             f"select needs as many conditions as choices, got {len(conditions)} and {len(choices)}", fix="pass pairs"
         )
-    given = [_operand(c) for c in settled_choices([*choices, default])]
+    given = [operand(c) for c in settled_choices([*choices, default])]
     operands = alike(given)
     dtype, result = operands[-1].dtype, operands[-1]
     for number in given[:-1]:
         if type(number) in LITERALS and not np.can_cast(np.asarray(number).dtype, dtype, "same_kind"):
             raise DtypeError(f"select: the choice {number!r} cannot be cast to {dtype}", fix=f"write np.{dtype}({number!r})")
     for condition, choice in zip(reversed(conditions), reversed(operands[:-1]), strict=True):
-        condition = _operand(condition)
+        condition = operand(condition)
         if getattr(condition, "dtype", np.dtype(bool)).kind != "b":
             raise UnsupportedFunctionError("select: conditions must be boolean arrays", fix="compare, e.g. x != 0")
         result = ew.where(condition, choice, result)
@@ -65,23 +58,23 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 def clip(
     a: Any,
-    a_min: Any = _NO,
-    a_max: Any = _NO,
+    a_min: Any = NOT_GIVEN,
+    a_max: Any = NOT_GIVEN,
     out: Any = None,
     *,
-    min: Any = _NO,
-    max: Any = _NO,
+    min: Any = NOT_GIVEN,
+    max: Any = NOT_GIVEN,
     dtype: Any = None,
 ) -> Any:
     """As ``numpy.clip``; on a bound the derivative is that of the array, as in PyTorch."""
-    if (a_min is not _NO or a_max is not _NO) and (min is not _NO or max is not _NO):
+    if (a_min is not NOT_GIVEN or a_max is not NOT_GIVEN) and (min is not NOT_GIVEN or max is not NOT_GIVEN):
         raise UnsupportedFunctionError("clip takes a_min and a_max, or min and max, not both", fix="use one pair")
-    low, high = (min if a_min is _NO else a_min), (max if a_max is _NO else a_max)
-    low, high = (None if low is _NO else low), (None if high is _NO else high)
+    low, high = (min if a_min is NOT_GIVEN else a_min), (max if a_max is NOT_GIVEN else a_max)
+    low, high = (None if low is NOT_GIVEN else low), (None if high is NOT_GIVEN else high)
     a = arrayed(a)
     if low is None and high is None and a.dtype.kind == "b":
         raise DtypeError("clip of bools needs a bound", fix="pass a bound, or leave clip out")
-    result = a if dtype is None else convert(a, dtype)
+    result = cast_to(a, dtype)
     if a.dtype.kind in "iu":
         # NumPy's rule for Python ints beyond the dtype: such a bound does nothing.
         info = np.iinfo(a.dtype)
@@ -89,15 +82,15 @@ def clip(
         high = None if type(high) is int and high >= info.max else high
     # Integers between two numbers: all three decide the dtype together.
     if a.dtype.kind in "biu" and low is not None and high is not None and dtype is None:
-        operands = (a, _operand(low), _operand(high))
+        operands = (a, operand(low), operand(high))
         result = convert(result, np.result_type(*[x if type(x) in LITERALS else x.dtype for x in operands]))
     if low is not None:
-        result = ew.clip_below(result, _operand(low))
+        result = ew.clip_below(result, operand(low))
     if high is not None:
-        result = ew.clip_above(result, _operand(high))
+        result = ew.clip_above(result, operand(high))
     if result is a:
         result = FUNCTIONS[np.copy](a)
-    return result if out is None else written(out, result, "clip")
+    return stored(result, out, "clip")
 
 
 # -- rounding -----------------------------------------------------------------------------------------------------
@@ -106,13 +99,13 @@ def clip(
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """As ``numpy.round``: piecewise constant, derivative 0."""
     result = bind(ew.round_p, (arrayed(a),), (operator.index(decimals),))
-    return result if out is None else written(out, result, "round")
+    return stored(result, out, "round")
 
 
 def fix(x: Any, out: Any = None) -> Any:
     """As ``numpy.fix``: piecewise constant, derivative 0."""
     result = ew.trunc(arrayed(x))
-    return result if out is None else written(out, result, "fix")
+    return stored(result, out, "fix")
 
 
 # -- special values ------------------------------------------------------------------------------------------------
@@ -131,11 +124,10 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
         result = _numbers_only(x, nan, posinf, neginf)
     if copy:
         return result
-    if not isinstance(x, Tracer):
-        refuse_out(x, "numpy.nan_to_num with copy=False")
+    need_traced(x, "numpy.nan_to_num with copy=False")
     if not x.shape and is_scalar(x):
         return result
-    return x._assign(result, "nan_to_num")  # type: ignore[attr-defined]
+    return stored(result, x, "nan_to_num")
 
 
 def _numbers_only(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
@@ -197,7 +189,7 @@ def iscomplex(x: Any) -> Any:
 
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
     """As ``numpy.isclose``."""
-    a, b = _operand(a), _operand(b)
+    a, b = operand(a), operand(b)
     if isinstance(b, int):  # NumPy compares with a float, which Python numbers become without a width
         b = float(b)
     elif getattr(b, "is_number", False):
@@ -242,13 +234,13 @@ def _same(a: Any, b: Any, equal_nan: bool) -> Any:
 def isposinf(x: Any, out: Any = None) -> Any:
     """As ``numpy.isposinf``."""
     result = ew.equal(arrayed(x), math.inf)
-    return result if out is None else written(out, result, "isposinf")
+    return stored(result, out, "isposinf")
 
 
 def isneginf(x: Any, out: Any = None) -> Any:
     """As ``numpy.isneginf``."""
     result = ew.equal(arrayed(x), -math.inf)
-    return result if out is None else written(out, result, "isneginf")
+    return stored(result, out, "isneginf")
 
 
 def divmod(x1: Any, x2: Any) -> tuple[Any, Any]:

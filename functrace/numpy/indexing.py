@@ -19,7 +19,6 @@ from typing import Any, final
 import numpy as np
 
 from functrace.errors import (
-    AxisError,
     ConcretizationError,
     DtypeError,
     ShapeError,
@@ -29,18 +28,26 @@ from functrace.errors import (
 from functrace.ir.aval import shape_of
 from functrace.numpy.assigning import assigned, numeric
 from functrace.numpy.layout import UNKNOWN, order_like
-from functrace.numpy.tables import AT, FUNCTIONS, refuse_out, unsupported_function
+from functrace.numpy.operands import (
+    along,
+    arrayed,
+    exact_axis,
+    flattened,
+    holds_tracer,
+    known,
+    lined_up,
+    need_traced,
+    stacked,
+    stored,
+)
+from functrace.numpy.tables import AT, unsupported_function
 from functrace.numpy.views import laid_out, need_array
 from functrace.ops import elementwise as ew
 from functrace.ops.checks import require
 from functrace.ops.indexing import ARRAY, StaticIndex, check_bounds, gather, scatter_add, scatter_set
 from functrace.ops.joining import concatenate
-from functrace.ops.reductions import exact_axis
 from functrace.ops.shaping import alike, broadcast_to, convert, moveaxis, reshape
 from functrace.tracing.recording import LITERALS, Tracer, as_array, bind
-
-_ALL = (None, None, None)
-
 
 # -- what stands between the brackets ----------------------------------------------------------------------
 
@@ -78,8 +85,8 @@ def _entry(entry: Any) -> Any:
         return (_bound(entry.start), _bound(entry.stop), _bound(entry.step))
     if isinstance(entry, Tracer | bool | np.bool_):
         array: Any = entry
-    elif isinstance(entry, list | tuple) and _holds_traced(entry):
-        array = _stacked(entry)
+    elif isinstance(entry, list | tuple) and holds_tracer(entry):
+        array = stacked(entry)
     else:
         array = as_array(entry)
         if array.size == 0 and not isinstance(entry, np.ndarray):
@@ -93,23 +100,10 @@ def _entry(entry: Any) -> Any:
     return array
 
 
-def _holds_traced(value: Any) -> bool:
-    return isinstance(value, Tracer) or (isinstance(value, list | tuple) and any(map(_holds_traced, value)))
-
-
-def _stacked(value: Any) -> Any:
-    """A nested list with traced values in it, as an array."""
-    if isinstance(value, list | tuple):
-        return FUNCTIONS[np.stack]([_stacked(part) for part in value])
-    return value if isinstance(value, Tracer) else as_array(value)
-
-
 def known_mask(mask: Any) -> np.ndarray[Any, Any]:
     """The value of a mask; raises where it is not known."""
-    if not isinstance(mask, Tracer):
-        return as_array(mask)
     try:
-        return np.asarray(mask._concrete())  # type: ignore[attr-defined]
+        return known(mask)
     except ConcretizationError as error:
         raise ConcretizationError(
             "the number of elements that a traced mask selects depends on values, which are not known here",
@@ -200,11 +194,6 @@ def read(x: Any, index: Any) -> Any:
 # -- writing -------------------------------------------------------------------------------------------------
 
 
-def _as_operand(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a value to be written into an array of a dtype; see `assigned`."""
-    return assigned(_stacked(value) if _holds_traced(value) else value, dtype)
-
-
 def without_leading_ones(v: Any, rank: int) -> Any:
     """Return a value without the axes of size 1 in front that it has beyond a rank, as NumPy's assignments drop them."""
     shape = shape_of(v)
@@ -252,7 +241,7 @@ def store(x: Any, index: Any, value: Any) -> Any:
         if value.goes_with(index) and shape_of(value.full) == shape_of(x):
             return convert(ew.where(value.condition, value.full, x), x.dtype)
         raise value.refuse()
-    v = _as_operand(value, x.dtype)
+    v = assigned(value, x.dtype)
     mask = _only_mask(x, index)
     if mask is not None:
         result = _put_where(x, mask, v)
@@ -340,7 +329,7 @@ class MaskedSelection:
         if not everything or shape_of(value) != () or isinstance(value, MaskedSelection):
             raise self.refuse()
         full = self.full
-        written = _as_operand(value, full.dtype)
+        written = assigned(value, full.dtype)
         written = np.asarray(written, full.dtype) if type(written) in LITERALS else written
         self.full = broadcast_to(written, shape_of(full))
 
@@ -488,7 +477,7 @@ class AtIndex:
         x = self.x
         if isinstance(self.index, Tracer) and _is_mask(self.index):
             return self._update(primitive, values)
-        v = _as_operand(values, x.dtype)
+        v = assigned(values, x.dtype)
         v = np.asarray(v).astype(x.dtype) if type(v) in LITERALS else v
         template, arrays = parse_index(x, self.index)
         part = gather(x, template, arrays)
@@ -506,12 +495,12 @@ class AtIndex:
         template, arrays = parse_index(x, self.index)
         part = gather(x, template, arrays)
         if not arrays or all(shape_of(a) == () for a in arrays):
-            return put_at(x, template, arrays, _as_operand(bind(primitive, (part, values)), x.dtype))
+            return put_at(x, template, arrays, assigned(bind(primitive, (part, values)), x.dtype))
         values = values if type(values) in LITERALS or isinstance(values, Tracer) else as_array(values)
         target = shape_of(part)
         rounds = _rounds(template, arrays, shape_of(x), target)
         if len(rounds) == 1:
-            return put_at(x, template, arrays, _as_operand(bind(primitive, (part, values)), x.dtype))
+            return put_at(x, template, arrays, assigned(bind(primitive, (part, values)), x.dtype))
         if len(rounds) > MOST_UNROLLED:
             raise UnsupportedFunctionError(
                 f"x.at[…].{primitive} with indices that repeat more than {MOST_UNROLLED} times, or are not known",
@@ -533,7 +522,7 @@ def _rounds(
     count = int(np.prod(target))
     numbers = np.arange(count)
     try:
-        indices = tuple(map(_known, arrays))
+        indices = tuple(map(known, arrays))
     except ConcretizationError:
         return [numbers[k : k + 1] for k in range(count)]
     places = np.asarray(gather(np.arange(int(np.prod(shape))).reshape(shape), template, indices)).reshape(-1)
@@ -598,23 +587,8 @@ AT.update(
 # -- the functions ---------------------------------------------------------------------------------------------
 
 
-def _axis(axis: Any, ndim: int) -> int:
-    k = operator.index(axis)
-    if not -ndim <= k < ndim:
-        raise AxisError(f"axis {k} is out of bounds for an array with {ndim} axes", fix=f"use {-ndim} … {ndim - 1}")
-    return k % ndim
-
-
-def _array(x: Any) -> Any:
-    return x if isinstance(x, Tracer) else _stacked(x)
-
-
-def _flat(x: Any) -> Any:
-    return reshape(x, (int(np.prod(shape_of(x))),))
-
-
 def _integers(indices: Any, what: str) -> Any:
-    indices = _array(indices)
+    indices = arrayed(indices)
     if indices.dtype.kind == "b" or (indices.size == 0 and not isinstance(indices, Tracer)):
         return convert(indices, np.intp)
     if indices.dtype.kind not in "iu":
@@ -622,33 +596,12 @@ def _integers(indices: Any, what: str) -> Any:
     return indices
 
 
-def _finish(result: Any, out: Any, what: str) -> Any:
-    if out is None:
-        return result
-    if not isinstance(out, Tracer):
-        refuse_out(out, what)
-    return out._assign(result, what)  # type: ignore[attr-defined]
-
-
-def _known(x: Any) -> np.ndarray[Any, Any]:
-    """The plain value of an index-like argument; raises `ConcretizationError` where it is not known."""
-    return np.asarray(x._concrete() if isinstance(x, Tracer) else _plain(x))  # type: ignore[attr-defined]
-
-
-def _plain(x: Any) -> Any:
-    if isinstance(x, list | tuple):
-        return [_plain(part) for part in x]
-    return x._concrete() if isinstance(x, Tracer) else x  # type: ignore[attr-defined]
-
-
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
     """As ``numpy.take``; the indices may be traced."""
-    a, indices = _array(a), _integers(indices, "the indices of take")
-    if axis is None:
-        a, axis = _flat(a), 0
-    axis = _axis(exact_axis(axis), len(shape_of(a)))
+    a, indices = arrayed(a), _integers(indices, "the indices of take")
+    a, axis = lined_up(a, exact_axis(axis))
     indices = _bounded(indices, shape_of(a)[axis], mode)
-    return _finish(laid_out(gather(a, (*(_ALL,) * axis, ARRAY), (indices,))), out, "numpy.take(out=)")
+    return stored(laid_out(gather(a, along(axis, ARRAY), (indices,))), out, "take")
 
 
 def _bounded(indices: Any, size: int, mode: str) -> Any:
@@ -676,42 +629,39 @@ def _along(arr: Any, indices: Any, axis: int, what: str) -> tuple[Any, StaticInd
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     """As ``numpy.take_along_axis``."""
-    arr = _array(arr)
-    if axis is None:
-        arr, axis = _flat(arr), 0
-    _, template, arrays = _along(arr, indices, _axis(axis, len(shape_of(arr))), "the indices of take_along_axis")
+    arr, axis = lined_up(arrayed(arr), axis)
+    _, template, arrays = _along(arr, indices, axis, "the indices of take_along_axis")
     return gather(arr, template, arrays)
 
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
     """As ``numpy.put_along_axis``; ``arr`` must be traced."""
-    _need_traced(arr, "numpy.put_along_axis")
-    target = arr if axis is not None else _flat(arr)
-    axis = 0 if axis is None else axis
-    _, template, arrays = _along(target, indices, _axis(axis, len(shape_of(target))), "the indices of put_along_axis")
-    result = put_at(target, template, arrays, _as_operand(values, arr.dtype))
+    need_traced(arr, "numpy.put_along_axis")
+    target, axis = lined_up(arr, axis)
+    _, template, arrays = _along(target, indices, axis, "the indices of put_along_axis")
+    result = put_at(target, template, arrays, assigned(values, arr.dtype))
     arr._assign(reshape(result, shape_of(arr)), "put_along_axis")
 
 
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     """As ``numpy.compress``; the condition's value must be known."""
-    a = _array(a)
-    chosen = np.flatnonzero(known_mask(condition if isinstance(condition, Tracer) else _known(condition)))
+    a = arrayed(a)
+    chosen = np.flatnonzero(known_mask(condition))
     return take(a, chosen, axis, out)
 
 
 def extract(condition: Any, arr: Any) -> Any:
     """As ``numpy.extract``."""
-    arr = _array(arr)
-    condition = known_mask(condition if isinstance(condition, Tracer) else _known(condition))
-    return take(_flat(arr), np.flatnonzero(condition))
+    arr = arrayed(arr)
+    condition = known_mask(condition)
+    return take(flattened(arr), np.flatnonzero(condition))
 
 
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     """As ``numpy.choose``; ``a`` may be traced."""
     index = _integers(a, "the first argument of choose")
     choices = list(choices) if isinstance(choices, list | tuple) else choices
-    given: list[Any] = [c if type(c) in LITERALS or getattr(c, "is_number", False) else _array(c) for c in choices]
+    given: list[Any] = [c if type(c) in LITERALS or getattr(c, "is_number", False) else arrayed(c) for c in choices]
     if any(getattr(c, "is_number", False) for c in given):  # weak, as literals are, and cut as NumPy cuts them here
         kinds = [c.kind(0) if getattr(c, "is_number", False) else c if type(c) in LITERALS else c.dtype for c in given]
         dtype = np.result_type(*kinds)
@@ -725,32 +675,27 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     for k in range(len(parts) - 2, -1, -1):
         result = ew.where(ew.equal(index, k), parts[k], result)
     result = result if len(parts) > 1 else ew.positive(result)  # a copy
-    return _finish(broadcast_to(result, shape), out, "numpy.choose(out=)")
+    return stored(broadcast_to(result, shape), out, "choose")
 
 
 def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     """As ``numpy.delete``."""
-    arr = _array(arr)
-    if axis is None:
-        arr, axis = _flat(arr), 0
-    axis = _axis(axis, len(shape_of(arr)))
-    obj = obj if isinstance(obj, slice) or not _holds_traced(obj) else _known(obj)
+    arr, axis = lined_up(arrayed(arr), axis)
+    obj = obj if isinstance(obj, slice) or not holds_tracer(obj) else known(obj)
     kept = np.delete(np.arange(shape_of(arr)[axis]), obj)
-    result = gather(arr, (*(_ALL,) * axis, ARRAY), (kept,))
+    result = gather(arr, along(axis, ARRAY), (kept,))
     is_one = isinstance(obj, slice) or np.size(obj) == 1
     return laid_out(result, order_like(arr, "A")) if is_one and isinstance(arr, Tracer) else result
 
 
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     """As ``numpy.insert``."""
-    arr = _array(arr)
-    values = _array(_as_operand(values, arr.dtype))
-    if axis is None:
-        arr, axis = _flat(arr), 0
+    arr = arrayed(arr)
+    values = arrayed(assigned(values, arr.dtype))
+    arr, axis = lined_up(arr, axis)
     ndim = len(shape_of(arr))
-    axis = _axis(axis, ndim)
     size = shape_of(arr)[axis]
-    places = np.arange(size)[obj] if isinstance(obj, slice) else _known(obj)
+    places = np.arange(size)[obj] if isinstance(obj, slice) else known(obj)
     places = np.flatnonzero(places) if places.dtype == np.bool_ else places.astype(np.intp)
     check_bounds(places, axis, size + 1)
     if places.size == 1:
@@ -766,9 +711,9 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     source = np.empty(total, np.intp)  # which of the elements, and behind them of the values, stands where
     source[np.setdiff1d(np.arange(total), places)] = np.arange(size)
     source[places] = np.arange(size, total)
-    values = convert(without_leading_ones(_as_operand(values, arr.dtype), ndim), arr.dtype)
+    values = convert(without_leading_ones(assigned(values, arr.dtype), ndim), arr.dtype)
     values = broadcast_to(values, (*shape[:axis], len(places), *shape[axis + 1 :]))
-    made = gather(concatenate([arr, values], axis), (*(_ALL,) * axis, ARRAY), (source,))
+    made = gather(concatenate([arr, values], axis), along(axis, ARRAY), (source,))
     return laid_out(made, order_like(arr, "A") if isinstance(arr, Tracer) else UNKNOWN)
 
 
@@ -789,7 +734,7 @@ def flatnonzero(a: Any) -> Any:
 
 def _known_for(a: Any, name: str) -> np.ndarray[Any, Any]:
     try:
-        return _known(a)
+        return known(a)
     except ConcretizationError as error:
         raise ConcretizationError(
             f"numpy.{name} of a traced array has a shape that depends on values, which are not known here",
@@ -801,27 +746,22 @@ def _known_for(a: Any, name: str) -> np.ndarray[Any, Any]:
 # -- functions that write into their argument --------------------------------------------------------------------
 
 
-def _need_traced(target: Any, what: str) -> None:
-    if not isinstance(target, Tracer):
-        refuse_out(target, what)
-
-
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """As ``numpy.put``; ``a`` must be traced."""
-    _need_traced(a, "numpy.put")
+    need_traced(a, "numpy.put")
     need_array(a, "put")
-    indices = _flat(_integers(ind, "the indices of put"))
-    flat = _flat(a)
+    indices = flattened(_integers(ind, "the indices of put"))
+    flat = flattened(a)
     indices = _bounded(indices, shape_of(flat)[0], mode)
-    values = _cycled(_array(_as_operand(v, a.dtype)), shape_of(indices)[0])
+    values = _cycled(arrayed(assigned(v, a.dtype)), shape_of(indices)[0])
     if values is not None:
-        result = put_at(flat, (ARRAY,), (indices,), _as_operand(values, a.dtype))
+        result = put_at(flat, (ARRAY,), (indices,), assigned(values, a.dtype))
         a._assign(reshape(result, shape_of(a)), "put")
 
 
 def _cycled(v: Any, count: int) -> Any:
     """The values repeated or cut to ``count``; ``None`` if there are none (NumPy then does nothing)."""
-    v = _flat(v)
+    v = flattened(v)
     size = shape_of(v)[0]
     if size == 0:
         return None
@@ -830,11 +770,11 @@ def _cycled(v: Any, count: int) -> Any:
 
 def _safe(values: Any, dtype: np.dtype[Any], what: str) -> Any:
     """Return values for `place` and `putmask`, flat: cast, or refused, as NumPy's own do it."""
-    if _holds_traced(values):
-        values = _stacked(values)
+    if holds_tracer(values):
+        values = stacked(values)
         if not np.can_cast(values.dtype, dtype, "safe"):
             raise DtypeError(f"{what}: cannot cast {values.dtype} to {dtype} safely", fix="convert the values first")
-        return _flat(convert(values, dtype))
+        return flattened(convert(values, dtype))
     made = np.empty(numeric(values).size, dtype)
     np.putmask(made, np.ones(made.shape, bool), values)
     return made
@@ -842,28 +782,28 @@ def _safe(values: Any, dtype: np.dtype[Any], what: str) -> Any:
 
 def putmask(a: Any, mask: Any, values: Any) -> None:
     """As ``numpy.putmask``; ``a`` must be traced."""
-    _need_traced(a, "numpy.putmask")
+    need_traced(a, "numpy.putmask")
     values = _cycled(_safe(values, a.dtype, "putmask"), a.size)
     if values is not None:
-        result = ew.where(_array(mask), reshape(_as_operand(values, a.dtype), a.shape), a)
+        result = ew.where(arrayed(mask), reshape(assigned(values, a.dtype), a.shape), a)
         a._assign(result, "putmask")
 
 
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """As ``numpy.place``; ``arr`` must be traced."""
-    _need_traced(arr, "numpy.place")
-    chosen = np.flatnonzero(known_mask(mask if isinstance(mask, Tracer) else _known(mask)))
+    need_traced(arr, "numpy.place")
+    chosen = np.flatnonzero(known_mask(mask))
     values = _cycled(_safe(vals, arr.dtype, "place"), len(chosen))
     if values is None and len(chosen):
         raise ShapeError("cannot insert from an empty array", fix="pass at least one value")
     if len(chosen):
-        result = put_at(_flat(arr), (ARRAY,), (chosen,), _as_operand(values, arr.dtype))
+        result = put_at(flattened(arr), (ARRAY,), (chosen,), assigned(values, arr.dtype))
         arr._assign(reshape(result, arr.shape), "place")
 
 
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     """As ``numpy.fill_diagonal``; ``a`` must be traced."""
-    _need_traced(a, "numpy.fill_diagonal")
+    need_traced(a, "numpy.fill_diagonal")
     numbers = np.arange(a.size).reshape(a.shape)
     marks = np.zeros(a.shape, bool)
     np.fill_diagonal(marks, True, wrap)
@@ -877,7 +817,7 @@ def ix_(*args: Any) -> tuple[Any, ...]:
     """As ``numpy.ix_``; integer sequences may be traced."""
     made = []
     for k, arg in enumerate(args):
-        array = _array(arg)
+        array = arrayed(arg)
         if len(shape_of(array)) != 1:
             raise ShapeError("Cross index must be 1 dimensional", fix="pass one-dimensional sequences")
         if _is_mask(array):

@@ -19,7 +19,19 @@ import numpy as np
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import aval_of, shape_of
 from functrace.numpy.layout import UNKNOWN, layout_of
-from functrace.numpy.tables import FUNCTIONS, refuse_out
+from functrace.numpy.operands import (
+    along,
+    arrayed,
+    at_least,
+    axis_tuple,
+    cast_to,
+    flattened,
+    known,
+    normalize_axes,
+    one_axis,
+    stored,
+)
+from functrace.numpy.tables import FUNCTIONS
 from functrace.numpy.view_kinds import EinsumView
 from functrace.numpy.views import copied_kind, laid_out, linked, new_array, owned
 from functrace.ops import elementwise as ew
@@ -27,9 +39,9 @@ from functrace.ops import linalg
 from functrace.ops.contraction import LETTERS, matmul_p
 from functrace.ops.contraction import einsum as contract
 from functrace.ops.indexing import index_static
-from functrace.ops.reductions import kept_shape, normalize_axes, reduce_sum
+from functrace.ops.reductions import kept_shape, reduce_sum
 from functrace.ops.shaping import broadcast_to, convert, moveaxis, permute, reshape
-from functrace.tracing.recording import Tracer, as_array, bind
+from functrace.tracing.recording import Tracer, bind
 
 SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
 EighResult = type(np.linalg.eigh(np.eye(1)))
@@ -37,35 +49,8 @@ SVDResult = type(np.linalg.svd(np.eye(1)))
 QRResult = type(np.linalg.qr(np.eye(1)))
 
 
-def arrayed(x: Any) -> Any:
-    """Return an operand as a traced value or an array; a list that holds traced values is stacked."""
-    if isinstance(x, Tracer | np.ndarray | np.generic):
-        return x
-    if isinstance(x, list | tuple) and any(isinstance(part, Tracer | list | tuple) for part in x):
-        return FUNCTIONS[np.stack]([arrayed(part) for part in x])
-    return as_array(x)
-
-
-def _stored(result: Any, out: Any, what: str) -> Any:
-    """The result, also written into ``out=`` if that is a traced value."""
-    if out is None:
-        return result
-    if not isinstance(out, Tracer):
-        refuse_out(out, what)
-    return out._assign(result, what)  # type: ignore[attr-defined]
-
-
-def _flat(x: Any) -> Any:
-    return reshape(x, (math.prod(x.shape),))
-
-
 def _conj(x: Any) -> Any:
     return ew.conj(x) if x.dtype.kind == "c" else x
-
-
-def _part(x: Any, axis: int, k: int) -> Any:
-    """Element ``k`` along an axis (non-negative)."""
-    return index_static(x, (*((None, None, None),) * axis, k))
 
 
 # -- products ------------------------------------------------------------------------------------------
@@ -73,7 +58,7 @@ def _part(x: Any, axis: int, k: int) -> Any:
 
 def matmul(x1: Any, x2: Any, /, out: Any = None) -> Any:
     """As ``numpy.matmul``."""
-    return _stored(bind(matmul_p, (arrayed(x1), arrayed(x2))), out, "numpy.matmul with out=")
+    return stored(bind(matmul_p, (arrayed(x1), arrayed(x2))), out, "matmul")
 
 
 def dot(a: Any, b: Any, out: Any = None) -> Any:
@@ -93,7 +78,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
                 + ("" if laid is not None else " in an order that is not known here"),
                 fix="write out[...] = np.dot(a, b)",
             )
-    return _stored(result, out, "numpy.dot with out=")
+    return stored(result, out, "dot")
 
 
 def inner(a: Any, b: Any, /) -> Any:
@@ -107,13 +92,13 @@ def inner(a: Any, b: Any, /) -> Any:
 
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     """As ``numpy.outer``: operands are flattened."""
-    a, b = _flat(arrayed(a)), _flat(arrayed(b))
-    return _stored(ew.mul(reshape(a, (a.size, 1)), b), out, "numpy.outer with out=")
+    a, b = flattened(arrayed(a)), flattened(arrayed(b))
+    return stored(ew.mul(reshape(a, (a.size, 1)), b), out, "outer")
 
 
 def vdot(a: Any, b: Any, /) -> Any:
     """As ``numpy.vdot``: operands are flattened, the first one is conjugated."""
-    return bind(matmul_p, (_flat(_conj(arrayed(a))), _flat(arrayed(b))))
+    return bind(matmul_p, (flattened(_conj(arrayed(a))), flattened(arrayed(b))))
 
 
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
@@ -127,12 +112,10 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
             )
         left, right = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     else:
-        left, right = (tuple(k) if isinstance(k, list | tuple) else (k,) for k in axes)
-        normalize_axes(left, a.ndim)
-        normalize_axes(right, b.ndim)
+        left, right = axes
+        left, right = axis_tuple(left, a.ndim), axis_tuple(right, b.ndim)
     if len(left) != len(right):
         raise ShapeError(f"tensordot: {len(left)} axes of a, and {len(right)} of b", fix="name the axes in pairs")
-    left, right = tuple(k % a.ndim for k in left), tuple(k % b.ndim for k in right)
     if any(a.shape[i] != b.shape[j] for i, j in zip(left, right, strict=True)):
         raise ShapeError(
             f"tensordot cannot contract axes {left} of {aval_of(a)} with axes {right} of {aval_of(b)}: sizes differ",
@@ -165,8 +148,8 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     a, b = arrayed(a), arrayed(b)
     if a.ndim < 1 or b.ndim < 1:
         raise ShapeError("cross needs operands with at least one axis", fix="pass vectors of 3 components")
-    a = moveaxis(a, *normalize_axes(axisa, a.ndim), destination=a.ndim - 1)
-    b = moveaxis(b, *normalize_axes(axisb, b.ndim), destination=b.ndim - 1)
+    a = moveaxis(a, one_axis(axisa, a.ndim), destination=a.ndim - 1)
+    b = moveaxis(b, one_axis(axisb, b.ndim), destination=b.ndim - 1)
     sizes = a.shape[-1], b.shape[-1]
     if not {*sizes} <= {2, 3}:
         raise ShapeError(f"cross needs vectors of 3 components, got {sizes[0]} and {sizes[1]}", fix="check axisa and axisb")
@@ -177,8 +160,8 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
             DeprecationWarning,
             stacklevel=4,
         )
-    x = [_part(a, a.ndim - 1, k) for k in range(sizes[0])] + [None]
-    y = [_part(b, b.ndim - 1, k) for k in range(sizes[1])] + [None]
+    x = [index_static(a, along(a.ndim - 1, k)) for k in range(sizes[0])] + [None]
+    y = [index_static(b, along(b.ndim - 1, k)) for k in range(sizes[1])] + [None]
 
     def minor(i: int, j: int) -> Any:
         first = None if x[i] is None or y[j] is None else ew.mul(x[i], y[j])
@@ -191,16 +174,16 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     if sizes == (2, 2):
         return last
     result = FUNCTIONS[np.stack]([minor(1, 2), minor(2, 0), last], axis=-1)
-    return moveaxis(result, result.ndim - 1, *normalize_axes(axisc, result.ndim))
+    return moveaxis(result, result.ndim - 1, one_axis(axisc, result.ndim))
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """As ``numpy.vecdot``: products of vectors of a stack, the first one conjugated."""
     a, b = arrayed(x1), arrayed(x2)
     for x in (a, b):
-        _at_least("vecdot", x, 1)
-    a = moveaxis(a, *normalize_axes(axis, a.ndim), destination=a.ndim - 1)
-    b = moveaxis(b, *normalize_axes(axis, b.ndim), destination=b.ndim - 1)
+        at_least(x, 1, "vecdot")
+    a = moveaxis(a, one_axis(axis, a.ndim), destination=a.ndim - 1)
+    b = moveaxis(b, one_axis(axis, b.ndim), destination=b.ndim - 1)
     if a.shape[-1] != b.shape[-1]:
         raise ShapeError(f"vecdot cannot contract {aval_of(a)} with {aval_of(b)}", fix="make the sizes equal")
     return einsum("...a,...a->...", _conj(a), b)
@@ -209,8 +192,8 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 def matvec(x1: Any, x2: Any, /) -> Any:
     """As ``numpy.matvec``: matrices of a stack times vectors of a stack."""
     a, v = arrayed(x1), arrayed(x2)
-    _at_least("matvec", a, 2)
-    _at_least("matvec", v, 1)
+    at_least(a, 2, "matvec")
+    at_least(v, 1, "matvec")
     if v.ndim == 1:
         return bind(matmul_p, (a, v))
     result = bind(matmul_p, (a, reshape(v, (*v.shape, 1))))
@@ -220,18 +203,12 @@ def matvec(x1: Any, x2: Any, /) -> Any:
 def vecmat(x1: Any, x2: Any, /) -> Any:
     """As ``numpy.vecmat``: vectors of a stack, conjugated, times matrices of a stack."""
     v, a = _conj(arrayed(x1)), arrayed(x2)
-    _at_least("vecmat", v, 1)
-    _at_least("vecmat", a, 2)
+    at_least(v, 1, "vecmat")
+    at_least(a, 2, "vecmat")
     if v.ndim == 1:
         return bind(matmul_p, (v, a))
     result = bind(matmul_p, (reshape(v, (*v.shape[:-1], 1, v.shape[-1])), a))
     return reshape(result, (*result.shape[:-2], result.shape[-1]))
-
-
-def _at_least(name: str, x: Any, ndim: int) -> None:
-    if x.ndim < ndim:
-        axes = "axis" if ndim == 1 else "axes"
-        raise ShapeError(f"{name} needs at least {ndim} {axes}, got {aval_of(x)}", fix="add an axis with x[None]")
 
 
 # -- einsum --------------------------------------------------------------------------------------------
@@ -301,11 +278,9 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any
     term, _, axes = explicit.partition("->")
     if axes and set(term) == set(axes) and out is None:  # one operand, of which NumPy returns a view, whatever dtype= says
         return linked(contract(explicit, *values), EinsumView(values[0], term, axes))
-    if dtype is not None:
-        values = tuple(convert(x, dtype) for x in values)
-    result = contract(explicit, *values)
+    result = contract(explicit, *[cast_to(x, dtype) for x in values])
     if out is not None:
-        return _stored(result, out, "numpy.einsum with out=")
+        return stored(result, out, "einsum")
     return owned(result, UNKNOWN) if result.shape else result
 
 
@@ -484,7 +459,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
             f"tensorsolve: {aval_of(a)} is not square for the right-hand side {aval_of(b)}",
             fix="prod(a.shape[b.ndim:]) must equal prod(a.shape[:b.ndim])",
         )
-    return reshape(solve(reshape(a, (b.size, math.prod(shape))), _flat(b)), shape)
+    return reshape(solve(reshape(a, (b.size, math.prod(shape))), flattened(b)), shape)
 
 
 def multi_dot(arrays: Any, *, out: Any = None) -> Any:
@@ -500,7 +475,7 @@ def multi_dot(arrays: Any, *, out: Any = None) -> Any:
             )
     rows = [x.shape[0] if x.ndim == 2 else (1 if k == 0 else x.shape[0]) for k, x in enumerate(chain)]
     sizes = (*rows, chain[-1].shape[1] if chain[-1].ndim == 2 else 1)
-    return _stored(_chained(chain, _best_splits(sizes), 0, len(chain) - 1), out, "numpy.linalg.multi_dot with out=")
+    return stored(_chained(chain, _best_splits(sizes), 0, len(chain) - 1), out, "linalg.multi_dot")
 
 
 def _best_splits(sizes: tuple[int, ...]) -> dict[tuple[int, int], int]:
@@ -536,8 +511,8 @@ def linalg_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """As ``numpy.linalg.cross``: of vectors of 3 components."""
     a, b = arrayed(x1), arrayed(x2)
     for x in (a, b):
-        _at_least("numpy.linalg.cross", x, 1)
-        if x.shape[normalize_axes(axis, x.ndim)[0]] != 3:
+        at_least(x, 1, "numpy.linalg.cross")
+        if x.shape[one_axis(axis, x.ndim)] != 3:
             raise ShapeError(f"numpy.linalg.cross needs 3 components, got {aval_of(x)}", fix="check axis")
     return cross(a, b, axis=axis)
 
@@ -566,9 +541,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
             return _keep(linalg.euclidean_norm(x, axes), x.shape, axes, keepdims)
         axes = tuple(range(x.ndim))
     else:
-        axes = tuple(operator.index(k) for k in axis) if isinstance(axis, tuple) else (operator.index(axis),)
-        normalize_axes(axes, x.ndim)
-        axes = tuple(k % x.ndim for k in axes)
+        axes = axis_tuple(axis if isinstance(axis, tuple) else (axis,), x.ndim)
     if len(axes) == 1:
         result = _vector_norm(x, ord, axes[0])
     elif len(axes) == 2:
@@ -666,8 +639,8 @@ def cond(x: Any, p: Any = None) -> Any:
 
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     """As ``numpy.linalg.matrix_rank``: an integer without derivative, so values must be known."""
-    plain = [x._concrete() if isinstance(x, Tracer) else x for x in (arrayed(A), tol, rtol)]  # type: ignore[attr-defined]
-    return np.linalg.matrix_rank(plain[0], plain[1], hermitian, rtol=plain[2])
+    tol, rtol = [None if x is None else known(x) for x in (tol, rtol)]
+    return np.linalg.matrix_rank(known(A), tol, hermitian, rtol=rtol)
 
 
 TABLE: dict[Any, Any] = {

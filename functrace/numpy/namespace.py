@@ -17,7 +17,7 @@ from typing import Any, final
 import numpy as np
 
 from functrace.numpy import creation
-from functrace.numpy.creation import holds_tracer, stacked
+from functrace.numpy.operands import holds_tracer, stacked
 from functrace.numpy.tables import FUNCTIONS
 
 _OWN: dict[str, Callable[..., Any]] = {

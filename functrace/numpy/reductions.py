@@ -17,7 +17,19 @@ from functrace.ir.aval import aval_of, shape_of
 from functrace.ir.primitive import Primitive
 from functrace.numpy.array import TracedArray, record_one
 from functrace.numpy.assigning import start_of
-from functrace.numpy.tables import ACCUMULATE, FUNCTIONS, REDUCE_LIKE, refuse_out
+from functrace.numpy.operands import (
+    NOT_GIVEN,
+    along,
+    arrayed,
+    axis_tuple,
+    cast_to,
+    exact_axis,
+    lined_up,
+    normalize_axes,
+    one_axis,
+    stored,
+)
+from functrace.numpy.tables import ACCUMULATE, FUNCTIONS, REDUCE_LIKE
 from functrace.ops import cumulative, sorting
 from functrace.ops import elementwise as ew
 from functrace.ops import reductions as ops
@@ -29,49 +41,31 @@ from functrace.tracing.recording import LITERALS, Tracer, as_array, bind
 
 _new = object.__new__
 _getframe = sys._getframe
-_NO: Any = np._NoValue
 _ALL = tuple(tuple(range(n)) for n in range(65))
-_EVERYWHERE = (None, None, None)
 
 
 # -- what they have in common --------------------------------------------------------------------------------
 
 
-def arrayed(x: Any) -> Any:
-    """Return a traced value as it is, a list that holds some stacked, anything else as an array."""
-    if isinstance(x, Tracer | np.ndarray):
-        return x
-    if isinstance(x, list | tuple) and any(isinstance(v, Tracer | list | tuple) for v in x):
-        return FUNCTIONS[np.stack]([arrayed(v) for v in x])
-    return as_array(x)
-
-
 def finished(result: Any, shape: tuple[int, ...], axes: ops.Axes, keepdims: Any, out: Any, name: str) -> Any:
     """Put the reduced axes back if asked to, and write to a traced ``out``."""
-    if keepdims is not False and keepdims is not _NO and keepdims:
+    if keepdims is not False and keepdims is not NOT_GIVEN and keepdims:
         result = ops.expand_reduced(result, shape, axes)
-    return result if out is None else written(out, result, name)
-
-
-def written(out: Any, result: Any, name: str) -> Any:
-    """Write a result to ``out=``, which must be traced."""
-    if not isinstance(out, Tracer):
-        refuse_out(out, f"numpy.{name} with out=")
-    return out._assign(result, name)  # type: ignore[attr-defined]
+    return stored(result, out, name)
 
 
 def _axes_of(axis: Any, ndim: int) -> ops.Axes:
     """Return the axes of a reduction that is a ufunc's: a 0-d array has an axis 0 for these, as for NumPy's."""
-    return () if ndim == 0 and type(axis) is int and axis in (0, -1) else ops.normalize_axes(ops.exact_axis(axis), ndim)
+    return () if ndim == 0 and type(axis) is int and axis in (0, -1) else normalize_axes(exact_axis(axis), ndim)
 
 
 def _given(value: Any) -> bool:
-    return value is not _NO and value is not None
+    return value is not NOT_GIVEN and value is not None
 
 
 def _masked(x: Any, where: Any, fill: Any) -> Any:
     """``x`` where the mask holds, elsewhere a number that changes nothing."""
-    if where is True or where is _NO:
+    if where is True or where is NOT_GIVEN:
         return x
     result = ew.where(where, x, fill)
     if shape_of(result) != shape_of(x):
@@ -81,12 +75,8 @@ def _masked(x: Any, where: Any, fill: Any) -> Any:
 
 def _check_identity(initial: Any, a: Any, axes: ops.Axes, where: Any) -> None:
     """Check that ``initial=None``, which says that a reduction has no identity, leaves it an element to start from."""
-    if initial is None and ((where is not True and where is not _NO) or ops.count(a.shape, axes) == 0):
+    if initial is None and ((where is not True and where is not NOT_GIVEN) or ops.count(a.shape, axes) == 0):
         raise ShapeError("a reduction without identity needs elements, and no where=", fix="leave out initial=None")
-
-
-def _as(x: Any, dtype: Any) -> Any:
-    return x if dtype is None else convert(x, dtype)
 
 
 def _kept(x: Any) -> Any:
@@ -103,17 +93,17 @@ def sum(
     dtype: Any = None,
     out: Any = None,
     keepdims: Any = False,
-    initial: Any = _NO,
+    initial: Any = NOT_GIVEN,
     where: Any = True,
 ) -> Any:
     """As ``numpy.sum``."""
-    plain = axis is None and dtype is None and out is None and keepdims is False and initial is _NO and where is True
+    plain = axis is None and dtype is None and out is None and keepdims is False and initial is NOT_GIVEN and where is True
     if plain and type(a) is TracedArray:
         return record_one(ops.reduce_sum_p, a, (_ALL[len(a.aval.shape)],))
-    a = _masked(_as(arrayed(a), dtype), where, 0)
+    a = _masked(cast_to(arrayed(a), dtype), where, 0)
     axes = _axes_of(axis, a.ndim)
     _check_identity(initial, a, axes, where)
-    result = _as(bind(ops.reduce_sum_p, (a,), (axes,)), dtype)
+    result = cast_to(bind(ops.reduce_sum_p, (a,), (axes,)), dtype)
     if _given(initial):
         start = start_of(initial, result.dtype)
         result = ew.add(result, start) if ops.count(a.shape, axes) else broadcast_to(start, result.shape)  # -0.0 stays
@@ -126,14 +116,14 @@ def prod(
     dtype: Any = None,
     out: Any = None,
     keepdims: Any = False,
-    initial: Any = _NO,
+    initial: Any = NOT_GIVEN,
     where: Any = True,
 ) -> Any:
     """As ``numpy.prod``; the derivative is exact where factors are zero."""
-    a = _masked(_as(arrayed(a), dtype), where, 1)
+    a = _masked(cast_to(arrayed(a), dtype), where, 1)
     axes = _axes_of(axis, a.ndim)
     _check_identity(initial, a, axes, where)
-    result = _as(ops.reduce_prod(a, axes), dtype)
+    result = cast_to(ops.reduce_prod(a, axes), dtype)
     if _given(initial):
         result = ew.mul(result, start_of(initial, result.dtype))
     return finished(result, a.shape, axes, keepdims, out, "prod")
@@ -141,10 +131,10 @@ def prod(
 
 def _extreme(name: str, reduce: Primitive, combine: Callable[..., Any]) -> Callable[..., Any]:
     def extreme(
-        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _NO, where: Any = True
+        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = NOT_GIVEN, where: Any = True
     ) -> Any:
         a = arrayed(a)
-        if where is not True and where is not _NO:
+        if where is not True and where is not NOT_GIVEN:
             if not _given(initial):
                 raise ShapeError(f"{name} with where= needs initial=", fix="pass initial=-np.inf (or np.inf for a minimum)")
             a = _masked(a, where, start_of(initial, a.dtype))
@@ -169,7 +159,7 @@ min = _extreme("min", ops.reduce_min_p, ew.minimum)
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
     """As ``numpy.ptp``."""
     result = ew.sub(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
-    return result if out is None else written(out, result, "ptp")
+    return stored(result, out, "ptp")
 
 
 # -- truth, positions, counts --------------------------------------------------------------------------------
@@ -178,7 +168,7 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any
 def _truth(name: str, primitive: Primitive, neutral: bool) -> Callable[..., Any]:
     def truth(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
         a = arrayed(a)
-        if where is not True and where is not _NO:
+        if where is not True and where is not NOT_GIVEN:
             a = _masked(ew.not_equal(a, 0), where, neutral)
         axes = _axes_of(axis, a.ndim)
         return finished(record_one(primitive, a, (axes,)), a.shape, axes, keepdims, out, name)
@@ -223,7 +213,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
 
 def _count(a: Any, axes: ops.Axes, where: Any) -> Any:
     """How many elements go into each result: a number, or an array with the reduced axes kept under ``where``."""
-    if where is True or where is _NO:
+    if where is True or where is NOT_GIVEN:
         return ops.count(a.shape, axes)
     mask = where if isinstance(where, Tracer) else as_array(where).astype(bool)
     mask = broadcast_to(mask, a.shape)
@@ -245,9 +235,9 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     if plain and type(a) is TracedArray and a.aval.dtype.char in "fdFD":
         return record_one(ops.reduce_sum_p, a, (_ALL[len(a.aval.shape)],)) / a.aval.size
     a = arrayed(a)
-    axes = ops.normalize_axes(ops.exact_axis(axis), a.ndim)
+    axes = normalize_axes(exact_axis(axis), a.ndim)
     x, result_dtype = _working(a, dtype)
-    result = _as(_mean(x, axes, where), result_dtype)
+    result = cast_to(_mean(x, axes, where), result_dtype)
     return finished(_dropped(result, a.shape, axes), a.shape, axes, keepdims, out, "mean")
 
 
@@ -273,8 +263,8 @@ def var(
     keepdims: Any = False,
     *,
     where: Any = True,
-    mean: Any = _NO,
-    correction: Any = _NO,
+    mean: Any = NOT_GIVEN,
+    correction: Any = NOT_GIVEN,
 ) -> Any:
     """As ``numpy.var``."""
     result, shape, axes = _variance(a, axis, dtype, ddof, where, mean, correction)
@@ -285,7 +275,7 @@ def _variance(
     a: Any, axis: Any, dtype: Any, ddof: Any, where: Any, given_mean: Any, correction: Any
 ) -> tuple[Any, tuple[int, ...], ops.Axes]:
     a = arrayed(a)
-    if correction is not _NO:
+    if correction is not NOT_GIVEN:
         if ddof != 0:
             raise UnsupportedFunctionError("ddof and correction cannot both be given", fix="pass correction only")
         ddof = correction
@@ -293,7 +283,7 @@ def _variance(
         raise DtypeError(f"ddof must be a real number, not {ddof!r}", fix="pass 0 or 1")
     if type(ddof) is int:
         np.int64(ddof)  # raises as NumPy does for integers that do not fit
-    axes = ops.normalize_axes(ops.exact_axis(axis), a.ndim)
+    axes = normalize_axes(exact_axis(axis), a.ndim)
     if dtype is not None and np.dtype(dtype).kind != ("c" if a.dtype.kind == "c" else "f"):
         raise DtypeError(
             f"the variance of {a.dtype} in dtype={np.dtype(dtype)} has no implementation on traced values",
@@ -301,7 +291,7 @@ def _variance(
         )
     x, result_dtype = _working(a, dtype)
     n = _count(x, axes, where)
-    center = ops.expand_reduced(_mean(x, axes, where), a.shape, axes) if given_mean is _NO else given_mean
+    center = ops.expand_reduced(_mean(x, axes, where), a.shape, axes) if given_mean is NOT_GIVEN else given_mean
     squares = _masked(ops.squared_deviation(x, center), where, 0)
     total = record_one(ops.reduce_sum_p, squares, (axes,))
     if isinstance(n, int):
@@ -323,8 +313,8 @@ def std(
     keepdims: Any = False,
     *,
     where: Any = True,
-    mean: Any = _NO,
-    correction: Any = _NO,
+    mean: Any = NOT_GIVEN,
+    correction: Any = NOT_GIVEN,
 ) -> Any:
     """As ``numpy.std``; the derivative at equal numbers is 0."""
     result, shape, axes = _variance(a, axis, dtype, ddof, where, mean, correction)
@@ -334,7 +324,7 @@ def std(
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
     """As ``numpy.average``."""
     a = arrayed(a)
-    axes = ops.normalize_axes(axis, a.ndim)
+    axes = normalize_axes(axis, a.ndim)
     if weights is None:
         result = mean(a, axes, keepdims=keepdims)
         scale: Any = np.asarray(ops.count(a.shape, axes), result.dtype)[()]
@@ -346,8 +336,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
                     f"average: weights of shape {weights.shape} for an array of shape {a.shape} need an axis",
                     fix="pass axis=",
                 )
-            order = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
-            order = tuple(sorting.normalize_axis(k, a.ndim) for k in order)
+            order = axis_tuple(axis, a.ndim)
             if weights.shape != tuple(a.shape[k] for k in order):
                 raise ShapeError(
                     f"average: weights of shape {weights.shape} do not fit axis {axis} of {a.shape}",
@@ -378,7 +367,7 @@ def _without_nan(a: Any, fill: Any) -> tuple[Any, Any]:
 
 
 def _and(mask: Any, where: Any) -> Any:
-    if where is True or where is _NO:
+    if where is True or where is NOT_GIVEN:
         return mask
     return where if mask is True else ew.logical_and(mask, where)
 
@@ -389,7 +378,7 @@ def nansum(
     dtype: Any = None,
     out: Any = None,
     keepdims: Any = False,
-    initial: Any = _NO,
+    initial: Any = NOT_GIVEN,
     where: Any = True,
 ) -> Any:
     """As ``numpy.nansum``."""
@@ -402,7 +391,7 @@ def nanprod(
     dtype: Any = None,
     out: Any = None,
     keepdims: Any = False,
-    initial: Any = _NO,
+    initial: Any = NOT_GIVEN,
     where: Any = True,
 ) -> Any:
     """As ``numpy.nanprod``."""
@@ -411,7 +400,7 @@ def nanprod(
 
 def _nan_extreme(name: str, extreme: Callable[..., Any], worst: float) -> Callable[..., Any]:
     def nan_extreme(
-        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = _NO, where: Any = True
+        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = NOT_GIVEN, where: Any = True
     ) -> Any:
         filled, mask = _without_nan(a, worst)
         if _given(initial) and not isinstance(initial, Tracer) and initial != initial:
@@ -419,7 +408,7 @@ def _nan_extreme(name: str, extreme: Callable[..., Any], worst: float) -> Callab
         result = extreme(filled, axis, None, keepdims, initial, where)
         if mask is not True and not _given(initial):
             result = ew.where(any_(mask, axis, None, keepdims), result, math.nan)
-        return result if out is None else written(out, result, name)
+        return stored(result, out, name)
 
     nan_extreme.__name__ = name
     nan_extreme.__doc__ = f"As ``numpy.{name}``; NaN where there is no number."
@@ -449,12 +438,12 @@ def nanvar(
     keepdims: Any = False,
     *,
     where: Any = True,
-    mean: Any = _NO,
-    correction: Any = _NO,
+    mean: Any = NOT_GIVEN,
+    correction: Any = NOT_GIVEN,
 ) -> Any:
     """As ``numpy.nanvar``; NaN where there are not more than ``ddof`` numbers."""
     result = _nan_variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
-    return result if out is None else written(out, result, "nanvar")
+    return stored(result, out, "nanvar")
 
 
 def nanstd(
@@ -466,12 +455,12 @@ def nanstd(
     keepdims: Any = False,
     *,
     where: Any = True,
-    mean: Any = _NO,
-    correction: Any = _NO,
+    mean: Any = NOT_GIVEN,
+    correction: Any = NOT_GIVEN,
 ) -> Any:
     """As ``numpy.nanstd``; the derivative at equal numbers is 0."""
     result = ew.sqrt_of_square(_nan_variance(a, axis, dtype, ddof, keepdims, where, mean, correction))
-    return result if out is None else written(out, result, "nanstd")
+    return stored(result, out, "nanstd")
 
 
 def _nan_variance(
@@ -481,7 +470,9 @@ def _nan_variance(
     mask = _and(mask, where)
     result, shape, axes = _variance(filled, axis, dtype, ddof, mask, given_mean, correction)
     if mask is not True:
-        enough = ew.greater(_dropped(_count(filled, axes, mask), shape, axes), ddof if correction is _NO else correction)
+        enough = ew.greater(
+            _dropped(_count(filled, axes, mask), shape, axes), ddof if correction is NOT_GIVEN else correction
+        )
         result = ew.where(enough, result, math.nan)
     return finished(result, shape, axes, keepdims, None, "nanvar")
 
@@ -547,12 +538,12 @@ def _quantile(
         raise ShapeError("quantiles must be between 0 and 1 (percentiles between 0 and 100)", fix="rescale q")
     within = ew.logical_and(ew.greater_equal(q, 0), ew.less_equal(q, 1))
     q = require(q, within, "ValueError", "Quantiles must be in the range [0, 1]") if isinstance(q, Tracer) else q
-    axes = ops.normalize_axes(axis, a.ndim)
+    axes = normalize_axes(axis, a.ndim)
     floating = a if a.dtype.kind == "f" else convert(a, np.float64)
     x = ops.merge_reduced(floating, axes)
     n, rank = x.shape[-1], x.ndim
     q_shape = shape_of(q)
-    reduced = ops.kept_shape(a.shape, axes) if keepdims is not _NO and keepdims else ops.dropped_shape(a.shape, axes)
+    reduced = ops.kept_shape(a.shape, axes) if keepdims is not NOT_GIVEN and keepdims else ops.dropped_shape(a.shape, axes)
     if skips_nan and 0 in a.shape:
         return nanmean(a, axis, keepdims=keepdims)  # as NumPy: whatever the shape of q
     if n == 0:
@@ -616,7 +607,7 @@ def _quantile_function(name: str, scale: float, *, skips_nan: bool) -> Callable[
     ) -> Any:
         _refuse_weights(weights)
         weak = type(q) in LITERALS or (isinstance(q, Tracer) and not q.aval.shape)
-        q = q if isinstance(q, Tracer) else as_array(q)
+        q = arrayed(q)
         if q.dtype.kind == "b":
             raise DtypeError(f"{name}: q must be a number, not a bool", fix="pass 0.0 or 1.0")
         given = q.dtype
@@ -627,7 +618,7 @@ def _quantile_function(name: str, scale: float, *, skips_nan: bool) -> Callable[
             result = convert(result, a.dtype)
         elif not weak and not (skips_nan and 0 in a.shape):
             result = convert(result, np.result_type(a.dtype, given if given.kind == "f" else np.float64))
-        return result if out is None else written(out, result, name)
+        return stored(result, out, name)
 
     function.__name__ = name
     function.__doc__ = f"As ``numpy.{name}``; differentiable in the data, and in ``q`` with continuous methods."
@@ -643,7 +634,7 @@ nanpercentile = _quantile_function("nanpercentile", 100, skips_nan=True)
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
     """As ``numpy.median``; of an even count the two in the middle share the derivative."""
     a = arrayed(a)
-    axes = ops.normalize_axes(axis, a.ndim)
+    axes = normalize_axes(axis, a.ndim)
     x = ops.merge_reduced(a, axes)
     n = x.shape[-1]
     if n == 0:
@@ -662,7 +653,7 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
     a = arrayed(a)
     if a.dtype.kind not in "fc" or 0 in a.shape:
         return median(a, axis, out, overwrite_input, keepdims)
-    axes = ops.normalize_axes(axis, a.ndim)
+    axes = normalize_axes(axis, a.ndim)
     x = ops.merge_reduced(a, axes)
     x = sorting.sort(x, x.ndim - 1)
     last = (x.ndim - 1,)
@@ -678,24 +669,18 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
 # -- along an axis -------------------------------------------------------------------------------------------------
 
 
-def _flat_axis(a: Any, axis: Any) -> tuple[Any, int]:
-    if axis is None:
-        return reshape(a, (a.size,)), 0
-    return a, sorting.normalize_axis(ops.exact_axis(axis), a.ndim)
-
-
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """As ``numpy.cumsum``."""
-    a, axis = _flat_axis(_as(arrayed(a), dtype), axis)
-    result = _as(cumulative.cumsum(a, axis), dtype)
-    return result if out is None else written(out, result, "cumsum")
+    a, axis = lined_up(cast_to(arrayed(a), dtype), exact_axis(axis))
+    result = cast_to(cumulative.cumsum(a, axis), dtype)
+    return stored(result, out, "cumsum")
 
 
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """As ``numpy.cumprod``; the derivative is exact where factors are zero."""
-    a, axis = _flat_axis(_as(arrayed(a), dtype), axis)
-    result = _as(cumulative.cumprod(a, axis), dtype)
-    return result if out is None else written(out, result, "cumprod")
+    a, axis = lined_up(cast_to(arrayed(a), dtype), exact_axis(axis))
+    result = cast_to(cumulative.cumprod(a, axis), dtype)
+    return stored(result, out, "cumprod")
 
 
 def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
@@ -715,12 +700,12 @@ def _with_initial(name: str, running: Callable[..., Any], neutral: int) -> Calla
             if x.ndim != 1:
                 raise AxisError(f"{name} of an array with {x.ndim} axes needs axis=", fix="pass axis=")
             axis = 0
-        axis = sorting.normalize_axis(axis, x.ndim)
+        axis = one_axis(axis, x.ndim)
         result = running(x, axis, dtype)
         if include_initial:
             start = np.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), neutral, result.dtype)
             result = concatenate([start, result], axis)
-        return result if out is None else written(out, result, name)
+        return stored(result, out, name)
 
     function.__name__ = name
     function.__doc__ = f"As ``numpy.{name}``."
@@ -731,27 +716,26 @@ cumulative_sum = _with_initial("cumulative_sum", cumsum, 0)
 cumulative_prod = _with_initial("cumulative_prod", cumprod, 1)
 
 
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _NO, append: Any = _NO) -> Any:
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = NOT_GIVEN, append: Any = NOT_GIVEN) -> Any:
     """As ``numpy.diff``."""
     if n < 0:
         raise ShapeError(f"diff: the order must not be negative, got {n}", fix="pass n >= 0")
     a = arrayed(a)
     if a.ndim == 0:
         raise ShapeError("diff needs at least one axis", fix="pass an array with one axis or more")
-    axis = sorting.normalize_axis(axis, a.ndim)
+    axis = one_axis(axis, a.ndim)
     if n == 0:
         return a  # not a copy, as in NumPy
     parts = [a]
-    if prepend is not _NO:
+    if prepend is not NOT_GIVEN:
         parts.insert(0, _edge(prepend, a, axis))
-    if append is not _NO:
+    if append is not NOT_GIVEN:
         parts.append(_edge(append, a, axis))
     if len(parts) > 1:
         a = FUNCTIONS[np.concatenate](parts, axis)
-    lead = (_EVERYWHERE,) * axis
     difference = ew.not_equal if a.dtype.kind == "b" else ew.sub
     for _ in range(n):
-        a = difference(index_static(a, (*lead, (1, None, None))), index_static(a, (*lead, (None, -1, None))))
+        a = difference(index_static(a, along(axis, (1, None, None))), index_static(a, along(axis, (None, -1, None))))
     return a
 
 
@@ -763,7 +747,7 @@ def _edge(part: Any, a: Any, axis: int) -> Any:
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """As ``numpy.trapezoid``."""
     y = arrayed(y)
-    axis = sorting.normalize_axis(axis, y.ndim)
+    axis = one_axis(axis, y.ndim)
     if x is None:
         step = dx
     else:
@@ -771,8 +755,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
         step = diff(x, axis=-1 if x.ndim == 1 else axis)
         if x.ndim == 1:
             step = reshape(step, (step.shape[0],) + (1,) * (y.ndim - axis - 1))
-    lead = (_EVERYWHERE,) * axis
-    ends = ew.add(index_static(y, (*lead, (1, None, None))), index_static(y, (*lead, (None, -1, None))))
+    ends = ew.add(index_static(y, along(axis, (1, None, None))), index_static(y, along(axis, (None, -1, None))))
     return sum(ew.div(ew.mul(step, ends), 2.0), axis)
 
 
@@ -781,10 +764,10 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
 def _log_sum(ufunc: np.ufunc, scale: float) -> Callable[..., Any]:
     def reduce(
-        a: Any, axis: Any = 0, dtype: Any = None, keepdims: Any = False, initial: Any = _NO, where: Any = True
+        a: Any, axis: Any = 0, dtype: Any = None, keepdims: Any = False, initial: Any = NOT_GIVEN, where: Any = True
     ) -> Any:
         a = _masked(_looped(ufunc, arrayed(a), dtype), where, -math.inf)
-        axes = ops.normalize_axes(ops.exact_axis(axis), a.ndim)
+        axes = normalize_axes(exact_axis(axis), a.ndim)
         if ops.count(a.shape, axes) == 0:
             result: Any = broadcast_to(np.asarray(-math.inf, a.dtype)[()], ops.dropped_shape(a.shape, axes))
         else:
@@ -799,9 +782,9 @@ def _log_sum(ufunc: np.ufunc, scale: float) -> Callable[..., Any]:
 
 def _skipping(nan_extreme: Callable[..., Any]) -> Callable[..., Any]:
     def reduce(
-        a: Any, axis: Any = 0, dtype: Any = None, keepdims: Any = False, initial: Any = _NO, where: Any = True
+        a: Any, axis: Any = 0, dtype: Any = None, keepdims: Any = False, initial: Any = NOT_GIVEN, where: Any = True
     ) -> Any:
-        return nan_extreme(_as(arrayed(a), dtype), axis, None, keepdims, initial, where)
+        return nan_extreme(cast_to(arrayed(a), dtype), axis, None, keepdims, initial, where)
 
     return reduce
 
@@ -810,7 +793,7 @@ def _hypot_reduce(
     a: Any, axis: Any = 0, dtype: Any = None, keepdims: Any = False, initial: Any = 0.0, where: Any = True
 ) -> Any:
     a = _masked(_looped(np.hypot, arrayed(a), dtype), where, 0)
-    axes = ops.normalize_axes(ops.exact_axis(axis), a.ndim)
+    axes = normalize_axes(exact_axis(axis), a.ndim)
     size = ew.absolute(a)
     start = start_of(initial if _given(initial) else 0.0, a.dtype)
     if ops.count(a.shape, axes) == 0 or not axes:
@@ -839,8 +822,8 @@ def _looped(ufunc: np.ufunc, a: Any, dtype: Any) -> Any:
 
 def _accumulate(primitive: Primitive) -> Callable[..., Any]:
     def accumulate(a: Any, axis: Any = 0, dtype: Any = None) -> Any:
-        a = _as(arrayed(a), dtype)
-        return bind(primitive, (a,), (sorting.normalize_axis(ops.exact_axis(axis), a.ndim),))
+        a = cast_to(arrayed(a), dtype)
+        return bind(primitive, (a,), (one_axis(exact_axis(axis), a.ndim),))
 
     return accumulate
 

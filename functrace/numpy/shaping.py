@@ -12,15 +12,32 @@ import itertools
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 
 from functrace.errors import AxisError, DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
-from functrace.numpy.array import checked_order, full_shape
 from functrace.numpy.indexing import take
 from functrace.numpy.layout import UNKNOWN, elements_in_memory, is_row, layout_of, order_like
+from functrace.numpy.operands import (
+    Casting,
+    Shape,
+    along,
+    arrayed,
+    at_least,
+    axis_tuple,
+    cast_to,
+    checked_order,
+    exact_axis,
+    flattened,
+    full_shape,
+    int_tuple,
+    lined_up,
+    normalize_axes,
+    one_axis,
+    stored,
+)
 from functrace.numpy.view_kinds import BroadcastView, DiagonalView, LaidView, RavelView, View, WindowView
 from functrace.numpy.views import (
     copied,
@@ -38,49 +55,16 @@ from functrace.numpy.views import (
 from functrace.ops import elementwise as ew
 from functrace.ops import joining, shaping
 from functrace.ops.indexing import index_static
-from functrace.ops.reductions import exact_axis, normalize_axes, reduce_sum
+from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import broadcast_to as broadcast
 from functrace.ops.shaping import convert, permute
 from functrace.ops.shaping import reshape as reshape_to
 from functrace.tracing.recording import Tracer, as_array
 
 _ALL = (None, None, None)
-Shape = tuple[int, ...]
-Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 
 
 # -- helpers -------------------------------------------------------------------------------------------
-
-
-def arrayed(x: Any) -> Any:
-    """Return a traced value as it is, anything else as an array."""
-    return x if isinstance(x, Tracer) or type(x) is np.ndarray else as_array(x)
-
-
-def one_axis(axis: Any, ndim: int) -> int:
-    """Return an axis as a non-negative int; raises `AxisError` if there is no such axis."""
-    return normalize_axes(operator.index(axis), ndim)[0]
-
-
-def axis_tuple(axis: Any, ndim: int) -> Shape:
-    """Return axes in the order given, non-negative."""
-    axes = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
-    normalize_axes(axes, ndim)
-    return tuple(operator.index(k) % ndim for k in axes)
-
-
-def int_tuple(sizes: Any) -> Shape:
-    """Return a size or a sequence of sizes as a tuple of ints."""
-    if isinstance(sizes, Tracer) and sizes.aval.shape:
-        return tuple(int(n) for n in cast("Any", sizes))
-    if isinstance(sizes, tuple | list | np.ndarray) and np.ndim(sizes) > 0:
-        return tuple(operator.index(n) for n in sizes)
-    return (operator.index(cast("Any", sizes)),)
-
-
-def along(axis: int, part: Any) -> tuple[Any, ...]:
-    """Return the static index that takes ``part`` of one axis."""
-    return (*(_ALL,) * axis, part)
 
 
 def _known_layout(a: Any, what: str) -> Any:
@@ -93,11 +77,6 @@ def _known_layout(a: Any, what: str) -> Any:
             fix="pass order='C' (or 'F'), or copy the array first: x.copy() is laid out in C order",
         )
     return found
-
-
-def _at_least(x: Any, ndim: int, what: str) -> None:
-    if len(shape_of(x)) < ndim:
-        raise ShapeError(f"{what} needs an array with at least {ndim} axes, got shape {shape_of(x)}", fix="add an axis")
 
 
 # -- shape ---------------------------------------------------------------------------------------------
@@ -203,7 +182,7 @@ def rollaxis(a: Any, axis: Any, start: int = 0) -> Any:
 
 def matrix_transpose(x: Any, /) -> Any:
     """As ``numpy.matrix_transpose``."""
-    _at_least(x, 2, "matrix_transpose")
+    at_least(x, 2, "matrix_transpose")
     return swapaxes(x, -1, -2)
 
 
@@ -283,9 +262,7 @@ def astype(
 ) -> Any:
     """As ``numpy.astype``."""
     letter = checked_order(order, "astype")
-    if not np.can_cast(x.dtype, dtype, casting):
-        raise DtypeError(f"cannot cast {x.dtype} to {np.dtype(dtype)} by the rule {casting!r}", fix="pass casting='unsafe'")
-    result = convert(x, dtype)
+    result = cast_to(x, np.dtype(dtype), casting)
     if result is x:
         if copy:
             return copied(x, letter)
@@ -307,19 +284,19 @@ def flip(m: Any, axis: Any = None) -> Any:
 
 def fliplr(m: Any) -> Any:
     """As ``numpy.fliplr``."""
-    _at_least(m, 2, "fliplr")
+    at_least(m, 2, "fliplr")
     return flip(m, 1)
 
 
 def flipud(m: Any) -> Any:
     """As ``numpy.flipud``."""
-    _at_least(m, 1, "flipud")
+    at_least(m, 1, "flipud")
     return flip(m, 0)
 
 
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     """As ``numpy.rot90``."""
-    _at_least(m, 2, "rot90")
+    at_least(m, 2, "rot90")
     if len(tuple(axes)) != 2:
         raise ShapeError(f"rot90 turns in a plane of 2 axes, got {tuple(axes)}", fix="pass two axes")
     i, j = axis_tuple(tuple(axes), m.ndim)
@@ -334,7 +311,7 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     """As ``numpy.roll``."""
     if axis is None:
-        return owned(reshape_to(roll(reshape_to(a, (a.size,)), sum(int_tuple(shift)), 0), a.shape))
+        return owned(reshape_to(roll(flattened(a), sum(int_tuple(shift)), 0), a.shape))
     shifts, axes = int_tuple(shift), tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     count = max(len(shifts), len(axes))
     if {len(shifts), len(axes)} - {1, count}:
@@ -355,16 +332,8 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 
 
 def _join(arrays: Any, axis: int, dtype: Any, casting: Casting) -> Any:
-    arrays = [_cast(x, dtype, casting) for x in arrays]
+    arrays = [cast_to(x, dtype, casting) for x in arrays]
     return joining.concatenate(arrays, axis)
-
-
-def _cast(x: Any, dtype: Any, casting: Casting) -> Any:
-    if dtype is None:
-        return x
-    if not np.can_cast(x.dtype, dtype, casting):
-        raise DtypeError(f"cannot cast {x.dtype} to {np.dtype(dtype)} by the rule {casting!r}", fix="pass casting='unsafe'")
-    return convert(x, dtype)
 
 
 def _sequence(arrays: Any, what: str) -> list[Any]:
@@ -378,30 +347,20 @@ def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = 
     """As ``numpy.concatenate``."""
     found = _sequence(arrays, "concatenate")
     if axis is None:
-        found, axis = [reshape_to(x, (math.prod(shape_of(x)),)) for x in found], 0
+        found, axis = [flattened(x) for x in found], 0
     ndim = len(shape_of(found[0]))
     if ndim == 0:
         raise ShapeError("zero-dimensional arrays cannot be concatenated", fix="use np.stack, or axis=None")
-    return _stored(_join(found, one_axis(exact_axis(axis), ndim), dtype, casting), out, "concatenate")
-
-
-def _stored(result: Any, out: Any, what: str) -> Any:
-    if out is None:
-        return result
-    if isinstance(out, Tracer):
-        return out._assign(result, what)  # type: ignore[attr-defined]
-    from functrace.numpy.tables import refuse_out
-
-    return refuse_out(out, f"numpy.{what} with out=")
+    return stored(_join(found, one_axis(exact_axis(axis), ndim), dtype, casting), out, "concatenate")
 
 
 def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
     """As ``numpy.stack``."""
-    found = [_cast(x, dtype, casting) for x in _sequence(arrays, "stack")]
+    found = [cast_to(x, dtype, casting) for x in _sequence(arrays, "stack")]
     if len({shape_of(x) for x in found}) > 1:
         shapes = ", ".join(str(shape_of(x)) for x in found)
         raise ShapeError(f"all input arrays must have the same shape, stack got {shapes}", fix="use np.concatenate")
-    return _stored(joining.stack(found, one_axis(axis, len(shape_of(found[0])) + 1)), out, "stack")
+    return stored(joining.stack(found, one_axis(axis, len(shape_of(found[0])) + 1)), out, "stack")
 
 
 def vstack(tup: Any, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
@@ -466,7 +425,7 @@ def append(arr: Any, values: Any, axis: Any = None) -> Any:
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """As ``numpy.ediff1d``."""
     ary = arrayed(ary)
-    x = reshape_to(ary, (math.prod(shape_of(ary)),))
+    x = flattened(ary)
     differences = x[1:] - x[:-1]
     parts = [differences]
     for end, place in ((to_begin, 0), (to_end, len(parts) + 1)):
@@ -475,7 +434,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
         end = arrayed(end)
         if not np.can_cast(end.dtype, x.dtype, "same_kind"):
             raise DtypeError(f"ediff1d: {end.dtype} does not fit an array of {x.dtype}", fix="convert the array first")
-        parts.insert(place, convert(reshape_to(end, (math.prod(shape_of(end)),)), differences.dtype))
+        parts.insert(place, convert(flattened(end), differences.dtype))
     return joining.concatenate(parts, 0) if len(parts) > 1 else differences
 
 
@@ -510,25 +469,25 @@ def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
 
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """As ``numpy.hsplit``."""
-    _at_least(ary, 1, "hsplit")
+    at_least(ary, 1, "hsplit")
     return split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0)
 
 
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """As ``numpy.vsplit``."""
-    _at_least(ary, 2, "vsplit")
+    at_least(ary, 2, "vsplit")
     return split(ary, indices_or_sections, 0)
 
 
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """As ``numpy.dsplit``."""
-    _at_least(ary, 3, "dsplit")
+    at_least(ary, 3, "dsplit")
     return split(ary, indices_or_sections, 2)
 
 
 def unstack(x: Any, /, *, axis: Any = 0) -> tuple[Any, ...]:
     """As ``numpy.unstack``."""
-    _at_least(x, 1, "unstack")
+    at_least(x, 1, "unstack")
     axis = one_axis(axis, x.ndim)
     return tuple(indexed(x, along(axis, k)) for k in range(x.shape[axis]))
 
@@ -552,10 +511,7 @@ def tile(A: Any, reps: Any) -> Any:
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     """As ``numpy.repeat``; traced counts are asked for their values."""
     a = arrayed(a)
-    shape = shape_of(a)
-    if axis is None:
-        a, axis = reshape_to(a, (math.prod(shape),)), 0
-    axis = one_axis(exact_axis(axis), len(shape_of(a)))
+    a, axis = lined_up(a, exact_axis(axis))
     shape = shape_of(a)
     counts = np.asarray(int_tuple(repeats)) if np.ndim(repeats) else np.asarray(operator.index(repeats))
     if counts.size == 1:
@@ -610,7 +566,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     size = math.prod(shape)
     if a.size == 0:
         return shaping.filled(a, shape, a.dtype)
-    flat = tile(reshape_to(a, (a.size,)), -(-size // a.size))
+    flat = tile(flattened(a), -(-size // a.size))
     return reshape_to(index_static(flat, ((None, size, None),)), shape)
 
 
@@ -650,7 +606,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
 
 
 def _diagonal_last(a: Any, axis1: Any, axis2: Any, what: str) -> Any:
-    _at_least(a, 2, what)
+    at_least(a, 2, what)
     i, j = one_axis(axis1, a.ndim), one_axis(axis2, a.ndim)
     if i == j:
         raise AxisError(f"{what}: axis1 and axis2 cannot be the same ({axis1})", fix="name two axes")
@@ -668,7 +624,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
     """As ``numpy.trace``."""
     axes = _diagonal_last(a, axis1, axis2, "trace")
     d = shaping.diagonal(permute(a, axes), operator.index(offset))
-    return _stored(reduce_sum(d if dtype is None else convert(d, dtype), (d.ndim - 1,)), out, "trace")
+    return stored(reduce_sum(cast_to(d, dtype), (d.ndim - 1,)), out, "trace")
 
 
 def diag(v: Any, k: int = 0) -> Any:
@@ -684,7 +640,7 @@ def diag(v: Any, k: int = 0) -> Any:
 
 def diagflat(v: Any, k: int = 0) -> Any:
     """As ``numpy.diagflat``."""
-    return diag(reshape_to(v, (v.size,)), k)
+    return diag(flattened(v), k)
 
 
 def _triangle(m: Any, k: int, lower: bool, what: str) -> Any:

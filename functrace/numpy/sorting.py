@@ -12,20 +12,13 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
-from functrace.numpy.reductions import all_, arrayed
+from functrace.numpy.operands import arrayed, exact_axis, known, lined_up, one_axis
+from functrace.numpy.reductions import all_
 from functrace.ops import elementwise as ew
 from functrace.ops import sorting as ops
 from functrace.ops.indexing import index_static
-from functrace.ops.reductions import exact_axis
-from functrace.ops.shaping import convert, reshape
-from functrace.tracing.recording import Tracer, as_array, bind
-
-
-def _lined_up(a: Any, axis: Any) -> tuple[Any, int]:
-    a = arrayed(a)
-    if axis is None:
-        return reshape(a, (a.size,)), 0
-    return a, ops.normalize_axis(axis, a.ndim)
+from functrace.ops.shaping import convert
+from functrace.tracing.recording import bind
 
 
 def _kind(kind: Any, order: Any, stable: Any) -> str | None:
@@ -36,13 +29,13 @@ def _kind(kind: Any, order: Any, stable: Any) -> str | None:
 
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     """As ``numpy.sort``."""
-    a, axis = _lined_up(a, axis)
+    a, axis = lined_up(arrayed(a), axis)
     return ops.sort(a, axis, _kind(kind, order, stable))
 
 
 def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     """As ``numpy.argsort``: integers, without derivative."""
-    a, axis = _lined_up(a, exact_axis(axis))
+    a, axis = lined_up(arrayed(a), exact_axis(axis))
     return ops.argsort(a, axis, _kind(kind, order, stable))
 
 
@@ -55,7 +48,7 @@ def sort_complex(a: Any) -> Any:
 
 
 def _places(kth: Any, n: int) -> tuple[int, ...]:
-    listed = np.atleast_1d(np.asarray(kth._concrete() if isinstance(kth, Tracer) else kth))  # type: ignore[attr-defined]
+    listed = np.atleast_1d(known(kth))
     found = []
     for k in listed.tolist():
         if not -n <= operator.index(k) < n:
@@ -66,14 +59,14 @@ def _places(kth: Any, n: int) -> tuple[int, ...]:
 
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
     """As ``numpy.argpartition``: integers, without derivative."""
-    a, axis = _lined_up(a, exact_axis(axis))
+    a, axis = lined_up(arrayed(a), exact_axis(axis))
     _kind(None, order, None)
     return ops.argpartition(a, _places(kth, a.shape[axis]), axis)
 
 
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
     """As ``numpy.partition``; the elements beside the k-th may stand in another order than NumPy's."""
-    a, axis = _lined_up(a, axis)
+    a, axis = lined_up(arrayed(a), axis)
     return ops.take_along_axis(a, argpartition(a, kth, axis, kind, order), axis, is_permutation=True)
 
 
@@ -82,7 +75,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     keys = tuple(arrayed(k) for k in keys)
     if len({k.shape for k in keys}) != 1:
         raise ShapeError("lexsort: the keys must have equal shapes", fix="broadcast them first")
-    return bind(ops.lexsort_p, keys, (ops.normalize_axis(axis, keys[0].ndim),))
+    return bind(ops.lexsort_p, keys, (one_axis(axis, keys[0].ndim),))
 
 
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
@@ -94,7 +87,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
         raise ShapeError(f"searchsorted: side must be 'left' or 'right', got {side!r}", fix="pass 'left' or 'right'")
     if sorter is not None:
         a = ops.take_along_axis(a, arrayed(sorter), 0)
-    return ops.searchsorted(a, v if isinstance(v, Tracer) else as_array(v), side)
+    return ops.searchsorted(a, arrayed(v), side)
 
 
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from functrace.errors import DtypeError, LostGradientError, UnsupportedFunctionError
+from functrace.errors import DtypeError, UnsupportedFunctionError
+from functrace.numpy.operands import need_traced, stored
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import broadcast_to, convert
 from functrace.tracing.recording import LITERALS, Tracer, as_array, bind
@@ -62,33 +63,22 @@ def unsupported_function(func: Any, why: str = "has no implementation on traced 
     )
 
 
-def refuse_out(out: Any, what: str) -> None:
-    """Refuse ``out=ndarray``: the derivative of what is written there would be lost."""
-    raise LostGradientError(
-        f"{what} would write a traced value into a plain ndarray and lose its derivative",
-        fix="use the returned value, or let the target be traced too: np.zeros_like(x) of a traced x, or "
-        "np.array(target, like=x)",
-    )
-
-
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Apply a ufunc, or one of its methods, in the general form (NEP 13)."""
     out = kwargs.pop("out", None)
     if out is not None:
         targets = out if isinstance(out, tuple) else (out,)
-        if not all(isinstance(t, Tracer) for t in targets if t is not None):
-            refuse_out(out, f"numpy.{ufunc.__name__} with out= (or an in-place operator)")
+        for target in targets:
+            if target is not None:
+                need_traced(target, f"numpy.{ufunc.__name__} with out= (or an in-place operator)")
         if len(targets) == 1:
             where = kwargs.pop("where", True) if method == "__call__" else True
             result = call_ufunc(ufunc, method, inputs, kwargs)
             if where is not True:  # elsewhere, out keeps what it held
                 result = ew.where(where, result, targets[0])
-            return targets[0]._assign(result, ufunc.__name__)  # type: ignore[attr-defined]
+            return stored(result, targets[0], ufunc.__name__)
         results = call_ufunc(ufunc, method, inputs, kwargs)
-        return tuple(
-            r if t is None else t._assign(r, ufunc.__name__)  # type: ignore[attr-defined]
-            for t, r in zip(targets, results, strict=True)
-        )
+        return tuple([stored(r, t, ufunc.__name__) for t, r in zip(targets, results, strict=True)])
     if method == "__call__":
         return _call(ufunc, inputs, kwargs)
     if method == "reduce" and ufunc in REDUCTIONS:
@@ -106,8 +96,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
         return ufunc(FUNCTIONS[np.reshape](x, (*x.shape, *(1,) * y.ndim)), y)
     if method == "at":
         target, index, *values = inputs
-        if not isinstance(target, Tracer):
-            refuse_out(target, f"numpy.{ufunc.__name__}.at")
+        need_traced(target, f"numpy.{ufunc.__name__}.at")
         return AT[ufunc](target, index, *values) if ufunc in AT else _raise(ufunc, method)
     return _raise(ufunc, method)
 

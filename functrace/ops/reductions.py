@@ -9,12 +9,11 @@ Floor: 2.
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy as np
 
-from functrace.errors import AxisError, DtypeError, ShapeError
+from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import LINEAR, ZERO, Primitive, Rule, absent
 from functrace.ops import counts
@@ -24,36 +23,6 @@ from functrace.ops.shaping import broadcast_to, convert, permute, reshape
 from functrace.tracing.recording import bind
 
 Axes = tuple[int, ...]
-
-
-def normalize_axes(axis: Any, ndim: int) -> Axes:
-    """Return axes as NumPy takes them (``None``, an int, several) sorted and non-negative.
-
-    Raises:
-        AxisError: if an axis is out of bounds or named twice.
-    """
-    if axis is None:
-        return tuple(range(ndim))
-    found = []
-    for k in (axis,) if hasattr(axis, "__index__") and not getattr(axis, "ndim", 0) else axis:
-        k = operator.index(k)
-        if not -ndim <= k < ndim:
-            raise AxisError(f"axis {k} is out of bounds for an array with {ndim} axes", fix=f"use -{ndim} … {ndim - 1}")
-        found.append(k % ndim)
-    if len(set(found)) != len(found):
-        raise AxisError(f"axis {axis} names an axis twice", fix="name every axis once")
-    return tuple(sorted(found))
-
-
-def exact_axis(axis: Any) -> Any:
-    """Return ``axis=`` as NumPy's compiled functions take it: an integer that is no bool; ``None`` and tuples of them pass.
-
-    (Its Python functions, such as ``median``, take bools and lists too.)
-    """
-    for k in axis if type(axis) is tuple else () if axis is None else (axis,):
-        if isinstance(k, bool) or not hasattr(k, "__index__") or getattr(k, "ndim", 0):
-            raise DtypeError(f"an axis must be an integer, not {k!r}", fix="count axes from 0")
-    return axis
 
 
 def kept_shape(shape: tuple[int, ...], axes: Axes) -> tuple[int, ...]:

@@ -9,12 +9,11 @@ Floor: 2.
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any, Literal
 
 import numpy as np
 
-from functrace.errors import AxisError, ShapeError
+from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import LINEAR, ZERO, Primitive, absent
 from functrace.ops import counts
@@ -23,14 +22,6 @@ from functrace.tracing.recording import bind
 
 Side = Literal["left", "right"]
 _POSITIONS = absent(because="positions are integers and have no derivative", instead="leave them out of the derivative")
-
-
-def normalize_axis(axis: Any, ndim: int) -> int:
-    """Return one axis as a non-negative int; raises `AxisError`."""
-    axis = operator.index(axis)
-    if not -ndim <= axis < ndim:
-        raise AxisError(f"axis {axis} is out of bounds for an array with {ndim} axes", fix=f"use -{ndim} … {ndim - 1}")
-    return axis % ndim
 
 
 def _all_batched(operands: Any, is_batched: Any) -> list[Any]:
