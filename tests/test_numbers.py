@@ -222,3 +222,11 @@ def test_a_float_is_compared_with_a_plain_integer_exactly_or_not_at_all(n: int) 
                 if problem:
                     problems.append(f"{compare.__name__}({x}, {n}): {problem}")
     assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("k", [3, 300, -1, True, 2.5])
+def test_a_number_that_select_takes_as_default_is_cut_as_numpy_cuts_it(k: Any) -> None:
+    x = np.array([1, 2, 3], np.uint8)
+    f = _function("np.select([x > 1], [x], k)")
+    assert not _problem(attempt(lambda: f(k, x)), attempt(lambda: ft.jit(f)(k, x)))
+    assert len(attempt(lambda: ft.jit(f)(k, x))) == 1

@@ -13,7 +13,7 @@ import numpy as np
 from functrace.errors import ArgumentError, CapturedArrayError, ConcretizationError, DtypeError, FunctraceError
 from functrace.ir.aval import aval_of, check_plain
 from functrace.numpy.array import TracedArray
-from functrace.numpy.indexing import MaskedSelection
+from functrace.numpy.masked import MaskedSelection
 from functrace.numpy.number import TracedNumber
 from functrace.numpy.views import new_array
 from functrace.source import source_of_traceback

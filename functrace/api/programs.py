@@ -18,7 +18,7 @@ from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.program import Program
 from functrace.numpy.array import TracedArray
-from functrace.numpy.indexing import MaskedSelection
+from functrace.numpy.masked import MaskedSelection
 from functrace.numpy.views import new_array
 from functrace.ops import elementwise as ew
 from functrace.source import user_frame

@@ -17,12 +17,12 @@ from functrace.numpy import namespace as _namespace
 from functrace.numpy.creation import LIKE as _LIKE_ROWS
 from functrace.numpy.creation import TABLE as _CREATION
 from functrace.numpy.elementwise import TABLE as _ELEMENTWISE
-from functrace.numpy.indexing import TABLE as _INDEXING
 from functrace.numpy.linear_algebra import TABLE as _LINEAR_ALGEBRA
 from functrace.numpy.reductions import TABLE as _REDUCTIONS
 from functrace.numpy.shaping import TABLE as _SHAPING
 from functrace.numpy.sorting import TABLE as _SORTING
 from functrace.numpy.tables import FUNCTIONS, LIKE
+from functrace.numpy.taking import TABLE as _INDEXING
 
 FUNCTIONS.update(_SHAPING)
 FUNCTIONS.update(_INDEXING)

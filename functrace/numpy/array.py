@@ -30,7 +30,8 @@ from functrace.errors import (
 from functrace.ir.aval import dtype_name, refuse_subclass, shape_of
 from functrace.ir.primitive import Primitive
 from functrace.ir.tape import inferred
-from functrace.numpy.indexing import At, has_array, parse_index, select, store
+from functrace.numpy.at import At
+from functrace.numpy.indexing import has_array, parse_index, select, store
 from functrace.numpy.operands import checked_order, full_shape
 from functrace.numpy.tables import FUNCTIONS, LIKE, call_ufunc, unsupported_function
 from functrace.numpy.view_kinds import FlatView, ImagView, IndexView, RealView, View

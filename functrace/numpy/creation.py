@@ -18,7 +18,7 @@ import numpy as np
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
 from functrace.numpy.assigning import numeric
-from functrace.numpy.indexing import take, without_leading_ones
+from functrace.numpy.indexing import without_leading_ones
 from functrace.numpy.layout import C_ORDER, F_ORDER, UNKNOWN, order_like
 from functrace.numpy.operands import (
     Casting,
@@ -36,6 +36,7 @@ from functrace.numpy.operands import (
     stacked,
 )
 from functrace.numpy.shaping import concatenate
+from functrace.numpy.taking import take
 from functrace.numpy.view_kinds import LaidView
 from functrace.numpy.views import is_scalar, laid_out, linked, new_array, owned, reshaped, shares
 from functrace.ops import elementwise as ew

@@ -13,13 +13,13 @@ from typing import Any, cast
 import numpy as np
 
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
-from functrace.numpy.number import settled_choices
+from functrace.numpy.number import DTYPES, TracedNumber, alike, weak_kind
 from functrace.numpy.operands import NOT_GIVEN, arrayed, cast_to, need_traced, operand, stored
 from functrace.numpy.reductions import all_
 from functrace.numpy.tables import FUNCTIONS
 from functrace.numpy.views import is_scalar, new_array, owned
 from functrace.ops import elementwise as ew
-from functrace.ops.shaping import alike, convert
+from functrace.ops.shaping import convert
 from functrace.tracing.recording import LITERALS, bind
 
 # -- choices ----------------------------------------------------------------------------------------------------
@@ -42,12 +42,13 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
         raise ShapeError(
             f"select needs as many conditions as choices, got {len(conditions)} and {len(choices)}", fix="pass pairs"
         )
-    given = [operand(c) for c in settled_choices([*choices, default])]
-    operands = alike(given)
+    operands = alike([*choices, default])
     dtype, result = operands[-1].dtype, operands[-1]
-    for number in given[:-1]:
-        if type(number) in LITERALS and not np.can_cast(np.asarray(number).dtype, dtype, "same_kind"):
-            raise DtypeError(f"select: the choice {number!r} cannot be cast to {dtype}", fix=f"write np.{dtype}({number!r})")
+    for choice in choices:  # NumPy casts the choices by this rule, and the default by none
+        kind = weak_kind(choice)
+        if kind is not None and not np.can_cast(DTYPES[kind], dtype, "same_kind"):
+            shown = f"of type {kind.__name__}" if isinstance(choice, TracedNumber) else repr(choice)
+            raise DtypeError(f"select: the choice {shown} cannot be cast to {dtype}", fix=f"write np.{dtype}(…)")
     for condition, choice in zip(reversed(conditions), reversed(operands[:-1]), strict=True):
         condition = operand(condition)
         if getattr(condition, "dtype", np.dtype(bool)).kind != "b":
@@ -190,11 +191,10 @@ def iscomplex(x: Any) -> Any:
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
     """As ``numpy.isclose``."""
     a, b = operand(a), operand(b)
-    if isinstance(b, int):  # NumPy compares with a float, which Python numbers become without a width
-        b = float(b)
-    elif getattr(b, "is_number", False):
+    kind = weak_kind(b)
+    if kind in (bool, int):  # NumPy compares with a float, which Python numbers become without a width
         b = b * 1.0
-    elif not isinstance(b, float | complex) and b.dtype.kind in "biu":
+    elif kind is None and b.dtype.kind in "biu":
         b = convert(b, np.float64)
     near = ew.less_equal(abs(a - b), atol + rtol * abs(b))  # operators: Python's arithmetic between Python numbers
     result = ew.logical_or(ew.logical_and(near, ew.isfinite(b)), ew.equal(a, b))

@@ -29,6 +29,7 @@ from functrace.errors import ConcretizationError, DtypeError, UnsupportedFunctio
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import INPUT, Primitive
 from functrace.numpy.array import TracedArray
+from functrace.numpy.operands import operand
 from functrace.ops import elementwise as ew
 from functrace.ops.checks import require
 from functrace.ops.shaping import convert
@@ -149,10 +150,6 @@ def _within(x: Any, info: np.iinfo[Any], dtype: np.dtype[Any]) -> Any:
     return x if both is None else require(x, both, "OverflowError", f"Python integer out of bounds for {dtype}")
 
 
-def _is_plain_number(x: Any) -> bool:
-    return isinstance(x, TracedNumber) or type(x) in LITERALS
-
-
 def _as_float(n: Any) -> Any:
     """An integer that is compared with a float: Python compares exactly, a float64 holds 53 bits.
 
@@ -208,10 +205,29 @@ def settled_dtypes(primitive: Primitive, operands: tuple[Any, ...]) -> list[Any]
     return [None] * len(kinds)
 
 
-def _kind(x: Any) -> Any:
+def weak_kind(x: Any) -> type | None:
+    """Return the Python type of a number, traced or not, which is weak where it meets an array; ``None`` of all else."""
     if isinstance(x, TracedNumber):
         return x.kind
-    return type(x) if type(x) in LITERALS else x.dtype if isinstance(x, Tracer) else np.asarray(x).dtype
+    return type(x) if type(x) in LITERALS else None
+
+
+def _kind(x: Any) -> Any:
+    return weak_kind(x) or (x.dtype if isinstance(x, Tracer) else np.asarray(x).dtype)
+
+
+def alike(choices: list[Any]) -> list[Any]:
+    """Return what one result is chosen from as arrays of one dtype, as NumPy does: numbers are weak, and cut to fit."""
+    choices = [operand(x) for x in choices]
+    dtype = np.result_type(*[k.type(0) if isinstance(k, np.dtype) else k(0) for k in map(_kind, choices)])
+    return [
+        x.strong(dtype, wraps=True)
+        if isinstance(x, TracedNumber)
+        else np.asarray(x).astype(dtype)[()]
+        if type(x) in LITERALS
+        else convert(x, dtype)
+        for x in choices
+    ]
 
 
 def strong(x: Any) -> Any:
@@ -231,17 +247,6 @@ def as_number(result: Any, kind: type | None) -> Any:
     return Numbers(result._recording, way_out).wrap(result, _KINDS[result.dtype.kind])
 
 
-def settled_choices(choices: list[Any]) -> list[Any]:
-    """Return choices, of which one result is made, with the traced numbers among them in the dtype that all of them take."""
-    if not any(isinstance(x, TracedNumber) for x in choices):
-        return choices
-    dtype = np.result_type(*[k.type(0) if isinstance(k, np.dtype) else k(0) for k in map(_kind, choices)])
-    for x in choices[:-1]:  # NumPy casts the choices, not the default
-        if isinstance(x, TracedNumber) and not np.can_cast(DTYPES[x.kind], dtype, "same_kind"):
-            raise DtypeError(f"select: a choice of type {x.kind.__name__} cannot be cast to {dtype}", fix="convert it")
-    return [x.strong(dtype) if isinstance(x, TracedNumber) else x for x in choices]
-
-
 def _operator(primitive: Primitive, *, reflected: bool = False, counts: bool = True) -> Callable[[Any, Any], Any]:
     """Make an operator: between numbers as Python has it, otherwise by `Numbers.record`.
 
@@ -255,7 +260,7 @@ def _operator(primitive: Primitive, *, reflected: bool = False, counts: bool = T
         if type(other) is str or other is None:
             return NotImplemented
         pair = (other, self) if reflected else (self, other)
-        if not (isinstance(other, TracedNumber) or type(other) in LITERALS):
+        if weak_kind(other) is None:
             return bind(primitive, pair)
         if primitive in _ORDERS and complex in map(_kind, pair):
             raise DtypeError(f"Python does not order complex numbers ({primitive.name})", fix="compare abs(k), or k.real")
@@ -305,7 +310,7 @@ class TracedNumber(TracedArray):
     # -- what NumPy asks -----------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if ufunc is np.divmod and method == "__call__" and not kwargs and not all(_is_plain_number(x) for x in inputs):
+        if ufunc is np.divmod and method == "__call__" and not kwargs and not all(map(weak_kind, inputs)):
             return inputs[0] // inputs[1], inputs[0] % inputs[1]
         if method != "__call__" or kwargs or ufunc not in ew.UFUNCS:
             return getattr(ufunc, method)(*strong(inputs), **strong(kwargs))
@@ -377,7 +382,7 @@ class TracedNumber(TracedArray):
     def __pow__(self, n: Any, modulo: Any = None) -> Any:
         if modulo is not None:
             raise UnsupportedFunctionError("pow() with a modulus has no implementation", fix="write k**n % m")
-        if not (isinstance(n, TracedNumber) or type(n) in LITERALS):
+        if weak_kind(n) is None:
             return bind(ew.power, (self, n))
         return self._power(self, n)
 

@@ -18,7 +18,6 @@ import numpy as np
 
 from functrace.errors import AxisError, DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
-from functrace.numpy.indexing import take
 from functrace.numpy.layout import UNKNOWN, elements_in_memory, is_row, layout_of, order_like
 from functrace.numpy.operands import (
     Casting,
@@ -38,6 +37,7 @@ from functrace.numpy.operands import (
     one_axis,
     stored,
 )
+from functrace.numpy.taking import take
 from functrace.numpy.view_kinds import BroadcastView, DiagonalView, LaidView, RavelView, View, WindowView
 from functrace.numpy.views import (
     copied,

@@ -34,12 +34,7 @@ import numpy as np
 from functrace.errors import DtypeError, FunctraceError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
-from functrace.numpy.layout import (
-    C_ORDER,
-    Order,
-    is_row,
-    order_like,
-)
+from functrace.numpy.layout import C_ORDER, Order, is_row, order_like
 from functrace.numpy.view_kinds import (
     BroadcastView,
     GatherView,

@@ -16,7 +16,7 @@ from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import LINEAR, Primitive
 from functrace.ops import counts
-from functrace.tracing.recording import LITERALS, Tracer, bind, claimed
+from functrace.tracing.recording import Tracer, bind, claimed
 
 Shape = tuple[int, ...]
 
@@ -180,12 +180,6 @@ def convert(x: Any, dtype: Any) -> Any:
 
         return convert(real(x), dtype)
     return bind(convert_p, (x,), (dtype,))
-
-
-def alike(operands: list[Any]) -> list[Any]:
-    """Convert arrays and Python numbers to their common dtype, as NumPy's choices do: numbers are weak, and cut to fit."""
-    dtype = np.result_type(*[c if type(c) in LITERALS else c.dtype for c in operands])
-    return [np.asarray(c).astype(dtype)[()] if type(c) in LITERALS else convert(c, dtype) for c in operands]
 
 
 # -- constant arrays, diagonals ------------------------------------------------------------------------

@@ -1,0 +1,207 @@
+"""``x.at[index]``: functional updates of parts of an array; and ``numpy.ufunc.at`` on them.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+
+from functrace.errors import ConcretizationError, DtypeError, UnsupportedFunctionError
+from functrace.ir.aval import shape_of
+from functrace.numpy.assigning import assigned
+from functrace.numpy.indexing import only_mask, parse_index, put_at, read, store, without_leading_ones
+from functrace.numpy.masked import MaskedSelection, is_mask
+from functrace.numpy.operands import known
+from functrace.numpy.tables import AT
+from functrace.ops import elementwise as ew
+from functrace.ops.indexing import ARRAY, StaticIndex, gather, scatter_add, scatter_set
+from functrace.ops.shaping import broadcast_to, convert, reshape
+from functrace.tracing.recording import LITERALS, Tracer, as_array, bind
+
+# -- x.at[index] -----------------------------------------------------------------------------------------------
+
+
+MOST_UNROLLED = 64
+"""With repeated (or unknown) indices, ``at[].multiply`` and the like are applied at most so many times one after another."""
+
+
+@final
+class At:
+    """``x.at``: functional updates of parts; see `AtIndex`."""
+
+    __slots__ = ("x",)
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def __getitem__(self, index: Any) -> AtIndex:
+        return AtIndex(self.x, index)
+
+
+@final
+class AtIndex:
+    """``x.at[index]``: each method returns a new array in which that part is updated, and leaves ``x`` alone.
+
+    At repeated indices ``set`` keeps the last value; the others apply all of them, as ``numpy.ufunc.at`` does.
+    """
+
+    __slots__ = ("index", "x")
+
+    def __init__(self, x: Any, index: Any) -> None:
+        self.x, self.index = x, index
+
+    def get(self) -> Any:
+        """Return ``x[index]``."""
+        return read(self.x, self.index)
+
+    def set(self, values: Any) -> Any:
+        """Return a copy in which ``x[index] = values``."""
+        return store(self.x, self.index, values)
+
+    def add(self, values: Any) -> Any:
+        """Return a copy in which ``values`` are added to ``x[index]``."""
+        return self._sum(ew.add, values)
+
+    def subtract(self, values: Any) -> Any:
+        """Return a copy in which ``values`` are subtracted from ``x[index]``."""
+        return self._sum(ew.sub, values)
+
+    def multiply(self, values: Any) -> Any:
+        """Return a copy in which ``x[index]`` is multiplied by ``values``."""
+        return self._update(ew.mul, values)
+
+    mul = multiply
+
+    def divide(self, values: Any) -> Any:
+        """Return a copy in which ``x[index]`` is divided by ``values``."""
+        return self._update(ew.div, values)
+
+    def power(self, values: Any) -> Any:
+        """Return a copy in which ``x[index]`` is raised to ``values``."""
+        return self._update(ew.power, values)
+
+    def min(self, values: Any) -> Any:
+        """Return a copy in which ``x[index]`` is at most ``values``."""
+        return self._update(ew.minimum, values)
+
+    def max(self, values: Any) -> Any:
+        """Return a copy in which ``x[index]`` is at least ``values``."""
+        return self._update(ew.maximum, values)
+
+    def apply(self, function: Callable[[Any], Any]) -> Any:
+        """Return a copy in which ``x[index]`` is replaced by an elementwise function of itself."""
+        return store(self.x, self.index, function(read(self.x, self.index)))
+
+    def _sum(self, primitive: ew.Elementwise, values: Any) -> Any:
+        x = self.x
+        if isinstance(self.index, Tracer) and is_mask(self.index):
+            return self._update(primitive, values)
+        v = assigned(values, x.dtype)
+        v = np.asarray(v).astype(x.dtype) if type(v) in LITERALS else v
+        template, arrays = parse_index(x, self.index)
+        part = gather(x, template, arrays)
+        v = broadcast_to(without_leading_ones(v, len(shape_of(part))), shape_of(part))
+        return bind(primitive, (x, scatter_add(v, template, arrays, shape_of(x))))
+
+    def _update(self, primitive: ew.Elementwise, values: Any) -> Any:
+        x, mask = self.x, only_mask(self.x, self.index)
+        if mask is not None and shape_of(values) == ():
+            return (
+                store(x, mask, bind(primitive, (read(x, mask), values)))
+                if not isinstance(mask, Tracer)
+                else (_masked_update(x, mask, primitive, values))
+            )
+        template, arrays = parse_index(x, self.index)
+        part = gather(x, template, arrays)
+        if not arrays or all(shape_of(a) == () for a in arrays):
+            return put_at(x, template, arrays, assigned(bind(primitive, (part, values)), x.dtype))
+        values = values if type(values) in LITERALS or isinstance(values, Tracer) else as_array(values)
+        target = shape_of(part)
+        rounds = _rounds(template, arrays, shape_of(x), target)
+        if len(rounds) == 1:
+            return put_at(x, template, arrays, assigned(bind(primitive, (part, values)), x.dtype))
+        if len(rounds) > MOST_UNROLLED:
+            raise UnsupportedFunctionError(
+                f"x.at[…].{primitive} with indices that repeat more than {MOST_UNROLLED} times, or are not known",
+                fix="use .add, which has no such limit, or pass indices that are not traced",
+            )
+        return _one_after_another(x, template, arrays, target, rounds, primitive, values)
+
+
+def _masked_update(x: Any, mask: Any, primitive: ew.Elementwise, value: Any) -> Any:
+    selection = MaskedSelection(x, mask, ConcretizationError("a traced mask", fix="use np.where"))
+    ufunc = primitive.eval
+    return store(x, mask, selection.__array_ufunc__(ufunc, "__call__", selection, value))  # type: ignore[arg-type]
+
+
+def _rounds(
+    template: StaticIndex, arrays: tuple[Any, ...], shape: tuple[int, ...], target: tuple[int, ...]
+) -> list[np.ndarray[Any, Any]]:
+    """Split the elements written (by number) into rounds in which none repeats, in NumPy's order."""
+    count = int(np.prod(target))
+    numbers = np.arange(count)
+    try:
+        indices = tuple(map(known, arrays))
+    except ConcretizationError:
+        return [numbers[k : k + 1] for k in range(count)]
+    places = np.asarray(gather(np.arange(int(np.prod(shape))).reshape(shape), template, indices)).reshape(-1)
+    order = np.argsort(places, kind="stable")
+    ordered = places[order]
+    starts = np.r_[True, ordered[1:] != ordered[:-1]][: len(ordered)]
+    occurrence = np.empty(count, np.intp)
+    occurrence[order] = np.arange(count) - np.maximum.accumulate(np.where(starts, np.arange(count), 0))
+    return [numbers[occurrence == k] for k in range(int(occurrence.max()) + 1)] if count else [numbers]
+
+
+def _one_after_another(
+    x: Any, template: StaticIndex, arrays: tuple[Any, ...], target: tuple[int, ...], rounds: Any, primitive: Any, values: Any
+) -> Any:
+    shape = shape_of(x)
+    size = int(np.prod(shape))
+    places = reshape(gather(np.arange(size).reshape(shape), template, arrays), (int(np.prod(target)),))
+    flat = reshape(x, (size,))
+    scalar = shape_of(values) == ()
+    values = values if scalar else reshape(broadcast_to(values, target), (int(np.prod(target)),))
+    for chosen in rounds:
+        where = gather(places, (ARRAY,), (chosen,))
+        part = gather(flat, (ARRAY,), (where,))
+        new = bind(primitive, (part, values if scalar else gather(values, (ARRAY,), (chosen,))))
+        flat = scatter_set(flat, (ARRAY,), convert(new, x.dtype), (where,))
+    return reshape(flat, shape)
+
+
+_KINDS = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+
+
+def _in_place_at(update: Callable[[AtIndex, Any], Any], name: str) -> Callable[..., None]:
+    def at(x: Any, index: Any, values: Any) -> None:
+        given = values if isinstance(values, Tracer) else as_array(values)
+        fits = _KINDS[given.dtype.kind] <= _KINDS[x.dtype.kind] and not (name == "divide" and x.dtype.kind in "biu")
+        if fits and not isinstance(given, Tracer):
+            cut = given.astype(x.dtype)
+            values, fits = cut, x.dtype.kind in "fc" or np.array_equal(cut, given)
+        if not fits:
+            raise DtypeError(
+                f"numpy.{name}.at would compute with other numbers than {x.dtype} holds, and cut every result",
+                fix=f"convert the values first, e.g. with np.asarray(values).astype(np.{x.dtype})",
+            )
+        x._assign(update(At(x)[index], values), f"{name}.at")
+
+    return at
+
+
+AT.update(
+    {
+        np.add: _in_place_at(AtIndex.add, "add"),
+        np.subtract: _in_place_at(AtIndex.subtract, "subtract"),
+        np.multiply: _in_place_at(AtIndex.multiply, "multiply"),
+        np.divide: _in_place_at(AtIndex.divide, "divide"),
+        np.power: _in_place_at(AtIndex.power, "power"),
+        np.minimum: _in_place_at(AtIndex.min, "minimum"),
+        np.maximum: _in_place_at(AtIndex.max, "maximum"),
+    }
+)

@@ -1,0 +1,187 @@
+"""Masks, and `MaskedSelection`: ``x[mask]`` where the mask's value is not known.
+
+How many elements such a selection has depends on values. It stands for them while only elementwise operations and numbers
+meet it, and until it is written back: ``x[mask] *= 2`` is ``np.where(mask, x * 2, x)``.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+
+from functrace.errors import ConcretizationError, DtypeError
+from functrace.ir.aval import shape_of
+from functrace.numpy.assigning import assigned
+from functrace.numpy.operands import known
+from functrace.ops import elementwise as ew
+from functrace.ops.shaping import broadcast_to, convert, reshape
+from functrace.tracing.recording import LITERALS, Tracer, bind
+
+
+def is_mask(entry: Any) -> bool:
+    """Whether an entry of an index is a mask: a bool, or an array of them."""
+    return isinstance(entry, bool | np.bool_) or (
+        isinstance(entry, np.ndarray | Tracer) and entry.dtype == np.bool_  # type: ignore[attr-defined]
+    )
+
+
+def known_mask(mask: Any) -> np.ndarray[Any, Any]:
+    """The value of a mask; raises where it is not known."""
+    try:
+        return known(mask)
+    except ConcretizationError as error:
+        raise ConcretizationError(
+            "the number of elements that a traced mask selects depends on values, which are not known here",
+            made=error.made,
+            fix="use np.where(mask, x, 0.0), which keeps the shape; x[mask] = v and x[mask] *= v work too",
+        ) from error
+
+
+# -- x[mask] while staging -------------------------------------------------------------------------------------
+
+
+@final
+class MaskedSelection:
+    """``x[mask]`` where the mask's value is not known: only good for elementwise operations and for writing back.
+
+    It stands for as many elements as the mask has true ones. The elements that are not selected are replaced by a harmless
+    number before each operation, so that neither their values nor their derivatives can be NaN.
+    """
+
+    __slots__ = ("condition", "error", "full", "key")
+    __array_priority__ = 1001.0
+
+    def __init__(self, x: Any, mask: Any, error: ConcretizationError) -> None:
+        self.key, self.error = (mask._recording, mask._id), error
+        condition = reshape(mask, shape_of(mask) + (1,) * (len(shape_of(x)) - len(shape_of(mask))))
+        # Copies: the handles may name other values by the time that the selection is used.
+        self.condition = condition._recording.handle(condition._id)
+        self.full = x._recording.handle(x._id) if isinstance(x, Tracer) else x
+
+    def goes_with(self, mask: Any) -> bool:
+        """Whether a mask is the one that selected these elements, or was computed in the same way."""
+        recording, variable = self.key
+        return isinstance(mask, Tracer) and mask._recording is recording and _same(recording, mask._id, variable)
+
+    def refuse(self) -> ConcretizationError:
+        """The error for everything that would need the number of elements."""
+        return ConcretizationError(self.error.what, made=self.error.made, fix=self.error.fix)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        primitive = ew.UFUNCS.get(ufunc)
+        if method != "__call__" or primitive is None or primitive.many or kwargs:
+            raise self.refuse()
+        operands = []
+        for value in inputs:
+            if type(value) is MaskedSelection:
+                same_mask = value.key[0] is self.key[0] and _same(*self.key, value.key[1])
+                if not same_mask or shape_of(value.full) != shape_of(self.full):
+                    raise self.refuse()
+                value = ew.where(self.condition, value.full, 0.5 if value.full.dtype.kind in "fc" else 1)
+            elif shape_of(value) != ():
+                raise self.refuse()
+            operands.append(value)
+        made = object.__new__(MaskedSelection)
+        made.key, made.condition, made.error = self.key, self.condition, self.error
+        made.full = bind(primitive, tuple(operands))
+        return made
+
+    def __array__(self, *_args: Any, **_kwargs: Any) -> Any:
+        raise self.refuse()
+
+    def __array_function__(self, *_args: Any) -> Any:
+        raise self.refuse()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise self.refuse()
+
+    def __len__(self) -> int:
+        raise self.refuse()
+
+    def __iter__(self) -> Any:
+        raise self.refuse()
+
+    def __getitem__(self, _index: Any) -> Any:
+        raise self.refuse()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        everything = index is Ellipsis or (type(index) is slice and index == slice(None))
+        if not everything or shape_of(value) != () or isinstance(value, MaskedSelection):
+            raise self.refuse()
+        full = self.full
+        written = assigned(value, full.dtype)
+        written = np.asarray(written, full.dtype) if type(written) in LITERALS else written
+        self.full = broadcast_to(written, shape_of(full))
+
+    def __bool__(self) -> bool:
+        raise self.refuse()
+
+    def __invert__(self) -> Any:
+        return np.invert(self)  # type: ignore[call-overload]
+
+    def __neg__(self) -> Any:
+        return np.negative(self)  # type: ignore[call-overload]
+
+    def __abs__(self) -> Any:
+        return np.absolute(self)  # type: ignore[call-overload]
+
+
+def _same(recording: Any, a: int, b: int, depth: int = 8) -> bool:
+    """Whether two variables (or literals) of a recording are computed by the same operations from the same ones."""
+    if a == b:
+        return True
+    if a < 0 or b < 0:
+        values = recording.literals[~a] if a < 0 else None, recording.literals[~b] if b < 0 else None
+        return a < 0 and b < 0 and type(values[0]) is type(values[1]) and values[0] == values[1]
+    (primitive, operands, params), (other, others, its) = recording.ops[a], recording.ops[b]
+    return (
+        depth > 0
+        and bool(operands)
+        and primitive is other
+        and params == its
+        and len(operands) == len(others)
+        and all(_same(recording, i, j, depth - 1) for i, j in zip(operands, others, strict=True))
+    )
+
+
+def _selection_operator(ufunc: np.ufunc, *, reflected: bool = False) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
+        return self.__array_ufunc__(ufunc, "__call__", *((other, self) if reflected else (self, other)))
+
+    return method
+
+
+def _in_place_selection_operator(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
+        result, dtype = self.__array_ufunc__(ufunc, "__call__", self, other), self.full.dtype
+        if not np.can_cast(result.full.dtype, dtype, "same_kind"):
+            raise DtypeError(
+                f"in-place {ufunc.__name__}: cannot cast {result.full.dtype} to {dtype}",
+                fix="write x[mask] = … instead",
+            )
+        self.full = convert(result.full, dtype)
+        return self
+
+    return method
+
+
+for _name, _ufunc in {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "pow": np.power, "mod": np.remainder,
+    "floordiv": np.floor_divide, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "lshift": np.left_shift,
+    "rshift": np.right_shift,
+}.items():  # fmt: skip
+    setattr(MaskedSelection, f"__{_name}__", _selection_operator(_ufunc))
+    setattr(MaskedSelection, f"__i{_name}__", _in_place_selection_operator(_ufunc))
+    setattr(MaskedSelection, f"__r{_name}__", _selection_operator(_ufunc, reflected=True))
+
+
+for _name, _ufunc in {
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
+}.items():  # fmt: skip
+    setattr(MaskedSelection, f"__{_name}__", _selection_operator(_ufunc))

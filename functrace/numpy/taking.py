@@ -1,0 +1,338 @@
+"""NumPy's functions that take, write, drop or insert elements by position or mask, and those about positions.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import ConcretizationError, DtypeError, ShapeError
+from functrace.ir.aval import shape_of
+from functrace.numpy.assigning import assigned, numeric
+from functrace.numpy.indexing import put_at, without_leading_ones
+from functrace.numpy.layout import UNKNOWN, order_like
+from functrace.numpy.masked import is_mask, known_mask
+from functrace.numpy.number import alike
+from functrace.numpy.operands import (
+    along,
+    arrayed,
+    exact_axis,
+    flattened,
+    holds_tracer,
+    known,
+    lined_up,
+    need_traced,
+    stacked,
+    stored,
+)
+from functrace.numpy.tables import unsupported_function
+from functrace.numpy.views import laid_out, need_array
+from functrace.ops import elementwise as ew
+from functrace.ops.checks import require
+from functrace.ops.indexing import ARRAY, StaticIndex, check_bounds, gather
+from functrace.ops.joining import concatenate
+from functrace.ops.shaping import broadcast_to, convert, moveaxis, reshape
+from functrace.tracing.recording import Tracer
+
+
+def _integers(indices: Any, what: str) -> Any:
+    indices = arrayed(indices)
+    if indices.dtype.kind == "b" or (indices.size == 0 and not isinstance(indices, Tracer)):
+        return convert(indices, np.intp)
+    if indices.dtype.kind not in "iu":
+        raise DtypeError(f"{what} must be integers, not {indices.dtype}", fix="use .astype(int)")
+    return indices
+
+
+def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
+    """As ``numpy.take``; the indices may be traced."""
+    a, indices = arrayed(a), _integers(indices, "the indices of take")
+    a, axis = lined_up(a, exact_axis(axis))
+    indices = _bounded(indices, shape_of(a)[axis], mode)
+    return stored(laid_out(gather(a, along(axis, ARRAY), (indices,))), out, "take")
+
+
+def _bounded(indices: Any, size: int, mode: str) -> Any:
+    """Indices that ``mode`` brings into bounds; with 'raise', whoever reads or writes there checks them."""
+    if mode == "wrap":
+        return ew.remainder(indices, size)
+    if mode == "clip":
+        return ew.minimum(ew.maximum(indices, 0), size - 1)
+    if mode != "raise":
+        raise ShapeError(f"mode must be 'raise', 'wrap' or 'clip', not {mode!r}", fix="use mode='raise'")
+    return indices
+
+
+def _along(arr: Any, indices: Any, axis: int, what: str) -> tuple[Any, StaticIndex, tuple[Any, ...]]:
+    indices = _integers(indices, what)
+    shape, wanted = shape_of(arr), shape_of(indices)
+    if len(wanted) != len(shape):
+        raise ShapeError(f"{what} have {len(wanted)} axes, and the array {len(shape)}", fix="give both the same rank")
+    arrays = tuple(
+        indices if k == axis else np.arange(n).reshape([-1 if j == k else 1 for j in range(len(shape))])
+        for k, n in enumerate(shape)
+    )
+    return indices, (ARRAY,) * len(shape), arrays
+
+
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+    """As ``numpy.take_along_axis``."""
+    arr, axis = lined_up(arrayed(arr), axis)
+    _, template, arrays = _along(arr, indices, axis, "the indices of take_along_axis")
+    return gather(arr, template, arrays)
+
+
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+    """As ``numpy.put_along_axis``; ``arr`` must be traced."""
+    need_traced(arr, "numpy.put_along_axis")
+    target, axis = lined_up(arr, axis)
+    _, template, arrays = _along(target, indices, axis, "the indices of put_along_axis")
+    result = put_at(target, template, arrays, assigned(values, arr.dtype))
+    arr._assign(reshape(result, shape_of(arr)), "put_along_axis")
+
+
+def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
+    """As ``numpy.compress``; the condition's value must be known."""
+    a = arrayed(a)
+    chosen = np.flatnonzero(known_mask(condition))
+    return take(a, chosen, axis, out)
+
+
+def extract(condition: Any, arr: Any) -> Any:
+    """As ``numpy.extract``."""
+    arr = arrayed(arr)
+    condition = known_mask(condition)
+    return take(flattened(arr), np.flatnonzero(condition))
+
+
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    """As ``numpy.choose``; ``a`` may be traced."""
+    index = _integers(a, "the first argument of choose")
+    parts = alike(list(choices))
+    index = _bounded(index, len(parts), mode)
+    if mode == "raise":
+        index = require(index, _within(index, len(parts)), "ValueError", "invalid entry in choice array")
+    shape = np.broadcast_shapes(shape_of(index), *map(shape_of, parts))
+    result = broadcast_to(parts[-1], shape)
+    for k in range(len(parts) - 2, -1, -1):
+        result = ew.where(ew.equal(index, k), parts[k], result)
+    result = result if len(parts) > 1 else ew.positive(result)  # a copy
+    return stored(broadcast_to(result, shape), out, "choose")
+
+
+def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
+    """As ``numpy.delete``."""
+    arr, axis = lined_up(arrayed(arr), axis)
+    obj = obj if isinstance(obj, slice) or not holds_tracer(obj) else known(obj)
+    kept = np.delete(np.arange(shape_of(arr)[axis]), obj)
+    result = gather(arr, along(axis, ARRAY), (kept,))
+    is_one = isinstance(obj, slice) or np.size(obj) == 1
+    return laid_out(result, order_like(arr, "A")) if is_one and isinstance(arr, Tracer) else result
+
+
+def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
+    """As ``numpy.insert``."""
+    arr = arrayed(arr)
+    values = arrayed(assigned(values, arr.dtype))
+    arr, axis = lined_up(arr, axis)
+    ndim = len(shape_of(arr))
+    size = shape_of(arr)[axis]
+    places = np.arange(size)[obj] if isinstance(obj, slice) else known(obj)
+    places = np.flatnonzero(places) if places.dtype == np.bool_ else places.astype(np.intp)
+    check_bounds(places, axis, size + 1)
+    if places.size == 1:
+        # One position, any number of values: NumPy moves the first axis of the values to the axis of a scalar position.
+        values = reshape(values, (1,) * (ndim - len(shape_of(values))) + shape_of(values))
+        values = values if places.ndim else moveaxis(values, 0, axis)
+        places = np.repeat(places.reshape(-1), shape_of(values)[axis])
+    places = np.where(places < 0, places + size, places)
+    order = np.argsort(places, kind="stable")
+    places[order] += np.arange(len(places))
+    total = size + len(places)
+    shape = (*shape_of(arr)[:axis], total, *shape_of(arr)[axis + 1 :])
+    source = np.empty(total, np.intp)  # which of the elements, and behind them of the values, stands where
+    source[np.setdiff1d(np.arange(total), places)] = np.arange(size)
+    source[places] = np.arange(size, total)
+    values = convert(without_leading_ones(assigned(values, arr.dtype), ndim), arr.dtype)
+    values = broadcast_to(values, (*shape[:axis], len(places), *shape[axis + 1 :]))
+    made = gather(concatenate([arr, values], axis), along(axis, ARRAY), (source,))
+    return laid_out(made, order_like(arr, "A") if isinstance(arr, Tracer) else UNKNOWN)
+
+
+def nonzero(a: Any) -> tuple[Any, ...]:
+    """As ``numpy.nonzero``; the values must be known."""
+    return np.nonzero(_known_for(a, "nonzero"))
+
+
+def argwhere(a: Any) -> Any:
+    """As ``numpy.argwhere``."""
+    return np.argwhere(_known_for(a, "argwhere"))
+
+
+def flatnonzero(a: Any) -> Any:
+    """As ``numpy.flatnonzero``."""
+    return np.flatnonzero(_known_for(a, "flatnonzero"))
+
+
+def _known_for(a: Any, name: str) -> np.ndarray[Any, Any]:
+    try:
+        return known(a)
+    except ConcretizationError as error:
+        raise ConcretizationError(
+            f"numpy.{name} of a traced array has a shape that depends on values, which are not known here",
+            made=error.made,
+            fix="use np.where(condition, x, y), which keeps the shape",
+        ) from error
+
+
+# -- functions that write into their argument --------------------------------------------------------------------
+
+
+def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    """As ``numpy.put``; ``a`` must be traced."""
+    need_traced(a, "numpy.put")
+    need_array(a, "put")
+    indices = flattened(_integers(ind, "the indices of put"))
+    flat = flattened(a)
+    indices = _bounded(indices, shape_of(flat)[0], mode)
+    values = _cycled(arrayed(assigned(v, a.dtype)), shape_of(indices)[0])
+    if values is not None:
+        result = put_at(flat, (ARRAY,), (indices,), assigned(values, a.dtype))
+        a._assign(reshape(result, shape_of(a)), "put")
+
+
+def _cycled(v: Any, count: int) -> Any:
+    """The values repeated or cut to ``count``; ``None`` if there are none (NumPy then does nothing)."""
+    v = flattened(v)
+    size = shape_of(v)[0]
+    if size == 0:
+        return None
+    return v if size == count else gather(v, (ARRAY,), (np.arange(count) % size,))
+
+
+def _safe(values: Any, dtype: np.dtype[Any], what: str) -> Any:
+    """Return values for `place` and `putmask`, flat: cast, or refused, as NumPy's own do it."""
+    if holds_tracer(values):
+        values = stacked(values)
+        if not np.can_cast(values.dtype, dtype, "safe"):
+            raise DtypeError(f"{what}: cannot cast {values.dtype} to {dtype} safely", fix="convert the values first")
+        return flattened(convert(values, dtype))
+    made = np.empty(numeric(values).size, dtype)
+    np.putmask(made, np.ones(made.shape, bool), values)
+    return made
+
+
+def putmask(a: Any, mask: Any, values: Any) -> None:
+    """As ``numpy.putmask``; ``a`` must be traced."""
+    need_traced(a, "numpy.putmask")
+    values = _cycled(_safe(values, a.dtype, "putmask"), a.size)
+    if values is not None:
+        result = ew.where(arrayed(mask), reshape(assigned(values, a.dtype), a.shape), a)
+        a._assign(result, "putmask")
+
+
+def place(arr: Any, mask: Any, vals: Any) -> None:
+    """As ``numpy.place``; ``arr`` must be traced."""
+    need_traced(arr, "numpy.place")
+    chosen = np.flatnonzero(known_mask(mask))
+    values = _cycled(_safe(vals, arr.dtype, "place"), len(chosen))
+    if values is None and len(chosen):
+        raise ShapeError("cannot insert from an empty array", fix="pass at least one value")
+    if len(chosen):
+        result = put_at(flattened(arr), (ARRAY,), (chosen,), assigned(values, arr.dtype))
+        arr._assign(reshape(result, arr.shape), "place")
+
+
+def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    """As ``numpy.fill_diagonal``; ``a`` must be traced."""
+    need_traced(a, "numpy.fill_diagonal")
+    numbers = np.arange(a.size).reshape(a.shape)
+    marks = np.zeros(a.shape, bool)
+    np.fill_diagonal(marks, True, wrap)
+    put(a, numbers[marks], val)
+
+
+# -- functions about indices ---------------------------------------------------------------------------------
+
+
+def ix_(*args: Any) -> tuple[Any, ...]:
+    """As ``numpy.ix_``; integer sequences may be traced."""
+    made = []
+    for k, arg in enumerate(args):
+        array = arrayed(arg)
+        if len(shape_of(array)) != 1:
+            raise ShapeError("Cross index must be 1 dimensional", fix="pass one-dimensional sequences")
+        if is_mask(array):
+            array = np.flatnonzero(known_mask(array))
+        elif array.size == 0:
+            array = convert(array, np.intp)
+        made.append(reshape(array, (1,) * k + (array.size,) + (1,) * (len(args) - k - 1)))
+    return tuple(made)
+
+
+def _stand_in(x: Any) -> np.ndarray[Any, Any]:
+    """A plain array of the same shape, for functions that look at nothing else."""
+    return np.broadcast_to(np.empty((), np.bool_), shape_of(x))
+
+
+def triu_indices_from(arr: Any, k: int = 0) -> Any:
+    """As ``numpy.triu_indices_from``."""
+    return np.triu_indices_from(_stand_in(arr), k)
+
+
+def tril_indices_from(arr: Any, k: int = 0) -> Any:
+    """As ``numpy.tril_indices_from``."""
+    return np.tril_indices_from(_stand_in(arr), k)
+
+
+def diag_indices_from(arr: Any) -> Any:
+    """As ``numpy.diag_indices_from``."""
+    return np.diag_indices_from(_stand_in(arr))
+
+
+def _within(indices: Any, size: int) -> Any:
+    return ew.logical_and(ew.greater_equal(indices, 0), ew.less(indices, size))
+
+
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
+    """As ``numpy.unravel_index``, in C order where the indices are traced."""
+    if order != "C":
+        raise unsupported_function(np.unravel_index, "supports only order='C' on traced values")
+    left, parts = _integers(indices, "the indices of unravel_index"), []
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    size = math.prod(sizes)
+    left = require(left, _within(left, size), "ValueError", f"index is out of bounds for array with size {size}")
+    for n in reversed(sizes):
+        parts.append(ew.remainder(left, n))
+        left = ew.floor_divide(left, n)
+    return tuple(reversed(parts))
+
+
+def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
+    """As ``numpy.ravel_multi_index``, in C order where the indices are traced."""
+    if order != "C":
+        raise unsupported_function(np.ravel_multi_index, "supports only order='C' on traced values")
+    total: Any = 0
+    modes = (mode,) * len(tuple(dims)) if isinstance(mode, str) else tuple(mode)
+    for k, (part, n, how) in enumerate(zip(multi_index, dims, modes, strict=True)):
+        part = _bounded(_integers(part, "the indices of ravel_multi_index"), n, how)
+        if how == "raise":
+            part = require(part, _within(part, n), "ValueError", "invalid entry in coordinates array")
+        total = part if k == 0 else ew.add(ew.mul(total, n), part)
+    return total
+
+
+TABLE: dict[Any, Callable[..., Any]] = {
+    np.take: take, np.take_along_axis: take_along_axis, np.put_along_axis: put_along_axis, np.compress: compress,
+    np.extract: extract, np.choose: choose, np.delete: delete, np.insert: insert, np.nonzero: nonzero,
+    np.argwhere: argwhere, np.flatnonzero: flatnonzero, np.put: put, np.putmask: putmask, np.place: place,
+    np.fill_diagonal: fill_diagonal, np.ix_: ix_, np.triu_indices_from: triu_indices_from,
+    np.tril_indices_from: tril_indices_from, np.diag_indices_from: diag_indices_from, np.unravel_index: unravel_index,
+    np.ravel_multi_index: ravel_multi_index,
+}  # fmt: skip
+"""Implementation by NumPy function."""
