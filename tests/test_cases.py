@@ -19,9 +19,7 @@ import pytest
 import functrace as ft
 import tests.cases
 from functrace.errors import ConcretizationError, FunctraceError
-from functrace.executor import Runner
-from functrace.executor.compile import compile_program
-from functrace.passes import fold_constants
+from functrace.executor import NUMPY, Runner, compiled, plan
 from functrace.tracing.evaluate import evaluate_program
 from tests.cases.case import Case
 from tests.oracles import (
@@ -301,7 +299,7 @@ def test_results_share_memory_only_where_the_primitive_says_so(case: Case) -> No
 def test_compiled_derivatives_equal_the_evaluators(case: Case) -> None:
     for program, args in derivative_programs(case):
         expected = evaluate_program(program, args)
-        in_pieces = compile_program(fold_constants(Runner(program).flat), size=3)
-        for compiled in (Runner(program).compile(), in_pieces):
-            for y, z in zip(compiled(*args), expected, strict=True):
+        in_pieces = compiled(plan(program, size=3), NUMPY)
+        for run in (Runner(program).compile(), in_pieces):
+            for y, z in zip(run(*args), expected, strict=True):
                 np.testing.assert_array_equal(y, z)

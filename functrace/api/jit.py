@@ -30,7 +30,7 @@ from functrace.api.transformed import transformed
 from functrace.control.call import call_program
 from functrace.errors import ArgumentError, ConcretizationError
 from functrace.executor.bounded import Bounded, Kept
-from functrace.executor.compile import LONGEST_COMPILED, Runner, run_compiled
+from functrace.executor.runner import LONGEST_COMPILED, Runner, run_compiled
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import closed_over
 from functrace.ir.program import Program

@@ -17,10 +17,9 @@ from functrace.api.calls import function_name
 from functrace.api.programs import input_names
 from functrace.api.staging import Operands, stage, whole_result
 from functrace.api.transformed import transformed
-from functrace.control.call import call_program, inline
+from functrace.control.call import call_program
 from functrace.control.residuals import RECOMPUTE, Policy, is_policy, pack_p, unpack_p
 from functrace.errors import ArgumentError
-from functrace.executor.compile import stands_for
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.pictures import table
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
@@ -28,6 +27,7 @@ from functrace.ir.program import Program
 from functrace.numpy.number import as_number
 from functrace.numpy.views import View, linked
 from functrace.ops.naming import name_p, named
+from functrace.passes import in_line
 from functrace.source import Source
 from functrace.tracing.recording import OPEN, Tracer
 from functrace.transforms import is_differentiable, linearize_program
@@ -215,7 +215,7 @@ def saved_residuals(f: Callable[P, Any]) -> Callable[P, Residuals]:
 def residuals_of(program: Program, forward: Program, linear: Program, name: str) -> Residuals:
     """List the residuals that `linearize_program` passes from ``forward`` to ``linear``."""
     count = len(program.output_ids)
-    forward, linear = inline(forward, stands_for), inline(linear, stands_for)
+    forward, linear = in_line(forward), in_line(linear)
     operations = _operations(program)
     avals = {i: forward.avals[i] for i in forward.output_ids}
     described = _Part(forward, count, forward.input_names, "captured array")
@@ -268,7 +268,7 @@ class _Part:
             given = primitive.holds.gives(variable - first, *params)
             if given is not None:
                 held, place, kinds, runs = given
-                body = inline(held, stands_for)
+                body = in_line(held)
                 part = _Part(body, len(body.output_ids), (), "")
                 part.names = dict(zip(body.input_ids, kinds, strict=True))
                 made, inner = part.made(body.output_ids[place])
@@ -280,7 +280,7 @@ class _Part:
 def _operations(program: Program) -> dict[Any, set[str]]:
     """The user's operations by position, those of programs held by operations too."""
     found: dict[Any, set[str]] = {}
-    program = inline(program, stands_for)
+    program = in_line(program)
     for k, (primitive, _, params) in enumerate(program.ops):
         position = program.positions[k] if k < len(program.positions) else None
         if position is not None and primitive not in (INPUT, CONSTANT, RESULT):
@@ -302,7 +302,7 @@ def _reader(linear: Program, variable: int, operations: dict[Any, set[str]]) -> 
         return _reader(linear, reader, operations) or ("", None)
     holds = primitive.holds
     for program, place in holds.feeds(operands.index(variable), *params) if holds is not None and holds.feeds else ():
-        inner = inline(program, stands_for)
+        inner = in_line(program)
         found = _reader(inner, inner.input_ids[place], operations)
         if found is not None:
             return found

@@ -10,13 +10,13 @@ Floor: 4.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from functrace.control.residuals import SAVE, Pack, Policy, is_policy, pack_p, unpack_p
 from functrace.errors import ArgumentError, ShapeError
 from functrace.ir.numpy_source import Spelling, Writer, call_source
-from functrace.ir.parts import Assembly, Rewrite, output_avals, restrict
+from functrace.ir.parts import Assembly, inline, output_avals, restrict
 from functrace.ir.primitive import Holds, Joint, Onto, Primitive, is_linear
 from functrace.ir.program import Program
 from functrace.ir.tape import Op
@@ -283,28 +283,6 @@ call_p = Primitive(
     mapped=lambda is_batched, program, policy: mapped_outputs(program, is_batched),
 )
 """``call x y {program={…}, policy=()}``: the outputs of a program."""
-
-
-Choose = Callable[[Op], Program | None]
-
-
-def inline(program: Program, choose: Choose) -> Program:
-    """Return an equal program in which operations that stand for programs, of any depth, are replaced by these.
-
-    Args:
-        program: any program.
-        choose: returns the program that an operation stands for, or ``None`` where it is to stay.
-    """
-    if not any(choose(op) is not None for op in program.ops):
-        return program
-    write = Rewrite(program)
-    for k, _ in program.schedule:
-        held = choose(program.ops[k])
-        if held is None:
-            write.keep(k)
-        else:
-            write.replace(k, write.splice(inline(held, choose), [write.operand(i) for i in program.ops[k][1]]))
-    return write.finish()
 
 
 def plain_call(op: Op) -> Program | None:

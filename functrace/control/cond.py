@@ -25,7 +25,7 @@ from functrace.control.call import at_places, check_operands, evaluate_fresh, tr
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.numpy_source import Spelling, Writer
-from functrace.ir.parts import Assembly, output_avals, restrict
+from functrace.ir.parts import Assembly, Lowering, output_avals, restrict
 from functrace.ir.primitive import Holds, Joint, Primitive, is_linear
 from functrace.ir.program import Program
 from functrace.ops.shaping import broadcast_to, broadcast_to_p, reshape
@@ -87,6 +87,17 @@ def choose(
         for out, result in zip(outs, results, strict=True):
             out[takers] = result[takers]
     return tuple(outs)
+
+
+def _lowers(avals: Sequence[ShapeDtype], branches: tuple[Program, ...], batched: Flags) -> Lowering:
+    last = len(branches) - 1
+    if not batched:
+        return Lowering(
+            branches, lambda runs: lambda which, *operands: runs[min(max(int(which), 0), last)](*operands), fresh=True
+        )
+    mapped = tuple([mapped_branch(branch, avals[0].shape[0], batched) for branch in branches])
+    outs = output_avals(mapped[0])
+    return Lowering(mapped, lambda runs: lambda which, *operands: choose(which, operands, runs, outs), fresh=False)
 
 
 def _aval(which: Any, *rest: Any) -> Any:
@@ -329,6 +340,7 @@ cond_p = Primitive(
     holds=Holds(
         _runs,
         kept=lambda read, *_: sorted(read),
+        lowers=_lowers,
         feeds=lambda place, branches, batched: tuple([(branch, place - 1) for branch in branches]) if place else (),
     ),
     written=_written,

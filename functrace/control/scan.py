@@ -21,7 +21,7 @@ from functrace.control.residuals import Packed, PackedStack
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.numpy_source import Spelling, Writer
-from functrace.ir.parts import Assembly, output_avals, reordered, restrict
+from functrace.ir.parts import Assembly, Lowering, output_avals, reordered, restrict
 from functrace.ir.primitive import Holds, Joint, Primitive, is_linear
 from functrace.ir.program import Program
 from functrace.ops.elementwise import add
@@ -80,6 +80,14 @@ def run_scan(
     stacks = [stack if isinstance(stack, np.ndarray) else PackedStack(stack) for stack in stacks]
     # A carry may be an operand, or an array that the last step returned twice.
     return (*[np.copy(c)[()] for c in carry], *stacks)
+
+
+def _lowers(
+    avals: Sequence[ShapeDtype], body: Program, length: int, reverse: bool, constants: int, carries: int
+) -> Lowering:
+    outs = output_avals(body)
+    sizes = (length, reverse, constants, carries)
+    return Lowering((body,), lambda runs: lambda *operands: run_scan(runs[0], outs, operands, *sizes), fresh=False)
 
 
 def _aval(*rest: Any) -> Any:
@@ -380,6 +388,7 @@ scan_p = Primitive(
         kept=lambda read, *params: sorted(read.union(range(params[4]))),  # carries may still serve the next step
         feeds=lambda place, body, *_: ((body, place),),
         gives=_gives,
+        lowers=_lowers,
     ),
     written=_written,
     mapped=lambda is_batched, body, _length, _reverse, constants, carries: _mapped_flags(

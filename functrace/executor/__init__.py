@@ -1,9 +1,26 @@
-"""The executor: runs programs on arrays, fast.
+"""The executor: runs programs on arrays, fast. Pipeline of passes → plan → backend.
 
 Floor: 6.
 """
 
+from functrace.executor.backend import Backend, compiled
 from functrace.executor.cache import TransformCache, run_recorded
-from functrace.executor.compile import Runner
+from functrace.executor.numpy_source import NUMPY, generate
+from functrace.executor.plan import Compiled, Group, Plan, Step, plan, planned
+from functrace.executor.runner import Runner
 
-__all__ = ["Runner", "TransformCache", "run_recorded"]
+__all__ = [
+    "NUMPY",
+    "Backend",
+    "Compiled",
+    "Group",
+    "Plan",
+    "Runner",
+    "Step",
+    "TransformCache",
+    "compiled",
+    "generate",
+    "plan",
+    "planned",
+    "run_recorded",
+]

@@ -33,7 +33,8 @@ class Buffers:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._roots: dict[int, int] = {}
+        self.owners: dict[int, int] = {}
+        """By variable that an operation has made: whose memory it is in."""
         self._sharing: Counter[int] = Counter()
         self._owned: set[int] = set()
         self._layouts: dict[int, Any] = {}
@@ -66,7 +67,7 @@ class Buffers:
             chosen = next((i for i in dying if self._is_free(i, k, layout)), None)
             self._owned.add(k)
         elif primitive.view:
-            root = self._roots.get(variables[0], variables[0]) if variables else k
+            root = self.owners.get(variables[0], variables[0]) if variables else k
             keeps = primitive is reshape_p and bool(variables) and self._layouts.get(variables[0]) == C_ORDER
             layout = C_ORDER if keeps else None
             if not primitive.writable or not self._read_only.isdisjoint(variables):
@@ -78,21 +79,21 @@ class Buffers:
                 self._owned.add(k)
         if escapes:
             for i in variables:
-                self._owned.discard(self._roots.get(i, i))
+                self._owned.discard(self.owners.get(i, i))
         if chosen is not None:
-            root = self._roots.get(chosen, chosen)
+            root = self.owners.get(chosen, chosen)
         for i in dying:
-            self._sharing[self._roots.get(i, i)] -= 1
+            self._sharing[self.owners.get(i, i)] -= 1
         for j in range(k, k + count):
-            self._roots[j] = root if j == k else j
+            self.owners[j] = root if j == k else j
             self._layouts[j] = layout
-            self._sharing[self._roots[j]] += 1
+            self._sharing[self.owners[j]] += 1
         return chosen
 
     def is_exclusive(self, i: int) -> bool:
         """Whether an output is all of an array of the program's own that no other output shows."""
         program = self.program
-        root = self._roots.get(i, i)
+        root = self.owners.get(i, i)
         return (
             root in self._owned
             and self._sharing[root] == 1
@@ -118,7 +119,7 @@ class Buffers:
     def _is_free(self, i: int, k: int, layout: Any) -> bool:
         """Whether the result may be written into operand ``i``."""
         program = self.program
-        aval, root = program.avals[i], self._roots.get(i, i)
+        aval, root = program.avals[i], self.owners.get(i, i)
         return (
             aval is program.avals[k]
             and bool(aval.shape)

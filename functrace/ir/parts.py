@@ -5,14 +5,17 @@ Floor: 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, final
 
 from functrace.errors import ProgramError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.ir.program import Position, Program
-from functrace.ir.tape import Builder
+from functrace.ir.tape import Builder, Op
+
+_NO_NAMES: Mapping[int, str | None] = MappingProxyType({})
 
 
 class Assembly(Builder):
@@ -54,9 +57,15 @@ class Assembly(Builder):
         for j in range(program.result_count(k) if primitive.many else 1):
             moved[k + j] = first + j
 
-    def program(self, outputs: Sequence[int], name: str, input_names: Sequence[str | None] = ()) -> Program:
+    def program(
+        self,
+        outputs: Sequence[int],
+        name: str,
+        input_names: Sequence[str | None] = (),
+        names: Mapping[int, str | None] = _NO_NAMES,
+    ) -> Program:
         """Freeze what has been assembled."""
-        return Program.from_builder(self, outputs, name=name, positions=self.positions, input_names=input_names)
+        return Program.from_builder(self, outputs, name=name, positions=self.positions, input_names=input_names, names=names)
 
 
 @final
@@ -115,14 +124,48 @@ class Rewrite(Assembly):
         source, moved = self.source, self.moved
         chosen = [self.operand(i) for i in source.output_ids] if outputs is None else outputs
         self.positions.extend([None] * (len(self.ops) - len(self.positions)))
-        return Program.from_builder(
-            self,
-            chosen,
-            name=source.name,
-            positions=self.positions,
-            input_names=source.input_names,
-            names={moved[i]: name for i, name in source.names.items() if i in moved},
-        )
+        names: dict[int, str | None] = {}
+        for i, name in source.names.items():
+            if i in moved:
+                names.setdefault(moved[i], name)  # what stands for a later variable keeps its own name
+        return self.program(chosen, source.name, source.input_names, names)
+
+
+class Lowering(NamedTuple):
+    """How an operation that holds programs runs once they are compiled.
+
+    Args:
+        bodies: the programs to compile; they need not be the very ones that are held.
+        join: makes, of their compiled forms, the function from operands to results. A compiled form is called with one
+            argument per input, and returns a tuple of outputs.
+        fresh: whether what a compiled form returns must not share memory with its arguments.
+    """
+
+    bodies: tuple[Program, ...]
+    join: Callable[[Sequence[Callable[..., tuple[Any, ...]]]], Callable[..., Any]]
+    fresh: bool
+
+
+Choose = Callable[[Op], Program | None]
+
+
+def inline(program: Program, choose: Choose) -> Program:
+    """Return an equal program in which operations that stand for programs, of any depth, are replaced by these.
+
+    Args:
+        program: any program.
+        choose: returns the program that an operation stands for, or ``None`` where it is to stay.
+    """
+    if not any(choose(op) is not None for op in program.ops):
+        return program
+    write = Rewrite(program)
+    for k, _ in program.schedule:
+        held = choose(program.ops[k])
+        if held is None:
+            write.keep(k)
+        else:
+            write.replace(k, write.splice(inline(held, choose), [write.operand(i) for i in program.ops[k][1]]))
+    return write.finish()
 
 
 class Restriction(NamedTuple):
@@ -165,7 +208,10 @@ def restrict(program: Program, inputs: Sequence[int], outputs: Sequence[int], *,
         kept = {j: moved[j] for j in results if j in given and j in moved}
         build.copy(program, k, moved)
         moved.update(kept)
-    return Restriction(build.program([moved[i] for i in outputs], program.name), used)
+    called = dict(zip(program.input_ids, program.input_names, strict=False))
+    names = {moved[i]: name for i, name in program.names.items() if i in moved}
+    made = build.program([moved[i] for i in outputs], program.name, [called.get(i) for i in used], names)
+    return Restriction(made, used)
 
 
 def reordered(program: Program, inputs: Sequence[int]) -> Program:

@@ -136,6 +136,8 @@ class Holds:
         feeds: called as ``feeds(place, *params)``: which inputs of which programs the operand at a place is.
         gives: called as ``gives(place, *params)``: which output of which program the result at a place holds, if it is that
             of many runs; what to call the program's inputs, and each of the runs. For listings.
+        lowers: called as ``lowers(avals, *params)``, with the avals of the operands: a `functrace.ir.parts.Lowering`.
+            Without it, what runs is the eval rule.
     """
 
     runs: Rule
@@ -143,6 +145,7 @@ class Holds:
     kept: Rule | None = None
     feeds: Rule | None = None
     gives: Rule | None = None
+    lowers: Rule | None = None
 
 
 @final

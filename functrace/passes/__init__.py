@@ -3,9 +3,23 @@
 Floor: 5.
 """
 
-from functrace.passes.fold import fold_constants, folding
+from functrace.passes.fold import fold_constants
+from functrace.passes.inline import in_line
 from functrace.passes.late import compute_late
+from functrace.passes.pipeline import EARLY, LATE, PIPELINE, Pass, optimized, optimizing
 from functrace.passes.steps import finished
 from functrace.passes.unused import drop_unused
 
-__all__ = ["compute_late", "drop_unused", "finished", "fold_constants", "folding"]
+__all__ = [
+    "EARLY",
+    "LATE",
+    "PIPELINE",
+    "Pass",
+    "compute_late",
+    "drop_unused",
+    "finished",
+    "fold_constants",
+    "in_line",
+    "optimized",
+    "optimizing",
+]

@@ -1,4 +1,4 @@
-"""Constant folding: what depends on constants only is computed once, multiplication by one is left out.
+"""Constant folding: what depends on constants only is computed once, and rewrites: what does nothing is left out.
 
 Derivative programs are full of such things: the seed of a gradient is a 1.0 that is broadcast and multiplied with.
 Equations that no output depends on are dropped on the way.
@@ -16,7 +16,7 @@ import numpy as np
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Rewrite
 from functrace.ir.program import Program
-from functrace.ops.elementwise import mul
+from functrace.passes.rewrites import equal_operand
 from functrace.passes.steps import finished
 from functrace.tracing.recording import Tracer
 
@@ -51,26 +51,20 @@ def folding(program: Program, size: int) -> Generator[None, None, Program]:
             write.moved[i] = write.constant(known[i], avals[i])
         return write.operand(i)
 
-    def is_known(i: int) -> bool:
-        return i < 0 or i in known
-
     for count, (k, _) in enumerate(program.schedule, 1):
         if not count % size:
             yield
         primitive, operands, params = ops[k]
         foldable = not (primitive.many or primitive.effects) and avals[k].nbytes <= LARGEST_FOLDED
-        if foldable and all(is_known(i) for i in operands):
+        if foldable and all(i < 0 or i in known for i in operands):
             value = _computed(primitive, tuple(known[i] if i >= 0 else literals[~i] for i in operands), params, avals[k])
             if value is not None:
                 known[k] = value
                 continue
-        if primitive is mul:
-            x, y = operands
-            kept = y if _is_one(x, known, literals) else x if _is_one(y, known, literals) else None
-            # A complex one is 1 + 0j, and 0j times inf is nan.
-            if kept is not None and kept >= 0 and avals[kept] is avals[k] and avals[k].dtype.kind != "c":
-                write.replace(k, [place(kept)])
-                continue
+        same = equal_operand(program, k, known)
+        if same is not None:
+            write.replace(k, [place(same)])
+            continue
         for i in operands:
             if i in known:
                 place(i)
@@ -88,10 +82,3 @@ def _computed(primitive: Any, values: tuple[Any, ...], params: tuple[Any, ...], 
     if aval_of(value) is not aval:
         return None
     return np.copy(value)[()]
-
-
-def _is_one(i: int, known: dict[int, Any], literals: tuple[Any, ...]) -> bool:
-    if i < 0:
-        return literals[~i] == 1 and type(literals[~i]) is not bool
-    value = known.get(i)
-    return value is not None and type(value) is not bool and bool(np.all(value == 1)) and np.size(value) > 0

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.control.call import inline
 from functrace.errors import LeakedTracerError
-from functrace.executor.compile import stands_for
+from functrace.passes import in_line
 from tests.compositions.functions import BATCH, SCALAR, V, W, X, jacobian_by_differences, vector
 
 # -- the same values and derivatives, bit for bit ------------------------------------------------------------------------
@@ -294,7 +293,7 @@ def test_pullback_never_calls_the_function() -> None:
 
 def operations(program: ft.Program) -> Counter[str]:
     """How often each primitive runs when the program is run, calls in line."""
-    flat = inline(program, stands_for)
+    flat = in_line(program)
     return Counter(flat.ops[k][0].name for k, _ in flat.schedule)
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import functrace as ft
 from functrace.control.call import evaluate_fresh
 from functrace.control.scan import scan_p
-from functrace.executor import Runner
+from functrace.executor import Runner, plan
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.parts import output_avals
+from functrace.ir.parts import Lowering, output_avals
 from functrace.ir.primitive import Holds, Joint, Primitive
 from functrace.ir.program import Program
 from functrace.ops.indexing import index_static
@@ -24,11 +24,19 @@ from functrace.transforms.vmap import vmap_program
 
 def _eval(*rest: Any) -> tuple[Any, ...]:
     *carry, body, length, carries = rest
+    return _repeated(lambda *values: evaluate_fresh(body, values), carry, length, carries)
+
+
+def _repeated(run: Any, carry: Any, length: int, carries: int) -> tuple[Any, ...]:
     results: tuple[Any, ...] = ()
     for _ in range(length):
-        results = evaluate_fresh(body, carry)
-        carry = list(results[:carries])
+        results = run(*carry)
+        carry = results[:carries]
     return results
+
+
+def _lowers(avals: Any, body: Program, length: int, carries: int) -> Lowering:
+    return Lowering((body,), lambda runs: lambda *carry: _repeated(runs[0], carry, length, carries), fresh=True)
 
 
 def _as_scan(rule: Any, primals: Any, tangents: Any, body: Program, length: int, carries: int) -> Any:
@@ -67,6 +75,7 @@ times_p = Primitive(
         lambda inputs, body, length, carries: (((length, body),),),
         kept=lambda read, body, length, carries: sorted(read.union(range(carries))),
         feeds=lambda place, body, *_: ((body, place),),
+        lowers=_lowers,
     ),
 )
 
@@ -123,6 +132,7 @@ def test_it_is_pruned() -> None:
 def test_it_is_compiled_differentiated_and_mapped() -> None:
     expected = ft.grad(unrolled)(X)
     np.testing.assert_allclose(ft.jit(own)(X), unrolled(X))
+    assert [len(step.bodies) for step in plan(ft.trace(own)(X)).steps].count(1) == 1
     for _ in range(3):
         np.testing.assert_allclose(ft.grad(own)(X), expected)
     np.testing.assert_allclose(ft.jit(ft.grad(own))(X), expected)

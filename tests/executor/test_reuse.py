@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.executor.compile import compile_program, generate
+from functrace.executor import NUMPY, compiled, generate, planned
 from functrace.ops.elementwise import TABLE
 from functrace.tracing.evaluate import evaluate_program
 
@@ -36,7 +36,7 @@ def shaped(shape: tuple[int, ...]) -> Any:
 
 def in_place_count(program: ft.Program) -> int:
     """How many statements write into one of their operands."""
-    lines = [line.split("#")[0].strip() for line in generate(program)[0].splitlines()]
+    lines = [line.split("#")[0].strip() for line in generate(planned(program))[0].splitlines()]
     pairs = [line.split(" = ") for line in lines if " = " in line]
     return sum(", " in right and right.endswith(f" {left})") for left, right in pairs)
 
@@ -45,7 +45,7 @@ def assert_same(f: Callable[..., Any], *args: Any) -> ft.Program:
     """The compiled form returns the evaluator's results: bits and layout; arguments keep their values."""
     program = ft.trace(f)(*args)
     before = [np.array(x) for x in args]
-    for run in (compile_program(program), compile_program(program, size=2)):
+    for run in (compiled(planned(program), NUMPY), compiled(planned(program, size=2), NUMPY)):
         found = run(*args)
         expected = evaluate_program(program, args)
         for a, b in zip(found, expected, strict=True):
@@ -141,7 +141,7 @@ def test_constants_are_never_overwritten() -> None:
 
 def test_outputs_that_are_all_of_an_own_array_are_not_copied() -> None:
     program = assert_same(lambda x: np.sin(x).reshape(8, 60).T, shaped((6, 8, 10)))
-    assert "copy" not in generate(program)[0]
+    assert "copy" not in generate(planned(program))[0]
     for f in (
         lambda x: x.reshape(60, 8),
         lambda x: np.sin(x)[:1],
@@ -150,7 +150,7 @@ def test_outputs_that_are_all_of_an_own_array_are_not_copied() -> None:
         lambda x: np.broadcast_to(np.sin(x), (1, 6, 8, 10)),
         lambda x: (lambda a: (a.reshape(480), a.T))(np.cos(x)),
     ):
-        assert "copy" in generate(assert_same(f, shaped((6, 8, 10))))[0]
+        assert "copy" in generate(planned(assert_same(f, shaped((6, 8, 10)))))[0]
 
 
 def test_residuals_given_to_the_user_are_not_overwritten() -> None:

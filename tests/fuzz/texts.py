@@ -28,8 +28,7 @@ import numpy as np
 
 import functrace as ft
 from functrace.errors import FunctraceError, ParseError
-from functrace.executor import Runner
-from functrace.executor.compile import generate
+from functrace.executor import Runner, generate, planned
 from functrace.ir.check import held_programs
 from functrace.tracing.evaluate import evaluate_program
 from functrace.transforms import jvp_program, linearize_program, transpose_program, vmap_program
@@ -333,7 +332,7 @@ def _kept(program: ft.Program) -> str:
     str(program), repr(program), hash(program), str(program.cost())
     assert ft.Program.parse(program.text()) == program
     assert ft.Program.from_json(program.to_json()) == program
-    ast.parse(generate(program)[0])
+    ast.parse(generate(planned(program))[0])
     source = program.as_python("emitted")
     assert source.isascii() or all(node.id.isascii() for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name))
     scope: dict[str, Any] = {}

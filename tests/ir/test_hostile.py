@@ -13,7 +13,7 @@ import pytest
 
 import functrace as ft
 from functrace.errors import ParseError, ProgramError
-from functrace.executor.compile import compile_program, generate
+from functrace.executor import NUMPY, compiled, generate, planned
 from functrace.ir.numpy_source import ascii_name
 from functrace.ir.params import KINDS
 from functrace.ir.program import is_name
@@ -60,15 +60,15 @@ def test_a_file_name_that_ends_a_line_is_escaped_by_every_writer(end):
     exec(code, scope)
     program = ft.trace(scope["f"])(np.ones(3))
     vars(program)["name"] = f"f{end}    CANARY.append(2)"
-    for source in (program.as_python(), generate(program)[0], str(program), program.text(), program.to_json()):
+    for source in (program.as_python(), generate(planned(program))[0], str(program), program.text(), program.to_json()):
         assert len(source.splitlines()) == source.count("\n") + (not source.endswith("\n"))
     again = ft.Program.parse(program.text())
     assert again == program and ft.Program.from_json(program.to_json()) == program
     for subject in (program, again):
-        compiled = {"CANARY": scope["CANARY"]}
-        exec(subject.as_python("g"), compiled)
-        np.testing.assert_allclose(compiled["g"](np.ones(3)), np.cos(np.sin(1.0)))
-        compile_program(subject)(np.ones(3))
+        written = {"CANARY": scope["CANARY"]}
+        exec(subject.as_python("g"), written)
+        np.testing.assert_allclose(written["g"](np.ones(3)), np.cos(np.sin(1.0)))
+        compiled(planned(subject), NUMPY)(np.ones(3))
     assert scope["CANARY"] == []
 
 

@@ -8,9 +8,7 @@ import numpy as np
 from hypothesis import given
 
 import functrace as ft
-from functrace.executor import Runner
-from functrace.executor.compile import compile_program
-from functrace.passes import fold_constants
+from functrace.executor import NUMPY, Runner, compiled, plan
 from functrace.transforms import jvp_program, linearize_program, transpose_program, vmap_program
 from tests.laws.programs import Recipe, programs, seeds
 from tests.oracles import assert_same, differences, emitted, inner, outputs_of, random_like, stacked
@@ -51,7 +49,7 @@ def test_executor_equals_evaluator(recipe: Recipe, seed: int) -> None:
         given_values = arguments if subject is program else [*arguments, *directions_for(arguments, seed)]
         expected = outputs_of(ft.evaluate(subject, *given_values))
         runner = Runner(subject)
-        in_pieces = compile_program(fold_constants(runner.flat), size=2)
+        in_pieces = compiled(plan(runner.program, size=2), NUMPY)
         for run in (runner, runner, runner, lambda values, run=in_pieces: run(*values)):
             for found, value in zip(run(given_values), expected, strict=True):
                 np.testing.assert_array_equal(found, value, strict=True)

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.control.call import inline
-from functrace.executor.compile import stands_for
-from functrace.passes import compute_late, late
+from functrace.passes import compute_late, in_line, late
 from tests.compositions.functions import BATCH, X, scalar
 
 pytestmark = pytest.mark.bits
@@ -20,7 +18,7 @@ BIG = np.ones(1 << 17)
 
 
 def program_of(f: Any, *args: Any) -> ft.Program:
-    return inline(ft.trace(f)(*args), stands_for)
+    return in_line(ft.trace(f)(*args))
 
 
 def names(program: ft.Program) -> list[str]:

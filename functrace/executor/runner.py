@@ -1,0 +1,197 @@
+"""`Runner`: runs one program on arrays, interpreted first, compiled when that is worth its time.
+
+Results are always fresh arrays: an output that is, or may be a view of, an argument, a constant or another output is copied.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Sequence
+from time import perf_counter
+from typing import Any, final
+
+import numpy as np
+
+from functrace.executor.backend import Backend, compiled
+from functrace.executor.cache import collector_paused
+from functrace.executor.numpy_source import NUMPY
+from functrace.executor.plan import Compiled, planned, planning
+from functrace.ir.check import held_programs
+from functrace.ir.program import Position, Program
+from functrace.passes import EARLY, LATE, optimized, optimizing
+from functrace.source import hide_own_frames
+from functrace.tracing.evaluate import evaluate_program
+from functrace.tracing.lines import (
+    DEFAULT_MODES,
+    LINES,
+    NAMING_MODES,
+    current_modes,
+    name_warnings,
+    raised_in,
+    reset_modes,
+    set_modes,
+    stop_naming,
+)
+from functrace.tracing.recording import Tracer
+from functrace.transforms.given import without_given
+
+LONGEST_COMPILED = 20_000
+"""Programs with more equations than this stay with the evaluator: Python's compiler would take seconds."""
+
+FEWEST_IN_PIECE = 32
+"""Equations: shorter programs are compiled in one piece."""
+
+
+@final
+class Runner:
+    """Runs one program: interpreted, until the time that this takes has earned a compilation.
+
+    Note [No call is slower than the first]
+        Compiling takes 20 us per equation, the first call of a gradient 6. So it is done in steps of about 3 us per
+        equation, at most one per call, and only while the seconds spent on it are fewer than those spent interpreting: a
+        program costs at most twice what it would without compilation. Until the last step is done, calls interpret.
+
+    Args:
+        program: the program; its inputs are the arguments.
+        backend: what compiles it.
+    """
+
+    __slots__ = ("_backend", "_compiled", "_compiling", "_flat", "_folded", "_interpreted", "_invested", "_turn", "program")
+
+    def __init__(self, program: Program, backend: Backend = NUMPY) -> None:
+        self.program = without_given(program)
+        self._backend = backend
+        self._compiled: Compiled | None = None
+        self._compiling: Generator[None, None, Compiled] | None = None
+        self._flat: Program | None = None
+        self._folded: Program | None = None
+        self._interpreted = self._invested = 0.0  # seconds
+        self._turn = threading.Lock()
+
+    @property
+    def folded(self) -> Program:
+        """The program with constants folded: what is recorded into an outer program, with its calls as they are."""
+        folded = self._folded
+        if folded is None:
+            folded = self._folded = optimized(self.program, LATE)
+        return folded
+
+    @property
+    def flat(self) -> Program:
+        """The program with its calls in line: what runs."""
+        flat = self._flat
+        if flat is None:
+            flat = self._flat = optimized(self.program, EARLY)
+        return flat
+
+    def __reduce__(self) -> Any:
+        """Copy and pickle as the program: what has been compiled is compiled again where it is needed."""
+        return Runner, (self.program, self._backend)
+
+    def __call__(self, arguments: Sequence[Any], lines: Sequence[Position] = ()) -> Sequence[Any]:
+        """Run on flat arguments (arrays or traced values); returns the flat outputs, fresh arrays.
+
+        Args:
+            arguments: one per input.
+            lines: positions of the recording that a cached program runs for; see Note [Positions in cached programs].
+        """
+        for value in arguments:
+            if isinstance(value, Tracer):
+                return _fresh_handles(evaluate_program(self.folded, arguments, lines))
+        run = self._compiled
+        if run is None:
+            run = self._advanced() if self._interpreted > self._invested else None
+            if run is None:
+                begin = perf_counter()
+                results = self._interpret(arguments, lines)
+                self._interpreted += perf_counter() - begin
+                return results
+        return run_compiled(run, arguments, lines)
+
+    def compile(self) -> Compiled:
+        """Compile now, at once; returns the function of the arguments."""
+        if self._compiled is None:
+            self._take(compiled(planned(optimized(self.flat, LATE)), self._backend))
+        return self._compiled  # type: ignore[return-value]
+
+    def _advanced(self) -> Compiled | None:
+        """Take one step of the compilation; returns the function, if that was the last."""
+        if not self._turn.acquire(blocking=False):
+            return None  # another thread is at it
+        begin = perf_counter()
+        try:
+            if self._compiling is None:
+                self._compiling = compiling(self.flat, self._backend)
+            with collector_paused():
+                next(self._compiling)
+        except StopIteration as end:
+            self._take(end.value)
+        except BaseException:
+            self._compiling = None
+            raise
+        finally:
+            self._invested += perf_counter() - begin
+            self._turn.release()
+        return self._compiled
+
+    def _take(self, run: Compiled) -> None:
+        self._compiled = run
+        self._compiling = self._flat = self._folded = None  # made again if ever needed
+
+    def _interpret(self, arguments: Sequence[Any], lines: Sequence[Position]) -> Sequence[Any]:
+        program = self.flat
+        results = evaluate_program(program, arguments, lines)
+        return [
+            value.copy("K") if shared and not isinstance(value, Tracer) else value
+            for shared, value in zip(program.aliasing, results, strict=True)
+        ]
+
+
+def run_compiled(
+    compiled: Callable[..., Sequence[Any]], arguments: Sequence[Any], lines: Sequence[Position] = ()
+) -> Sequence[Any]:
+    """Run a compiled program; warnings and exceptions name the user's line (``lines``: see `Runner`)."""
+    is_default = current_modes() is DEFAULT_MODES  # `name_warnings`, in line: 0.2 us of 4
+    named = set_modes(NAMING_MODES) if is_default else name_warnings()
+    try:
+        return compiled(*arguments)
+    except Exception as error:
+        source = raised_in(error.__traceback__, lines)
+        if source is not None:
+            error.add_note(f"  recorded at {source}")
+        hide_own_frames(error)
+        raise
+    finally:
+        if is_default:
+            reset_modes(named)
+        else:
+            stop_naming(named)
+
+
+LINES.add(run_compiled.__code__)
+
+
+def _fresh_handles(results: list[Any]) -> list[Any]:
+    """Give every traced result a handle of its own, so that in-place changes of one do not reach another."""
+    return [r._recording.handle(r._id) if isinstance(r, Tracer) else np.copy(r) for r in results]
+
+
+def compiling(program: Program, backend: Backend) -> Generator[None, None, Compiled]:
+    """Finish, plan and compile a program without calls, in steps; see Note [No call is slower than the first]."""
+    count = _equations(program)
+    optimised = yield from optimizing(program, max(FEWEST_IN_PIECE, -(-count // 3)), LATE)
+    yield
+    plan = yield from planning(optimised, max(FEWEST_IN_PIECE, -(-count // 6)), fresh=True)
+    return (yield from backend.compiling(plan))
+
+
+def _equations(program: Program) -> int:
+    """How many equations a program has, those of the programs in it counted that are compiled with it."""
+    count = len(program.schedule)
+    for k, _ in program.schedule:
+        primitive, _, params = program.ops[k]
+        if primitive.holds is not None and primitive.holds.lowers is not None:
+            count += sum([_equations(held) for _, held in held_programs(params, "")])
+    return count

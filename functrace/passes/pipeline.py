@@ -1,0 +1,162 @@
+"""The pipeline: which passes a program goes through before it runs, in which order. Each row is a pass and its example.
+
+The same rows are applied to programs that operations hold (bodies of loops, branches of choices) when these are compiled.
+A pass takes a program and returns an equal one: the same inputs, the same outputs bit for bit, effects in the same order.
+To add one, write it in a file of its own and add a row here; tests/passes/test_pipeline.py runs the rows' examples.
+
+Floor: 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import final
+
+from functrace.ir.program import Program
+from functrace.passes.fold import folding
+from functrace.passes.inline import in_line
+from functrace.passes.late import compute_late
+from functrace.passes.steps import finished
+from functrace.passes.unused import drop_unused
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A pass, and what it does to an example.
+
+    Args:
+        name: for people.
+        steps: called as ``steps(program, size)``: a generator that yields after about ``size`` equations of work, and
+            returns the program.
+        early: whether it is worth its time before the program has run at all; else it waits for the compilation.
+        before: an example: the listing of a program.
+        after: what becomes of it.
+    """
+
+    name: str
+    steps: Callable[[Program, int], Generator[None, None, Program]]
+    early: bool
+    before: str
+    after: str
+
+
+def at_once(run: Callable[[Program], Program]) -> Callable[[Program, int], Generator[None, None, Program]]:
+    """Make steps of a pass that is so fast that it needs none."""
+
+    def steps(program: Program, size: int) -> Generator[None, None, Program]:
+        return run(program)
+        yield
+
+    return steps
+
+
+PIPELINE = (
+    Pass(
+        "in line",
+        at_once(in_line),
+        early=True,
+        before="""
+            program(x: f64[3]) {
+              a: f64[3] = call x {program={
+                program(x: f64[3]) {
+                  a: f64[3] = sin x
+                  return a
+                }
+              }, policy=("recompute",)}
+              return a
+            }""",
+        after="""
+            program(x: f64[3]) {
+              a: f64[3] = sin x
+              return a
+            }""",
+    ),
+    Pass(
+        "unused results",
+        at_once(drop_unused),
+        early=True,
+        before="""
+            program(h: f64[], x: f64[2]) {
+              (a: f64[], b: f64[2], c: f64[2]) = scan h x {body={
+                program(h: f64[], x: f64[]) {
+                  a: f64[] = add h x
+                  b: f64[] = exp h
+                  c: f64[] = square h
+                  return a, b, c
+                }
+              }, length=2, reverse=False, constants=0, carries=1}
+              return c
+            }""",
+        after="""
+            program(h: f64[], x: f64[2]) {
+              (a: f64[], c: f64[2]) = scan h x {body={
+                program(h: f64[], x: f64[]) {
+                  a: f64[] = add h x
+                  c: f64[] = square h
+                  return a, c
+                }
+              }, length=2, reverse=False, constants=0, carries=1}
+              return c
+            }""",
+    ),
+    Pass(
+        "late values",
+        at_once(compute_late),
+        early=True,
+        before="""
+            program(x: f64[200000]) {
+              a: f64[200000] = tanh x
+              b: f64[200000] = square a
+              c: f64[200000] = tanh a
+              d: f64[200000] = mul c a
+              e: f64[200000] = mul d b
+              return e
+            }""",
+        after="""
+            program(x: f64[200000]) {
+              a: f64[200000] = tanh x
+              c: f64[200000] = tanh a
+              d: f64[200000] = mul c a
+              b: f64[200000] = square a
+              e: f64[200000] = mul d b
+              return e
+            }""",
+    ),
+    Pass(
+        "constants",
+        folding,
+        early=False,
+        before="""
+            program(x: f64[3]) {
+              const k: f64[] = 2.0
+              a: f64[] = exp k
+              b: f64[] = mul a 0.5
+              c: f64[3] = mul x b
+              return c
+            }""",
+        after="""
+            program(x: f64[3]) {
+              const b: f64[] = 3.694528049465325
+              c: f64[3] = mul x b
+              return c
+            }""",
+    ),
+)
+"""All passes, in their order."""
+
+EARLY = tuple([row for row in PIPELINE if row.early])
+LATE = tuple([row for row in PIPELINE if not row.early])
+
+
+def optimizing(program: Program, size: int, passes: Sequence[Pass] = PIPELINE) -> Generator[None, None, Program]:
+    """Apply passes in steps of about ``size`` equations."""
+    for row in passes:
+        program = yield from row.steps(program, size)
+    return program
+
+
+def optimized(program: Program, passes: Sequence[Pass] = PIPELINE) -> Program:
+    """Apply passes at once."""
+    return finished(optimizing(program, len(program.ops) + 1, passes))

@@ -1,0 +1,94 @@
+"""Rewrites: single operations that can be left out, each a row with its own example, which is its test.
+
+Values stay the same, bit for bit. `functrace.passes.fold` applies them, since it knows which operands are constants.
+
+Floor: 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from functrace.ir.primitive import Primitive
+from functrace.ir.program import Program
+from functrace.ops.elementwise import mul
+
+Rule = Callable[[Program, int, Mapping[int, Any]], int | None]
+"""From a program, an operation of it and the values of what is constant: the operand that is equal to the result, if any."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rewriting:
+    """An operation whose result may be one of its operands.
+
+    Args:
+        primitive: the operation.
+        rule: says which operand it is.
+        before: an example: the listing of a program.
+        after: what becomes of it.
+    """
+
+    primitive: Primitive
+    rule: Rule
+    before: str
+    after: str
+
+
+def _times_one(program: Program, k: int, known: Mapping[int, Any]) -> int | None:
+    x, y = program.ops[k][1]
+    kept = y if _is_one(x, known, program) else x if _is_one(y, known, program) else None
+    # A complex one is 1 + 0j, and 0j times inf is nan.
+    is_same = kept is not None and kept >= 0 and program.avals[kept] is program.avals[k]
+    return kept if is_same and program.avals[k].dtype.kind != "c" else None
+
+
+def _is_one(i: int, known: Mapping[int, Any], program: Program) -> bool:
+    if i < 0:
+        literal = program.literals[~i]
+        return literal == 1 and type(literal) is not bool
+    value = known.get(i)
+    return value is not None and type(value) is not bool and bool(np.all(value == 1)) and np.size(value) > 0
+
+
+ROWS = (
+    Rewriting(
+        mul,
+        _times_one,
+        before="""
+            program(x: f64[3]) {
+              a: f64[3] = mul x 1.0
+              b: f64[3] = exp a
+              return b
+            }""",
+        after="""
+            program(x: f64[3]) {
+              b: f64[3] = exp x
+              return b
+            }""",
+    ),
+)
+"""All of them."""
+
+_RULES: dict[Primitive, tuple[Rule, ...]] = {
+    primitive: tuple([row.rule for row in ROWS if row.primitive is primitive]) for primitive in {r.primitive for r in ROWS}
+}
+
+
+def equal_operand(program: Program, k: int, known: Mapping[int, Any]) -> int | None:
+    """Return the operand that an operation's result is equal to by one of the rules, if there is one.
+
+    Args:
+        program: any program.
+        k: the variable of the result.
+        known: values of variables that are constant.
+    """
+    for rule in _RULES.get(program.ops[k][0], ()):
+        operand = rule(program, k, known)
+        if operand is not None:
+            return operand
+    return None

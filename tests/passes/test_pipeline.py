@@ -1,0 +1,51 @@
+"""The rows of the pipeline and of the rewrites do what their examples say, and change no value."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functrace as ft
+from functrace.ir.primitive import Primitive
+from functrace.passes import PIPELINE, Pass, finished, optimized
+from functrace.passes.rewrites import ROWS, Rewriting
+from functrace.tracing.evaluate import evaluate_program
+
+pytestmark = pytest.mark.bits
+
+
+def parsed(listing: str) -> ft.Program:
+    return ft.Program.parse(textwrap.dedent(listing).strip())
+
+
+def arguments(program: ft.Program) -> list[Any]:
+    rng = np.random.default_rng(0)
+    return [rng.uniform(0.5, 2.0, program.avals[i].shape) for i in program.input_ids]
+
+
+def assert_becomes(before: str, after: str, made: ft.Program) -> None:
+    source = parsed(before).check()
+    assert str(made.check()) == str(parsed(after)), made
+    assert str(source) != str(made)
+    given = arguments(source)
+    for found, expected in zip(evaluate_program(made, given), evaluate_program(source, given), strict=True):
+        np.testing.assert_array_equal(found, expected, strict=True)
+
+
+@pytest.mark.parametrize("row", PIPELINE, ids=lambda row: row.name)
+def test_a_pass_does_what_its_example_says(row: Pass) -> None:
+    assert_becomes(row.before, row.after, finished(row.steps(parsed(row.before), 1)))
+    assert_becomes(row.before, row.after, optimized(parsed(row.before)))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.primitive.name)
+def test_a_rewriting_does_what_its_example_says(row: Rewriting) -> None:
+    assert isinstance(row.primitive, Primitive)
+    assert_becomes(row.before, row.after, optimized(parsed(row.before)))
+
+
+def test_passes_run_in_the_order_of_the_rows() -> None:
+    assert [row.early for row in PIPELINE] == sorted([row.early for row in PIPELINE], reverse=True)
