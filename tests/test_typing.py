@@ -5,7 +5,6 @@ Snippets stand in typing/right, where each one also runs, and in typing/wrong, w
 
 from __future__ import annotations
 
-import ast
 import inspect
 import json
 import os
@@ -87,16 +86,3 @@ def test_mypy_agrees(tmp_path: Path) -> None:
 def test_the_shim_exports_what_it_has() -> None:
     public = {name for name, value in vars(torch).items() if not name.startswith("_") and not inspect.ismodule(value)}
     assert set(torch.__all__) == public | {"autograd", "nn", "utils"}
-
-
-def test_methods_of_tensors_are_declared() -> None:
-    """What methods.py gives the class stands in tensor.py for type checkers, and nothing else does."""
-    tree = ast.parse((Path(torch.__file__).parent / "tensor.py").read_text())
-    (tensor,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Tensor"]
-    (block,) = [node for node in tensor.body if isinstance(node, ast.If)]
-    declared = {node.target.id for node in block.body if isinstance(node, ast.AnnAssign)}  # type: ignore[union-attr]
-    declared |= {node.name for node in block.body if isinstance(node, ast.FunctionDef)} | {"float", "int"}  # in a base class
-    written = {node.name for node in tensor.body if isinstance(node, ast.FunctionDef)}
-    given = {name for name, value in vars(torch.Tensor).items() if callable(value) or isinstance(value, property)}
-    assert given - written - declared == set()
-    assert declared - given == set()

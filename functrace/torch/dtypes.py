@@ -5,7 +5,7 @@ Floor: 8.
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 
@@ -42,20 +42,28 @@ class dtype:
 bool_ = dtype("bool", "Bool")
 uint8 = dtype("uint8", "Byte")
 int8 = dtype("int8", "Char")
-int16 = short = dtype("int16", "Short")
-int32 = int_ = dtype("int32", "Int")
-int64 = long = dtype("int64", "Long")
-float16 = half = dtype("float16", "Half")
-float32 = float_ = dtype("float32", "Float")
-float64 = double = dtype("float64", "Double")
-complex64 = cfloat = dtype("complex64", "ComplexFloat")
-complex128 = cdouble = dtype("complex128", "ComplexDouble")
+int16 = dtype("int16", "Short")
+int32 = dtype("int32", "Int")
+int64 = dtype("int64", "Long")
+float16 = dtype("float16", "Half")
+float32 = dtype("float32", "Float")
+float64 = dtype("float64", "Double")
+complex64 = dtype("complex64", "ComplexFloat")
+complex128 = dtype("complex128", "ComplexDouble")
+
+DtypeLike: TypeAlias = "dtype | np.dtype[Any] | type[Any]"
 
 DTYPES: dict[np.dtype[Any], dtype] = {
     d.numpy: d
     for d in (bool_, uint8, int8, int16, int32, int64, float16, float32, float64, complex64, complex128)
 }  # fmt: skip
 """The shim's dtype of each NumPy dtype."""
+
+NAMES: dict[str, dtype] = {d.name: d for d in DTYPES.values()} | {
+    "short": int16, "int": int32, "long": int64, "half": float16, "float": float32, "double": float64,
+    "cfloat": complex64, "cdouble": complex128,
+}  # fmt: skip
+"""What dtypes are called in ``torch``."""
 
 _default = [np.dtype(np.float32)]
 
@@ -81,7 +89,7 @@ def set_default_dtype(d: dtype) -> None:
     _default[0] = d.numpy
 
 
-def numpy_dtype(d: Any) -> np.dtype[Any]:
+def numpy_dtype(d: DtypeLike) -> np.dtype[Any]:
     """Return the NumPy dtype of a dtype as the shim's functions take it: the shim's own, NumPy's or a Python type."""
     if isinstance(d, dtype):
         return d.numpy

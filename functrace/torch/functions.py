@@ -1,7 +1,8 @@
 """The rows of arithmetic and elementwise functions, with the names and saved fields of PyTorch's nodes.
 
-Reductions stand in reductions.py, products of matrices in products.py, shapes and indices in shaping.py, operators and
-methods in methods.py, in-place forms in in_place.py.
+A row says all that there is to say of a function (rows.py): ``torch.sin``, ``Tensor.sin``, ``Tensor.sin_`` and what
+type checkers see come from it. Reductions stand in reductions.py, products of matrices in products.py, shapes and indices
+in shaping.py, what there is only as a method in methods.py.
 
 Floor: 8.
 """
@@ -17,10 +18,15 @@ import numpy as np
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
 from functrace.torch import sentences
-from functrace.torch.dtypes import numpy_dtype
+from functrace.torch.dtypes import DtypeLike, numpy_dtype
 from functrace.torch.plans import Op, apply
 from functrace.torch.promotion import arithmetic, floating
-from functrace.torch.tensor import Tensor
+from functrace.torch.rows import Rows, Run
+from functrace.torch.tensor import Operand, Tensor, Value
+
+ROWS = Rows()
+EVERY = "function method in_place"
+ACTIVATION = "function method in_place nn.functional"
 
 SELF = (("self", 0),)
 RESULT = (("result", -1),)
@@ -81,10 +87,6 @@ SUB = Op("SubBackward0", ew.sub, promote=arithmetic, details=_alpha)
 ADD_SCALED = Op("AddBackward0", _scaled(ew.add), promote=arithmetic, details=_alpha)
 SUB_SCALED = Op("SubBackward0", _scaled(ew.sub), promote=arithmetic, details=_alpha)
 RSUB = Op("RsubBackward1", lambda x, n: ew.sub(n, x), promote=arithmetic, edges=(0,), details=_alpha)
-MUL = Op("MulBackward0", ew.mul, BOTH, promote=arithmetic)
-DIV = Op("DivBackward0", ew.div, BOTH, promote=floating)
-NEG = Op("NegBackward0", ew.neg)
-RECIPROCAL = Op("ReciprocalBackward0", ew.reciprocal, RESULT, promote=floating)
 
 
 def _power_details(specs: Any, _params: Any) -> dict[str, Any]:
@@ -113,39 +115,73 @@ POW_OF_NUMBER = Op(
 )
 
 
-def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+@ROWS.family(operators="add radd iadd", op=ADD, reflected=ADD)
+def add(run: Run) -> Callable[..., Value]:
     """Return ``input + alpha * other``."""
-    return apply(ADD, (input, other)) if alpha == 1 else apply(ADD_SCALED, (input, other), (alpha,))
+
+    def function(input: Operand, other: Operand, *, alpha: Operand = 1) -> Value:
+        return run(ADD, (input, other)) if alpha == 1 else run(ADD_SCALED, (input, other), (alpha,))
+
+    return function
 
 
-def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
-    """Return ``input - alpha * other``."""
-    return apply(SUB, (input, other)) if alpha == 1 else apply(SUB_SCALED, (input, other), (alpha,))
-
-
-def rsub(input: Any, other: Any) -> Any:
+def rsub(input: Operand, other: Operand) -> Value:
     """Return ``other - input`` for a number ``other``."""
     return apply(RSUB, (input, other))
 
 
-def mul(input: Any, other: Any) -> Any:
-    """Return ``input * other``."""
-    return apply(MUL, (input, other))
+@ROWS.family(aliases="subtract", operators="sub rsub isub", op=SUB, reflected=rsub)
+def sub(run: Run) -> Callable[..., Value]:
+    """Return ``input - alpha * other``."""
+
+    def function(input: Operand, other: Operand, *, alpha: Operand = 1) -> Value:
+        return run(SUB, (input, other)) if alpha == 1 else run(SUB_SCALED, (input, other), (alpha,))
+
+    return function
 
 
-def div(input: Any, other: Any) -> Any:
-    """Return ``input / other``; integers divide to floats."""
-    return apply(DIV, (input, other))
+mul = ROWS.op(
+    "mul", ew.mul, BOTH, arithmetic, forms=EVERY, aliases="multiply", operators="mul rmul imul", commutes=True,
+    doc="Return ``input * other``.",
+)  # fmt: skip
+neg = ROWS.op(
+    "neg", ew.neg, forms=EVERY, aliases="negative", operators="neg",
+    doc="Return ``-input``.",
+)  # fmt: skip
+reciprocal = ROWS.op("reciprocal", ew.reciprocal, RESULT, floating, doc="Return ``1 / input``.")
 
 
-def pow(input: Any, exponent: Any) -> Any:
+def rdiv(input: Tensor, other: Operand) -> Value:
+    """Return ``other / input`` for a number ``other``."""
+    return mul(reciprocal(input), other)
+
+
+ROWS.op(
+    "div", ew.div, BOTH, floating, forms=EVERY, aliases="divide true_divide", operators="truediv rtruediv itruediv",
+    reflected=rdiv, doc="Return ``input / other``; integers divide to floats.",
+)  # fmt: skip
+
+
+def plain(value: Any) -> Any:
+    """Return a NumPy scalar as the Python number that it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+@ROWS.family(operators="pow rpow ipow")
+def pow(run: Run) -> Callable[..., Value]:
     """Return ``input ** exponent``; either may be a number."""
-    if isinstance(exponent, (int, float)):
-        return apply(POW_NUMBER, (input, exponent))
-    return apply(POW_OF_NUMBER if isinstance(input, (int, float)) else POW, (input, exponent))
+
+    def function(input: Operand, exponent: Operand) -> Value:
+        exponent = plain(exponent)
+        if isinstance(exponent, (int, float)):
+            return run(POW_NUMBER, (input, exponent))
+        return run(POW_OF_NUMBER if isinstance(input, (int, float)) else POW, (input, exponent))
+
+    return function
 
 
-def square(input: Any) -> Any:
+@ROWS.function()
+def square(input: Operand) -> Value:
     """Return ``input ** 2``."""
     return apply(POW_NUMBER, (input, 2))
 
@@ -153,67 +189,51 @@ def square(input: Any) -> Any:
 # -- elementwise -------------------------------------------------------------------------------------------------
 
 
-def _unary(op: Op, name: str, doc: str) -> Callable[[Any], Any]:
-    def function(input: Any) -> Any:
-        return apply(op, (input,))
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
+def _rounded(x: Any) -> Any:
+    return ew.rint(x) if x.dtype.kind in "fc" else ew.positive(x)
 
 
-def _float_op(node: str, function: Any, saves: Any) -> Op:
-    return Op(node, function, saves, floating)
+ROWS.op("exp", ew.exp, RESULT, floating, forms=EVERY, doc="Return the exponential of each element.")
+ROWS.op("log", ew.log, SELF, floating, forms=EVERY, doc="Return the natural logarithm of each element.")
+ROWS.op("log1p", ew.log1p, SELF, floating, doc="Return ``log(1 + input)``, accurate near 0.")
+ROWS.op("sin", ew.sin, SELF, floating, forms=EVERY, doc="Return the sine of each element.")
+ROWS.op("cos", ew.cos, SELF, floating, forms=EVERY, doc="Return the cosine of each element.")
+ROWS.op("tanh", ew.tanh, RESULT, floating, forms=ACTIVATION, doc="Return the hyperbolic tangent of each element.")
+ROWS.op("sigmoid", ew.sigmoid, RESULT, floating, forms=ACTIVATION, doc="Return ``1 / (1 + exp(-input))``.")
+ROWS.op("sqrt", ew.sqrt, RESULT, floating, forms=EVERY, doc="Return the square root of each element.")
+ROWS.op(
+    "relu", ew.relu, RESULT, forms=ACTIVATION, doc="Return each element, or 0 if it is negative; the derivative at 0 is 0."
+)
+ROWS.op(
+    "abs", ew.absolute, SELF, forms=EVERY, aliases="absolute", operators="abs",
+    doc="Return the absolute value of each element; the derivative at 0 is 0.",
+)  # fmt: skip
+ROWS.op("sign", ew.sign, doc="Return the sign of each element.")
+ROWS.op("floor", ew.floor, doc="Return the largest integer that is not above each element.")
+ROWS.op("ceil", ew.ceil, doc="Return the smallest integer that is not below each element.")
+ROWS.op("round", _rounded, doc="Return the nearest integer; halves go to the even one.")
+ROWS.op("isnan", ew.isnan, doc="Return whether each element is not a number.")
+ROWS.op("isfinite", ew.isfinite, doc="Return whether each element is finite.")
+ROWS.op("logical_not", ew.logical_not, operators="invert", doc="Return whether each element is zero.")
 
-
-EXP = _float_op("ExpBackward0", ew.exp, RESULT)
-LOG = _float_op("LogBackward0", ew.log, SELF)
-LOG1P = _float_op("Log1PBackward0", ew.log1p, SELF)
-SIN = _float_op("SinBackward0", ew.sin, SELF)
-COS = _float_op("CosBackward0", ew.cos, SELF)
-TANH = _float_op("TanhBackward0", ew.tanh, RESULT)
-SIGMOID = _float_op("SigmoidBackward0", ew.sigmoid, RESULT)
-SQRT = _float_op("SqrtBackward0", ew.sqrt, RESULT)
-RELU = Op("ReluBackward0", ew.relu, RESULT)
-ABS = Op("AbsBackward0", ew.absolute, SELF)
-SIGN = Op("SignBackward0", ew.sign)
-FLOOR = Op("FloorBackward0", ew.floor)
-CEIL = Op("CeilBackward0", ew.ceil)
-ROUND = Op("RoundBackward0", lambda x: ew.rint(x) if x.dtype.kind in "fc" else ew.positive(x))
 CLONE = Op("CloneBackward0", ew.positive)
 COPY_OF_GRADIENT = Op("CopyBackwards", ew.positive)
 CLONE_BOOL = Op("CloneBackward0", ew.stop_gradient)
 
-neg = _unary(NEG, "neg", "Return ``-input``.")
-reciprocal = _unary(RECIPROCAL, "reciprocal", "Return ``1 / input``.")
-exp = _unary(EXP, "exp", "Return the exponential of each element.")
-log = _unary(LOG, "log", "Return the natural logarithm of each element.")
-log1p = _unary(LOG1P, "log1p", "Return ``log(1 + input)``, accurate near 0.")
-sin = _unary(SIN, "sin", "Return the sine of each element.")
-cos = _unary(COS, "cos", "Return the cosine of each element.")
-tanh = _unary(TANH, "tanh", "Return the hyperbolic tangent of each element.")
-sigmoid = _unary(SIGMOID, "sigmoid", "Return ``1 / (1 + exp(-input))``.")
-sqrt = _unary(SQRT, "sqrt", "Return the square root of each element.")
-relu = _unary(RELU, "relu", "Return each element, or 0 if it is negative; the derivative at 0 is 0.")
-abs = _unary(ABS, "abs", "Return the absolute value of each element; the derivative at 0 is 0.")
-sign = _unary(SIGN, "sign", "Return the sign of each element.")
-floor = _unary(FLOOR, "floor", "Return the largest integer that is not above each element.")
-ceil = _unary(CEIL, "ceil", "Return the smallest integer that is not below each element.")
-round = _unary(ROUND, "round", "Return the nearest integer; halves go to the even one.")
-isnan = _unary(Op("IsnanBackward0", ew.isnan), "isnan", "Return whether each element is not a number.")
-isfinite = _unary(Op("IsfiniteBackward0", ew.isfinite), "isfinite", "Return whether each element is finite.")
-logical_not = _unary(Op("NotBackward0", ew.logical_not), "logical_not", "Return whether each element is zero.")
 
-
-def clone(input: Any) -> Any:
+@ROWS.function()
+def clone(input: Operand) -> Value:
     """Return a copy, through which gradients flow."""
     return apply(CLONE_BOOL if dtype_of(input).kind == "b" else CLONE, (input,))
 
 
-# -- choices and comparisons ---------------------------------------------------------------------------------------
+@ROWS.function("", operators="pos")
+def positive(input: Operand) -> Value:
+    """Return the tensor itself."""
+    return input
 
-MAXIMUM = Op("MaximumBackward0", ew.maximum, BOTH, arithmetic)
-MINIMUM = Op("MinimumBackward0", ew.minimum, BOTH, arithmetic)
+
+# -- choices and comparisons ---------------------------------------------------------------------------------------
 
 
 def _where_promotion(function: Callable[..., Any], specs: Any) -> Callable[..., Any]:
@@ -224,19 +244,24 @@ def _where_promotion(function: Callable[..., Any], specs: Any) -> Callable[..., 
 WHERE = Op("WhereBackward0", ew.where, (("condition", 0),), _where_promotion, edges=(1, 2))
 
 
-def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+@ROWS.function("function")
+def where(condition: Operand, input: Operand, other: Operand) -> Value:
     """Return ``input`` where the condition holds, ``other`` elsewhere."""
     return apply(WHERE, (condition, input, other))
 
 
-def maximum(input: Any, other: Any) -> Any:
-    """Return the larger element of each pair; a tie splits the gradient evenly."""
-    return apply(MAXIMUM, (input, other))
+@ROWS.function("method", name="where")
+def where_method(self: Tensor, condition: Operand, other: Operand) -> Value:
+    """Return this where the condition holds, ``other`` elsewhere."""
+    return where(condition, self, other)
 
 
-def minimum(input: Any, other: Any) -> Any:
-    """Return the smaller element of each pair; a tie splits the gradient evenly."""
-    return apply(MINIMUM, (input, other))
+maximum = ROWS.op(
+    "maximum", ew.maximum, BOTH, arithmetic, doc="Return the larger element of each pair; a tie splits the gradient evenly."
+)
+minimum = ROWS.op(
+    "minimum", ew.minimum, BOTH, arithmetic, doc="Return the smaller element of each pair; a tie splits the gradient evenly."
+)
 
 
 def _clamp_details(bounds: tuple[str, ...]) -> Callable[..., dict[str, Any]]:
@@ -250,66 +275,65 @@ def _clamp_details(bounds: tuple[str, ...]) -> Callable[..., dict[str, Any]]:
 _LOW: Any = lambda x, low: ew.clip_below(x, low)  # noqa: E731
 _HIGH: Any = lambda x, high: ew.clip_above(x, high)  # noqa: E731
 _BETWEEN: Any = lambda x, low, high: ew.clip_above(ew.clip_below(x, low), high)  # noqa: E731
-CLAMPS: dict[tuple[str, ...], tuple[Op, Op]] = {
-    bounds: (
-        Op(
-            "ClampBackward1",
-            function,
-            SELF,
-            arithmetic,
-            edges=(0,),
-            static_numbers=True,
-            keeps=("self",),
-            details=_clamp_details(bounds),
-        ),
-        Op(
-            "ClampBackward0",
-            function,
-            (*((name, 1 + k) for k, name in reversed(list(enumerate(bounds)))), ("self", 0)),
-            arithmetic,
-            edges=edges,
-            details=_clamp_details(bounds),
-        ),
+
+
+def _clamps(function: Callable[..., Any], bounds: tuple[str, ...], edges: tuple[int | None, ...]) -> tuple[Op, Op]:
+    """The ops for bounds that are numbers, and for tensors."""
+    details = _clamp_details(bounds)
+    saves = (*((name, 1 + k) for k, name in reversed(list(enumerate(bounds)))), ("self", 0))
+    numbers = Op(
+        "ClampBackward1", function, SELF, arithmetic, edges=(0,), static_numbers=True, keeps=("self",), details=details
     )
-    for bounds, function, edges in (
-        (("min",), _LOW, (0, 1, None)),
-        (("max",), _HIGH, (0, None, 1)),
-        (("min", "max"), _BETWEEN, (0, 1, 2)),
-    )
+    return numbers, Op("ClampBackward0", function, saves, arithmetic, edges=edges, details=details)
+
+
+_CLAMPS = {
+    (True, False): _clamps(_LOW, ("min",), (0, 1, None)),
+    (False, True): _clamps(_HIGH, ("max",), (0, None, 1)),
+    (True, True): _clamps(_BETWEEN, ("min", "max"), (0, 1, 2)),
 }
+"""By which bounds there are: below, above."""
 
 
-def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
+@ROWS.family()
+def clamp(run: Run) -> Callable[..., Value]:
     """Return each element, or the bound that it is beyond; on a bound the derivative is 1."""
-    if min is None and max is None:
-        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    bounds = tuple(name for name, value in (("min", min), ("max", max)) if value is not None)
-    given = tuple(value for value in (min, max) if value is not None)
-    numbers = not [value for value in given if not isinstance(value, (bool, int, float))]
-    return apply(CLAMPS[bounds][0 if numbers else 1], (input, *given))
+
+    def function(input: Operand, min: Operand | None = None, max: Operand | None = None) -> Value:
+        given = tuple(plain(value) for value in (min, max) if value is not None)
+        if not given:
+            raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+        of_numbers, of_tensors = _CLAMPS[min is not None, max is not None]
+        tensors = [value for value in given if not isinstance(value, (bool, int, float))]
+        return run(of_tensors if tensors else of_numbers, (input, *given))
+
+    return function
 
 
-def _comparison(node: str, function: Any, name: str) -> Callable[[Any, Any], Any]:
-    op = Op(node, function, promote=arithmetic)
-
-    def compare(input: Any, other: Any) -> Any:
-        return apply(op, (input, other))
-
-    compare.__name__ = compare.__qualname__ = name
-    compare.__doc__ = f"Return where ``input`` is {name} to ``other``, element by element."
-    return compare
+@ROWS.function("method")
+def clamp_min(self: Tensor, min: Operand) -> Value:
+    """Return each element, or the bound that it is below."""
+    return clamp(self, min=min)
 
 
-eq = _comparison("EqBackward0", ew.equal, "eq")
-ne = _comparison("NeBackward0", ew.not_equal, "ne")
-lt = _comparison("LtBackward0", ew.less, "lt")
-le = _comparison("LeBackward0", ew.less_equal, "le")
-gt = _comparison("GtBackward0", ew.greater, "gt")
-ge = _comparison("GeBackward0", ew.greater_equal, "ge")
-logical_and = _comparison("AndBackward0", ew.logical_and, "logical_and")
-logical_or = _comparison("OrBackward0", ew.logical_or, "logical_or")
-bitwise_and = _comparison("BitwiseAndBackward0", ew.bitwise_and, "bitwise_and")
-bitwise_or = _comparison("BitwiseOrBackward0", ew.bitwise_or, "bitwise_or")
+@ROWS.function("method")
+def clamp_max(self: Tensor, max: Operand) -> Value:
+    """Return each element, or the bound that it is above."""
+    return clamp(self, max=max)
+
+
+for _name, _primitive, _says in (
+    ("eq", ew.equal, "equal to"), ("ne", ew.not_equal, "different from"), ("lt", ew.less, "less than"),
+    ("le", ew.less_equal, "at most"), ("gt", ew.greater, "greater than"), ("ge", ew.greater_equal, "at least"),
+):  # fmt: skip
+    ROWS.op(
+        _name, _primitive, (), arithmetic, operators=_name,
+        doc=f"Return where ``input`` is {_says} ``other``, element by element.",
+    )  # fmt: skip
+ROWS.op("logical_and", ew.logical_and, (), arithmetic, doc="Return where both are different from zero.")
+ROWS.op("logical_or", ew.logical_or, (), arithmetic, doc="Return where one or both are different from zero.")
+ROWS.op("bitwise_and", ew.bitwise_and, (), arithmetic, operators="and", doc="Return the bits that both have.")
+ROWS.op("bitwise_or", ew.bitwise_or, (), arithmetic, operators="or", doc="Return the bits that one or both have.")
 
 
 # -- dtypes ----------------------------------------------------------------------------------------------------
@@ -317,7 +341,7 @@ bitwise_or = _comparison("BitwiseOrBackward0", ew.bitwise_or, "bitwise_or")
 TO = Op("ToCopyBackward0", lambda x, dtype: convert(x, dtype))
 
 
-def to(input: Any, dtype: Any) -> Any:
+def to(input: Operand, dtype: DtypeLike) -> Value:
     """Return the tensor in another dtype; itself, if it has it already."""
     wanted = numpy_dtype(dtype)
     return input if dtype_of(input) == wanted else apply(TO, (input,), (wanted,))

@@ -1,13 +1,12 @@
-"""PyTorch's in-place functions: ``add_``, ``mul_``, ``copy_``, ``x[i] = v`` …
+"""The rows of what there is in place only: ``copy_``, ``fill_``, ``x[i] = v``.
 
-Each is the row of its plain form, handed to `functrace.torch.views.write`.
+The in-place forms of other functions stand in those functions' rows.
 
 Floor: 8.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,14 @@ import numpy as np
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import scatter_set
 from functrace.ops.shaping import broadcast_to, convert
-from functrace.torch import functions as f
 from functrace.torch import sentences
 from functrace.torch.plans import Op
+from functrace.torch.rows import Rows
 from functrace.torch.shaping import basic_part, expand, index_operands
-from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.tensor import Operand, Tensor, wrap
 from functrace.torch.views import write
+
+ROWS = Rows()
 
 
 def _copied(x: Any, source: Any) -> Any:
@@ -46,71 +47,29 @@ PUT = Op(
 )
 
 
-def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+@ROWS.function("method")
+def copy_(self: Tensor, src: Operand, non_blocking: bool = False) -> Tensor:
     """Overwrite with another tensor's elements, broadcast and converted."""
     source = src if isinstance(src, Tensor) else wrap(np.asarray(src))
     shape = source._array.shape
     if shape != self._array.shape:
         expand(source.detach(), self._array.shape)  # raises PyTorch's sentence if it does not broadcast
-    return write(COPY, self, (source,))
+    return write(COPY, (self, source))
 
 
-def fill_(self: Tensor, value: Any) -> Tensor:
+@ROWS.function("method")
+def fill_(self: Tensor, value: Operand) -> Tensor:
     """Overwrite every element with a number."""
-    return write(FILL, self, (value,))
+    return write(FILL, (self, value))
 
 
+@ROWS.function("method")
 def zero_(self: Tensor) -> Tensor:
     """Overwrite every element with 0."""
-    return write(ZERO, self)
+    return write(ZERO, (self,))
 
 
-def add_(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-    """Add in place."""
-    return write(f.ADD, self, (other,)) if alpha == 1 else write(f.ADD_SCALED, self, (other,), (alpha,))
-
-
-def sub_(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-    """Subtract in place."""
-    return write(f.SUB, self, (other,)) if alpha == 1 else write(f.SUB_SCALED, self, (other,), (alpha,))
-
-
-def mul_(self: Tensor, other: Any) -> Tensor:
-    """Multiply in place."""
-    return write(f.MUL, self, (other,))
-
-
-def div_(self: Tensor, other: Any) -> Tensor:
-    """Divide in place."""
-    return write(f.DIV, self, (other,))
-
-
-def pow_(self: Tensor, exponent: Any) -> Tensor:
-    """Raise to a power in place."""
-    return write(f.POW if isinstance(exponent, Tensor) else f.POW_NUMBER, self, (exponent,))
-
-
-def clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """Bound the elements in place."""
-    given = {name: value for name, value in (("min", min), ("max", max)) if value is not None}
-    ops = f.CLAMPS[tuple(given)]
-    return write(ops[any(isinstance(v, Tensor) for v in given.values())], self, tuple(given.values()))
-
-
-def _unary(op: Op, name: str) -> Callable[[Tensor], Tensor]:
-    def function(self: Tensor) -> Tensor:
-        return write(op, self)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"``{name[:-1]}``, in place."
-    return function
-
-
-exp_, log_, sin_, cos_ = _unary(f.EXP, "exp_"), _unary(f.LOG, "log_"), _unary(f.SIN, "sin_"), _unary(f.COS, "cos_")
-tanh_, sigmoid_, relu_ = _unary(f.TANH, "tanh_"), _unary(f.SIGMOID, "sigmoid_"), _unary(f.RELU, "relu_")
-sqrt_, abs_, neg_ = _unary(f.SQRT, "sqrt_"), _unary(f.ABS, "abs_"), _unary(f.NEG, "neg_")
-
-
+@ROWS.function("", operators="setitem")
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """Write ``self[index] = value``: through a view, or element by element where tensors or masks stand in the index."""
     entries = index if isinstance(index, tuple) else (index,)
@@ -135,4 +94,4 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
     source = value if isinstance(value, Tensor) else wrap(np.asarray(value, target._array.dtype))
     if source._array.dtype != target._array.dtype:
         raise RuntimeError(sentences.index_put_dtypes(target.dtype.printed, source.dtype.printed))
-    write(PUT, target, (source, *operands), (template,))
+    write(PUT, (target, source, *operands), (template,))

@@ -29,13 +29,18 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import restrict
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
+from functrace.ops import elementwise as ew
+from functrace.ops.contraction import matmul_p
 from functrace.ops.elementwise import Elementwise
+from functrace.ops.indexing import index_p
+from functrace.ops.reductions import reduce_sum_p
+from functrace.ops.shaping import broadcast_to_p, convert_p
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import NO_EDGE, OpNode, _sequence, edge
 from functrace.torch.autograd.saved import SavedTensor
 from functrace.torch.promotion import Promotion
-from functrace.torch.tensor import Tensor, view_of, wrap
+from functrace.torch.tensor import Operand, Tensor, Value, view_of, wrap
 from functrace.tracing import Recording, Tracer, bind
 from functrace.transforms import backward_program
 
@@ -344,31 +349,31 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
     Measured on 4 elements: 2.2 us with a node, against 3.0 us for `apply`.
     """
 
-    def operator(x: Any, y: Any) -> Any:
-        a = x._array
-        kind = type(y)
-        if type(a) is not _ndarray or x._view is not None:
-            return apply(op, (x, y)) if isinstance(y, Tensor) or kind in NUMBERS else apply_other(op, x, y)
-        mask = 1 if x._node is not None or x._requires else 0
-        if isinstance(y, Tensor):
-            b = y._array
-            if type(b) is not _ndarray or y._view is not None:
-                return apply(op, (x, y))
-            if y._node is not None or y._requires:
+    def operator(self: Tensor, other: Operand) -> Value:
+        a = self._array
+        kind = type(other)
+        if type(a) is not _ndarray or self._view is not None:
+            return apply(op, (self, other)) if isinstance(other, Tensor) or kind in NUMBERS else apply_other(op, self, other)
+        mask = 1 if self._node is not None or self._requires else 0
+        if isinstance(other, Tensor):
+            b = other._array
+            if type(b) is not _ndarray or other._view is not None:
+                return apply(op, (self, other))
+            if other._node is not None or other._requires:
                 mask += 2
             if not MODES.recording:
                 mask = 0
             key = (op, (), a.shape, a.dtype, b.shape, b.dtype, mask)
         elif kind in NUMBERS and not op.static_numbers:
-            b = y
+            b = other
             if not MODES.recording:
                 mask = 0
             key = (op, (), a.shape, a.dtype, kind, mask)
         else:
-            return apply(op, (x, y)) if kind in NUMBERS else apply_other(op, x, y)
+            return apply(op, (self, other)) if kind in NUMBERS else apply_other(op, self, other)
         plan = PLANS.get(key)
         if plan is None:
-            plan = make_plan(key, (x, y), mask)
+            plan = make_plan(key, (self, other), mask)
         try:
             result = QUIET.run(plan.evaluate, a, b)
         except RuntimeError:
@@ -377,7 +382,7 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
         made._array = result if type(result) is _ndarray else np.asarray(result)
         made._counter = [0]
         if plan.differentiable:
-            record(plan, (x, y), (a, b), made)
+            record(plan, (self, other), (a, b), made)
         return made
 
     return operator
@@ -516,10 +521,9 @@ def _operand(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-_NODE_NAMES = {
-    "add": "AddBackward0", "sub": "SubBackward0", "mul": "MulBackward0", "div": "DivBackward0", "neg": "NegBackward0",
-    "power": "PowBackward0", "square": "PowBackward0", "reduce_sum": "SumBackward1", "broadcast_to": "ExpandBackward0",
-    "matmul": "MmBackward0", "absolute": "AbsBackward0", "convert": "ToCopyBackward0", "index": "SliceBackward0",
+_NODES: dict[Primitive, str] = {
+    ew.power: "PowBackward0", ew.square: "PowBackward0", ew.absolute: "AbsBackward0", reduce_sum_p: "SumBackward1",
+    matmul_p: "MmBackward0", broadcast_to_p: "ExpandBackward0", convert_p: "ToCopyBackward0", index_p: "SliceBackward0",
 }  # fmt: skip
 _ops_of_primitives: dict[Primitive, Op] = {}
 
@@ -537,8 +541,7 @@ def op_of(primitive: Primitive) -> Op:
             split = len(given) - count
             return bind(primitive, given[:split], given[split:])
 
-        name = primitive.name
-        node = _NODE_NAMES.get(name) or "".join(part.title() for part in name.split("_")) + "Backward0"
+        node = _NODES.get(primitive) or "".join(part.title() for part in primitive.name.split("_")) + "Backward0"
         saves = (("self", 0), ("other", 1), *((f"operand{k}", k) for k in range(2, 8)), ("result", -1))
-        found = _ops_of_primitives[primitive] = Op(node, function, saves, static_numbers=name == "power")
+        found = _ops_of_primitives[primitive] = Op(node, function, saves, static_numbers=primitive is ew.power)
     return found

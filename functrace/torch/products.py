@@ -16,6 +16,10 @@ from functrace.torch import sentences, shaping
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.functions import dtype_of, shape_of
 from functrace.torch.plans import Op, apply
+from functrace.torch.rows import Rows
+from functrace.torch.tensor import Operand, Value
+
+ROWS = Rows()
 
 
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -46,10 +50,10 @@ ADDMM = Op(
 
 
 def _product(op: Op, name: str, ranks: tuple[int, int], doc: str) -> Callable[[Any, Any], Any]:
-    def function(input: Any, other: Any) -> Any:
+    def function(input: Operand, other: Operand) -> Value:
         a: Any = shape_of(input)
         b: Any = shape_of(other)
-        if (len(a), len(b)) != ranks or a[-1] != b[-2 if len(b) > 1 else 0] or (name == "bmm" and a[0] != b[0]):
+        if (len(a), len(b)) != ranks or a[-1] != b[-2 if len(b) > 1 else 0] or (len(a) == 3 and a[0] != b[0]):
             raise RuntimeError(sentences.product_shapes(name, a, b))
         if dtype_of(input) != dtype_of(other):
             raise RuntimeError(sentences.product_dtypes(name, DTYPES[dtype_of(input)], DTYPES[dtype_of(other)]))
@@ -57,7 +61,7 @@ def _product(op: Op, name: str, ranks: tuple[int, int], doc: str) -> Callable[[A
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
-    return function
+    return ROWS.function()(function)
 
 
 mm = _product(MM, "mm", (2, 2), "Return the product of two matrices.")
@@ -66,7 +70,8 @@ mv = _product(MV, "mv", (2, 1), "Return the product of a matrix and a vector.")
 dot = _product(DOT, "dot", (1, 1), "Return the product of two vectors.")
 
 
-def addmm(input: Any, mat1: Any, mat2: Any) -> Any:
+@ROWS.function("function")
+def addmm(input: Operand, mat1: Operand, mat2: Operand) -> Value:
     """Return ``input + mat1 @ mat2``."""
     a, b = shape_of(mat1), shape_of(mat2)
     if len(a) != 2 or len(b) != 2 or a[1] != b[0]:
@@ -74,7 +79,8 @@ def addmm(input: Any, mat1: Any, mat2: Any) -> Any:
     return apply(ADDMM, (input, mat1, mat2))
 
 
-def matmul(input: Any, other: Any) -> Any:
+@ROWS.function(operators="matmul rmatmul")
+def matmul(input: Operand, other: Operand) -> Value:
     """Return the product of matrices, vectors, or stacks of matrices, as PyTorch composes it of simpler ones."""
     a: Any = shape_of(input)
     b: Any = shape_of(other)

@@ -10,14 +10,17 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from functrace.torch.rows import Rows
 from functrace.torch.tensor import Tensor, wrap
 
+ROWS = Rows()
 GENERATOR = np.random.Generator(np.random.PCG64())
 """What every random factory draws from."""
 
 _seed = [int(np.random.SeedSequence().generate_state(1, np.uint64)[0])]
 
 
+@ROWS.function("function")
 def manual_seed(seed: int) -> np.random.Generator:
     """Begin the sequence that belongs to a number; returns the generator."""
     _seed[0] = int(seed)
@@ -25,11 +28,13 @@ def manual_seed(seed: int) -> np.random.Generator:
     return GENERATOR
 
 
+@ROWS.function("function")
 def initial_seed() -> int:
     """Return the number that the running sequence was begun with."""
     return _seed[0]
 
 
+@ROWS.function("function")
 def get_rng_state() -> Tensor:
     """Return the state of the generator, as a tensor of bytes."""
     state = GENERATOR.bit_generator.state
@@ -45,6 +50,7 @@ def get_rng_state() -> Tensor:
     )
 
 
+@ROWS.function("function")
 def set_rng_state(new_state: Tensor) -> None:
     """Put the generator into a state that `get_rng_state` returned."""
     data = new_state._array.tobytes()

@@ -5,8 +5,8 @@ Floor: 8.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -16,14 +16,15 @@ from functrace.ops.shaping import convert
 from functrace.ops.shaping import reshape as core_reshape
 from functrace.ops.sorting import take_along_axis
 from functrace.torch import sentences
-from functrace.torch.dtypes import DTYPES
-from functrace.torch.functions import MAXIMUM, MINIMUM, RESULT, dimension, dimensions, dtype_of, shape_of, to
+from functrace.torch.dtypes import DTYPES, DtypeLike
+from functrace.torch.functions import RESULT, dimension, dimensions, dtype_of, maximum, minimum, shape_of, to
 from functrace.torch.plans import Op, apply
+from functrace.torch.rows import Rows
+from functrace.torch.tensor import Operand, Value
 from functrace.tracing import bind
 
-
-def _sizes(specs: Any, _params: Any) -> dict[str, Any]:
-    return {"self_sym_sizes": specs[0].shape}
+ROWS = Rows()
+Dims: TypeAlias = "int | Sequence[int] | None"
 
 
 def _reduced(specs: Any, params: Any) -> dict[str, Any]:
@@ -75,7 +76,8 @@ MAX = Op("MaxBackward1", lambda x: core.reduce_max(x, tuple(range(x.ndim))), (("
 MIN = Op("MinBackward1", lambda x: core.reduce_min(x, tuple(range(x.ndim))), (("self", 0), ("result", -1)))
 
 
-def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+@ROWS.function()
+def sum(input: Operand, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Value:
     """Return the sum of all elements, or along dimensions; integers sum to int64."""
     if dtype is not None:
         input = to(input, dtype)
@@ -84,7 +86,8 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
     return apply(SUM_DIM, (input,), (dimensions(dim, len(shape_of(input))), bool(keepdim)))
 
 
-def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+@ROWS.function()
+def mean(input: Operand, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Value:
     """Return the mean of all elements, or along dimensions.
 
     Raises:
@@ -99,7 +102,8 @@ def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = Non
     return apply(MEAN_DIM, (input,), (dimensions(dim, len(shape_of(input))), bool(keepdim)))
 
 
-def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+@ROWS.function()
+def prod(input: Operand, dim: int | None = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Value:
     """Return the product of all elements, or along a dimension; integers multiply to int64."""
     if dtype is not None:
         input = to(input, dtype)
@@ -149,21 +153,21 @@ MAX_DIM = Op("MaxBackward0", _extreme_along(core.argmax), (("indices", -2),), de
 MIN_DIM = Op("MinBackward0", _extreme_along(core.argmin), (("indices", -2),), details=_along)
 
 
-def _extreme(whole: Op, along: Op, pair: Op, made: type[Extreme]) -> Callable[..., Any]:
-    def function(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+def _extreme(whole: Op, along: Op, pair: Callable[..., Any], made: type[Extreme]) -> None:
+    def function(input: Operand, dim: Operand | None = None, keepdim: bool = False) -> Any:
         if dim is None:
             return apply(whole, (input,))
         if not isinstance(dim, int):
-            return apply(pair, (input, dim))
+            return pair(input, dim)
         return made(*apply(along, (input,), (dimension(dim, len(shape_of(input))), bool(keepdim))))
 
     function.__name__ = function.__qualname__ = made.__name__
     function.__doc__ = f"Return the {made.__name__}imum: of all, along a dimension (with indices), of two tensors."
-    return function
+    ROWS.function()(function)
 
 
-max = _extreme(MAX, MAX_DIM, MAXIMUM, _Max)
-min = _extreme(MIN, MIN_DIM, MINIMUM, _Min)
+_extreme(MAX, MAX_DIM, maximum, _Max)
+_extreme(MIN, MIN_DIM, minimum, _Min)
 
 
 def _position_of(reduce: Any) -> Callable[..., Any]:
@@ -176,10 +180,10 @@ def _position_of(reduce: Any) -> Callable[..., Any]:
     return function
 
 
-def _argument(reduce: Any, name: str) -> Callable[..., Any]:
+def _argument(reduce: Callable[..., Any], name: str) -> None:
     op = Op("ArgBackward0", _position_of(reduce))
 
-    def function(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    def function(input: Operand, dim: int | None = None, keepdim: bool = False) -> Value:
         if dtype_of(input).kind == "b":
             raise RuntimeError(sentences.position_among_bools(name))
         axis = None if dim is None else dimension(dim, len(shape_of(input)))
@@ -187,24 +191,26 @@ def _argument(reduce: Any, name: str) -> Callable[..., Any]:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Return the position of the {name[3:]}imum, in all or along a dimension."
-    return function
+    ROWS.function()(function)
 
 
-argmax, argmin = _argument(core.argmax, "argmax"), _argument(core.argmin, "argmin")
+_argument(core.argmax, "argmax")
+_argument(core.argmin, "argmin")
 
 
-def _truth(reduce: Any, name: str) -> Callable[..., Any]:
+def _truth(reduce: Callable[..., Any], name: str) -> None:
     op = Op("TruthBackward0", lambda x, axes, keep: _keeping(reduce(x, axes), x, axes, keep))
 
-    def function(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    def function(input: Operand, dim: Dims = None, keepdim: bool = False) -> Value:
         return apply(op, (input,), (dimensions(dim, len(shape_of(input))), bool(keepdim)))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Return whether {name} elements are true, in all or along dimensions."
-    return function
+    ROWS.function()(function)
 
 
-any, all = _truth(core.reduce_any, "any"), _truth(core.reduce_all, "all")
+_truth(core.reduce_any, "any")
+_truth(core.reduce_all, "all")
 
 LOGSUMEXP = Op(
     "LogsumexpBackward0",
@@ -215,7 +221,8 @@ LOGSUMEXP = Op(
 )
 
 
-def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
+@ROWS.function()
+def logsumexp(input: Operand, dim: Dims, keepdim: bool = False) -> Value:
     """Return ``log(sum(exp(input)))`` along dimensions, without overflow."""
     return apply(LOGSUMEXP, (input,), (dimensions(dim, len(shape_of(input))), bool(keepdim)))
 
@@ -229,7 +236,7 @@ LOG_SOFTMAX = Op("LogSoftmaxBackward0", core.log_softmax, RESULT, details=_dim)
 
 
 def _normalized(op: Op, name: str) -> Callable[..., Any]:
-    def function(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    def function(input: Operand, dim: int, *, dtype: DtypeLike | None = None) -> Value:
         if dtype is not None:
             input = to(input, dtype)
         if not shape_of(input):
@@ -238,7 +245,7 @@ def _normalized(op: Op, name: str) -> Callable[..., Any]:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Return the {name.replace('_', ' of the ')} along a dimension."
-    return function
+    return ROWS.function("function method nn.functional")(function)
 
 
 RESHAPE_SCALAR = Op("ViewBackward0", core_reshape)
@@ -249,4 +256,5 @@ def reshape_scalar(x: Any, shape: tuple[int, ...]) -> Any:
     return apply(RESHAPE_SCALAR, (x,), (shape,))
 
 
-softmax, log_softmax = _normalized(SOFTMAX, "softmax"), _normalized(LOG_SOFTMAX, "log_softmax")
+_normalized(SOFTMAX, "softmax")
+log_softmax = _normalized(LOG_SOFTMAX, "log_softmax")

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.ir.aval import ShapeDtype
 from functrace.ops import joining
 from functrace.ops.indexing import ARRAY, index_static
 from functrace.ops.indexing import gather as core_gather
@@ -26,9 +27,11 @@ from functrace.torch.dtypes import DTYPES
 from functrace.torch.functions import clone, dimension, dtype_of, shape_of, to
 from functrace.torch.plans import Op, apply
 from functrace.torch.promotion import common_dtype
-from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.rows import Rows
+from functrace.torch.tensor import Operand, Tensor, Value, wrap
 from functrace.tracing import Tracer
 
+ROWS = Rows()
 _ALL = (None, None, None)
 
 
@@ -91,7 +94,8 @@ def _shares(x: Any, shape: tuple[int, ...]) -> bool:
     return True
 
 
-def view(input: Any, *shape: Any) -> Any:
+@ROWS.function("method")
+def view(input: Operand, *shape: int | Sequence[int]) -> Value:
     """Return a view with another shape.
 
     Raises:
@@ -103,7 +107,8 @@ def view(input: Any, *shape: Any) -> Any:
     return apply(VIEW, (input,), (wanted,))
 
 
-def reshape(input: Any, *shape: Any) -> Any:
+@ROWS.function()
+def reshape(input: Operand, *shape: int | Sequence[int]) -> Value:
     """Return a view with another shape, or a copy where the memory does not lie so."""
     wanted = completed(sizes(shape), shape_of(input))
     if _shares(input, wanted):
@@ -111,7 +116,8 @@ def reshape(input: Any, *shape: Any) -> Any:
     return apply(UNSAFE_VIEW, (clone(input),), (wanted,))
 
 
-def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+@ROWS.function()
+def flatten(input: Operand, start_dim: int = 0, end_dim: int = -1) -> Value:
     """Return the tensor with dimensions merged into one."""
     shape = shape_of(input)
     if not shape:
@@ -124,7 +130,8 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     return reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
 
 
-def squeeze(input: Any, dim: Any = None) -> Any:
+@ROWS.function()
+def squeeze(input: Operand, dim: int | Sequence[int] | None = None) -> Value:
     """Return a view without dimensions of size 1."""
     shape = shape_of(input)
     if dim is None:
@@ -134,14 +141,16 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     return apply(SQUEEZE_DIM if isinstance(dim, int) else SQUEEZE_DIMS, (input,), (kept,))
 
 
-def unsqueeze(input: Any, dim: int) -> Any:
+@ROWS.function()
+def unsqueeze(input: Operand, dim: int) -> Value:
     """Return a view with one more dimension, of size 1."""
     shape = shape_of(input)
     k = dimension(dim, len(shape) + 1)
     return apply(UNSQUEEZE, (input,), ((*shape[:k], 1, *shape[k:]),))
 
 
-def expand(input: Any, *shape: Any) -> Any:
+@ROWS.function("method")
+def expand(input: Operand, *shape: int | Sequence[int]) -> Value:
     """Return a view that repeats dimensions of size 1; -1 leaves a size as it is."""
     old, wanted = shape_of(input), sizes(shape)
     extra = len(wanted) - len(old)
@@ -154,12 +163,14 @@ def expand(input: Any, *shape: Any) -> Any:
     return apply(EXPAND, (input,), (full,))
 
 
-def expand_as(input: Any, other: Any) -> Any:
+@ROWS.function("method")
+def expand_as(input: Operand, other: Operand) -> Value:
     """Return a view expanded to another tensor's shape."""
     return expand(input, shape_of(other))
 
 
-def t(input: Any) -> Any:
+@ROWS.function()
+def t(input: Operand) -> Value:
     """Return the transpose of a matrix (a vector or a number is left as it is)."""
     rank = len(shape_of(input))
     if rank > 2:
@@ -167,7 +178,8 @@ def t(input: Any) -> Any:
     return apply(T, (input,), (tuple(reversed(range(rank))),))
 
 
-def transpose(input: Any, dim0: int, dim1: int) -> Any:
+@ROWS.function()
+def transpose(input: Operand, dim0: int, dim1: int) -> Value:
     """Return a view with two dimensions swapped."""
     rank = len(shape_of(input))
     a, b = dimension(dim0, rank), dimension(dim1, rank)
@@ -177,7 +189,8 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     return apply(TRANSPOSE, (input,), (tuple(axes),))
 
 
-def permute(input: Any, *dims: Any) -> Any:
+@ROWS.function()
+def permute(input: Operand, *dims: int | Sequence[int]) -> Value:
     """Return a view with dimensions in another order."""
     rank = len(shape_of(input))
     axes = tuple(dimension(k, rank) for k in sizes(dims))
@@ -186,13 +199,38 @@ def permute(input: Any, *dims: Any) -> Any:
     return apply(PERMUTE, (input,), (axes,))
 
 
-def contiguous(input: Any) -> Any:
+@ROWS.function("method")
+def contiguous(input: Operand) -> Value:
     """Return the tensor itself if its elements lie in order, a copy otherwise."""
     if not isinstance(input, Tensor) or input.is_contiguous():
         return input
     made = clone(input)
     made._array = np.ascontiguousarray(made._array)
     return made
+
+
+@ROWS.function("method")
+def view_as(self: Tensor, other: Tensor) -> Value:
+    """Return a view of another tensor's shape."""
+    return view(self, other.shape)
+
+
+@ROWS.function("method")
+def reshape_as(self: Tensor, other: Tensor) -> Value:
+    """Return this tensor in another one's shape."""
+    return reshape(self, other.shape)
+
+
+@ROWS.function("property", name="T")
+def transposed(self: Tensor) -> Value:
+    """The tensor with its dimensions in reverse order, a view."""
+    return permute(self, tuple(reversed(range(self._array.ndim))))
+
+
+@ROWS.function("property", name="mT")
+def last_two_swapped(self: Tensor) -> Value:
+    """The tensor with its last two dimensions swapped, a view."""
+    return transpose(self, -2, -1)
 
 
 # -- indices ---------------------------------------------------------------------------------------------------
@@ -229,7 +267,8 @@ GATHER = Op(
 )
 
 
-def select(input: Any, dim: int, index: int) -> Any:
+@ROWS.function()
+def select(input: Operand, dim: int, index: int) -> Value:
     """Return a view of one position along a dimension."""
     shape = shape_of(input)
     if not shape:
@@ -240,13 +279,15 @@ def select(input: Any, dim: int, index: int) -> Any:
     return apply(SELECT, (input,), ((*(_ALL,) * k, index, ...),))
 
 
-def narrow(input: Any, dim: int, start: int, length: int) -> Any:
+@ROWS.function()
+def narrow(input: Operand, dim: int, start: int, length: int) -> Value:
     """Return a view of ``length`` positions along a dimension."""
     k = dimension(dim, len(shape_of(input)))
     return apply(SLICE, (input,), ((*(_ALL,) * k, (start, start + length, 1), ...),))
 
 
-def getitem(input: Any, index: Any) -> Any:
+@ROWS.function("", operators="getitem")
+def getitem(input: Operand, index: Any) -> Value:
     """Return ``input[index]``: a view, one step per dimension; a copy where tensors, lists or masks stand in the index."""
     entries = index if isinstance(index, tuple) else (index,)
     result, arrays = basic_part(input, entries)
@@ -256,7 +297,7 @@ def getitem(input: Any, index: Any) -> Any:
     return apply(INDEX, (result, *operands), (template,))
 
 
-def basic_part(input: Any, entries: tuple[Any, ...]) -> tuple[Any, dict[int, Any]]:
+def basic_part(input: Operand, entries: tuple[Any, ...]) -> tuple[Any, dict[int, Any]]:
     """Apply ints, slices and ``None`` of an index, one view each; returns what is left: index arrays by dimension."""
     entries = tuple(
         np.asarray(k) if isinstance(k, list) or (isinstance(k, (tuple, range)) and not isinstance(k, str)) else k
@@ -352,7 +393,8 @@ def index_operands(x: Any, arrays: dict[int, Any]) -> tuple[tuple[Any, ...], tup
     return tuple(operands), template
 
 
-def gather(input: Any, dim: int, index: Any) -> Any:
+@ROWS.function()
+def gather(input: Operand, dim: int, index: Operand) -> Value:
     """Return elements picked by position along a dimension."""
     shape, wanted = shape_of(input), shape_of(index)
     if len(shape) != len(wanted):
@@ -385,14 +427,13 @@ def _joined(op: Op, tensors: Sequence[Any], axis: int) -> Any:
     given = list(tensors)
     dtypes = {dtype_of(x) for x in given}
     if len(dtypes) > 1:
-        from functrace.ir.aval import ShapeDtype
-
         common = common_dtype([ShapeDtype(shape_of(x), dtype_of(x)) for x in given])
         given = [to(x, common) for x in given]
     return apply(op, tuple(given), (axis,))
 
 
-def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
+@ROWS.function("function")
+def cat(tensors: Sequence[Operand], dim: int = 0) -> Value:
     """Return tensors joined along a dimension."""
     if not tensors:
         raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
@@ -414,7 +455,8 @@ def cat(tensors: Sequence[Any], dim: int = 0) -> Any:
     return _joined(CAT, given, axis)
 
 
-def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
+@ROWS.function("function")
+def stack(tensors: Sequence[Operand], dim: int = 0) -> Value:
     """Return tensors joined along a new dimension."""
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")

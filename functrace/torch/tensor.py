@@ -1,8 +1,8 @@
 """`Tensor`: an ndarray that remembers how it was made.
 
 What stands here is a tensor's state: its array, the version counter that it shares with its views and aliases, its place
-in the graph, its gradient, its hooks. What one can compute with it stands in functions.py and methods.py, which give the
-class its operators and methods.
+in the graph, its gradient, its hooks. What one can compute with it stands in rows (rows.py), which give the class its
+operators and methods.
 
 Note [Version counters]
     A counter is a list of one int. Views and ``detach()`` share it; an in-place operation adds one. A saved tensor remembers
@@ -21,7 +21,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -30,18 +30,18 @@ from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dtypes import DTYPES, default_float, dtype
 from functrace.torch.size import Size
 from functrace.tracing import Tracer
+from functrace.typing import Array
 
 if TYPE_CHECKING:
-    from functrace.torch.autograd.graph import AccumulateGrad, GraphNode, RemovableHandle
-
-    class _Conversions:
-        """Methods whose names would hide types inside `Tensor`."""
-
-        float: Callable[..., Tensor]
-        int: Callable[..., Tensor]
-
+    from functrace.torch.autograd.graph import AccumulateGrad, GraphNode
+    from functrace.torch.namespace import Methods
 else:
-    _Conversions = object
+    Methods = object
+
+Operand: TypeAlias = "Tensor | Array | np.generic | complex"
+"""What functions compute with: a tensor, a number, or, under functrace's transforms, a traced value or an array."""
+Value: TypeAlias = Any
+"""What functions return: a tensor, or, where no tensor was among the operands, a traced value or an array."""
 
 _new = object.__new__
 
@@ -65,7 +65,7 @@ class View:
         self.made = made
 
 
-class Tensor(_Conversions):
+class Tensor(Methods):
     """A tensor: PyTorch's, over a NumPy array.
 
     Make one with `functrace.torch.tensor` and its kin, or `wrap` an array.
@@ -323,154 +323,6 @@ class Tensor(_Conversions):
     @data.setter
     def data(self, value: Tensor) -> None:
         self._array = value._array
-
-    if TYPE_CHECKING:  # what methods.py gives the class
-        abs: Callable[..., Tensor]
-        absolute: Callable[..., Tensor]
-        add: Callable[..., Tensor]
-        all: Callable[..., Tensor]
-        any: Callable[..., Tensor]
-        argmax: Callable[..., Tensor]
-        argmin: Callable[..., Tensor]
-        bmm: Callable[..., Tensor]
-        ceil: Callable[..., Tensor]
-        clamp: Callable[..., Tensor]
-        clamp_max: Callable[..., Tensor]
-        clamp_min: Callable[..., Tensor]
-        clone: Callable[..., Tensor]
-        contiguous: Callable[..., Tensor]
-        cos: Callable[..., Tensor]
-        cpu: Callable[..., Tensor]
-        div: Callable[..., Tensor]
-        divide: Callable[..., Tensor]
-        dot: Callable[..., Tensor]
-        double: Callable[..., Tensor]
-        eq: Callable[..., Tensor]
-        exp: Callable[..., Tensor]
-        expand: Callable[..., Tensor]
-        expand_as: Callable[..., Tensor]
-        flatten: Callable[..., Tensor]
-        floor: Callable[..., Tensor]
-        gather: Callable[..., Tensor]
-        ge: Callable[..., Tensor]
-        gt: Callable[..., Tensor]
-        half: Callable[..., Tensor]
-        isfinite: Callable[..., Tensor]
-        isnan: Callable[..., Tensor]
-        le: Callable[..., Tensor]
-        log: Callable[..., Tensor]
-        log1p: Callable[..., Tensor]
-        log_softmax: Callable[..., Tensor]
-        logical_and: Callable[..., Tensor]
-        logical_not: Callable[..., Tensor]
-        logical_or: Callable[..., Tensor]
-        logsumexp: Callable[..., Tensor]
-        long: Callable[..., Tensor]
-        lt: Callable[..., Tensor]
-        matmul: Callable[..., Tensor]
-        maximum: Callable[..., Tensor]
-        mean: Callable[..., Tensor]
-        minimum: Callable[..., Tensor]
-        mm: Callable[..., Tensor]
-        mul: Callable[..., Tensor]
-        multiply: Callable[..., Tensor]
-        mv: Callable[..., Tensor]
-        narrow: Callable[..., Tensor]
-        ne: Callable[..., Tensor]
-        neg: Callable[..., Tensor]
-        negative: Callable[..., Tensor]
-        new_ones: Callable[..., Tensor]
-        new_tensor: Callable[..., Tensor]
-        new_zeros: Callable[..., Tensor]
-        permute: Callable[..., Tensor]
-        pow: Callable[..., Tensor]
-        prod: Callable[..., Tensor]
-        reciprocal: Callable[..., Tensor]
-        relu: Callable[..., Tensor]
-        reshape: Callable[..., Tensor]
-        reshape_as: Callable[..., Tensor]
-        round: Callable[..., Tensor]
-        select: Callable[..., Tensor]
-        sigmoid: Callable[..., Tensor]
-        sign: Callable[..., Tensor]
-        sin: Callable[..., Tensor]
-        softmax: Callable[..., Tensor]
-        sqrt: Callable[..., Tensor]
-        square: Callable[..., Tensor]
-        squeeze: Callable[..., Tensor]
-        sub: Callable[..., Tensor]
-        subtract: Callable[..., Tensor]
-        sum: Callable[..., Tensor]
-        t: Callable[..., Tensor]
-        tanh: Callable[..., Tensor]
-        to: Callable[..., Tensor]
-        transpose: Callable[..., Tensor]
-        true_divide: Callable[..., Tensor]
-        type_as: Callable[..., Tensor]
-        unsqueeze: Callable[..., Tensor]
-        view: Callable[..., Tensor]
-        view_as: Callable[..., Tensor]
-        where: Callable[..., Tensor]
-        abs_: Callable[..., Tensor]
-        add_: Callable[..., Tensor]
-        clamp_: Callable[..., Tensor]
-        copy_: Callable[..., Tensor]
-        cos_: Callable[..., Tensor]
-        detach_: Callable[..., Tensor]
-        div_: Callable[..., Tensor]
-        exp_: Callable[..., Tensor]
-        fill_: Callable[..., Tensor]
-        log_: Callable[..., Tensor]
-        mul_: Callable[..., Tensor]
-        neg_: Callable[..., Tensor]
-        pow_: Callable[..., Tensor]
-        relu_: Callable[..., Tensor]
-        sigmoid_: Callable[..., Tensor]
-        sin_: Callable[..., Tensor]
-        sqrt_: Callable[..., Tensor]
-        sub_: Callable[..., Tensor]
-        tanh_: Callable[..., Tensor]
-        zero_: Callable[..., Tensor]
-        max: Callable[..., Any]
-        min: Callable[..., Any]
-        backward: Callable[..., None]
-        retain_grad: Callable[[], None]
-        register_hook: Callable[..., RemovableHandle]
-        register_post_accumulate_grad_hook: Callable[..., RemovableHandle]
-        T: Tensor
-        mT: Tensor
-
-        def __add__(self, other: Any) -> Tensor: ...
-        def __radd__(self, other: Any) -> Tensor: ...
-        def __sub__(self, other: Any) -> Tensor: ...
-        def __rsub__(self, other: Any) -> Tensor: ...
-        def __mul__(self, other: Any) -> Tensor: ...
-        def __rmul__(self, other: Any) -> Tensor: ...
-        def __truediv__(self, other: Any) -> Tensor: ...
-        def __rtruediv__(self, other: Any) -> Tensor: ...
-        def __pow__(self, other: Any) -> Tensor: ...
-        def __rpow__(self, other: Any) -> Tensor: ...
-        def __matmul__(self, other: Any) -> Tensor: ...
-        def __rmatmul__(self, other: Any) -> Tensor: ...
-        def __lt__(self, other: Any) -> Tensor: ...
-        def __le__(self, other: Any) -> Tensor: ...
-        def __gt__(self, other: Any) -> Tensor: ...
-        def __ge__(self, other: Any) -> Tensor: ...
-        def __and__(self, other: Any) -> Tensor: ...
-        def __or__(self, other: Any) -> Tensor: ...
-        def __iadd__(self, other: Any) -> Tensor: ...
-        def __isub__(self, other: Any) -> Tensor: ...
-        def __imul__(self, other: Any) -> Tensor: ...
-        def __itruediv__(self, other: Any) -> Tensor: ...
-        def __ipow__(self, other: Any) -> Tensor: ...
-        def __neg__(self) -> Tensor: ...
-        def __pos__(self) -> Tensor: ...
-        def __abs__(self) -> Tensor: ...
-        def __invert__(self) -> Tensor: ...
-        def __eq__(self, other: object) -> Any: ...
-        def __ne__(self, other: object) -> Any: ...
-        def __getitem__(self, index: Any) -> Tensor: ...
-        def __setitem__(self, index: Any, value: Any) -> None: ...
 
 
 def wrap(array: Any) -> Tensor:

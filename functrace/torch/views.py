@@ -162,15 +162,15 @@ def in_place_form(op: Op) -> Op:
     return found
 
 
-def write(op: Op, tensor: Tensor, others: tuple[Any, ...] = (), params: tuple[Any, ...] = ()) -> Tensor:
-    """Apply an op in place: ``tensor`` takes on the value of ``op(tensor, *others)``.
+def write(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Tensor:
+    """Apply an op in place: the first operand, a tensor, takes on the result.
 
     Raises:
         RuntimeError: for a leaf that wants a gradient, a view of one, a result of another shape or kind.
     """
+    tensor, others = operands[0], operands[1:]
     if isinstance(tensor._array, Tracer):
         return write_traced(op, tensor, others, params)
-    operands = (tensor, *others)
     mask = 0
     if MODES.recording:
         for k, x in enumerate(operands):

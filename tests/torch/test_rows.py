@@ -1,0 +1,216 @@
+"""A row says everything of a function: its forms, its operators, what type checkers see."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functrace as ft
+import functrace.torch as torch
+from functrace.ops import elementwise as ew
+from functrace.torch.functions import EVERY, SELF
+from functrace.torch.plans import Op, apply
+from functrace.torch.promotion import arithmetic, floating
+from functrace.torch.rows import FUNCTIONAL, PLACES, TENSOR, TORCH, Rows, Run, entries
+from functrace.torch.stubs import main, stubs
+from functrace.torch.surface import ENTRIES
+
+HERE = Path(torch.__file__).parent
+OWNERS: dict[str, Any] = {TORCH: torch, TENSOR: torch.Tensor, FUNCTIONAL: torch.nn.functional}
+
+
+# -- what is there ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", OWNERS)
+def test_forms_of_rows_stand_where_they_say(place: str) -> None:
+    assert ENTRIES[place]
+    for name, (row, value) in ENTRIES[place].items():
+        found = inspect.getattr_static(OWNERS[place], name)
+        assert found is value or isinstance(value, property), name
+        assert (found.fget if isinstance(found, property) else found).__doc__ or name.startswith("__"), name
+        assert {name, name.strip("_")} & {row.name, *row.aliases, *row.operators}
+
+
+def test_in_place_forms_and_methods_come_from_the_same_row() -> None:
+    for name, (row, _) in ENTRIES[TENSOR].items():
+        if name.endswith("_") and "in_place" in row.forms:
+            assert name.startswith("__") or ENTRIES[TENSOR][name[:-1]][0] is row
+
+
+def test_nothing_but_rows_and_the_class_itself_gives_tensors_methods() -> None:
+    tree = ast.parse((HERE / "tensor.py").read_text())
+    (tensor,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Tensor"]
+    written = {node.name for node in tensor.body if isinstance(node, ast.FunctionDef)}
+    given = {name for name, value in vars(torch.Tensor).items() if callable(value) or isinstance(value, property)}
+    assert given - written == set(ENTRIES[TENSOR])
+    assert not written & set(ENTRIES[TENSOR])
+
+
+# -- what type checkers see --------------------------------------------------------------------------------------------
+
+
+def test_stubs_are_what_the_rows_say(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--check"]) == 0, capsys.readouterr().out
+    assert sorted(HERE.rglob("*.pyi")) == sorted(stubs())
+
+
+def declared(place: str) -> dict[str, ast.FunctionDef]:
+    """The functions that a stub declares, read from the file."""
+    tree = ast.parse((HERE / ("nn/functional.pyi" if place == FUNCTIONAL else "namespace.pyi")).read_text())
+    body: list[ast.stmt] = tree.body
+    if place == TENSOR:
+        (body,) = [node.body for node in tree.body if isinstance(node, ast.ClassDef)]
+    return {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
+
+
+def parameters_of(node: ast.FunctionDef) -> list[tuple[str, str, Any]]:
+    """Name, kind and default of the parameters of a declaration."""
+    a, missing = node.args, inspect.Parameter.empty
+    defaults: list[Any] = [missing] * (len(a.args) - len(a.defaults)) + [ast.literal_eval(d) for d in a.defaults]
+    found = [(x.arg, "POSITIONAL_OR_KEYWORD", d) for x, d in zip(a.args, defaults, strict=True)]
+    found += [(a.vararg.arg, "VAR_POSITIONAL", missing)] if a.vararg else []
+    found += [
+        (x.arg, "KEYWORD_ONLY", missing if d is None else ast.literal_eval(d))
+        for x, d in zip(a.kwonlyargs, a.kw_defaults, strict=True)
+    ]
+    return found + ([(a.kwarg.arg, "VAR_KEYWORD", missing)] if a.kwarg else [])
+
+
+@pytest.mark.parametrize("place", OWNERS)
+def test_functions_have_the_signatures_that_stubs_say(place: str) -> None:
+    there = declared(place)
+    assert set(there) == set(ENTRIES[place])
+    for name, node in there.items():
+        value = inspect.getattr_static(OWNERS[place], name)
+        assert isinstance(value, property) == bool(node.decorator_list)
+        function = value.fget if isinstance(value, property) else value
+        actual = [(p.name, p.kind.name, p.default) for p in inspect.signature(function).parameters.values()]
+        expected = parameters_of(node)
+        if place == TENSOR:
+            assert expected[0][0] == "self"
+            actual, expected = actual[1:], expected[1:]
+        assert actual == expected, name
+
+
+# -- a row of one's own ------------------------------------------------------------------------------------------------
+
+
+def scratch(rows: Rows) -> tuple[dict[str, Callable[..., Any]], type[Any]]:
+    """A namespace of functions and a class of tensors with what rows give."""
+    found = entries([rows])
+    functions = {name: function for name, (_, function) in found[TORCH].items()}
+    return functions, type("Scratch", (torch.Tensor,), {name: value for name, (_, value) in found[TENSOR].items()})
+
+
+def of_class(kind: type[Any], values: list[float], requires_grad: bool = False) -> Any:
+    made = kind(torch.tensor(values, dtype=torch.float64))
+    return made.requires_grad_() if requires_grad else made
+
+
+X = [0.5, -1.25, 2.0]
+
+
+def test_one_row_is_a_function_a_method_an_in_place_form_and_an_alias() -> None:
+    rows = Rows()
+    returned = rows.op("my_op", ew.sinh, SELF, floating, forms=EVERY, aliases="mine", doc="Return sinh.")
+    functions, kind = scratch(rows)
+    assert functions == {"my_op": returned, "mine": returned}
+    assert returned.__name__ == "my_op" and returned.__doc__ == "Return sinh."
+    assert {"my_op", "mine", "my_op_", "mine_"} <= set(vars(kind))
+    assert str(inspect.signature(returned)) == "(input: 'Operand') -> 'Value'"
+
+    x = of_class(kind, X, requires_grad=True)
+    for y in (functions["my_op"](x), x.my_op(), x.mine()):
+        assert type(y.grad_fn).__name__ == "MyOpBackward0"
+        assert np.array_equal(y.grad_fn._saved_self.numpy(force=True), X)
+        (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        assert np.allclose(g.numpy(force=True), np.cosh(X))
+        (second,) = torch.autograd.grad(g.sum(), x)
+        assert np.allclose(second.numpy(), np.sinh(X))
+
+    z = of_class(kind, X)
+    assert z.my_op_() is z and np.allclose(z.numpy(), np.sinh(X)) and z._version == 1
+    kept = of_class(kind, X, requires_grad=True)
+    y = kept * 1.0
+    kind.my_op_(y)
+    y.sum().backward()
+    assert np.allclose(kept.grad.numpy(), np.cosh(X))
+    assert functions["my_op"](of_class(kind, X).to(torch.float32)).dtype is torch.float32
+    assert functions["my_op"](torch.tensor([1, 2])).dtype is torch.float32  # `floating`
+    assert np.allclose(ft.grad(lambda a: np.sum(functions["my_op"](a)))(np.array(X)), np.cosh(X))
+
+
+def test_operators_of_a_row() -> None:
+    rows = Rows()
+    rows.op("plus", ew.add, (), arithmetic, forms=EVERY, operators="xor rxor ixor", commutes=True, doc="Return the sum.")
+    rows.op("minus", ew.sub, (), arithmetic, operators="mod rmod", doc="Return the difference.")
+    rows.op("turned", ew.neg, operators="invert", doc="Return the negative.")
+    _, kind = scratch(rows)
+    x = of_class(kind, X, requires_grad=True)
+    assert (x ^ 2).tolist() == (2 ^ x).tolist() == [2.5, 0.75, 4.0]
+    assert type((2 ^ x).grad_fn).__name__ == "PlusBackward0"
+    assert (x % 2).tolist() == [-1.5, -3.25, 0.0] and (2 % x).tolist() == [1.5, 3.25, 0.0]
+    assert (~x).tolist() == [-0.5, 1.25, -2.0]
+    with torch.no_grad():
+        before = x
+        x ^= 1
+    assert x is before and x.tolist() == [1.5, -0.25, 3.0]
+    with pytest.raises(TypeError):
+        x ^ "text"
+
+
+def test_a_family_is_written_once() -> None:
+    double, triple = Op("TwiceBackward0", lambda x: ew.mul(x, 2.0)), Op("ThriceBackward0", lambda x: ew.mul(x, 3.0))
+    rows = Rows()
+
+    @rows.family(operators="pos")
+    def times(run: Run) -> Callable[..., Any]:
+        """Return a multiple."""
+
+        def function(input: Any, three: bool = False) -> Any:
+            return run(triple if three else double, (input,))
+
+        return function
+
+    functions, kind = scratch(rows)
+    assert functions["times"] is times and times.__doc__ == "Return a multiple."
+    x = of_class(kind, [1.0, 2.0], requires_grad=True)
+    assert type(x.times().grad_fn).__name__ == "TwiceBackward0" and (+x).tolist() == [2.0, 4.0]
+    y = x * 1.0
+    kind.times_(y, three=True)
+    y.sum().backward()
+    assert y.tolist() == [3.0, 6.0] and x.grad.tolist() == [3.0, 3.0]
+
+
+def test_a_function_stands_as_it_is_written() -> None:
+    rows = Rows()
+
+    @rows.function("function property", name="half")
+    def halved(self: Any) -> Any:
+        """The half."""
+        return apply(Op("HalfBackward0", lambda x: ew.mul(x, 0.5)), (self,))
+
+    functions, kind = scratch(rows)
+    assert functions == {"half": halved}
+    assert of_class(kind, [1.0, 3.0]).half.tolist() == [0.5, 1.5]
+
+
+def test_wrong_rows_are_refused() -> None:
+    with pytest.raises(ValueError, match=f"my_op: there is no form 'inplace'; there are {', '.join(PLACES)}"):
+        Rows().op("my_op", ew.sinh, forms="function inplace", doc="")
+    with pytest.raises(ValueError, match="no in-place form"):
+        Rows().function("in_place")(lambda input: input)
+    with pytest.raises(ValueError, match="no in-place form"):
+        Rows().op("my_op", ew.add, operators="xor ixor", doc="")
+    first, second = Rows(), Rows()
+    first.op("my_op", ew.sinh, doc="")
+    second.op("mine", ew.cosh, aliases="my_op", doc="")
+    with pytest.raises(ValueError, match=r"functrace.torch.my_op is claimed by two rows"):
+        entries([first, second])
