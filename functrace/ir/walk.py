@@ -1,13 +1,17 @@
-"""The one traversal helper: which operations matter, in order, and what dies when.
+"""Walking programs: which operations matter, in order, what dies when; and the interpreter that all forward walks use.
 
 Floor: 0.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Container, Iterable, Sequence
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Protocol
 
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
+from functrace.ir.tape import Op
+from functrace.source import Place
 
 if TYPE_CHECKING:
     from functrace.ir.program import Program
@@ -38,6 +42,62 @@ def reachable(program: Program) -> Schedule:
             append((k, dying))
     schedule.reverse()
     return tuple(schedule)
+
+
+class Tape(Protocol):
+    """What can be interpreted: a program, or a recording as far as it has got."""
+
+    @property
+    def ops(self) -> Sequence[Op]:
+        """The operations."""
+        ...
+
+    @property
+    def literals(self) -> Sequence[Any]:
+        """The numbers among the operands."""
+        ...
+
+    def position(self, variable: int) -> tuple[CodeType | Place, int] | None:
+        """The user's position that made a variable, for warnings of what is carried out."""
+        ...
+
+
+Apply = Callable[[int, tuple[Any, ...]], Any]
+"""From an operation, by its first result, and the values of its operands, to its result, or the tuple of its results."""
+
+
+def interpret(tape: Tape, env: dict[int, Any], apply: Apply, steps: Iterable[tuple[int, tuple[int, ...]]]) -> None:
+    """Walk forward: apply operations in order, whatever values are, and whatever it means to apply one.
+
+    The evaluator (tracing/evaluate.py) is the same walk written out, since it is in a hurry; a law holds it to this one.
+
+    Args:
+        tape: whose operations they are.
+        env: value by variable; results are added, and what dies is dropped.
+        apply: carries out an operation.
+        steps: the operations, with the variables that die after each: a program's ``schedule``, or `steps_to`.
+    """
+    ops, literals = tape.ops, tape.literals
+    for k, dying in steps:
+        primitive, operands, _ = ops[k]
+        result = apply(k, tuple([env[i] if i >= 0 else literals[~i] for i in operands]))
+        if primitive.many:
+            env.update(enumerate(result, k))
+        else:
+            env[k] = result
+        for i in dying:
+            del env[i]
+
+
+def steps_to(tape: Tape, wanted: int, known: Container[int]) -> list[tuple[int, tuple[int, ...]]]:
+    """The operations that a variable needs beyond what is known, in order; inputs and constants are among them."""
+    ops, needed, stack = tape.ops, set[int](), [wanted]
+    while stack:
+        k = stack.pop()
+        if k >= 0 and k not in known and k not in needed:
+            needed.add(k)
+            stack.extend(ops[k][1])
+    return [(k, ()) for k in sorted(needed) if ops[k][0] is not RESULT]
 
 
 def aliasing_outputs(program: Program) -> tuple[bool, ...]:

@@ -121,7 +121,7 @@ def record_one(primitive: Primitive, x: Any, params: tuple[Any, ...] = ()) -> An
         return bind(primitive, (x,), params)
     found = inferred.get((primitive, (x.aval,), params))
     recording = x._recording
-    if found is None or recording.shadows:
+    if found is None or recording.shadows or primitive.many:
         return bind(primitive, (x,), params)
     ops = recording.ops
     first = len(ops)

@@ -29,6 +29,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import restrict
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
+from functrace.ir.walk import interpret
 from functrace.ops import elementwise as ew
 from functrace.ops.contraction import matmul_p
 from functrace.ops.elementwise import Elementwise
@@ -503,17 +504,12 @@ def evaluate_on_tensors(program: Program, arguments: Sequence[Any]) -> list[Any]
     env: dict[int, Any] = dict(zip(program.input_ids, arguments, strict=True))
     for i, value in program.constant_values.items():
         env[i] = wrap(value)
-    literals = program.literals
-    for k, dying in program.schedule:
-        primitive, operands, params = program.ops[k]
-        given = tuple([_operand(env[i]) if i >= 0 else literals[~i] for i in operands])
-        result = apply(op_of(primitive), given, params)
-        if primitive.many:
-            env.update(zip(range(k, k + len(result)), result, strict=True))
-        else:
-            env[k] = result
-        for i in dying:
-            env.pop(i, None)
+
+    def on_tensors(k: int, values: tuple[Any, ...]) -> Any:
+        primitive, _, params = program.ops[k]
+        return apply(op_of(primitive), tuple(map(_operand, values)), params)
+
+    interpret(program, env, on_tensors, program.schedule)
     return [env[i] for i in program.output_ids]
 
 

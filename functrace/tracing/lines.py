@@ -30,6 +30,7 @@ from numpy._core import umath  # pyright: ignore[reportPrivateImportUsage]
 
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Position
+from functrace.ir.walk import interpret
 from functrace.source import Source
 
 # Where NumPy keeps its error modes: private, and not to be relied on.
@@ -59,6 +60,14 @@ GENERATED = "operations"
 _MOST_FILES = 256
 _registries: dict[str, dict[Any, Any]] = {}
 """By file: which warnings have been shown for its lines, as modules have it for their own."""
+
+
+def _interpreted(frame: FrameType, _line: int) -> Now | None:
+    tape, k = frame.f_locals["tape"], frame.f_locals.get("k")
+    return None if k is None else Now(tape.ops[k][0], tape.position(k))
+
+
+RUNNING[interpret.__code__] = _interpreted
 
 
 def _now(frame: FrameType, line: int) -> Now | None:

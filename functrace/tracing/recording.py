@@ -46,7 +46,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from types import FrameType
+from types import CodeType
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -59,12 +59,13 @@ from functrace.errors import (
     NotDifferentiableError,
 )
 from functrace.ir.aval import ShapeDtype, aval_of, check_plain
-from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive, is_linear
+from functrace.ir.primitive import CONSTANT, INPUT, Primitive, is_linear
 from functrace.ir.program import Position, Program
 from functrace.ir.tape import Builder, Spec, failing, infer, inferred
-from functrace.source import PACKAGE_PREFIX, Source, hide_own_frames
+from functrace.ir.walk import interpret, steps_to
+from functrace.source import PACKAGE_PREFIX, Place, Source, hide_own_frames
 from functrace.tracing.capture import SMALL, Held
-from functrace.tracing.lines import RUNNING, Now, name_warnings, stop_naming
+from functrace.tracing.lines import name_warnings, stop_naming
 
 LITERALS = frozenset({bool, int, float, complex})
 """Python types that stand in an equation as literals (weakly typed, NEP 50)."""
@@ -378,62 +379,53 @@ class Recording(Builder):
             _innermost.reset(innermost)
 
     def _evaluated(self, variable: int) -> Any:
-        values, ops = self.values, self.ops
-        needed, stack = set(), [variable]
-        while stack:
-            k = stack.pop()
-            if k < 0 or k in needed or k in values:
-                continue
-            if ops[k][0] is CONSTANT:
-                values[k] = self.constants[k]
-                continue
-            if ops[k][0] is INPUT:
-                raise ConcretizationError(
-                    f"a value is needed, but {self.owner} records without values",
-                    made=self.source(variable),
-                    fix="use functrace.cond or np.where for a choice that depends on values, functrace.scan for a loop, or "
-                    "compute the value from something that is not traced (functrace.grad, vjp and jvp know values; vmap, "
-                    "jit and trace do not)",
-                )
-            needed.add(k)
-            stack.extend(ops[k][1])
+        """Evaluate what a variable depends on, in order; warnings name the lines that recorded it."""
+        values, ops, avals, positions = self.values, self.ops, self.avals, self.positions
+        steps = steps_to(self, variable, values)
+        if any(ops[k][0] is INPUT for k, _ in steps):
+            raise ConcretizationError(
+                f"a value is needed, but {self.owner} records without values",
+                made=self.source(variable),
+                fix="use functrace.cond or np.where for a choice that depends on values, functrace.scan for a loop, or "
+                "compute the value from something that is not traced (functrace.grad, vjp and jvp know values; vmap, "
+                "jit and trace do not)",
+            )
         if self.answers is None:
             self.answers = Answers()
-        if not needed.isdisjoint(self.answers.released):  # from now on nothing is, so that no loop evaluates over and over
-            self.answers.most = math.inf
-        self._compute(sorted(needed), variable, self.answers)
-        return values[variable]
+        answers = self.answers
+        if any(k in answers.released for k, _ in steps):  # from now on nothing is, so that no loop evaluates over and over
+            answers.most = math.inf
+        now = -1
 
-    def _compute(self, needed: list[int], wanted: int, answers: Answers) -> None:
-        """Evaluate operations, in order, for one that is wanted; warnings name the lines that recorded them."""
-        values, ops, avals, literals = self.values, self.ops, self.avals, self.literals
-        positions = self.positions
-        k = -1
+        def apply(k: int, operands: tuple[Any, ...]) -> Any:
+            nonlocal now
+            primitive, _, params = ops[k]
+            if primitive is CONSTANT:
+                return self.constants[k]
+            if answers.nbytes > answers.most:
+                self._let_go(variable, answers)
+            now = k
+            result = bind(primitive, operands, params)
+            for j, found in enumerate(result, k) if primitive.many else ((k, result),):
+                answers.variables.append(j)
+                answers.nbytes += avals[j].nbytes
+                if isinstance(found, Tracer) and positions is not None and found._recording.positions is not None:
+                    found._recording.positions[found._id] = positions[k]  # not the line that asks
+            return result
+
         named = name_warnings()
         try:
-            for k in needed:
-                primitive, operands, params = ops[k]
-                if primitive is RESULT:
-                    continue
-                result = bind(primitive, tuple([values[i] if i >= 0 else literals[~i] for i in operands]), params)
-                for j, found in enumerate(result, k) if primitive.many else ((k, result),):
-                    values[j] = found
-                    answers.variables.append(j)
-                    if isinstance(found, np.ndarray | np.generic):
-                        answers.nbytes += found.nbytes
-                        continue
-                    answers.nbytes += avals[j].nbytes
-                    if isinstance(found, Tracer) and positions is not None and found._recording.positions is not None:
-                        found._recording.positions[found._id] = positions[k]  # not the line that asks
-                if answers.nbytes > answers.most:
-                    self._let_go(wanted, answers)
+            interpret(self, values, apply, steps)
+            if answers.nbytes > answers.most:
+                self._let_go(variable, answers)
         except Exception as error:
-            source = self.source(k)
-            if source is not None and k != needed[-1]:
+            source = self.source(now)
+            if source is not None and now != steps[-1][0]:
                 error.add_note(f"  recorded at {source}")
             raise
         finally:
             stop_naming(named)
+        return values[variable]
 
     def _let_go(self, wanted: int, answers: Answers) -> None:
         """Let go the values that nothing will read."""
@@ -455,10 +447,15 @@ class Recording(Builder):
                 return held.handed_on()
         return self.constants[variable]
 
+    def position(self, variable: int) -> tuple[CodeType | Place, int] | None:
+        """The user's position that made a variable."""
+        position = self.positions[variable] if self.positions and 0 <= variable < len(self.positions) else None
+        return position if isinstance(position, tuple) else None
+
     def source(self, variable: int) -> Source | None:
         """The user's line that made a variable."""
-        position = self.positions[variable] if self.positions and variable < len(self.positions) else None
-        return Source(*position) if isinstance(position, tuple) else None
+        position = self.position(variable)
+        return None if position is None else Source(*position)
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -501,14 +498,6 @@ class Recording(Builder):
                         older.shadows -= 1
             self.outside = _NOTHING
         self.close()
-
-
-def _now(frame: FrameType, _line: int) -> Now | None:
-    recording, k = frame.f_locals["self"], frame.f_locals.get("k", -1)
-    return None if k < 0 else Now(recording.ops[k][0], recording.positions[k] if recording.positions else None)
-
-
-RUNNING[Recording._compute.__code__] = _now
 
 
 class _Closed(list[Any]):

@@ -19,6 +19,7 @@ from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import RESULT, Absent, LinearOperand, Onto
 from functrace.ir.program import Program
+from functrace.ir.walk import interpret, steps_to
 from functrace.ops.elementwise import add
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import broadcast_to, convert, reshape
@@ -157,23 +158,14 @@ def transpose_program(
         if wanted < 0:
             return program.literals[~wanted]
         if wanted not in env:
-            stack, needed = [wanted], set()
-            while stack:
-                k = stack.pop()
-                if k >= 0 and k not in env and k not in needed:
-                    needed.add(k)
-                    stack.extend(program.ops[k][1])
-            for k in sorted(needed):
-                primitive, operands, params = program.ops[k]
-                if primitive is RESULT:
-                    continue
-                result = bind(primitive, tuple(env[i] if i >= 0 else program.literals[~i] for i in operands), params)
-                if primitive.many:
-                    env.update(zip(range(k, k + len(result)), result, strict=True))
-                else:
-                    env[k] = result
-                attribute(into, k)
+            interpret(program, env, apply, steps_to(program, wanted, env))
         return env[wanted]
+
+    def apply(k: int, values: tuple[Any, ...]) -> Any:
+        primitive, _, params = program.ops[k]
+        result = bind(primitive, values, params)
+        attribute(into, k)
+        return result
 
     cotangents: dict[int, Any] = {}
     given = [(i, into.new_input(program.avals[i])) for i in program.output_ids]

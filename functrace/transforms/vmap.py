@@ -16,6 +16,7 @@ from functrace.errors import NotDifferentiableError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import Absent, Primitive
 from functrace.ir.program import Program
+from functrace.ir.walk import interpret
 from functrace.ops.elementwise import ELEMENTWISE
 from functrace.ops.shaping import broadcast_to, reshape
 from functrace.tracing.recording import Recording, bind
@@ -115,18 +116,19 @@ def vmap_program(
             mapped.add(i)
     for i, value in program.constant_values.items():
         env[i] = into.handle(into.constant(value, program.avals[i]))
-    for k, _ in program.schedule:
+
+    def apply(k: int, values: tuple[Any, ...]) -> Any:
         primitive, operands, params = program.ops[k]
-        values = tuple(env[i] if i >= 0 else program.literals[~i] for i in operands)
-        is_batched = tuple(i in mapped for i in operands)
-        if any(is_batched):
-            result = apply_batched(primitive, values, is_batched, params)
-        else:
+        if mapped.isdisjoint(operands):
             result = bind(primitive, values, params)
-        env.update(enumerate(result if primitive.many else (result,), k))
-        if any(is_batched):
+        else:
+            is_batched = tuple([i in mapped for i in operands])
+            result = apply_batched(primitive, values, is_batched, params)
             mapped.update(_mapped_results(primitive, is_batched, params, k, program))
         attribute(into, k)
+        return result
+
+    interpret(program, env, apply, program.schedule)
     outs = []
     wanted = [True] * len(program.output_ids) if out_batched is None else out_batched
     for i, flag in zip(program.output_ids, wanted, strict=True):

@@ -9,6 +9,9 @@ from hypothesis import given
 
 import functrace as ft
 from functrace.executor import NUMPY, Runner, compiled, plan
+from functrace.ir.walk import interpret
+from functrace.tracing.evaluate import evaluate_program
+from functrace.tracing.recording import Recording, bind
 from functrace.transforms import jvp_program, linearize_program, transpose_program, vmap_program
 from tests.laws.programs import Recipe, programs, seeds
 from tests.oracles import assert_same, differences, emitted, inner, outputs_of, random_like, stacked
@@ -53,6 +56,33 @@ def test_executor_equals_evaluator(recipe: Recipe, seed: int) -> None:
         for run in (runner, runner, runner, lambda values, run=in_pieces: run(*values)):
             for found, value in zip(run(given_values), expected, strict=True):
                 np.testing.assert_array_equal(found, value, strict=True)
+
+
+@given(programs(), seeds())
+def test_the_evaluator_is_the_interpreter(recipe: Recipe, seed: int) -> None:
+    """On arrays, and on traced values, of which both make one tape."""
+    arguments = recipe.arguments(seed)
+    program = ft.trace(recipe)(*arguments)
+
+    def interpreted(values: Any) -> list[Any]:
+        env = dict(zip(program.input_ids, values, strict=True)) | dict(program.constant_values)
+
+        def apply(k: int, operands: tuple[Any, ...]) -> Any:
+            primitive, _, params = program.ops[k]
+            return bind(primitive, operands, params)
+
+        interpret(program, env, apply, program.schedule)
+        assert set(env) >= set(program.output_ids)
+        return [env[i] for i in program.output_ids]
+
+    for found, expected in zip(interpreted(arguments), evaluate_program(program, arguments), strict=True):
+        np.testing.assert_array_equal(found, expected, strict=True)
+    tapes = []
+    for run in (interpreted, lambda values: evaluate_program(program, values)):
+        with Recording("law", keeps_source=False) as recording:
+            outs = run([recording.new_input(program.avals[i]) for i in program.input_ids])
+            tapes.append((list(recording.ops), list(recording.literals), [recording.operand(x)[0] for x in outs]))
+    assert tapes[0] == tapes[1]
 
 
 @given(programs(), seeds())

@@ -1,0 +1,186 @@
+"""The fast paths of recording, which are written out in line, record exactly what `bind` records; and raise what it raises.
+
+Every in-line operator is found in the class of traced arrays by itself, so that a new one is held to the law, too.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import functrace as ft
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.primitive import Primitive
+from functrace.ir.program import Program
+from functrace.numpy.array import TracedArray, record_one
+from functrace.ops import elementwise as ew
+from functrace.ops.indexing import index_static
+from functrace.ops.naming import name_p
+from functrace.ops.reductions import reduce_max_p, reduce_sum_p
+from functrace.ops.shaping import broadcast_to_p, permute_p, reshape_p
+from functrace.tracing.recording import BODY, Recording, bind
+
+AVALS = [
+    ShapeDtype(shape, np.dtype(dtype))
+    for shape in ((), (3,), (2, 3))
+    for dtype in (bool, np.int8, np.uint64, np.int64, np.float32, np.float64, np.complex64)
+]
+PLAIN: list[Any] = [
+    True, 0, -3, 300, 2**70, 1.5, -0.0, float("inf"), float("nan"), 1 - 2j, np.float32(2.5), np.int8(3), np.bool_(True),
+    np.float64(0.1), np.arange(3.0), np.arange(3), np.array(2.0), np.ones((2, 3), np.float32), np.zeros((4,)), "text", None,
+    [1.0, 2.0, 3.0], (1, 2, 3), np.ma.masked_array([1.0, 2.0, 3.0], [0, 1, 0]), object(), np.array(["a"]), 1 << 63,
+]  # fmt: skip
+
+
+class Inline(NamedTuple):
+    """An operator of traced arrays: its name, what it applies, and whether it is reflected."""
+
+    name: str
+    primitive: Primitive
+    reflected: bool
+
+
+def _inline_operators() -> Iterator[Inline]:
+    for name, value in vars(TracedArray).items():
+        code = getattr(value, "__code__", None)
+        if code is not None and code.co_freevars == ("primitive", "reflected"):
+            primitive, reflected = [cell.cell_contents for cell in value.__closure__]
+            yield Inline(name, primitive, reflected)
+
+
+INLINE = list(_inline_operators())
+
+
+class Scene:
+    """Recordings inside one another, the innermost of which may be a body; the same ones every time it is made."""
+
+    def __init__(self, *, body: bool) -> None:
+        self.outer = Recording("outer")
+        self.inner = Recording("inner")
+        self.body = Recording("body", scope=BODY) if body else None
+
+    def __enter__(self) -> Scene:
+        for recording in self.all:
+            recording.__enter__()
+        return self
+
+    def __exit__(self, *rest: Any) -> None:
+        for recording in reversed(self.all):
+            recording.__exit__(None, None, None)
+
+    @property
+    def all(self) -> list[Recording]:
+        return [r for r in (self.outer, self.inner, self.body) if r is not None]
+
+    def operand(self, spec: Any) -> Any:
+        """A new traced operand (``(name of the recording, aval)``), or the plain value itself."""
+        if type(spec) is tuple and len(spec) == 2 and isinstance(spec[1], ShapeDtype):
+            recording = getattr(self, spec[0])
+            return (self.inner if recording is None else recording).new_input(spec[1])
+        return spec
+
+    def tapes(self) -> list[Any]:
+        """Everything that has been recorded, in a form that can be compared."""
+        found = []
+        for r in self.all:
+            ops = [(p.name, id(p), operands, params) for p, operands, params in r.ops]
+            constants = [
+                (k, (v._recording.owner, v._id) if isinstance(v, ft.Tracer) else np.asarray(v).tobytes())
+                for k, v in r.constants.items()
+            ]
+            lines = [p[0].co_filename for p in r.positions or () if isinstance(p, tuple)]
+            numbers = [(type(x), repr(x)) for x in r.literals]
+            found.append((ops, [str(a) for a in r.avals], numbers, constants, lines))
+        return found
+
+
+def outcome(apply: Callable[[Any, Any], Any], left: Any, right: Any, *, body: bool) -> Any:
+    """What two applications record (the first of its kind takes the long way), and the errors that they raise."""
+    with Scene(body=body) as scene, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        x, y = scene.operand(left), scene.operand(right)
+        seen: list[Any] = []
+        for _ in range(2):
+            try:
+                result = apply(x, y)
+                seen.append(
+                    result if result is NotImplemented else (str(getattr(result, "aval", None)), type(result).__name__)
+                )
+            except Exception as error:
+                seen.append((type(error), str(error).splitlines()[0]))
+        return seen, scene.tapes()
+
+
+def test_there_are_operators_in_line() -> None:
+    assert {i.name for i in INLINE} >= {"__add__", "__rsub__", "__mul__", "__lt__", "__eq__", "__matmul__", "__and__"}
+
+
+@pytest.mark.parametrize("inline", INLINE, ids=lambda i: i.name)
+def test_an_operator_in_line_records_what_bind_records(inline: Inline) -> None:
+    operator = getattr(TracedArray, inline.name)
+
+    def bound(x: Any, y: Any) -> Any:
+        return bind(inline.primitive, (y, x) if inline.reflected else (x, y))
+
+    traced = [(home, aval) for home in ("inner", "outer") for aval in AVALS[::3]]
+    for left, right in itertools.chain(
+        itertools.product([("inner", aval) for aval in AVALS], [*PLAIN, ("inner", AVALS[0])]),
+        itertools.product(traced, [*traced, ("body", AVALS[5])]),
+    ):
+        if right is None or type(right) is str:  # Python's own answer: no operator for these
+            continue
+        for body in (False, True):
+            fast, long = (outcome(f, left, right, body=body) for f in (operator, bound))
+            assert fast == long, (inline.name, left, right, body)
+
+
+UNARY = [p for p in Program.primitives.values() if isinstance(p, ew.Elementwise) and getattr(p.eval, "nin", 0) == 1]
+WITH_PARAMS: list[tuple[Primitive, tuple[Any, ...]]] = [
+    (reduce_sum_p, ((0,),)), (reduce_max_p, ((0, 1),)), (reshape_p, ((3, 2),)), (permute_p, ((1, 0),)),
+    (broadcast_to_p, ((5, 2, 3),)), (name_p, ("y",)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("primitive", [*UNARY, *[p for p, _ in WITH_PARAMS]], ids=lambda p: p.name)
+def test_one_operand_in_line_records_what_bind_records(primitive: Primitive) -> None:
+    params = dict(WITH_PARAMS).get(primitive, ())
+    for operand in [*[(home, aval) for home in ("inner", "outer", "body") for aval in AVALS], 1.5, np.ones((2, 3))]:
+        for body in (False, True):
+            fast = outcome(lambda x, _: record_one(primitive, x, params), operand, None, body=body)
+            long = outcome(lambda x, _: bind(primitive, (x,), params), operand, None, body=body)
+            assert fast == long, (primitive, operand, body)
+            if not params:
+                called = outcome(lambda x, _: primitive(x), operand, None, body=body)  # type: ignore[operator]
+                assert called == long, (primitive, operand, body)
+
+
+@pytest.mark.parametrize("aval", AVALS[7:], ids=str)
+def test_reading_in_line_records_what_bind_records(aval: ShapeDtype) -> None:
+    indices: list[Any] = [0, -1, 2, 5, slice(None), slice(1, None), slice(None, None, -1), slice(0, 0), slice(-2, 9, 2)]
+    for index in indices:
+        form = index if type(index) is int else (index.start, index.stop, index.step)
+        for body in (False, True):
+            for home in ("inner", "outer"):
+                fast = outcome(lambda x, _: x[index], (home, aval), None, body=body)
+                long = outcome(lambda x, _: index_static(x, (form,)), (home, aval), None, body=body)
+                if any(type(seen[0]) is type and issubclass(seen[0], Exception) for seen in fast[0]):
+                    fast, long = ([seen[0] for seen in found[0]] for found in (fast, long))
+                assert fast == long, (index, home, body)
+
+
+def test_a_program_made_in_line_is_the_one_made_by_bind() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return -((x * 2.0 + y[1:] / 3) ** 2) @ x - abs(y[0])
+
+    def bound(x: Any, y: Any) -> Any:
+        total = bind(ew.add, (bind(ew.mul, (x, 2.0)), bind(ew.div, (index_static(y, ((1, None, None),)), 3))))
+        square = bind(ew.square, (total,))
+        return bind(ew.sub, (bind(ew.neg, (square,)) @ x, bind(ew.absolute, (index_static(y, (0,)),))))
+
+    x, y = np.ones(3), np.arange(4.0)
+    assert ft.trace(f)(x, y) == ft.trace(bound)(x, y)
