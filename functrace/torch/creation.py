@@ -61,7 +61,7 @@ def _plain(data: Any) -> Any:
 def as_tensor(data: Any, dtype: DtypeLike | None = None, device: Any = None) -> Tensor:
     """Return ``data`` as a tensor: itself if it is one, a sharing one of an array, otherwise a copy."""
     if isinstance(data, Tensor):
-        return data if dtype is None else data.to(dtype)  # type: ignore[attr-defined]
+        return data if dtype is None else data.to(dtype)
     if isinstance(data, np.ndarray):
         return wrap(data if dtype is None else data.astype(numpy_dtype(dtype), copy=False))
     return tensor(data, dtype=dtype)

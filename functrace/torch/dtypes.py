@@ -35,8 +35,8 @@ class dtype:
     def __repr__(self) -> str:
         return f"torch.{self.name}"
 
-    def __reduce__(self) -> str:
-        return self.name
+    def __reduce__(self) -> tuple[Any, ...]:
+        return named, (self.name,)
 
 
 bool_ = dtype("bool", "Bool")
@@ -64,6 +64,12 @@ NAMES: dict[str, dtype] = {d.name: d for d in DTYPES.values()} | {
     "cfloat": complex64, "cdouble": complex128,
 }  # fmt: skip
 """What dtypes are called in ``torch``."""
+
+
+def named(name: str) -> dtype:
+    """Return the dtype of a name."""
+    return NAMES[name]
+
 
 _default = [np.dtype(np.float32)]
 

@@ -217,7 +217,7 @@ ROWS.op("isfinite", ew.isfinite, doc="Return whether each element is finite.")
 ROWS.op("logical_not", ew.logical_not, operators="invert", doc="Return whether each element is zero.")
 
 CLONE = Op("CloneBackward0", ew.positive)
-COPY_OF_GRADIENT = Op("CopyBackwards", ew.positive)
+_COPY = Op("CopyBackwards", ew.positive)
 CLONE_BOOL = Op("CloneBackward0", ew.stop_gradient)
 
 
@@ -225,6 +225,12 @@ CLONE_BOOL = Op("CloneBackward0", ew.stop_gradient)
 def clone(input: Operand) -> Value:
     """Return a copy, through which gradients flow."""
     return apply(CLONE_BOOL if dtype_of(input).kind == "b" else CLONE, (input,))
+
+
+@ROWS.function("method")
+def _recorded_copy(self: Tensor) -> Value:
+    """Return a copy as ``.grad`` holds it under ``create_graph``."""
+    return apply(_COPY, (self,))
 
 
 @ROWS.function("", operators="pos")

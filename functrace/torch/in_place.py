@@ -85,7 +85,7 @@ def setitem(self: Tensor, index: Any, value: Any) -> None:
             source = value if isinstance(value, Tensor) else wrap(np.asarray(value))
             extra = source._array.ndim - target._array.ndim
             if extra > 0 and source._array.shape[:extra] == (1,) * extra:
-                source = source.reshape(source._array.shape[extra:])  # type: ignore[attr-defined]
+                source = source.reshape(source._array.shape[extra:])
             if source._array.shape != target._array.shape:
                 source = expand(source, target._array.shape)
             copy_(target, source)

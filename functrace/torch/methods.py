@@ -1,4 +1,4 @@
-"""The rows of what there is only as a method of `Tensor`: ``backward``, hooks, conversions.
+"""The rows of what there is only as a method or property of `Tensor`: ``grad_fn``, ``backward``, hooks, conversions.
 
 Floor: 8.
 """
@@ -19,8 +19,21 @@ from functrace.torch.dtypes import NAMES
 from functrace.torch.dtypes import dtype as Dtype
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import Tensor, Value
+from functrace.torch.views import renew_node
 
 ROWS = Rows()
+
+# -- the graph ------------------------------------------------------------------------------------------------------
+
+
+@ROWS.function("property")
+def grad_fn(self: Tensor) -> Any:
+    """The node that computed this tensor; made again if it is a view whose base was overwritten."""
+    view = self._view
+    if view is not None and view.version != self._counter[0] and view.base.requires_grad:
+        renew_node(self, view)
+    return self._node
+
 
 # -- backward and hooks ----------------------------------------------------------------------------------------------
 

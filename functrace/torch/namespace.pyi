@@ -552,6 +552,9 @@ class Methods:
 
     def __pow__(self, other: Operand) -> Tensor: ...
     def __radd__(self, other: Operand) -> Tensor: ...
+    def __repr__(self) -> builtins.str:
+        """Return ``tensor([1., 2.], grad_fn=<MulBackward0>)``."""
+
     def __rmatmul__(self, other: Operand) -> Tensor: ...
     def __rmul__(self, other: Operand) -> Tensor: ...
     def __rpow__(self, other: Operand) -> Tensor: ...
@@ -562,6 +565,9 @@ class Methods:
 
     def __sub__(self, other: Operand) -> Tensor: ...
     def __truediv__(self, other: Operand) -> Tensor: ...
+    def _recorded_copy(self) -> Tensor:
+        """Return a copy as ``.grad`` holds it under ``create_graph``."""
+
     def abs(self) -> Tensor:
         """Return the absolute value of each element; the derivative at 0 is 0."""
 
@@ -696,6 +702,10 @@ class Methods:
 
     def ge(self, other: Operand) -> Tensor:
         """Return where ``input`` is at least ``other``, element by element."""
+
+    @property
+    def grad_fn(self) -> Any:
+        """The node that computed this tensor; made again if it is a view whose base was overwritten."""
 
     def gt(self, other: Operand) -> Tensor:
         """Return where ``input`` is greater than ``other``, element by element."""

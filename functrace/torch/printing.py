@@ -12,15 +12,18 @@ from typing import Any
 import numpy as np
 
 from functrace.torch.dtypes import DTYPES, default_float
+from functrace.torch.rows import Rows
 from functrace.torch.tensor import Tensor
 from functrace.tracing import Tracer
 
+ROWS = Rows()
 _PRECISION = 4
 _MOST_SHOWN = 1000
 _AT_ENDS = 3
 _WIDTH = 80
 
 
+@ROWS.function("", operators="repr")
 def text_of(tensor: Tensor) -> str:
     """Return ``tensor([1., 2.], grad_fn=<MulBackward0>)``."""
     array = tensor._array

@@ -68,7 +68,7 @@ class Row:
         function: the function, which is the method and property as well.
         in_place: its in-place form.
         aliases: further names, for every form.
-        operators: Python's operators that it stands for: ``"add radd iadd neg getitem"``.
+        operators: Python's operators and special methods that it stands for: ``"add radd iadd neg getitem repr"``.
         op: what computes the plain case of an operator of two operands.
         reflected: what computes ``other + self``, as a function (or op) of ``(self, other)``; None: the function, swapped.
     """

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrace.torch import creation, functions, in_place, losses, methods, products, random, reductions, shaping
-from functrace.torch.rows import TENSOR, entries
+from functrace.torch import creation, functions, in_place, losses, methods, printing, products, random, reductions, shaping
+from functrace.torch.rows import FUNCTIONAL, TENSOR, TORCH, entries
 from functrace.torch.tensor import Tensor
 
 ENTRIES = entries(
     module.ROWS
-    for module in (functions, reductions, products, shaping, in_place, methods, creation, random, losses)
+    for module in (functions, reductions, products, shaping, in_place, methods, printing, creation, random, losses)
 )  # fmt: skip
 """What stands in each place: by name, the row and the object."""
 
@@ -23,5 +23,15 @@ def public(place: str) -> dict[str, Any]:
     return {name: function for name, (_, function) in ENTRIES[place].items()}
 
 
-for _name, (_, _method) in ENTRIES[TENSOR].items():
-    setattr(Tensor, _name, _method)
+def install() -> None:
+    """Give the class its methods, and functions the names by which they are found (and pickled)."""
+    for name, (_, method) in ENTRIES[TENSOR].items():
+        setattr(Tensor, name, method)
+    for place in (TENSOR, FUNCTIONAL, TORCH):
+        for name, (row, function) in ENTRIES[place].items():
+            if name.removesuffix("_") == row.name.removesuffix("_") and not isinstance(function, property):
+                module, qualifier = (TORCH, "Tensor.") if place == TENSOR else (place, "")
+                function.__module__, function.__qualname__ = module, qualifier + name
+
+
+install()

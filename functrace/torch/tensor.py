@@ -120,16 +120,6 @@ class Tensor(Methods):
         return self
 
     @property
-    def grad_fn(self) -> Any:
-        """The node that computed this tensor; made again if it is a view whose base was overwritten."""
-        view = self._view
-        if view is not None and view.version != self._counter[0] and view.base.requires_grad:
-            from functrace.torch.views import renew_node
-
-            renew_node(self, view)
-        return self._node
-
-    @property
     def is_leaf(self) -> bool:
         """Whether no node computed this tensor."""
         return self.grad_fn is None
@@ -287,15 +277,10 @@ class Tensor(Methods):
     def __iter__(self) -> Iterator[Any]:
         if not self._array.ndim:
             raise TypeError(sentences.ITERATION_OVER_SCALAR)
-        return iter([self[k] for k in range(self._array.shape[0])])  # type: ignore[index]
+        return iter([self[k] for k in range(self._array.shape[0])])
 
     def __hash__(self) -> int:
         return id(self)
-
-    def __repr__(self) -> str:
-        from functrace.torch.printing import text_of
-
-        return text_of(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if not self.is_leaf:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import copy
 import inspect
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,17 @@ def test_forms_of_rows_stand_where_they_say(place: str) -> None:
         assert found is value or isinstance(value, property), name
         assert (found.fget if isinstance(found, property) else found).__doc__ or name.startswith("__"), name
         assert {name, name.strip("_")} & {row.name, *row.aliases, *row.operators}
+
+
+def test_functions_and_dtypes_are_pickled_by_their_public_names() -> None:
+    for place in OWNERS:
+        for name, (_, value) in ENTRIES[place].items():
+            if not isinstance(value, property) and not name.startswith("__"):
+                assert pickle.loads(pickle.dumps(value)) is value, name
+                assert value.__module__.startswith("functrace.torch") and "<locals>" not in value.__qualname__
+    for name in ("bool", "float32", "int64", "cdouble"):
+        dtype = getattr(torch, name)
+        assert pickle.loads(pickle.dumps(dtype)) is dtype and copy.deepcopy(dtype) is dtype
 
 
 def test_in_place_forms_and_methods_come_from_the_same_row() -> None:

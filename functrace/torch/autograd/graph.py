@@ -241,19 +241,12 @@ def accumulate(variable: Tensor, gradient: Tensor) -> None:
     """
     before = variable._grad
     if MODES.recording:
-        variable._grad = _copied(gradient) if before is None else before + gradient  # type: ignore[operator]
+        variable._grad = gradient._recorded_copy() if before is None else before + gradient
     elif before is None:
         variable._grad = wrap(gradient._array.copy())
     else:
         before._array += gradient._array
         before._counter[0] += 1
-
-
-def _copied(gradient: Tensor) -> Tensor:
-    """Return a recorded copy."""
-    from functrace.torch.functions import COPY_OF_GRADIENT, apply
-
-    return apply(COPY_OF_GRADIENT, (gradient,))
 
 
 def zeros_of(aval: ShapeDtype) -> Tensor:
