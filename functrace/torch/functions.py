@@ -19,7 +19,7 @@ from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
 from functrace.torch import sentences
 from functrace.torch.dtypes import DtypeLike, numpy_dtype
-from functrace.torch.plans import Op, apply
+from functrace.torch.plans import Op, apply, number_of
 from functrace.torch.promotion import arithmetic, floating
 from functrace.torch.rows import Rows, Run
 from functrace.torch.tensor import Operand, Tensor, Value
@@ -162,20 +162,15 @@ ROWS.op(
 )  # fmt: skip
 
 
-def plain(value: Any) -> Any:
-    """Return a NumPy scalar as the Python number that it is."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
 @ROWS.family(operators="pow rpow ipow")
 def pow(run: Run) -> Callable[..., Value]:
     """Return ``input ** exponent``; either may be a number."""
 
     def function(input: Operand, exponent: Operand) -> Value:
-        exponent = plain(exponent)
-        if isinstance(exponent, (int, float)):
+        exponent = number_of(exponent)
+        if isinstance(exponent, (int, float, complex)):
             return run(POW_NUMBER, (input, exponent))
-        return run(POW_OF_NUMBER if isinstance(input, (int, float)) else POW, (input, exponent))
+        return run(POW_OF_NUMBER if isinstance(input, (int, float, complex)) else POW, (input, exponent))
 
     return function
 
@@ -306,7 +301,7 @@ def clamp(run: Run) -> Callable[..., Value]:
     """Return each element, or the bound that it is beyond; on a bound the derivative is 1."""
 
     def function(input: Operand, min: Operand | None = None, max: Operand | None = None) -> Value:
-        given = tuple(plain(value) for value in (min, max) if value is not None)
+        given = tuple(number_of(value) for value in (min, max) if value is not None)
         if not given:
             raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
         of_numbers, of_tensors = _CLAMPS[min is not None, max is not None]

@@ -323,7 +323,7 @@ def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> An
             arrays.append(x)
             key.append((type(x), x) if op.static_numbers else type(x))
         else:
-            return apply_traced(op, operands, params)
+            return apply_others(op, operands, params)
         bit <<= 1
     key.append(mask)
     found = tuple(key)
@@ -390,10 +390,36 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
 
 
 def apply_other(op: Op, x: Any, y: Any) -> Any:
-    """Apply an operator to a tensor and something that is none: a traced value, a NumPy scalar; others are refused."""
-    if isinstance(y, np.generic):
-        return apply(op, (x, y.item()))
-    return apply(op, (x, y)) if isinstance(y, Tracer) else NotImplemented
+    """Apply an operator to a tensor and something that is none: a traced value, some kind of number; others are refused."""
+    number = number_of(y)
+    return apply(op, (x, number)) if type(number) in NUMBERS or isinstance(y, Tracer) else NotImplemented
+
+
+def number_of(x: Any) -> Any:
+    """Return a number of NumPy's, or of a class derived from Python's, as the Python number that it is."""
+    if isinstance(x, np.generic):
+        return x.item()
+    if type(x) not in NUMBERS:
+        for kind in (int, float, complex):
+            if isinstance(x, kind):
+                return kind(x)
+    return x
+
+
+def apply_others(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    """Apply an op to operands of which some are neither tensors nor Python's numbers.
+
+    Raises:
+        TypeError: for a tensor with an array or anything else, unless a functional transform is at work.
+    """
+    inside = [isinstance(x._array if isinstance(x, Tensor) else x, Tracer) for x in operands]
+    if any(inside) or not any(isinstance(x, Tensor) for x in operands):
+        return apply_traced(op, operands, params)
+    plain = tuple(number_of(x) for x in operands)
+    for k, x in enumerate(plain):
+        if not isinstance(x, Tensor) and type(x) not in NUMBERS:
+            raise TypeError(sentences.argument_type(op.node, k, len(operands), x))
+    return apply(op, plain, params)
 
 
 def record(plan: Plan, operands: Sequence[Any], arrays: Sequence[Any], made: Any) -> OpNode:
@@ -469,17 +495,15 @@ def apply_traced(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> 
     values = []
     raw = False
     inside = False
-    for x in operands:
+    for k, x in enumerate(operands):
         if isinstance(x, Tensor):
             values.append(x._array)
             inside = inside or isinstance(x._array, Tracer)
         elif isinstance(x, (Tracer, np.ndarray, np.generic, bool, int, float, complex)):
-            values.append(x)
+            values.append(x if isinstance(x, np.generic) else number_of(x))
             raw = raw or not isinstance(x, (bool, int, float, complex))
         else:
-            raise TypeError(
-                f"{op.node.removesuffix('Backward0').lower()}(): argument must be Tensor, not {type(x).__name__}"
-            )
+            raise TypeError(sentences.argument_type(op.node, k, len(operands), x))
     function = op.function
     if op.promote is not None:
         specs = tuple(

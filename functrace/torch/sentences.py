@@ -485,3 +485,12 @@ def view_of_function(output_nr: int, function: str, *, several: bool, through_ba
         "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
     )
     return f"Output {output_nr} of {function} is a view and {event} inplace. {reason}"
+
+
+def argument_type(node: str, position: int, count: int, value: object) -> str:
+    """What is said of an operand that is no tensor, by the name of the operation's node."""
+    kind = type(value)
+    shown = f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
+    names = {1: ("input",), 2: ("input", "other")}.get(count)
+    where = "" if names is None else f" {names[position]!r} (position {position + 1})"
+    return f"{node.partition('Backward')[0].lower()}(): argument{where} must be Tensor, not {shown}"

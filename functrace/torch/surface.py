@@ -11,10 +11,11 @@ from functrace.torch import creation, functions, in_place, losses, methods, prin
 from functrace.torch.rows import FUNCTIONAL, TENSOR, TORCH, entries
 from functrace.torch.tensor import Tensor
 
-ENTRIES = entries(
+TABLES = tuple(
     module.ROWS
     for module in (functions, reductions, products, shaping, in_place, methods, printing, creation, random, losses)
 )  # fmt: skip
+ENTRIES = entries(TABLES)
 """What stands in each place: by name, the row and the object."""
 
 

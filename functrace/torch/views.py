@@ -26,7 +26,7 @@ from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import NO_EDGE, GraphNode, OpNode, attach, edge, number
 from functrace.torch.autograd.saved import SavedTensor
 from functrace.torch.dtypes import DTYPES, default_float
-from functrace.torch.plans import NUMBERS, PLANS, Op, Plan, apply, make_plan, remember
+from functrace.torch.plans import NUMBERS, PLANS, Op, Plan, apply, make_plan, number_of, remember
 from functrace.torch.promotion import common_dtype, floating
 from functrace.torch.tensor import Tensor, View, wrap
 from functrace.tracing import Recording, Tracer
@@ -182,6 +182,8 @@ def write(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Te
     target = arrays[0]
     view = tensor._view
     plan = find_plan(in_place_form(op), operands, params, mask)
+    if plan is None:
+        return write(op, (tensor, *map(_as_operand, others)), params)
     chosen: Plan = plan
     if plan.differentiable and view is not None:
         chosen = slices_plan(op, view, operands, params, mask)
@@ -198,8 +200,15 @@ def write(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Te
     return tensor
 
 
-def find_plan(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], mask: int) -> Plan:
-    """Return the plan of an op, made or remembered."""
+def _as_operand(x: Any) -> Any:
+    number = number_of(x)
+    if isinstance(x, Tensor) or type(number) in NUMBERS:
+        return number
+    raise TypeError(f"expected a Tensor or a number, got {type(x).__name__}")
+
+
+def find_plan(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], mask: int) -> Plan | None:
+    """Return the plan of an op, made or remembered; None if an operand is neither a tensor nor a number of Python's."""
     key: list[Any] = [op, params]
     for x in operands:
         if isinstance(x, Tensor):
@@ -208,7 +217,7 @@ def find_plan(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], mask: 
         elif type(x) in NUMBERS:
             key.append((type(x), x) if op.static_numbers else type(x))
         else:
-            raise TypeError(f"expected a Tensor or a number, got {type(x).__name__}")
+            return None
     key.append(mask)
     found = tuple(key)
     return PLANS.get(found) or make_plan(found, operands, mask)

@@ -19,9 +19,9 @@ from functrace.ops import elementwise as ew
 from functrace.torch.functions import EVERY, SELF
 from functrace.torch.plans import Op, apply
 from functrace.torch.promotion import arithmetic, floating
-from functrace.torch.rows import FUNCTIONAL, PLACES, TENSOR, TORCH, Rows, Run, entries
+from functrace.torch.rows import FUNCTIONAL, PLACES, TENSOR, TORCH, Row, Rows, Run, entries
 from functrace.torch.stubs import main, stubs
-from functrace.torch.surface import ENTRIES
+from functrace.torch.surface import ENTRIES, TABLES
 
 HERE = Path(torch.__file__).parent
 OWNERS: dict[str, Any] = {TORCH: torch, TENSOR: torch.Tensor, FUNCTIONAL: torch.nn.functional}
@@ -64,6 +64,38 @@ def test_nothing_but_rows_and_the_class_itself_gives_tensors_methods() -> None:
     given = {name for name, value in vars(torch.Tensor).items() if callable(value) or isinstance(value, property)}
     assert given - written == set(ENTRIES[TENSOR])
     assert not written & set(ENTRIES[TENSOR])
+
+
+OPS = [row for table in TABLES for row in table if row.op is not None]
+
+
+def difference(function: Callable[..., Any], operands: list[Any], k: int, step: float = 1e-6) -> Any:
+    """The derivative by operand ``k``, element by element."""
+    ends = [function(*(x + sign * step if i == k else x for i, x in enumerate(operands))) for sign in (1, -1)]
+    return (ends[0] - ends[1]) / (2 * step)
+
+
+@pytest.mark.parametrize("row", OPS, ids=lambda row: row.name)
+def test_every_form_of_an_op_computes_and_differentiates_the_same(row: Row) -> None:
+    count = len(inspect.signature(row.function).parameters) - ("alpha" in inspect.signature(row.function).parameters)
+    kind = np.int64 if row.name.startswith("bitwise") else np.float64
+    arrays = [np.array([1.3, 0.4, 2.7, 5.1]).astype(kind), np.array([0.7, 1.6, 1.2, 3.4]).astype(kind)][:count]
+    tensors = [torch.from_numpy(a) for a in arrays]
+    raw = row.function(*arrays)
+    assert isinstance(raw, np.ndarray)
+    forms = [(name, form) for there in ENTRIES.values() for name, (owner, form) in there.items() if owner is row]
+    for name, form in forms:
+        reflected = name[:3] == "__r" and name[3:-2] in row.operators
+        first, *others = (torch.from_numpy(a.copy()) for a in arrays)
+        result = form(others[0], first) if reflected else form(first, *others)
+        np.testing.assert_allclose(result.numpy(), raw, rtol=1e-15)
+        assert (result is first) == (form is row.in_place)
+    if tensors[0].is_floating_point() and raw.dtype.kind == "f":
+        wanted = [t.requires_grad_() for t in tensors]
+        got = torch.autograd.grad(row.function(*wanted).sum(), wanted, allow_unused=True)
+        for k, gradient in enumerate(got):
+            assert gradient is not None
+            np.testing.assert_allclose(gradient.numpy(), difference(row.function, arrays, k), rtol=1e-6, atol=1e-8)
 
 
 # -- what type checkers see --------------------------------------------------------------------------------------------
