@@ -13,25 +13,21 @@ from typing import Any as _Any
 
 import numpy as _np
 
+from functrace.numpy import creation as _creation
+from functrace.numpy import elementwise as _elementwise
+from functrace.numpy import linear_algebra as _linear_algebra
+from functrace.numpy import methods as _methods
 from functrace.numpy import namespace as _namespace
-from functrace.numpy.creation import LIKE as _LIKE_ROWS
-from functrace.numpy.creation import TABLE as _CREATION
-from functrace.numpy.elementwise import TABLE as _ELEMENTWISE
-from functrace.numpy.linear_algebra import TABLE as _LINEAR_ALGEBRA
-from functrace.numpy.reductions import TABLE as _REDUCTIONS
-from functrace.numpy.shaping import TABLE as _SHAPING
-from functrace.numpy.sorting import TABLE as _SORTING
-from functrace.numpy.tables import FUNCTIONS, LIKE
-from functrace.numpy.taking import TABLE as _INDEXING
+from functrace.numpy import reductions as _reductions
+from functrace.numpy import shaping as _shaping
+from functrace.numpy import sorting as _sorting
+from functrace.numpy import taking as _taking
+from functrace.numpy.tables import FUNCTIONS as FUNCTIONS
 
-FUNCTIONS.update(_SHAPING)
-FUNCTIONS.update(_INDEXING)
-FUNCTIONS.update(_CREATION)
-FUNCTIONS.update(_LINEAR_ALGEBRA)
-FUNCTIONS.update(_ELEMENTWISE)
-FUNCTIONS.update(_REDUCTIONS)
-FUNCTIONS.update(_SORTING)
-LIKE.update(_LIKE_ROWS)
+_FILES = (_creation, _elementwise, _linear_algebra, _reductions, _shaping, _sorting, _taking)
+"""Those that hold rows, which stand in the tables now."""
+
+_methods.set_methods()
 
 
 # -- the namespace: keep this part last ---------------------------------------------------------------

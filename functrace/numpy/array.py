@@ -32,8 +32,9 @@ from functrace.ir.primitive import Primitive
 from functrace.ir.tape import inferred
 from functrace.numpy.at import At
 from functrace.numpy.indexing import has_array, parse_index, select, store
-from functrace.numpy.operands import checked_order, full_shape
-from functrace.numpy.tables import FUNCTIONS, LIKE, call_ufunc, unsupported_function
+from functrace.numpy.operands import checked_order
+from functrace.numpy.tables import FUNCTIONS, LIKE, unsupported_function
+from functrace.numpy.ufuncs import call_ufunc
 from functrace.numpy.view_kinds import FlatView, ImagView, IndexView, RealView, View
 from functrace.numpy.views import (
     copied,
@@ -43,10 +44,8 @@ from functrace.numpy.views import (
     is_scalar,
     linked,
     may_be_array,
-    need_array,
     read_at,
     rebind,
-    reshaped,
     transposed,
     watch,
 )
@@ -600,74 +599,11 @@ class TracedArray(Tracer):
     def __trunc__(self) -> int:
         return math.trunc(self._concrete())
 
-    # -- methods: each is the NumPy function of the same name ----------------------------------------
-
-    def reshape(self, *shape: Any, order: str = "C", copy: Any = None) -> Any:
-        """As ``numpy.ndarray.reshape``."""
-        if order != "C" or copy is not None:
-            return FUNCTIONS[np.reshape](self, shape[0] if len(shape) == 1 else shape, order=order, copy=copy)
-        sizes = shape[0] if len(shape) == 1 and not isinstance(shape[0], int | np.integer) else shape
-        sizes = (sizes,) if isinstance(sizes, int | np.integer) else sizes
-        return reshaped(self, full_shape(tuple(int(n) for n in sizes), self.size))
-
-    def transpose(self, *axes: Any) -> Any:
-        """As ``numpy.ndarray.transpose``."""
-        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int | np.integer) else axes
-        return FUNCTIONS[np.transpose](self, tuple(order) if order else None)
-
-    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
-        """As ``numpy.ndarray.astype``; a cast to an integer ends the derivative, as NumPy means it."""
-        return FUNCTIONS[np.astype](self, dtype, copy=copy, order=order, casting=casting)
+    # -- methods: the others are set from the rows, in functrace/numpy/methods.py ---------------------
 
     def copy(self, order: str = "C") -> Any:
         """A copy: later in-place changes of either are not seen by the other."""
         return copied(self, checked_order(order, "copy"))
-
-    def ravel(self, order: str = "C") -> Any:
-        """As ``numpy.ndarray.ravel``."""
-        return FUNCTIONS[np.ravel](self, order)
-
-    def flatten(self, order: str = "C") -> Any:
-        """As ``numpy.ndarray.flatten``: always a copy."""
-        return FUNCTIONS[np.ravel](self, order, copy=True)
-
-    def fill(self, value: Any) -> None:
-        """Write a number into every element."""
-        if np.ndim(value):
-            raise ShapeError("fill takes one number", fix="write x[...] = values")
-        need_array(self, "fill")
-        self[...] = value
-
-    def sort(self, axis: int = -1, kind: Any = None, order: Any = None) -> None:
-        """Sort in place."""
-        self._assign(FUNCTIONS[np.sort](self, axis, kind, order), "sort", fresh=True)
-
-    def partition(self, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
-        """Partition in place."""
-        self._assign(FUNCTIONS[np.partition](self, kth, axis, kind, order), "partition", fresh=True)
-
-    def conjugate(self) -> Any:
-        """As ``numpy.ndarray.conjugate``: a real array is its own, not a copy as by ``numpy.conjugate``."""
-        return ew.conj(self) if self.dtype.kind == "c" else self
-
-    conj = conjugate
-
-    def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Any:
-        """As ``numpy.ndarray.compress``."""
-        return FUNCTIONS[np.compress](condition, self, axis, out)
-
-    def resize(self, *new_shape: Any, refcheck: bool = True) -> None:
-        """Raise: a traced value keeps its shape, which ``numpy.ndarray.resize`` changes in place."""
-        raise UnsupportedFunctionError(
-            "x.resize changes the shape of an array in place, which has no meaning on traced values",
-            fix="make another array: np.resize(x, shape), or x[:n], or np.pad(x, (0, n))",
-        )
-
-    def view(self, *args: Any, **kwargs: Any) -> Any:
-        """A view of all of it; another dtype has no meaning on traced values."""
-        if args or kwargs:
-            raise unsupported_function(np.ndarray.view)
-        return linked(self, View(self))
 
 
 class TracedFlat(TracedArray):
@@ -687,20 +623,3 @@ def _unknown_index(error: ConcretizationError) -> ConcretizationError:
         fix="use functrace.numpy.take(T, i) instead of T[i] or np.take(T, i) for a plain array T; "
         "a traced x[i] works as it is",
     )
-
-
-def _method(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return FUNCTIONS[function](self, *args, **kwargs)
-
-    method.__name__ = name
-    method.__doc__ = f"As ``numpy.ndarray.{name}``."
-    return method
-
-
-for _name in (
-    "all", "any", "argmax", "argmin", "argsort", "clip", "cumprod", "cumsum", "diagonal",
-    "dot", "max", "mean", "min", "nonzero", "prod", "repeat", "round", "searchsorted", "squeeze", "std", "sum", "swapaxes",
-    "take", "trace", "var", "choose", "argpartition", "put",
-):  # fmt: skip
-    setattr(TracedArray, _name, _method(_name, getattr(np, _name)))

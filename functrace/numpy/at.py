@@ -16,7 +16,7 @@ from functrace.numpy.assigning import assigned
 from functrace.numpy.indexing import only_mask, parse_index, put_at, read, store, without_leading_ones
 from functrace.numpy.masked import MaskedSelection, is_mask
 from functrace.numpy.operands import known
-from functrace.numpy.tables import AT
+from functrace.numpy.tables import ufunc_method
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import ARRAY, StaticIndex, gather, scatter_add, scatter_set
 from functrace.ops.shaping import broadcast_to, convert, reshape
@@ -194,14 +194,8 @@ def _in_place_at(update: Callable[[AtIndex, Any], Any], name: str) -> Callable[.
     return at
 
 
-AT.update(
-    {
-        np.add: _in_place_at(AtIndex.add, "add"),
-        np.subtract: _in_place_at(AtIndex.subtract, "subtract"),
-        np.multiply: _in_place_at(AtIndex.multiply, "multiply"),
-        np.divide: _in_place_at(AtIndex.divide, "divide"),
-        np.power: _in_place_at(AtIndex.power, "power"),
-        np.minimum: _in_place_at(AtIndex.min, "minimum"),
-        np.maximum: _in_place_at(AtIndex.max, "maximum"),
-    }
-)
+for _ufunc, _update in {
+    np.add: AtIndex.add, np.subtract: AtIndex.subtract, np.multiply: AtIndex.multiply, np.divide: AtIndex.divide,
+    np.power: AtIndex.power, np.minimum: AtIndex.min, np.maximum: AtIndex.max,
+}.items():  # fmt: skip
+    ufunc_method(_ufunc, "at")(_in_place_at(_update, _ufunc.__name__))

@@ -36,6 +36,7 @@ from functrace.numpy.operands import (
     stacked,
 )
 from functrace.numpy.shaping import concatenate
+from functrace.numpy.tables import implements, implements_like
 from functrace.numpy.taking import take
 from functrace.numpy.view_kinds import LaidView
 from functrace.numpy.views import is_scalar, laid_out, linked, new_array, owned, reshaped, shares
@@ -48,6 +49,7 @@ from functrace.tracing.recording import LITERALS, Tracer, as_array, claimed
 # -- arrays from nests --------------------------------------------------------------------------------
 
 
+@implements(np.array, creates=True)
 def array(
     object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = "K", subok: bool = False,
     ndmin: int = 0, like: Any = None,
@@ -95,11 +97,13 @@ def _laid(x: Any, dtype: Any, letter: str, copy: bool | None) -> Any:
     return result
 
 
+@implements(np.asarray, creates=True)
 def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None) -> Any:
     """As ``numpy.asarray``, also for traced values and for nested lists of them."""
     return array(a, dtype, copy=copy, order="K" if order is None else order, like=like)
 
 
+@implements(np.asanyarray, creates=True)
 def asanyarray(
     a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None
 ) -> Any:
@@ -107,6 +111,7 @@ def asanyarray(
     return array(a, dtype, copy=copy, order="K" if order is None else order, subok=True, like=like)
 
 
+@implements(np.ascontiguousarray, creates=True)
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     """As ``numpy.ascontiguousarray``, also for traced values and for nested lists of them."""
     if not holds_tracer(a) and like is None:
@@ -114,6 +119,7 @@ def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     return array(a, dtype, copy=None, order="C", ndmin=1, like=like)
 
 
+@implements(np.asfortranarray, creates=True)
 def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     """As ``numpy.asfortranarray``, also for traced values and for nested lists of them."""
     if not holds_tracer(a) and like is None:
@@ -121,6 +127,7 @@ def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     return array(a, dtype, copy=None, order="F", ndmin=1, like=like)
 
 
+@implements(np.require, creates=True)
 def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
     """As ``numpy.require``, also for traced values; these are aligned and writable, and who owns memory is not known."""
     if not holds_tracer(a) and like is None:
@@ -152,6 +159,7 @@ def _order_of(shape: Any, a: Any, order: Any) -> Any:
     return order_like(a, letter) if letter in "AK" else F_ORDER if letter == "F" else C_ORDER
 
 
+@implements(np.zeros_like)
 def zeros_like(
     a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Any:
@@ -159,6 +167,7 @@ def zeros_like(
     return _like(a, dtype, shape, 0, order)
 
 
+@implements(np.ones_like)
 def ones_like(
     a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Any:
@@ -166,6 +175,7 @@ def ones_like(
     return _like(a, dtype, shape, 1, order)
 
 
+@implements(np.empty_like)
 def empty_like(
     prototype: Any, /, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Any:
@@ -173,6 +183,7 @@ def empty_like(
     return _like(prototype, dtype, shape, 0, order)
 
 
+@implements(np.full_like)
 def full_like(
     a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *,
     device: Any = None,
@@ -190,6 +201,7 @@ def full_like(
     return new_array(array(np.full(shape, fill_value, dtype), like=a), _order_of(shape, a, order))
 
 
+@implements(np.full, creates=True)
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, device: Any = None, like: Any = None) -> Any:
     """As ``numpy.full``; ``fill_value`` may be traced."""
     shape, fill_value = _as_shape(shape), stacked(fill_value)
@@ -200,6 +212,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, de
     return array(made, like=like) if isinstance(like, Tracer) else made
 
 
+@implements(np.copyto)
 def copyto(dst: Any, src: Any, casting: Casting = "same_kind", where: Any = True) -> None:
     """As ``numpy.copyto`` into a traced value; a plain ndarray cannot hold a traced one."""
     need_traced(dst, "numpy.copyto (or numpy.full_like of a plain array)")
@@ -219,6 +232,7 @@ def copyto(dst: Any, src: Any, casting: Casting = "same_kind", where: Any = True
 # -- ranges --------------------------------------------------------------------------------------------
 
 
+@implements(np.arange, creates=True)
 def arange(*args: Any, dtype: Any = None, device: Any = None, like: Any = None) -> Any:
     """As ``numpy.arange``; traced ends are asked for their values to know the length, the elements stay traced.
 
@@ -236,6 +250,7 @@ def arange(*args: Any, dtype: Any = None, device: Any = None, like: Any = None) 
     return convert(made, found)
 
 
+@implements(np.linspace)
 def linspace(
     start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: Any = 0, *,
     device: Any = None,
@@ -265,6 +280,7 @@ def linspace(
     return (made, step) if retstep else made
 
 
+@implements(np.logspace)
 def logspace(
     start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: Any = 0
 ) -> Any:
@@ -278,6 +294,7 @@ def logspace(
     return cast_to(made, dtype)
 
 
+@implements(np.geomspace)
 def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: Any = 0) -> Any:
     """As ``numpy.geomspace``, for real ends."""
     start, stop = arrayed(start), arrayed(stop)
@@ -312,16 +329,14 @@ def _probe(x: Any) -> Any:
     return np.broadcast_to(np.zeros((), x.dtype), x.shape) if isinstance(x, Tracer) else x
 
 
+@implements(np.size)
 def _size(a: Any, axis: Any = None) -> int:
     return a.size if axis is None else math.prod(a.shape[k] for k in axis_tuple(axis, a.ndim))
 
 
+@implements(np.min_scalar_type)
 def _min_scalar_type(a: Any, /) -> np.dtype[Any]:
     return a.dtype if a.ndim else np.min_scalar_type(a._concrete())
-
-
-def _einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
-    return np.einsum_path(*map(_probe, operands), optimize=optimize)
 
 
 def _root(x: Any) -> Any:
@@ -330,6 +345,7 @@ def _root(x: Any) -> Any:
     return x
 
 
+@implements(np.may_share_memory, np.shares_memory)
 def _shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
     return _root(a) is _root(b)
 
@@ -337,6 +353,7 @@ def _shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
 # -- samples -------------------------------------------------------------------------------------------
 
 
+@implements(np.interp)
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """As ``numpy.interp``; differentiable by ``x``, ``xp``, ``fp``, ``left`` and ``right``."""
     x, xp, fp = (convert(y, np.result_type(y.dtype, float)) for y in map(arrayed, (x, xp, fp)))
@@ -396,6 +413,7 @@ def _cut(full_result: Any, m: int, n: int, mode: str, start: int) -> Any:
     return index_static(full_result, ((small - 1, large, None),))
 
 
+@implements(np.convolve)
 def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
     """As ``numpy.convolve``."""
     a, v, mode = _slid(a, v, mode, "convolve")
@@ -403,6 +421,7 @@ def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
     return _cut(joining.convolve(a, v), m, n, mode, (min(m, n) - 1) // 2)
 
 
+@implements(np.correlate)
 def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
     """As ``numpy.correlate``: of ``a`` with the complex conjugate of ``v``."""
     a, v, mode = _slid(a, v, mode, "correlate")
@@ -423,6 +442,7 @@ def _outside(end: Any, dtype: Any) -> Any:
     return convert(end, dtype)
 
 
+@implements(np.gradient)
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     """As ``numpy.gradient``; differentiable by the values and by the spacings."""
     f = arrayed(f)
@@ -485,6 +505,7 @@ def _one_sided(y0: Any, y1: Any, y2: Any, h1: Any, h2: Any) -> Any:
     return (2.0 * h1 + h2) / (h1 * (h1 + h2)) * y0 - (h1 + h2) / (h1 * h2) * y1 + h1 / (h2 * (h1 + h2)) * y2
 
 
+@implements(np.cov)
 def cov(
     m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, fweights: Any = None,
     aweights: Any = None, *, dtype: Any = None,
@@ -530,6 +551,7 @@ def cov(
     return np.squeeze(result)
 
 
+@implements(np.corrcoef)
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
     """As ``numpy.corrcoef``; NumPy's clipping to [-1, 1] only moves values by rounding, and is left out."""
     c = cov(x, y, rowvar, dtype=dtype)
@@ -539,54 +561,35 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
     return c / deviation[:, None] / deviation[None, :]
 
 
+@implements(np.can_cast)
 def _can_cast(from_: Any, to: Any, casting: Casting = "safe") -> bool:
     return np.can_cast(_spec(from_), _spec(to), casting)
 
 
-TABLE: dict[Any, Callable[..., Any]] = {
-    np.zeros_like: zeros_like, np.ones_like: ones_like, np.empty_like: empty_like, np.full_like: full_like,
-    np.copyto: copyto, np.linspace: linspace, np.logspace: logspace, np.geomspace: geomspace,
-    np.shape: lambda a: a.shape,
-    np.ndim: lambda a: a.ndim,
-    np.size: _size,
-    np.result_type: lambda *arrays_and_dtypes: np.result_type(*map(_spec, arrays_and_dtypes)),
-    np.can_cast: _can_cast,
-    np.iscomplexobj: lambda x: x.dtype.kind == "c",
-    np.isrealobj: lambda x: x.dtype.kind != "c",
-    np.common_type: lambda *arrays: np.common_type(*map(_probe, arrays)),
-    np.min_scalar_type: _min_scalar_type,
-    np.einsum_path: _einsum_path,
-    np.may_share_memory: _shares_memory,
-    np.shares_memory: _shares_memory,
-    np.array_repr: lambda arr, *_, **__: repr(arr),
-    np.array_str: lambda a, *_, **__: repr(a),
-    np.array2string: lambda a, *_, **__: repr(a),
-    np.interp: interp, np.convolve: convolve, np.correlate: correlate, np.gradient: gradient, np.cov: cov,
-    np.corrcoef: corrcoef,
-}  # fmt: skip
-"""Implementation by NumPy function."""
+implements(np.shape)(lambda a: a.shape)
+implements(np.ndim)(lambda a: a.ndim)
+implements(np.result_type)(lambda *arrays_and_dtypes: np.result_type(*map(_spec, arrays_and_dtypes)))
+implements(np.iscomplexobj)(lambda x: x.dtype.kind == "c")
+implements(np.isrealobj)(lambda x: x.dtype.kind != "c")
+implements(np.common_type)(lambda *arrays: np.common_type(*map(_probe, arrays)))
+implements(np.array_repr)(lambda arr, *_, **__: repr(arr))
+implements(np.array_str, np.array2string)(lambda a, *_, **__: repr(a))
 
 
-def _sized_like(name: str) -> Callable[..., Any]:
-    function = getattr(np, name)
-
-    def make(like: Any, *args: Any, **kwargs: Any) -> Any:
-        return array(function(*args, **kwargs), like=like)
-
-    return make
+@implements_like(np.zeros)
+@implements_like(np.empty)
+def _zeros(like: Any, shape: Any, dtype: Any = float, *_: Any, **__: Any) -> Any:
+    return filled(like, _as_shape(shape), dtype, 0)
 
 
-LIKE: dict[Any, Callable[..., Any]] = {
-    np.zeros: lambda like, shape, dtype=float, *_, **__: filled(like, _as_shape(shape), dtype, 0),
-    np.ones: lambda like, shape, dtype=None, *_, **__: filled(like, _as_shape(shape), float if dtype is None else dtype, 1),
-    np.empty: lambda like, shape, dtype=float, *_, **__: filled(like, _as_shape(shape), dtype, 0),
-    np.full: lambda like, *args, **kwargs: full(*args, like=like, **kwargs),
-    np.array: lambda like, *args, **kwargs: array(*args, like=like, **kwargs),
-    np.asarray: lambda like, *args, **kwargs: asarray(*args, like=like, **kwargs),
-    np.asanyarray: lambda like, *args, **kwargs: asanyarray(*args, like=like, **kwargs),
-    np.ascontiguousarray: lambda like, *args, **kwargs: ascontiguousarray(*args, like=like, **kwargs),
-    np.asfortranarray: lambda like, *args, **kwargs: asfortranarray(*args, like=like, **kwargs),
-    np.require: lambda like, *args, **kwargs: require(*args, like=like, **kwargs),
-    np.arange: lambda like, *args, **kwargs: arange(*args, like=like, **kwargs),
-} | {getattr(np, name): _sized_like(name) for name in ("eye", "identity", "tri")}
-"""What ``like=`` of a traced value means (NEP 35), by NumPy function; called with the traced value first."""
+@implements_like(np.ones)
+def _ones(like: Any, shape: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
+    return filled(like, _as_shape(shape), float if dtype is None else dtype, 1)
+
+
+def _sized_like(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda like, *args, **kwargs: array(function(*args, **kwargs), like=like)
+
+
+for _function in (np.eye, np.identity, np.tri):
+    implements_like(_function)(_sized_like(_function))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -16,15 +15,20 @@ from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.numpy.number import DTYPES, TracedNumber, alike, weak_kind
 from functrace.numpy.operands import NOT_GIVEN, arrayed, cast_to, need_traced, operand, stored
 from functrace.numpy.reductions import all_
-from functrace.numpy.tables import FUNCTIONS
+from functrace.numpy.tables import FUNCTIONS, array_method, implements
 from functrace.numpy.views import is_scalar, new_array, owned
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
 from functrace.tracing.recording import LITERALS, bind
 
+_METHODS_CLIP = cast("Any", np)._core.umath.clip
+"""What the method of a plain ndarray calls."""
+
+
 # -- choices ----------------------------------------------------------------------------------------------------
 
 
+@implements(np.where, weak=True)
 def where(condition: Any, x: Any = NOT_GIVEN, y: Any = NOT_GIVEN, /) -> Any:
     """As ``numpy.where``; with one argument, as ``numpy.nonzero``."""
     if x is NOT_GIVEN and y is NOT_GIVEN:
@@ -35,6 +39,7 @@ def where(condition: Any, x: Any = NOT_GIVEN, y: Any = NOT_GIVEN, /) -> Any:
     return new_array(result) if not result.shape else result
 
 
+@implements(np.select, of_sequence=True, weak=True)
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     """As ``numpy.select``: for each element the first choice whose condition holds."""
     conditions, choices = list(condlist), list(choicelist)
@@ -57,6 +62,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     return owned(convert(result, dtype))
 
 
+@implements(np.clip, _METHODS_CLIP, method="clip", weak=True)
 def clip(
     a: Any,
     a_min: Any = NOT_GIVEN,
@@ -97,12 +103,14 @@ def clip(
 # -- rounding -----------------------------------------------------------------------------------------------------
 
 
+@implements(np.round, np.around, method="round")
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """As ``numpy.round``: piecewise constant, derivative 0."""
     result = bind(ew.round_p, (arrayed(a),), (operator.index(decimals),))
     return stored(result, out, "round")
 
 
+@implements(np.fix)
 def fix(x: Any, out: Any = None) -> Any:
     """As ``numpy.fix``: piecewise constant, derivative 0."""
     result = ew.trunc(arrayed(x))
@@ -112,6 +120,7 @@ def fix(x: Any, out: Any = None) -> Any:
 # -- special values ------------------------------------------------------------------------------------------------
 
 
+@implements(np.nan_to_num, weak=True)
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """As ``numpy.nan_to_num``; what is replaced has the derivative 0."""
     x = arrayed(x)
@@ -142,6 +151,7 @@ def _numbers_only(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     return convert(result, x.dtype)
 
 
+@implements(np.sinc)
 def sinc(x: Any) -> Any:
     """As ``numpy.sinc``; derivatives of every order are exact at 0."""
     return ew.sinc(arrayed(x))
@@ -150,22 +160,26 @@ def sinc(x: Any) -> Any:
 # -- complex numbers --------------------------------------------------------------------------------------------------
 
 
+@implements(np.real)
 def real(val: Any) -> Any:
     """As ``numpy.real``."""
     return arrayed(val).real
 
 
+@implements(np.imag)
 def imag(val: Any) -> Any:
     """As ``numpy.imag``."""
     return arrayed(val).imag
 
 
+@implements(np.angle)
 def angle(z: Any, deg: bool = False) -> Any:
     """As ``numpy.angle``."""
     result = ew.angle(arrayed(z))
     return ew.mul(result, 180 / math.pi) if deg else result
 
 
+@implements(np.real_if_close)
 def real_if_close(a: Any, tol: float = 100) -> Any:
     """As ``numpy.real_if_close``; asks for values, so not under vmap or trace."""
     a = arrayed(a)
@@ -175,11 +189,13 @@ def real_if_close(a: Any, tol: float = 100) -> Any:
     return a.real if bool(all_(ew.less(ew.absolute(a.imag), limit))) else a
 
 
+@implements(np.isreal)
 def isreal(x: Any) -> Any:
     """As ``numpy.isreal``."""
     return ew.equal(arrayed(x).imag, 0)
 
 
+@implements(np.iscomplex)
 def iscomplex(x: Any) -> Any:
     """As ``numpy.iscomplex``."""
     return ew.not_equal(arrayed(x).imag, 0)
@@ -188,6 +204,7 @@ def iscomplex(x: Any) -> Any:
 # -- comparisons ---------------------------------------------------------------------------------------------------------
 
 
+@implements(np.isclose, weak=True)
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
     """As ``numpy.isclose``."""
     a, b = operand(a), operand(b)
@@ -203,17 +220,20 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
     return result
 
 
+@implements(np.allclose, weak=True)
 def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
     """As ``numpy.allclose``; the result is traced."""
     return all_(isclose(a, b, rtol, atol, equal_nan))
 
 
+@implements(np.array_equal)
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     """As ``numpy.array_equal``; the result is traced where the shapes agree."""
     a1, a2 = arrayed(a1), arrayed(a2)
     return all_(_same(a1, a2, equal_nan)) if a1.shape == a2.shape else False
 
 
+@implements(np.array_equiv)
 def array_equiv(a1: Any, a2: Any) -> Any:
     """As ``numpy.array_equiv``; the result is traced where the shapes broadcast."""
     a1, a2 = arrayed(a1), arrayed(a2)
@@ -231,29 +251,27 @@ def _same(a: Any, b: Any, equal_nan: bool) -> Any:
     return same
 
 
+@implements(np.isposinf)
 def isposinf(x: Any, out: Any = None) -> Any:
     """As ``numpy.isposinf``."""
     result = ew.equal(arrayed(x), math.inf)
     return stored(result, out, "isposinf")
 
 
+@implements(np.isneginf)
 def isneginf(x: Any, out: Any = None) -> Any:
     """As ``numpy.isneginf``."""
     result = ew.equal(arrayed(x), -math.inf)
     return stored(result, out, "isneginf")
 
 
+@implements(np.divmod)
 def divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
     """As ``numpy.divmod``."""
     return ew.floor_divide(x1, x2), ew.remainder(x1, x2)
 
 
-TABLE: dict[Any, Callable[..., Any]] = {
-    np.where: where, np.select: select, np.clip: clip, np.round: round, np.around: round, np.fix: fix,
-    np.nan_to_num: nan_to_num, np.sinc: sinc, np.real: real, np.imag: imag, np.angle: angle,
-    np.real_if_close: real_if_close, np.isreal: isreal, np.iscomplex: iscomplex, np.isclose: isclose,
-    np.allclose: allclose, np.array_equal: array_equal, np.array_equiv: array_equiv, np.isposinf: isposinf,
-    np.isneginf: isneginf, np.divmod: divmod, np.conj: ew.conj,
-    cast("Any", np)._core.umath.clip: clip,  # what the method of a plain ndarray calls
-}  # fmt: skip
-"""Implementation by NumPy function."""
+@array_method("conjugate", "conj")
+def _conjugate(x: Any) -> Any:
+    """As ``numpy.ndarray.conjugate``: a real array is its own, not a copy as by ``numpy.conjugate``."""
+    return ew.conj(x) if x.dtype.kind == "c" else x

@@ -31,7 +31,7 @@ from functrace.numpy.operands import (
     one_axis,
     stored,
 )
-from functrace.numpy.tables import FUNCTIONS
+from functrace.numpy.tables import FUNCTIONS, implements
 from functrace.numpy.view_kinds import EinsumView
 from functrace.numpy.views import copied_kind, laid_out, linked, new_array, owned
 from functrace.ops import elementwise as ew
@@ -56,11 +56,13 @@ def _conj(x: Any) -> Any:
 # -- products ------------------------------------------------------------------------------------------
 
 
+@implements(np.matmul)
 def matmul(x1: Any, x2: Any, /, out: Any = None) -> Any:
     """As ``numpy.matmul``."""
     return stored(bind(matmul_p, (arrayed(x1), arrayed(x2))), out, "matmul")
 
 
+@implements(np.dot, method="dot")
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """As ``numpy.dot``: the last axis of ``a`` with the last but one of ``b``, without broadcasting of stacks."""
     a, b = arrayed(a), arrayed(b)
@@ -81,6 +83,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     return stored(result, out, "dot")
 
 
+@implements(np.inner)
 def inner(a: Any, b: Any, /) -> Any:
     """As ``numpy.inner``: the last axes, without conjugation."""
     a, b = arrayed(a), arrayed(b)
@@ -90,17 +93,20 @@ def inner(a: Any, b: Any, /) -> Any:
     return result if result.shape or not isinstance(result, Tracer) else copied_kind(result, True)
 
 
+@implements(np.outer)
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     """As ``numpy.outer``: operands are flattened."""
     a, b = flattened(arrayed(a)), flattened(arrayed(b))
     return stored(ew.mul(reshape(a, (a.size, 1)), b), out, "outer")
 
 
+@implements(np.vdot)
 def vdot(a: Any, b: Any, /) -> Any:
     """As ``numpy.vdot``: operands are flattened, the first one is conjugated."""
     return bind(matmul_p, (flattened(_conj(arrayed(a))), flattened(arrayed(b))))
 
 
+@implements(np.tensordot)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """As ``numpy.tensordot``: a sum over pairs of axes, as one matrix product."""
     a, b = arrayed(a), arrayed(b)
@@ -131,6 +137,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     return result if result.shape else new_array(result)
 
 
+@implements(np.kron)
 def kron(a: Any, b: Any) -> Any:
     """As ``numpy.kron``."""
     a, b = arrayed(a), arrayed(b)
@@ -141,6 +148,7 @@ def kron(a: Any, b: Any) -> Any:
     return reshape(ew.mul(x, y), tuple(n * m for n, m in zip(left, right, strict=True)))
 
 
+@implements(np.cross)
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
     """As ``numpy.cross``: vectors of 3 (or, deprecated by NumPy, 2) components."""
     if axis is not None:
@@ -177,6 +185,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     return moveaxis(result, result.ndim - 1, one_axis(axisc, result.ndim))
 
 
+@implements(np.vecdot, np.linalg.vecdot)
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """As ``numpy.vecdot``: products of vectors of a stack, the first one conjugated."""
     a, b = arrayed(x1), arrayed(x2)
@@ -189,6 +198,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return einsum("...a,...a->...", _conj(a), b)
 
 
+@implements(np.matvec)
 def matvec(x1: Any, x2: Any, /) -> Any:
     """As ``numpy.matvec``: matrices of a stack times vectors of a stack."""
     a, v = arrayed(x1), arrayed(x2)
@@ -200,6 +210,7 @@ def matvec(x1: Any, x2: Any, /) -> Any:
     return reshape(result, result.shape[:-1])
 
 
+@implements(np.vecmat)
 def vecmat(x1: Any, x2: Any, /) -> Any:
     """As ``numpy.vecmat``: vectors of a stack, conjugated, times matrices of a stack."""
     v, a = _conj(arrayed(x1)), arrayed(x2)
@@ -265,6 +276,7 @@ def _explicit(subscripts: str, ranks: tuple[int, ...]) -> str:
     return result
 
 
+@implements(np.einsum)
 def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any) -> Any:
     """As ``numpy.einsum``; more than two operands are always contracted along an optimized path."""
     dtype = kwargs.pop("dtype", None)
@@ -284,6 +296,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any
     return owned(result, UNKNOWN) if result.shape else result
 
 
+@implements(np.einsum_path)
 def einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
     """As ``numpy.einsum_path``: depends on shapes only."""
     subscripts, values = _as_subscripts(operands)
@@ -315,6 +328,7 @@ def _inexact(name: str, x: Any) -> Any:
     return x
 
 
+@implements(np.linalg.solve)
 def solve(a: Any, b: Any) -> Any:
     """As ``numpy.linalg.solve``: ``b`` is one vector if it has one axis, else a stack of matrices."""
     a, b = _matrices("solve", a, square=True), _inexact("solve", arrayed(b))
@@ -328,21 +342,25 @@ def solve(a: Any, b: Any) -> Any:
     return reshape(x, x.shape[:-1])
 
 
+@implements(np.linalg.inv)
 def inv(a: Any) -> Any:
     """As ``numpy.linalg.inv``."""
     return linalg.inv(_matrices("inv", a, square=True))
 
 
+@implements(np.linalg.det)
 def det(a: Any) -> Any:
     """As ``numpy.linalg.det``; the gradient is right for singular matrices, too."""
     return linalg.det(_matrices("det", a, square=True))
 
 
+@implements(np.linalg.slogdet)
 def slogdet(a: Any) -> Any:
     """As ``numpy.linalg.slogdet``."""
     return SlogdetResult(*bind(linalg.slogdet_p, (_matrices("slogdet", a, square=True),)))
 
 
+@implements(np.linalg.cholesky)
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """As ``numpy.linalg.cholesky``; the gradient is that of the symmetric part of ``a``."""
     a = _matrices("cholesky", a, square=True)
@@ -356,21 +374,25 @@ def _uplo(name: str, given: str) -> str:
     return uplo
 
 
+@implements(np.linalg.eigh)
 def eigh(a: Any, UPLO: str = "L") -> Any:
     """As ``numpy.linalg.eigh``; the gradient is that of the symmetric part of ``a``."""
     return EighResult(*bind(linalg.eigh_p, (_matrices("eigh", a, square=True),), (_uplo("eigh", UPLO),)))
 
 
+@implements(np.linalg.eigvalsh)
 def eigvalsh(a: Any, UPLO: str = "L") -> Any:
     """As ``numpy.linalg.eigvalsh``; the gradient is that of the symmetric part of ``a``."""
     return bind(linalg.eigvalsh_p, (_matrices("eigvalsh", a, square=True),), (_uplo("eigvalsh", UPLO),))
 
 
+@implements(np.linalg.svdvals)
 def svdvals(x: Any, /) -> Any:
     """As ``numpy.linalg.svdvals``."""
     return bind(linalg.svdvals_p, (_matrices("svdvals", x),))
 
 
+@implements(np.linalg.svd)
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """As ``numpy.linalg.svd``; the vectors have a derivative if there are none that merely complete a basis."""
     a = _matrices("svd", a)
@@ -388,6 +410,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     return SVDResult(u, bind(linalg.svdvals_p, (a,)), vh)
 
 
+@implements(np.linalg.qr)
 def qr(a: Any, mode: str = "reduced") -> Any:
     """As ``numpy.linalg.qr``, in the modes ``reduced`` and ``r``."""
     a = _matrices("qr", a)
@@ -401,6 +424,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     return QRResult(q, r) if mode == "reduced" else r
 
 
+@implements(np.linalg.pinv)
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Any:
     """As ``numpy.linalg.pinv``; the derivative holds where the rank does not change."""
     a = _matrices("pinv", a)
@@ -418,6 +442,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
 # -- numpy.linalg: compositions --------------------------------------------------------------------------
 
 
+@implements(np.linalg.matrix_power)
 def matrix_power(a: Any, n: Any) -> Any:
     """As ``numpy.linalg.matrix_power``, by repeated squaring."""
     a, n = arrayed(a), operator.index(n)
@@ -437,6 +462,7 @@ def matrix_power(a: Any, n: Any) -> Any:
     return result
 
 
+@implements(np.linalg.tensorinv)
 def tensorinv(a: Any, ind: int = 2) -> Any:
     """As ``numpy.linalg.tensorinv``: the inverse for ``tensordot`` over ``ind`` axes."""
     a = arrayed(a)
@@ -447,6 +473,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
     return reshape(result, (*trailing, *leading))
 
 
+@implements(np.linalg.tensorsolve)
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     """As ``numpy.linalg.tensorsolve``: solve ``tensordot(a, x, x.ndim) = b``."""
     a, b = arrayed(a), arrayed(b)
@@ -462,6 +489,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     return reshape(solve(reshape(a, (b.size, math.prod(shape))), flattened(b)), shape)
 
 
+@implements(np.linalg.multi_dot, of_sequence=True)
 def multi_dot(arrays: Any, *, out: Any = None) -> Any:
     """As ``numpy.linalg.multi_dot``: a chain of products in the cheapest order."""
     chain = [arrayed(x) for x in arrays]
@@ -499,6 +527,7 @@ def _chained(chain: list[Any], split: dict[tuple[int, int], int], i: int, j: int
     return bind(matmul_p, (_chained(chain, split, i, k), _chained(chain, split, k + 1, j)))
 
 
+@implements(np.linalg.outer)
 def linalg_outer(x1: Any, x2: Any, /) -> Any:
     """As ``numpy.linalg.outer``: of vectors."""
     a, b = arrayed(x1), arrayed(x2)
@@ -507,6 +536,7 @@ def linalg_outer(x1: Any, x2: Any, /) -> Any:
     return outer(a, b)
 
 
+@implements(np.linalg.cross)
 def linalg_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """As ``numpy.linalg.cross``: of vectors of 3 components."""
     a, b = arrayed(x1), arrayed(x2)
@@ -517,11 +547,13 @@ def linalg_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return cross(a, b, axis=axis)
 
 
+@implements(np.linalg.tensordot)
 def linalg_tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
     """As ``numpy.linalg.tensordot``."""
     return tensordot(x1, x2, axes)
 
 
+@implements(np.linalg.matmul)
 def linalg_matmul(x1: Any, x2: Any, /) -> Any:
     """As ``numpy.linalg.matmul``."""
     return bind(matmul_p, (arrayed(x1), arrayed(x2)))
@@ -530,6 +562,7 @@ def linalg_matmul(x1: Any, x2: Any, /) -> Any:
 # -- norms ---------------------------------------------------------------------------------------------
 
 
+@implements(np.linalg.norm)
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """As ``numpy.linalg.norm``; the derivative of every norm at 0 is 0."""
     x = arrayed(x)
@@ -606,6 +639,7 @@ def _matrix_norm(x: Any, ord: Any, row: int, column: int) -> Any:
     return (FUNCTIONS[np.max] if ord > 0 else FUNCTIONS[np.min])(sums, axis=across - (across > along))
 
 
+@implements(np.linalg.vector_norm)
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """As ``numpy.linalg.vector_norm``: over any number of axes, as if flattened."""
     x = arrayed(x)
@@ -620,11 +654,13 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     return _keep(_vector_norm(flat, ord, 0), x.shape, axes, keepdims)
 
 
+@implements(np.linalg.matrix_norm)
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     """As ``numpy.linalg.matrix_norm``: over the last two axes."""
     return norm(x, axis=(-2, -1), keepdims=keepdims, ord=ord)
 
 
+@implements(np.linalg.cond)
 def cond(x: Any, p: Any = None) -> Any:
     """As ``numpy.linalg.cond``; a singular matrix raises unless ``p`` is ``None``, 2 or -2."""
     x = _matrices("cond", x)
@@ -637,22 +673,8 @@ def cond(x: Any, p: Any = None) -> Any:
     return ew.mul(norm(x, p, (-2, -1)), norm(inv(x), p, (-2, -1)))
 
 
+@implements(np.linalg.matrix_rank)
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     """As ``numpy.linalg.matrix_rank``: an integer without derivative, so values must be known."""
     tol, rtol = [None if x is None else known(x) for x in (tol, rtol)]
     return np.linalg.matrix_rank(known(A), tol, hermitian, rtol=rtol)
-
-
-TABLE: dict[Any, Any] = {
-    np.matmul: matmul, np.dot: dot, np.inner: inner, np.outer: outer, np.vdot: vdot, np.tensordot: tensordot,
-    np.kron: kron, np.cross: cross, np.vecdot: vecdot, np.matvec: matvec, np.vecmat: vecmat, np.einsum: einsum,
-    np.einsum_path: einsum_path, np.linalg.solve: solve, np.linalg.inv: inv, np.linalg.det: det,
-    np.linalg.slogdet: slogdet, np.linalg.cholesky: cholesky, np.linalg.eigh: eigh, np.linalg.eigvalsh: eigvalsh,
-    np.linalg.svd: svd, np.linalg.svdvals: svdvals, np.linalg.qr: qr, np.linalg.pinv: pinv,
-    np.linalg.tensorinv: tensorinv, np.linalg.tensorsolve: tensorsolve,
-    np.linalg.matrix_power: matrix_power, np.linalg.multi_dot: multi_dot, np.linalg.norm: norm,
-    np.linalg.vector_norm: vector_norm, np.linalg.matrix_norm: matrix_norm, np.linalg.cond: cond,
-    np.linalg.matrix_rank: matrix_rank, np.linalg.outer: linalg_outer, np.linalg.cross: linalg_cross,
-    np.linalg.tensordot: linalg_tensordot, np.linalg.matmul: linalg_matmul, np.linalg.vecdot: vecdot,
-}  # fmt: skip
-"""Implementation by NumPy function."""

@@ -16,59 +16,33 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.numpy import creation
 from functrace.numpy.operands import holds_tracer, stacked
-from functrace.numpy.tables import FUNCTIONS
+from functrace.numpy.tables import ROWS
 
-_OWN: dict[str, Callable[..., Any]] = {
-    name: getattr(creation, name)
-    for name in (
-        "array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "require", "full", "full_like", "arange",
-        "linspace", "logspace", "geomspace", "interp", "convolve", "correlate", "gradient", "cov", "corrcoef",
-    )
-}  # fmt: skip
-"""Functions that stack lists themselves; called wherever an argument holds a traced value."""
-
-_OF_SEQUENCES = frozenset(
-    {
-        "concatenate", "concat", "stack", "vstack", "row_stack", "hstack", "dstack", "column_stack", "select", "choose",
-        "multi_dot", "lexsort", "histogramdd", "piecewise", "apply_over_axes",
-    }
-)  # fmt: skip
-"""Functions whose list argument is a list of arrays, not one array."""
+_OF_SEQUENCES = frozenset({"histogramdd", "piecewise", "apply_over_axes"})
+"""Functions without a row, of which a list among the arguments is a list of arrays."""
 
 _AS_THEY_ARE = frozenset({"block", "ndim", "isscalar", "iterable", "printoptions"})
 
 
-def _prepared(name: str, value: Any) -> Any:
-    if type(value) not in (list, tuple) or name in _AS_THEY_ARE or not holds_tracer(value):
-        return value
-    if name in _OF_SEQUENCES:
-        return [stacked(part) for part in value]
-    return stacked(value)
-
-
-def _own(function: Any, name: str) -> Callable[..., Any]:
-    own = _OWN[name]
-
-    @functools.wraps(function, assigned=("__name__", "__qualname__", "__doc__"), updated=())
-    def call(*args: Any, **kwargs: Any) -> Any:
-        traced = any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))
-        return (own if traced else function)(*args, **kwargs)
-
-    return call
-
-
 def _wrapped(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    row = ROWS.get(function) if isinstance(function, Hashable) else None
+    of_sequence = name in _OF_SEQUENCES if row is None else row.of_sequence
+    as_it_is = name in _AS_THEY_ARE or (row is not None and row.creates)
+
+    def prepared(value: Any) -> Any:
+        if as_it_is or type(value) not in (list, tuple) or not holds_tracer(value):
+            return value
+        return [stacked(part) for part in value] if of_sequence else stacked(value)
+
     @functools.wraps(function, assigned=("__name__", "__qualname__", "__doc__"), updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
-        args = tuple(_prepared(name, x) for x in args)
+        args = tuple([prepared(x) for x in args])
         if kwargs:
-            kwargs = {key: _prepared(name, x) for key, x in kwargs.items()}
-        own = FUNCTIONS.get(function) if isinstance(function, Hashable) else None
+            kwargs = {key: prepared(x) for key, x in kwargs.items()}
         # NumPy's dispatch looks at some arguments only (not at the indices of take): any traced one decides here.
-        if own is not None and (any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))):
-            return own(*args, **kwargs)
+        if row is not None and (any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))):
+            return row.does(*args, **kwargs)
         return function(*args, **kwargs)
 
     return call
@@ -118,8 +92,6 @@ def lookup(module: Any, name: str, where: str) -> Any:
     Raises:
         AttributeError: if NumPy has no such public name.
     """
-    if module is np and name in _OWN:
-        return _own(getattr(np, name), name)
     if module is np and name in ("r_", "c_"):
         return Joiner(name)
     if module is np and name in ("linalg", "fft"):

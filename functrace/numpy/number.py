@@ -30,6 +30,7 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import INPUT, Primitive
 from functrace.numpy.array import TracedArray
 from functrace.numpy.operands import operand
+from functrace.numpy.tables import ROWS
 from functrace.ops import elementwise as ew
 from functrace.ops.checks import require
 from functrace.ops.shaping import convert
@@ -41,9 +42,6 @@ DTYPES: dict[type, np.dtype[Any]] = {kind: np.dtype(kind) for kind in (bool, int
 _COMPARISONS = frozenset({ew.equal, ew.not_equal, ew.less, ew.less_equal, ew.greater, ew.greater_equal})
 _ORDERS = _COMPARISONS - {ew.equal, ew.not_equal}
 _KINDS: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
-_WEAK_FUNCTIONS = frozenset(
-    {np.where, np.select, np.clip, np.isclose, np.allclose, np.nan_to_num, np.insert, np.put, np.choose}
-)
 """Functions that take Python numbers as weak; all others make arrays of them."""
 
 
@@ -319,7 +317,8 @@ class TracedNumber(TracedArray):
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if func is np.real or func is np.imag:  # they ask for the attribute
             return getattr(args[0], func.__name__) if args else getattr(kwargs["val"], func.__name__)
-        if func in _WEAK_FUNCTIONS:
+        row = ROWS.get(func)
+        if row is not None and row.weak:
             return super().__array_function__(func, types, args, kwargs)
         return func(*strong(args), **strong(kwargs))
 
@@ -455,13 +454,9 @@ class TracedNumber(TracedArray):
         return self._number(ew.power, (base, n))
 
 
-def _of_array(name: str) -> property:
-    """What arrays have and numbers do not: that of the number as an array."""
+def of_array(name: str) -> property:
+    """Make what arrays have and numbers do not: that of the number as an array."""
     return property(lambda self: getattr(self.strong(), name), doc=f"As that of the number as a 0-d array: {name}.")
 
-
-for _name in dir(TracedArray):
-    if not _name.startswith("_") and _name not in TracedNumber.__dict__ and _name not in dir(Tracer):
-        setattr(TracedNumber, _name, _of_array(_name))
 
 numbers.Number.register(TracedNumber)  # what np.isscalar asks

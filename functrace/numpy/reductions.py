@@ -29,7 +29,7 @@ from functrace.numpy.operands import (
     one_axis,
     stored,
 )
-from functrace.numpy.tables import ACCUMULATE, FUNCTIONS, REDUCE_LIKE
+from functrace.numpy.tables import FUNCTIONS, implements, ufunc_method
 from functrace.ops import cumulative, sorting
 from functrace.ops import elementwise as ew
 from functrace.ops import reductions as ops
@@ -87,6 +87,7 @@ def _kept(x: Any) -> Any:
 # -- sums and products --------------------------------------------------------------------------------------
 
 
+@implements(np.sum, method="sum", reduce=np.add)
 def sum(
     a: Any,
     axis: Any = None,
@@ -110,6 +111,7 @@ def sum(
     return finished(result, a.shape, axes, keepdims, out, "sum")
 
 
+@implements(np.prod, method="prod", reduce=np.multiply)
 def prod(
     a: Any,
     axis: Any = None,
@@ -152,10 +154,11 @@ def _extreme(name: str, reduce: Primitive, combine: Callable[..., Any]) -> Calla
     return extreme
 
 
-max = _extreme("max", ops.reduce_max_p, ew.maximum)
-min = _extreme("min", ops.reduce_min_p, ew.minimum)
+max = implements(np.max, np.amax, method="max", reduce=np.maximum)(_extreme("max", ops.reduce_max_p, ew.maximum))
+min = implements(np.min, np.amin, method="min", reduce=np.minimum)(_extreme("min", ops.reduce_min_p, ew.minimum))
 
 
+@implements(np.ptp)
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
     """As ``numpy.ptp``."""
     result = ew.sub(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
@@ -178,8 +181,8 @@ def _truth(name: str, primitive: Primitive, neutral: bool) -> Callable[..., Any]
     return truth
 
 
-any_ = _truth("any", ops.reduce_any_p, False)
-all_ = _truth("all", ops.reduce_all_p, True)
+any_ = implements(np.any, method="any", reduce=np.logical_or)(_truth("any", ops.reduce_any_p, False))
+all_ = implements(np.all, method="all", reduce=np.logical_and)(_truth("all", ops.reduce_all_p, True))
 
 
 def _position(name: str, primitive: Primitive) -> Callable[..., Any]:
@@ -199,10 +202,11 @@ def _position(name: str, primitive: Primitive) -> Callable[..., Any]:
     return position
 
 
-argmax = _position("argmax", ops.argmax_p)
-argmin = _position("argmin", ops.argmin_p)
+argmax = implements(np.argmax, method="argmax")(_position("argmax", ops.argmax_p))
+argmin = implements(np.argmin, method="argmin")(_position("argmin", ops.argmin_p))
 
 
+@implements(np.count_nonzero)
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     """As ``numpy.count_nonzero``."""
     return sum(ew.not_equal(arrayed(a), 0), axis, keepdims=keepdims)
@@ -229,6 +233,7 @@ def _working(a: Any, dtype: Any) -> tuple[Any, Any]:
     return (convert(a, np.float32), np.float16) if a.dtype == np.float16 else (a, None)
 
 
+@implements(np.mean, method="mean")
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
     """As ``numpy.mean``."""
     plain = axis is None and dtype is None and out is None and keepdims is False and where is True
@@ -254,6 +259,7 @@ def _mean(x: Any, axes: ops.Axes, where: Any) -> Any:
     return convert(ew.div(ops.expand_reduced(total, x.shape, axes), n), total.dtype)
 
 
+@implements(np.var, method="var")
 def var(
     a: Any,
     axis: Any = None,
@@ -304,6 +310,7 @@ def _variance(
     return result, a.shape, axes
 
 
+@implements(np.std, method="std")
 def std(
     a: Any,
     axis: Any = None,
@@ -321,6 +328,7 @@ def std(
     return finished(ew.sqrt_of_square(result), shape, axes, keepdims, out, "std")
 
 
+@implements(np.average)
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
     """As ``numpy.average``."""
     a = arrayed(a)
@@ -372,6 +380,7 @@ def _and(mask: Any, where: Any) -> Any:
     return where if mask is True else ew.logical_and(mask, where)
 
 
+@implements(np.nansum)
 def nansum(
     a: Any,
     axis: Any = None,
@@ -385,6 +394,7 @@ def nansum(
     return sum(_without_nan(a, 0.0)[0], axis, dtype, out, keepdims, initial, where)
 
 
+@implements(np.nanprod)
 def nanprod(
     a: Any,
     axis: Any = None,
@@ -415,10 +425,11 @@ def _nan_extreme(name: str, extreme: Callable[..., Any], worst: float) -> Callab
     return nan_extreme
 
 
-nanmax = _nan_extreme("nanmax", max, -math.inf)
-nanmin = _nan_extreme("nanmin", min, math.inf)
+nanmax = implements(np.nanmax)(_nan_extreme("nanmax", max, -math.inf))
+nanmin = implements(np.nanmin)(_nan_extreme("nanmin", min, math.inf))
 
 
+@implements(np.nanmean)
 def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
 ) -> Any:
@@ -429,6 +440,7 @@ def nanmean(
     return mean(filled, axis, dtype, out, keepdims, where=_and(mask, where))
 
 
+@implements(np.nanvar)
 def nanvar(
     a: Any,
     axis: Any = None,
@@ -446,6 +458,7 @@ def nanvar(
     return stored(result, out, "nanvar")
 
 
+@implements(np.nanstd)
 def nanstd(
     a: Any,
     axis: Any = None,
@@ -490,8 +503,8 @@ def _nan_position(name: str, position: Callable[..., Any], worst: float) -> Call
     return nan_position
 
 
-nanargmax = _nan_position("nanargmax", argmax, -math.inf)
-nanargmin = _nan_position("nanargmin", argmin, math.inf)
+nanargmax = implements(np.nanargmax)(_nan_position("nanargmax", argmax, -math.inf))
+nanargmin = implements(np.nanargmin)(_nan_position("nanargmin", argmin, math.inf))
 
 
 # -- quantiles ---------------------------------------------------------------------------------------------------
@@ -625,12 +638,13 @@ def _quantile_function(name: str, scale: float, *, skips_nan: bool) -> Callable[
     return function
 
 
-quantile = _quantile_function("quantile", 1, skips_nan=False)
-percentile = _quantile_function("percentile", 100, skips_nan=False)
-nanquantile = _quantile_function("nanquantile", 1, skips_nan=True)
-nanpercentile = _quantile_function("nanpercentile", 100, skips_nan=True)
+quantile = implements(np.quantile)(_quantile_function("quantile", 1, skips_nan=False))
+percentile = implements(np.percentile)(_quantile_function("percentile", 100, skips_nan=False))
+nanquantile = implements(np.nanquantile)(_quantile_function("nanquantile", 1, skips_nan=True))
+nanpercentile = implements(np.nanpercentile)(_quantile_function("nanpercentile", 100, skips_nan=True))
 
 
+@implements(np.median)
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
     """As ``numpy.median``; of an even count the two in the middle share the derivative."""
     a = arrayed(a)
@@ -648,6 +662,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     return finished(result, a.shape, axes, keepdims, out, "median")
 
 
+@implements(np.nanmedian)
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
     """As ``numpy.nanmedian``; of an even count the two in the middle share the derivative."""
     a = arrayed(a)
@@ -669,6 +684,7 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
 # -- along an axis -------------------------------------------------------------------------------------------------
 
 
+@implements(np.cumsum, method="cumsum", accumulate=np.add)
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """As ``numpy.cumsum``."""
     a, axis = lined_up(cast_to(arrayed(a), dtype), exact_axis(axis))
@@ -676,6 +692,7 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     return stored(result, out, "cumsum")
 
 
+@implements(np.cumprod, method="cumprod", accumulate=np.multiply)
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """As ``numpy.cumprod``; the derivative is exact where factors are zero."""
     a, axis = lined_up(cast_to(arrayed(a), dtype), exact_axis(axis))
@@ -683,11 +700,13 @@ def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any
     return stored(result, out, "cumprod")
 
 
+@implements(np.nancumsum)
 def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """As ``numpy.nancumsum``."""
     return cumsum(_without_nan(a, 0.0)[0], axis, dtype, out)
 
 
+@implements(np.nancumprod)
 def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """As ``numpy.nancumprod``."""
     return cumprod(_without_nan(a, 1.0)[0], axis, dtype, out)
@@ -712,10 +731,11 @@ def _with_initial(name: str, running: Callable[..., Any], neutral: int) -> Calla
     return function
 
 
-cumulative_sum = _with_initial("cumulative_sum", cumsum, 0)
-cumulative_prod = _with_initial("cumulative_prod", cumprod, 1)
+cumulative_sum = implements(np.cumulative_sum)(_with_initial("cumulative_sum", cumsum, 0))
+cumulative_prod = implements(np.cumulative_prod)(_with_initial("cumulative_prod", cumprod, 1))
 
 
+@implements(np.diff)
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = NOT_GIVEN, append: Any = NOT_GIVEN) -> Any:
     """As ``numpy.diff``."""
     if n < 0:
@@ -744,6 +764,7 @@ def _edge(part: Any, a: Any, axis: int) -> Any:
     return broadcast_to(part, (*a.shape[:axis], 1, *a.shape[axis + 1 :])) if part.ndim == 0 else part
 
 
+@implements(np.trapezoid)
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """As ``numpy.trapezoid``."""
     y = arrayed(y)
@@ -789,6 +810,7 @@ def _skipping(nan_extreme: Callable[..., Any]) -> Callable[..., Any]:
     return reduce
 
 
+@ufunc_method(np.hypot, "reduce")
 def _hypot_reduce(
     a: Any, axis: Any = 0, dtype: Any = None, keepdims: Any = False, initial: Any = 0.0, where: Any = True
 ) -> Any:
@@ -828,33 +850,9 @@ def _accumulate(primitive: Primitive) -> Callable[..., Any]:
     return accumulate
 
 
-REDUCE_LIKE.update(
-    {
-        np.logaddexp: _log_sum(np.logaddexp, 1.0),
-        np.logaddexp2: _log_sum(np.logaddexp2, math.log(2)),
-        np.fmax: _skipping(nanmax),
-        np.fmin: _skipping(nanmin),
-        np.hypot: _hypot_reduce,
-    }
-)
-ACCUMULATE.update(
-    {
-        np.add: cumsum,
-        np.multiply: cumprod,
-        np.maximum: _accumulate(cumulative.cummax_p),
-        np.minimum: _accumulate(cumulative.cummin_p),
-    }
-)
-
-TABLE: dict[Any, Callable[..., Any]] = {
-    np.sum: sum, np.prod: prod, np.max: max, np.amax: max, np.min: min, np.amin: min, np.ptp: ptp,
-    np.any: any_, np.all: all_, np.argmax: argmax, np.argmin: argmin, np.count_nonzero: count_nonzero,
-    np.mean: mean, np.var: var, np.std: std, np.average: average, np.median: median,
-    np.quantile: quantile, np.percentile: percentile, np.nanquantile: nanquantile, np.nanpercentile: nanpercentile,
-    np.nanmedian: nanmedian, np.nansum: nansum, np.nanprod: nanprod, np.nanmax: nanmax, np.nanmin: nanmin,
-    np.nanmean: nanmean, np.nanvar: nanvar, np.nanstd: nanstd, np.nanargmax: nanargmax, np.nanargmin: nanargmin,
-    np.cumsum: cumsum, np.cumprod: cumprod, np.nancumsum: nancumsum, np.nancumprod: nancumprod,
-    np.cumulative_sum: cumulative_sum, np.cumulative_prod: cumulative_prod, np.diff: diff,
-    np.trapezoid: trapezoid,
-}  # fmt: skip
-"""Implementation by NumPy function."""
+ufunc_method(np.logaddexp, "reduce")(_log_sum(np.logaddexp, 1.0))
+ufunc_method(np.logaddexp2, "reduce")(_log_sum(np.logaddexp2, math.log(2)))
+ufunc_method(np.fmax, "reduce")(_skipping(nanmax))
+ufunc_method(np.fmin, "reduce")(_skipping(nanmin))
+ufunc_method(np.maximum, "accumulate")(_accumulate(cumulative.cummax_p))
+ufunc_method(np.minimum, "accumulate")(_accumulate(cumulative.cummin_p))

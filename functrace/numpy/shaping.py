@@ -37,6 +37,7 @@ from functrace.numpy.operands import (
     one_axis,
     stored,
 )
+from functrace.numpy.tables import array_method, implements, unsupported_function
 from functrace.numpy.taking import take
 from functrace.numpy.view_kinds import BroadcastView, DiagonalView, LaidView, RavelView, View, WindowView
 from functrace.numpy.views import (
@@ -82,6 +83,7 @@ def _known_layout(a: Any, what: str) -> Any:
 # -- shape ---------------------------------------------------------------------------------------------
 
 
+@implements(np.reshape)
 def reshape(a: Any, /, shape: Any, order: Any = "C", *, copy: bool | None = None) -> Any:
     """As ``numpy.reshape``."""
     sizes = full_shape(int_tuple(shape) if shape != () else (), a.size)
@@ -99,6 +101,16 @@ def reshape(a: Any, /, shape: Any, order: Any = "C", *, copy: bool | None = None
     if copy is False and isinstance(result._view, View) and result._view.base is not None:
         _need_view(result, "reshape with copy=False")
     return result
+
+
+@array_method("reshape")
+def _reshape_method(x: Any, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
+    """As ``numpy.ndarray.reshape``: sizes one by one, or a tuple of them."""
+    sizes = shape[0] if len(shape) == 1 and not isinstance(shape[0], int | np.integer) else shape
+    if order != "C" or copy is not None:
+        return reshape(x, sizes, order=order, copy=copy)
+    sizes = (sizes,) if isinstance(sizes, int | np.integer) else sizes
+    return reshaped(x, full_shape(tuple(int(n) for n in sizes), x.size))
 
 
 def _need_view(result: Any, what: str) -> None:
@@ -119,6 +131,7 @@ def _reversed(ndim: int) -> Shape:
     return tuple(range(ndim))[::-1]
 
 
+@implements(np.ravel)
 def ravel(a: Any, order: Any = "C", *, copy: bool = False) -> Any:
     """As ``numpy.ravel``, or with ``copy`` as ``numpy.ndarray.flatten``."""
     a = arrayed(a)
@@ -137,6 +150,19 @@ def ravel(a: Any, order: Any = "C", *, copy: bool = False) -> Any:
     return owned(result) if copy or not isinstance(a, Tracer) else linked(result, view)
 
 
+@array_method("ravel")
+def _ravel_method(x: Any, order: str = "C") -> Any:
+    """As ``numpy.ndarray.ravel``."""
+    return ravel(x, order)
+
+
+@array_method("flatten")
+def _flatten_method(x: Any, order: str = "C") -> Any:
+    """As ``numpy.ndarray.flatten``: always a copy."""
+    return ravel(x, order, copy=True)
+
+
+@implements(np.transpose)
 def transpose(a: Any, axes: Any = None) -> Any:
     """As ``numpy.transpose``."""
     if axes is None:
@@ -147,6 +173,14 @@ def transpose(a: Any, axes: Any = None) -> Any:
     return transposed(a, order)
 
 
+@array_method("transpose")
+def _transpose_method(x: Any, *axes: Any) -> Any:
+    """As ``numpy.ndarray.transpose``: axes one by one, or a tuple of them."""
+    order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int | np.integer) else axes
+    return transpose(x, tuple(order) if order else None)
+
+
+@implements(np.swapaxes, method="swapaxes")
 def swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
     """As ``numpy.swapaxes``."""
     axes = list(range(a.ndim))
@@ -155,6 +189,7 @@ def swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
     return transposed(a, tuple(axes))
 
 
+@implements(np.moveaxis)
 def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     """As ``numpy.moveaxis``."""
     sources, targets = axis_tuple(source, a.ndim), axis_tuple(destination, a.ndim)
@@ -168,6 +203,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     return transposed(a, tuple(axes))
 
 
+@implements(np.rollaxis)
 def rollaxis(a: Any, axis: Any, start: int = 0) -> Any:
     """As ``numpy.rollaxis``."""
     n = a.ndim
@@ -180,12 +216,14 @@ def rollaxis(a: Any, axis: Any, start: int = 0) -> Any:
     return transposed(a, tuple(axes))
 
 
+@implements(np.matrix_transpose, np.linalg.matrix_transpose)
 def matrix_transpose(x: Any, /) -> Any:
     """As ``numpy.matrix_transpose``."""
     at_least(x, 2, "matrix_transpose")
     return swapaxes(x, -1, -2)
 
 
+@implements(np.squeeze, method="squeeze")
 def squeeze(a: Any, axis: Any = None) -> Any:
     """As ``numpy.squeeze``."""
     if axis is None:
@@ -198,6 +236,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     return reshaped(a, tuple(n for k, n in enumerate(a.shape) if k not in axes))
 
 
+@implements(np.expand_dims)
 def expand_dims(a: Any, axis: Any) -> Any:
     """As ``numpy.expand_dims``."""
     given = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
@@ -215,28 +254,33 @@ def _atleast(*arrays: Any, ndim: int, place: Callable[[Shape], Shape]) -> Any:
     return made[0] if len(made) == 1 else tuple(made)
 
 
+@implements(np.atleast_1d)
 def atleast_1d(*arys: Any) -> Any:
     """As ``numpy.atleast_1d``."""
     return _atleast(*arys, ndim=1, place=lambda _: (1,))
 
 
+@implements(np.atleast_2d)
 def atleast_2d(*arys: Any) -> Any:
     """As ``numpy.atleast_2d``."""
     return _atleast(*arys, ndim=2, place=lambda shape: (1, *shape) if shape else (1, 1))
 
 
+@implements(np.atleast_3d)
 def atleast_3d(*arys: Any) -> Any:
     """As ``numpy.atleast_3d``."""
     places = {0: lambda s: (1, 1, 1), 1: lambda s: (1, *s, 1), 2: lambda s: (*s, 1)}
     return _atleast(*arys, ndim=3, place=lambda shape: places[len(shape)](shape))
 
 
+@implements(np.broadcast_to)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     """As ``numpy.broadcast_to``."""
     sizes = int_tuple(shape) if shape != () else ()
     return linked(broadcast(array, sizes), BroadcastView(array, sizes))
 
 
+@implements(np.broadcast_arrays)
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     """As ``numpy.broadcast_arrays``."""
     arrays = [arrayed(x) for x in args]
@@ -252,11 +296,13 @@ def _common_shape(what: str, arrays: Any) -> Shape:
         raise ShapeError(f"{what} cannot broadcast shapes {shapes}", fix="make the sizes equal, or 1") from None
 
 
+@implements(np.copy)
 def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
     """As ``numpy.copy``: an array, also of a scalar."""
     return owned(a, order_like(a, checked_order(order, "copy")))
 
 
+@implements(np.astype)
 def astype(
     x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None, order: Any = "K", casting: Casting = "unsafe"
 ) -> Any:
@@ -273,27 +319,56 @@ def astype(
     return result if letter == "K" else new_array(result, order_like(x, letter))
 
 
+@array_method("astype")
+def _astype_method(
+    x: Any, dtype: Any, order: str = "K", casting: Casting = "unsafe", subok: bool = True, copy: bool = True
+) -> Any:
+    """As ``numpy.ndarray.astype``; a cast to an integer ends the derivative, as NumPy means it."""
+    return astype(x, dtype, copy=copy, order=order, casting=casting)
+
+
+@array_method("resize")
+def _resize_method(x: Any, *new_shape: Any, refcheck: bool = True) -> None:
+    """Raise: a traced value keeps its shape, which ``numpy.ndarray.resize`` changes in place."""
+    raise UnsupportedFunctionError(
+        "x.resize changes the shape of an array in place, which has no meaning on traced values",
+        fix="make another array: np.resize(x, shape), or x[:n], or np.pad(x, (0, n))",
+    )
+
+
+@array_method("view")
+def _view_method(x: Any, *args: Any, **kwargs: Any) -> Any:
+    """A view of all of it; another dtype has no meaning on traced values."""
+    if args or kwargs:
+        raise unsupported_function(np.ndarray.view)
+    return linked(x, View(x))
+
+
 # -- turning and rolling --------------------------------------------------------------------------------
 
 
+@implements(np.flip)
 def flip(m: Any, axis: Any = None) -> Any:
     """As ``numpy.flip``."""
     axes = normalize_axes(axis, m.ndim)
     return indexed(m, tuple((None, None, -1) if k in axes else _ALL for k in range(m.ndim)))
 
 
+@implements(np.fliplr)
 def fliplr(m: Any) -> Any:
     """As ``numpy.fliplr``."""
     at_least(m, 2, "fliplr")
     return flip(m, 1)
 
 
+@implements(np.flipud)
 def flipud(m: Any) -> Any:
     """As ``numpy.flipud``."""
     at_least(m, 1, "flipud")
     return flip(m, 0)
 
 
+@implements(np.rot90)
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     """As ``numpy.rot90``."""
     at_least(m, 2, "rot90")
@@ -308,6 +383,7 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     return swapaxes(flip(m, j), i, j) if turns == 1 else flip(swapaxes(m, i, j), j)
 
 
+@implements(np.roll)
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     """As ``numpy.roll``."""
     if axis is None:
@@ -343,6 +419,7 @@ def _sequence(arrays: Any, what: str) -> list[Any]:
     return found
 
 
+@implements(np.concatenate, of_sequence=True)
 def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
     """As ``numpy.concatenate``."""
     found = _sequence(arrays, "concatenate")
@@ -354,6 +431,7 @@ def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = 
     return stored(_join(found, one_axis(exact_axis(axis), ndim), dtype, casting), out, "concatenate")
 
 
+@implements(np.stack, of_sequence=True)
 def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
     """As ``numpy.stack``."""
     found = [cast_to(x, dtype, casting) for x in _sequence(arrays, "stack")]
@@ -363,22 +441,26 @@ def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, cas
     return stored(joining.stack(found, one_axis(axis, len(shape_of(found[0])) + 1)), out, "stack")
 
 
+@implements(np.vstack, of_sequence=True)
 def vstack(tup: Any, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
     """As ``numpy.vstack``."""
     return _join([atleast_2d(x) for x in _sequence(tup, "vstack")], 0, dtype, casting)
 
 
+@implements(np.hstack, of_sequence=True)
 def hstack(tup: Any, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
     """As ``numpy.hstack``."""
     found = [atleast_1d(x) for x in _sequence(tup, "hstack")]
     return _join(found, 0 if len(shape_of(found[0])) == 1 else 1, dtype, casting)
 
 
+@implements(np.dstack, of_sequence=True)
 def dstack(tup: Any) -> Any:
     """As ``numpy.dstack``."""
     return _join([atleast_3d(x) for x in _sequence(tup, "dstack")], 2, None, "same_kind")
 
 
+@implements(np.column_stack, of_sequence=True)
 def column_stack(tup: Any) -> Any:
     """As ``numpy.column_stack``."""
     columns = []
@@ -388,6 +470,7 @@ def column_stack(tup: Any) -> Any:
     return _join(columns, 1, None, "same_kind")
 
 
+@implements(np.block)
 def block(arrays: Any) -> Any:
     """As ``numpy.block``."""
     depth, ndim = _block_depth(arrays, "arrays")
@@ -417,11 +500,13 @@ def _block_depth(nest: Any, where: str) -> tuple[int, int]:
     return 1 + depths.pop(), max(ndim for _, ndim in found)
 
 
+@implements(np.append)
 def append(arr: Any, values: Any, axis: Any = None) -> Any:
     """As ``numpy.append``."""
     return concatenate((arr, values), axis)
 
 
+@implements(np.ediff1d)
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """As ``numpy.ediff1d``."""
     ary = arrayed(ary)
@@ -441,6 +526,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 # -- cutting -------------------------------------------------------------------------------------------
 
 
+@implements(np.array_split)
 def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
     """As ``numpy.array_split``."""
     axis = one_axis(axis, ary.ndim)
@@ -456,6 +542,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
     return [indexed(ary, along(axis, (a, b, None))) for a, b in itertools.pairwise(points)]
 
 
+@implements(np.split)
 def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
     """As ``numpy.split``."""
     if np.ndim(indices_or_sections) == 0:
@@ -467,24 +554,28 @@ def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
     return array_split(ary, indices_or_sections, axis)
 
 
+@implements(np.hsplit)
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """As ``numpy.hsplit``."""
     at_least(ary, 1, "hsplit")
     return split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0)
 
 
+@implements(np.vsplit)
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """As ``numpy.vsplit``."""
     at_least(ary, 2, "vsplit")
     return split(ary, indices_or_sections, 0)
 
 
+@implements(np.dsplit)
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """As ``numpy.dsplit``."""
     at_least(ary, 3, "dsplit")
     return split(ary, indices_or_sections, 2)
 
 
+@implements(np.unstack)
 def unstack(x: Any, /, *, axis: Any = 0) -> tuple[Any, ...]:
     """As ``numpy.unstack``."""
     at_least(x, 1, "unstack")
@@ -495,6 +586,7 @@ def unstack(x: Any, /, *, axis: Any = 0) -> tuple[Any, ...]:
 # -- repeating -----------------------------------------------------------------------------------------
 
 
+@implements(np.tile)
 def tile(A: Any, reps: Any) -> Any:
     """As ``numpy.tile``."""
     times = int_tuple(reps) if np.ndim(reps) else (operator.index(reps),)
@@ -508,6 +600,7 @@ def tile(A: Any, reps: Any) -> Any:
     return owned(result)
 
 
+@implements(np.repeat, method="repeat")
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     """As ``numpy.repeat``; traced counts are asked for their values."""
     a = arrayed(a)
@@ -531,6 +624,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     return take(a, np.repeat(np.arange(shape[axis]), counts), axis)
 
 
+@implements(np.lib.stride_tricks.sliding_window_view)
 def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Any:
     """As ``numpy.lib.stride_tricks.sliding_window_view``: a view that cannot be written."""
     if writeable:
@@ -558,6 +652,7 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
     return linked(read(x), WindowView(x, sizes, axes, read))
 
 
+@implements(np.resize)
 def resize(a: Any, new_shape: Any) -> Any:
     """As ``numpy.resize``."""
     shape = int_tuple(new_shape) if new_shape != () else ()
@@ -570,6 +665,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     return reshape_to(index_static(flat, ((None, size, None),)), shape)
 
 
+@implements(np.meshgrid)
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
     """As ``numpy.meshgrid``."""
     if indexing not in ("xy", "ij"):
@@ -588,6 +684,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     return tuple(made)
 
 
+@implements(np.vander)
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """As ``numpy.vander``."""
     if x.ndim != 1:
@@ -613,6 +710,7 @@ def _diagonal_last(a: Any, axis1: Any, axis2: Any, what: str) -> Any:
     return (*(k for k in range(a.ndim) if k not in (i, j)), i, j)
 
 
+@implements(np.diagonal, method="diagonal")
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """As ``numpy.diagonal``."""
     axes, offset = _diagonal_last(a, axis1, axis2, "diagonal"), operator.index(offset)
@@ -620,6 +718,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return linked(shaping.diagonal(permute(a, axes), offset), DiagonalView(a, axes, offset))
 
 
+@implements(np.trace, method="trace")
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
     """As ``numpy.trace``."""
     axes = _diagonal_last(a, axis1, axis2, "trace")
@@ -627,6 +726,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
     return stored(reduce_sum(cast_to(d, dtype), (d.ndim - 1,)), out, "trace")
 
 
+@implements(np.diag)
 def diag(v: Any, k: int = 0) -> Any:
     """As ``numpy.diag``."""
     if v.ndim == 2:
@@ -638,6 +738,7 @@ def diag(v: Any, k: int = 0) -> Any:
     return shaping.embed_diagonal(v, k, n, n)
 
 
+@implements(np.diagflat)
 def diagflat(v: Any, k: int = 0) -> Any:
     """As ``numpy.diagflat``."""
     return diag(flattened(v), k)
@@ -653,11 +754,13 @@ def _triangle(m: Any, k: int, lower: bool, what: str) -> Any:
     return ew.where(mask, m, zero) if lower else ew.where(mask, zero, m)
 
 
+@implements(np.tril)
 def tril(m: Any, k: int = 0) -> Any:
     """As ``numpy.tril``."""
     return _triangle(m, operator.index(k), True, "tril")
 
 
+@implements(np.triu)
 def triu(m: Any, k: int = 0) -> Any:
     """As ``numpy.triu``."""
     return _triangle(m, operator.index(k), False, "triu")
@@ -682,6 +785,7 @@ def _pairs(values: Any, ndim: int, what: str) -> Any:
         raise ShapeError(f"pad: {what}={values!r} does not fit {ndim} axes", fix=f"give {ndim} pairs, or one") from None
 
 
+@implements(np.pad)
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
     """As ``numpy.pad``; padding by a function of the user's is not supported."""
     array = arrayed(array)
@@ -794,27 +898,11 @@ def _combined(x: Any, weights: np.ndarray[Any, Any]) -> Any:
     return total
 
 
+@implements(np.linalg.diagonal)
 def _linalg_diagonal(x: Any, /, *, offset: int = 0) -> Any:
     return diagonal(x, offset, -2, -1)
 
 
+@implements(np.linalg.trace)
 def _linalg_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
     return trace(x, offset, -2, -1, dtype)
-
-
-TABLE: dict[Any, Callable[..., Any]] = {
-    np.reshape: reshape, np.ravel: ravel, np.transpose: transpose, np.swapaxes: swapaxes, np.moveaxis: moveaxis,
-    np.rollaxis: rollaxis, np.matrix_transpose: matrix_transpose, np.linalg.matrix_transpose: matrix_transpose,
-    np.squeeze: squeeze, np.expand_dims: expand_dims, np.atleast_1d: atleast_1d, np.atleast_2d: atleast_2d,
-    np.atleast_3d: atleast_3d, np.broadcast_to: broadcast_to, np.broadcast_arrays: broadcast_arrays, np.copy: copy,
-    np.astype: astype, np.flip: flip, np.fliplr: fliplr, np.flipud: flipud, np.rot90: rot90, np.roll: roll,
-    np.concatenate: concatenate, np.stack: stack, np.vstack: vstack, np.hstack: hstack, np.dstack: dstack,
-    np.column_stack: column_stack, np.block: block, np.append: append, np.ediff1d: ediff1d, np.array_split: array_split,
-    np.split: split, np.hsplit: hsplit, np.vsplit: vsplit, np.dsplit: dsplit, np.unstack: unstack, np.tile: tile,
-    np.repeat: repeat,
-    np.lib.stride_tricks.sliding_window_view: sliding_window_view,
-    np.resize: resize, np.meshgrid: meshgrid, np.vander: vander, np.diagonal: diagonal,
-    np.linalg.diagonal: _linalg_diagonal, np.trace: trace, np.linalg.trace: _linalg_trace, np.diag: diag,
-    np.diagflat: diagflat, np.tril: tril, np.triu: triu, np.pad: pad,
-}  # fmt: skip
-"""Implementation by NumPy function."""

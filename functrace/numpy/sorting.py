@@ -6,7 +6,6 @@ Floor: 6.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.numpy.operands import arrayed, exact_axis, known, lined_up, one_axis
 from functrace.numpy.reductions import all_
+from functrace.numpy.tables import array_method, implements
 from functrace.ops import elementwise as ew
 from functrace.ops import sorting as ops
 from functrace.ops.indexing import index_static
@@ -27,18 +27,27 @@ def _kind(kind: Any, order: Any, stable: Any) -> str | None:
     return "stable" if stable else kind
 
 
+@implements(np.sort)
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     """As ``numpy.sort``."""
     a, axis = lined_up(arrayed(a), axis)
     return ops.sort(a, axis, _kind(kind, order, stable))
 
 
+@array_method("sort")
+def _sort_in_place(x: Any, axis: int = -1, kind: Any = None, order: Any = None) -> None:
+    """Sort in place."""
+    x._assign(sort(x, axis, kind, order), "sort", fresh=True)
+
+
+@implements(np.argsort, method="argsort")
 def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     """As ``numpy.argsort``: integers, without derivative."""
     a, axis = lined_up(arrayed(a), exact_axis(axis))
     return ops.argsort(a, axis, _kind(kind, order, stable))
 
 
+@implements(np.sort_complex)
 def sort_complex(a: Any) -> Any:
     """As ``numpy.sort_complex``."""
     a = sort(a)
@@ -57,6 +66,7 @@ def _places(kth: Any, n: int) -> tuple[int, ...]:
     return tuple(found)
 
 
+@implements(np.argpartition, method="argpartition")
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
     """As ``numpy.argpartition``: integers, without derivative."""
     a, axis = lined_up(arrayed(a), exact_axis(axis))
@@ -64,12 +74,20 @@ def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", or
     return ops.argpartition(a, _places(kth, a.shape[axis]), axis)
 
 
+@implements(np.partition)
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
     """As ``numpy.partition``; the elements beside the k-th may stand in another order than NumPy's."""
     a, axis = lined_up(arrayed(a), axis)
     return ops.take_along_axis(a, argpartition(a, kth, axis, kind, order), axis, is_permutation=True)
 
 
+@array_method("partition")
+def _partition_in_place(x: Any, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+    """Partition in place."""
+    x._assign(partition(x, kth, axis, kind, order), "partition", fresh=True)
+
+
+@implements(np.lexsort, of_sequence=True)
 def lexsort(keys: Any, axis: int = -1) -> Any:
     """As ``numpy.lexsort``: integers, without derivative."""
     keys = tuple(arrayed(k) for k in keys)
@@ -78,6 +96,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     return bind(ops.lexsort_p, keys, (one_axis(axis, keys[0].ndim),))
 
 
+@implements(np.searchsorted, method="searchsorted")
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """As ``numpy.searchsorted``: integers, without derivative."""
     a = arrayed(a)
@@ -90,6 +109,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     return ops.searchsorted(a, arrayed(v), side)
 
 
+@implements(np.digitize)
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     """As ``numpy.digitize``: integers, without derivative."""
     bins, x = arrayed(bins), arrayed(x)
@@ -104,10 +124,3 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
         backwards = index_static(bins, ((None, None, -1),))
         return ew.sub(bins.shape[0], ops.searchsorted(backwards, arrayed(x), side))
     raise ShapeError("digitize: bins must rise or fall monotonically", fix="sort the bins")
-
-
-TABLE: dict[Any, Callable[..., Any]] = {
-    np.sort: sort, np.argsort: argsort, np.sort_complex: sort_complex, np.partition: partition,
-    np.argpartition: argpartition, np.lexsort: lexsort, np.searchsorted: searchsorted, np.digitize: digitize,
-}  # fmt: skip
-"""Implementation by NumPy function."""

@@ -1,51 +1,125 @@
-"""The NEP-13 and NEP-18 tables: what each NumPy function does on traced values.
+"""The rows: what users call each function of this room, stated once, where it is written.
 
-``FUNCTIONS`` maps a NumPy function to its implementation here, with the same signature; the rows stand in the files
-of this room by topic (``TABLE`` in each) and are put together by ``functrace/numpy/__init__.py``. Ufuncs map to
-elementwise primitives (`functrace.ops.elementwise.UFUNCS`).
+``@implements(np.sum, method="sum", reduce=np.add)`` above a function says that it is ``np.sum`` on traced values, the method
+``x.sum`` and ``np.add.reduce``. NumPy's dispatch (NEP 18), the methods of `TracedArray`, ufunc methods (NEP 13) and the
+namespace `functrace.numpy` all read the tables that these rows fill as the files of the room are imported; nothing else is
+written to add a function. Ufuncs are primitives (`functrace.ops.elementwise.UFUNCS`), operators stand in
+functrace/numpy/operators.py.
 
 Floor: 6.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar, final
 
 import numpy as np
 
-from functrace.errors import DtypeError, UnsupportedFunctionError
-from functrace.numpy.operands import need_traced, stored
-from functrace.ops import elementwise as ew
-from functrace.ops.shaping import broadcast_to, convert
-from functrace.tracing.recording import LITERALS, Tracer, as_array, bind
+from functrace.errors import UnsupportedFunctionError
+
+F = TypeVar("F", bound=Callable[..., Any])
+V = TypeVar("V")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One implementation, and what users call it."""
+
+    does: Callable[..., Any]
+    """The implementation, with the signature of the NumPy functions that it stands for."""
+    functions: tuple[Any, ...]
+    """These functions."""
+    method: str
+    """The method of an array that it is, the array being its first argument; empty if none."""
+    creates: bool
+    """Whether NumPy hands over to it by ``like=`` only, whatever the other arguments are."""
+    of_sequence: bool
+    """Whether a list among its arguments is a list of arrays, not one array."""
+    weak: bool
+    """Whether it leaves Python numbers weak; any other takes them as arrays."""
+
+
+ROWS: dict[Any, Row] = {}
+"""Row by NumPy function."""
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
-"""Implementation by NumPy function."""
+"""Implementation by NumPy function, for those that NumPy hands over by their arguments (NEP 18)."""
 
 LIKE: dict[Any, Callable[..., Any]] = {}
 """What ``like=`` of a traced value means (NEP 35), by creation function; called with the traced value first."""
 
-REDUCTIONS: dict[np.ufunc, Any] = {
-    np.add: np.sum,
-    np.multiply: np.prod,
-    np.maximum: np.max,
-    np.minimum: np.min,
-    np.logical_and: np.all,
-    np.logical_or: np.any,
-}
-"""The function that ``ufunc.reduce`` is."""
+METHODS: dict[str, Callable[..., Any]] = {}
+"""What each method of a traced array is, by name; called with the array first."""
+
+UFUNC_METHODS: dict[tuple[np.ufunc, str], Callable[..., Any]] = {}
+"""``ufunc.reduce``, ``ufunc.accumulate`` and ``ufunc.at``, by ufunc and name."""
 
 
-_REDUCE_OPTIONS: dict[Any, set[str]] = {
-    np.sum: {"dtype", "out", "keepdims", "initial", "where"},
-    np.prod: {"dtype", "out", "keepdims", "initial", "where"},
-    np.max: {"out", "keepdims", "initial", "where"},
-    np.min: {"out", "keepdims", "initial", "where"},
-    np.all: {"out", "keepdims", "where"},
-    np.any: {"out", "keepdims", "where"},
-}
+def implements(
+    *functions: Any,
+    method: str = "",
+    reduce: np.ufunc | None = None,
+    accumulate: np.ufunc | None = None,
+    creates: bool = False,
+    of_sequence: bool = False,
+    weak: bool = False,
+) -> Callable[[F], F]:
+    """Make a function the implementation of NumPy functions: a row of the tables of this room.
+
+    Args:
+        functions: NumPy's functions that it is, all with its signature.
+        method: the method of an array that it is as well.
+        reduce, accumulate: the ufunc whose method of this name it is, along axis 0 if none is given.
+        creates, of_sequence, weak: see `Row`.
+    """
+
+    def add(does: F) -> F:
+        row = Row(does, functions, method, creates, of_sequence, weak)
+        for function in functions:
+            _put(ROWS, function, row)
+            if creates:
+                _put(LIKE, function, lambda like, *args, **kwargs: does(*args, like=like, **kwargs))
+            else:
+                _put(FUNCTIONS, function, does)
+        if method:
+            _put(METHODS, method, does)
+        for name, ufunc in (("reduce", reduce), ("accumulate", accumulate)):
+            if ufunc is not None:
+                ufunc_method(ufunc, name)(does)
+        return does
+
+    return add
+
+
+def implements_like(function: Any) -> Callable[[F], F]:
+    """Make a function what ``like=`` of a traced value means for a creation function; it takes that value first."""
+    return lambda does: _put(LIKE, function, does)
+
+
+def array_method(*names: str) -> Callable[[F], F]:
+    """Make a function a method of arrays that is no NumPy function with the array first: ``x.sort``, ``x.reshape``."""
+
+    def add(does: F) -> F:
+        does.__name__ = does.__qualname__ = names[0]
+        for name in names:
+            _put(METHODS, name, does)
+        return does
+
+    return add
+
+
+def ufunc_method(ufunc: np.ufunc, name: str) -> Callable[[F], F]:
+    """Make a function the method of a ufunc: ``reduce``, ``accumulate`` (both with ``axis=``) or ``at``."""
+    return lambda does: _put(UFUNC_METHODS, (ufunc, name), does)
+
+
+def _put(table: dict[Any, Any], key: Any, value: V) -> V:
+    assert key not in table, f"two rows for {key}"
+    table[key] = value
+    return value
 
 
 def function_name(func: Any) -> str:
@@ -61,118 +135,3 @@ def unsupported_function(func: Any, why: str = "has no implementation on traced 
         fix="write it with functions that are supported (see functrace.numpy), or take the plain value with "
         "functrace.value(x) if no derivative is needed through it",
     )
-
-
-def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Apply a ufunc, or one of its methods, in the general form (NEP 13)."""
-    out = kwargs.pop("out", None)
-    if out is not None:
-        targets = out if isinstance(out, tuple) else (out,)
-        for target in targets:
-            if target is not None:
-                need_traced(target, f"numpy.{ufunc.__name__} with out= (or an in-place operator)")
-        if len(targets) == 1:
-            where = kwargs.pop("where", True) if method == "__call__" else True
-            result = call_ufunc(ufunc, method, inputs, kwargs)
-            if where is not True:  # elsewhere, out keeps what it held
-                result = ew.where(where, result, targets[0])
-            return stored(result, targets[0], ufunc.__name__)
-        results = call_ufunc(ufunc, method, inputs, kwargs)
-        return tuple([stored(r, t, ufunc.__name__) for t, r in zip(targets, results, strict=True)])
-    if method == "__call__":
-        return _call(ufunc, inputs, kwargs)
-    if method == "reduce" and ufunc in REDUCTIONS:
-        (x,), axis = inputs[:1], kwargs.pop("axis", inputs[1] if len(inputs) > 1 else 0)
-        if not kwargs.keys() <= _REDUCE_OPTIONS[REDUCTIONS[ufunc]]:
-            return _raise(ufunc, f"{method} with {', '.join(kwargs)}")
-        return FUNCTIONS[REDUCTIONS[ufunc]](x, axis=axis, **kwargs)
-    if method == "reduce" and ufunc in REDUCE_LIKE:
-        return REDUCE_LIKE[ufunc](*inputs, **kwargs)
-    if method == "accumulate" and ufunc in ACCUMULATE:
-        return ACCUMULATE[ufunc](*inputs, **{"axis": 0, **kwargs})
-    if method == "outer" and not kwargs:
-        x, y = inputs
-        x, y = [t if isinstance(t, Tracer) else np.asarray(t) for t in (x, y)]  # Python numbers are not weak here
-        return ufunc(FUNCTIONS[np.reshape](x, (*x.shape, *(1,) * y.ndim)), y)
-    if method == "at":
-        target, index, *values = inputs
-        need_traced(target, f"numpy.{ufunc.__name__}.at")
-        return AT[ufunc](target, index, *values) if ufunc in AT else _raise(ufunc, method)
-    return _raise(ufunc, method)
-
-
-REDUCE_LIKE: dict[np.ufunc, Callable[..., Any]] = {}
-"""``ufunc.reduce`` of the others; filled from the reductions of this room."""
-ACCUMULATE: dict[np.ufunc, Callable[..., Any]] = {}
-"""``ufunc.accumulate``."""
-AT: dict[np.ufunc, Callable[..., Any]] = {}
-"""``ufunc.at`` on a traced target."""
-
-
-def _raise(ufunc: np.ufunc, method: str) -> Any:
-    module = next(
-        (m for m in ("numpy", "scipy.special") if getattr(sys.modules.get(m), ufunc.__name__, None) is ufunc), None
-    )
-    name = f"{module}.{ufunc.__name__}" if module else f"the ufunc {ufunc.__name__}"
-    if module != "numpy":
-        raise UnsupportedFunctionError(
-            f"{name} has no derivative here: functrace knows NumPy's own functions",
-            fix="give it one with functrace.custom_jvp around a function of plain arrays, or take the plain value with "
-            "functrace.value(x) if no derivative is needed through it",
-        )
-    raise UnsupportedFunctionError(
-        f"{name}{'' if method == '__call__' else f'.{method}'} has no implementation on traced values",
-        fix="write it with functions that are supported (see functrace.numpy), or take the plain value with "
-        "functrace.value(x) if no derivative is needed through it",
-    )
-
-
-def _cast(ufunc: np.ufunc, inputs: tuple[Any, ...], dtype: Any, casting: Any) -> tuple[Any, ...]:
-    """The operands as the loop takes them that ``dtype=`` and ``casting=`` choose; NumPy says whether there is one.
-
-    Raises:
-        DtypeError: if there is none.
-    """
-    kinds = [type(x) if type(x) in LITERALS else (x if isinstance(x, Tracer) else as_array(x)).dtype for x in inputs]
-    plain = [x if isinstance(k, type) else np.empty(0, k) for x, k in zip(inputs, kinds, strict=True)]
-    options: dict[str, Any] = {"casting": casting} if dtype is None else {"casting": casting, "dtype": dtype}
-    try:
-        result = ufunc(*plain, **options)
-        if dtype is None or ufunc(*plain).dtype == result.dtype:
-            return inputs
-    except TypeError as error:
-        shown = ", ".join([k.__name__ if isinstance(k, type) else str(k) for k in kinds])
-        raise DtypeError(
-            f"numpy.{ufunc.__name__} of {shown}: {str(error).partition(chr(10))[0]}", fix="convert the operands with .astype"
-        ) from None
-    letter = result.dtype.char
-    if f"{letter * ufunc.nin}->{letter}" not in ufunc.types:
-        raise UnsupportedFunctionError(
-            f"numpy.{ufunc.__name__} with dtype={result.dtype} has no implementation on traced values",
-            fix="leave dtype= out",
-        )
-    return tuple(
-        [
-            np.asarray(x).astype(result.dtype)[()] if isinstance(k, type) else convert(x, result.dtype)
-            for x, k in zip(inputs, kinds, strict=True)
-        ]
-    )
-
-
-def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    where = kwargs.pop("where", True)
-    dtype = kwargs.pop("dtype", None)
-    casting = kwargs.pop("casting", "same_kind")
-    for harmless in ("order", "subok"):
-        kwargs.pop(harmless, None)
-    primitive = ew.UFUNCS.get(ufunc)
-    options = {"axis": kwargs.pop("axis")} if ufunc is np.vecdot and "axis" in kwargs else {}
-    if kwargs or (primitive is None and ufunc not in FUNCTIONS):
-        return _raise(ufunc, "__call__")
-    if dtype is not None or casting != "same_kind":
-        inputs = _cast(ufunc, inputs, dtype, casting)
-    result = bind(primitive, inputs) if primitive is not None else FUNCTIONS[ufunc](*inputs, **options)
-    if where is not True:
-        base = broadcast_to(np.zeros((), result.dtype), result.shape)
-        result = ew.where(where, result, base)
-    return result

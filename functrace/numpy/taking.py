@@ -6,7 +6,6 @@ Floor: 6.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from functrace.numpy.operands import (
     stacked,
     stored,
 )
-from functrace.numpy.tables import unsupported_function
+from functrace.numpy.tables import array_method, implements, unsupported_function
 from functrace.numpy.views import laid_out, need_array
 from functrace.ops import elementwise as ew
 from functrace.ops.checks import require
@@ -49,6 +48,7 @@ def _integers(indices: Any, what: str) -> Any:
     return indices
 
 
+@implements(np.take, method="take")
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
     """As ``numpy.take``; the indices may be traced."""
     a, indices = arrayed(a), _integers(indices, "the indices of take")
@@ -80,6 +80,7 @@ def _along(arr: Any, indices: Any, axis: int, what: str) -> tuple[Any, StaticInd
     return indices, (ARRAY,) * len(shape), arrays
 
 
+@implements(np.take_along_axis)
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     """As ``numpy.take_along_axis``."""
     arr, axis = lined_up(arrayed(arr), axis)
@@ -87,6 +88,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     return gather(arr, template, arrays)
 
 
+@implements(np.put_along_axis)
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
     """As ``numpy.put_along_axis``; ``arr`` must be traced."""
     need_traced(arr, "numpy.put_along_axis")
@@ -96,6 +98,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
     arr._assign(reshape(result, shape_of(arr)), "put_along_axis")
 
 
+@implements(np.compress)
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     """As ``numpy.compress``; the condition's value must be known."""
     a = arrayed(a)
@@ -103,6 +106,13 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     return take(a, chosen, axis, out)
 
 
+@array_method("compress")
+def _compress_method(x: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
+    """As ``numpy.ndarray.compress``."""
+    return compress(condition, x, axis, out)
+
+
+@implements(np.extract)
 def extract(condition: Any, arr: Any) -> Any:
     """As ``numpy.extract``."""
     arr = arrayed(arr)
@@ -110,6 +120,7 @@ def extract(condition: Any, arr: Any) -> Any:
     return take(flattened(arr), np.flatnonzero(condition))
 
 
+@implements(np.choose, method="choose", of_sequence=True, weak=True)
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     """As ``numpy.choose``; ``a`` may be traced."""
     index = _integers(a, "the first argument of choose")
@@ -125,6 +136,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     return stored(broadcast_to(result, shape), out, "choose")
 
 
+@implements(np.delete)
 def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     """As ``numpy.delete``."""
     arr, axis = lined_up(arrayed(arr), axis)
@@ -135,6 +147,7 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     return laid_out(result, order_like(arr, "A")) if is_one and isinstance(arr, Tracer) else result
 
 
+@implements(np.insert, weak=True)
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     """As ``numpy.insert``."""
     arr = arrayed(arr)
@@ -164,16 +177,19 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     return laid_out(made, order_like(arr, "A") if isinstance(arr, Tracer) else UNKNOWN)
 
 
+@implements(np.nonzero, method="nonzero")
 def nonzero(a: Any) -> tuple[Any, ...]:
     """As ``numpy.nonzero``; the values must be known."""
     return np.nonzero(_known_for(a, "nonzero"))
 
 
+@implements(np.argwhere)
 def argwhere(a: Any) -> Any:
     """As ``numpy.argwhere``."""
     return np.argwhere(_known_for(a, "argwhere"))
 
 
+@implements(np.flatnonzero)
 def flatnonzero(a: Any) -> Any:
     """As ``numpy.flatnonzero``."""
     return np.flatnonzero(_known_for(a, "flatnonzero"))
@@ -193,6 +209,7 @@ def _known_for(a: Any, name: str) -> np.ndarray[Any, Any]:
 # -- functions that write into their argument --------------------------------------------------------------------
 
 
+@implements(np.put, method="put", weak=True)
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """As ``numpy.put``; ``a`` must be traced."""
     need_traced(a, "numpy.put")
@@ -227,6 +244,7 @@ def _safe(values: Any, dtype: np.dtype[Any], what: str) -> Any:
     return made
 
 
+@implements(np.putmask)
 def putmask(a: Any, mask: Any, values: Any) -> None:
     """As ``numpy.putmask``; ``a`` must be traced."""
     need_traced(a, "numpy.putmask")
@@ -236,6 +254,7 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
         a._assign(result, "putmask")
 
 
+@implements(np.place)
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """As ``numpy.place``; ``arr`` must be traced."""
     need_traced(arr, "numpy.place")
@@ -248,6 +267,16 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
         arr._assign(reshape(result, arr.shape), "place")
 
 
+@array_method("fill")
+def _fill_method(x: Any, value: Any) -> None:
+    """Write a number into every element."""
+    if np.ndim(value):
+        raise ShapeError("fill takes one number", fix="write x[...] = values")
+    need_array(x, "fill")
+    x[...] = value
+
+
+@implements(np.fill_diagonal)
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     """As ``numpy.fill_diagonal``; ``a`` must be traced."""
     need_traced(a, "numpy.fill_diagonal")
@@ -260,6 +289,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 # -- functions about indices ---------------------------------------------------------------------------------
 
 
+@implements(np.ix_)
 def ix_(*args: Any) -> tuple[Any, ...]:
     """As ``numpy.ix_``; integer sequences may be traced."""
     made = []
@@ -280,16 +310,19 @@ def _stand_in(x: Any) -> np.ndarray[Any, Any]:
     return np.broadcast_to(np.empty((), np.bool_), shape_of(x))
 
 
+@implements(np.triu_indices_from)
 def triu_indices_from(arr: Any, k: int = 0) -> Any:
     """As ``numpy.triu_indices_from``."""
     return np.triu_indices_from(_stand_in(arr), k)
 
 
+@implements(np.tril_indices_from)
 def tril_indices_from(arr: Any, k: int = 0) -> Any:
     """As ``numpy.tril_indices_from``."""
     return np.tril_indices_from(_stand_in(arr), k)
 
 
+@implements(np.diag_indices_from)
 def diag_indices_from(arr: Any) -> Any:
     """As ``numpy.diag_indices_from``."""
     return np.diag_indices_from(_stand_in(arr))
@@ -299,6 +332,7 @@ def _within(indices: Any, size: int) -> Any:
     return ew.logical_and(ew.greater_equal(indices, 0), ew.less(indices, size))
 
 
+@implements(np.unravel_index)
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
     """As ``numpy.unravel_index``, in C order where the indices are traced."""
     if order != "C":
@@ -313,6 +347,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]
     return tuple(reversed(parts))
 
 
+@implements(np.ravel_multi_index)
 def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
     """As ``numpy.ravel_multi_index``, in C order where the indices are traced."""
     if order != "C":
@@ -325,14 +360,3 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
             part = require(part, _within(part, n), "ValueError", "invalid entry in coordinates array")
         total = part if k == 0 else ew.add(ew.mul(total, n), part)
     return total
-
-
-TABLE: dict[Any, Callable[..., Any]] = {
-    np.take: take, np.take_along_axis: take_along_axis, np.put_along_axis: put_along_axis, np.compress: compress,
-    np.extract: extract, np.choose: choose, np.delete: delete, np.insert: insert, np.nonzero: nonzero,
-    np.argwhere: argwhere, np.flatnonzero: flatnonzero, np.put: put, np.putmask: putmask, np.place: place,
-    np.fill_diagonal: fill_diagonal, np.ix_: ix_, np.triu_indices_from: triu_indices_from,
-    np.tril_indices_from: tril_indices_from, np.diag_indices_from: diag_indices_from, np.unravel_index: unravel_index,
-    np.ravel_multi_index: ravel_multi_index,
-}  # fmt: skip
-"""Implementation by NumPy function."""

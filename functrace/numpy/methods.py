@@ -1,0 +1,23 @@
+"""The methods of traced arrays and numbers, set from the rows (`functrace.numpy.tables.METHODS`) once all are there.
+
+A method that is the NumPy function with the array first *is* that function, with its signature and docstring. What an array
+has and a Python number has not (``n.sum()``), a traced number has as the array that it would be.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+from functrace.numpy.array import TracedArray
+from functrace.numpy.number import TracedNumber, of_array
+from functrace.numpy.tables import METHODS
+from functrace.tracing.recording import Tracer
+
+
+def set_methods() -> None:
+    """Give `TracedArray` and `TracedNumber` their methods."""
+    for name, does in METHODS.items():
+        setattr(TracedArray, name, does)
+    for name in dir(TracedArray):
+        if not name.startswith("_") and name not in TracedNumber.__dict__ and name not in dir(Tracer):
+            setattr(TracedNumber, name, of_array(name))
