@@ -13,19 +13,29 @@ from typing import Any as _Any
 
 import numpy as _np
 
-from functrace.numpy import creation as _creation
-from functrace.numpy import elementwise as _elementwise
-from functrace.numpy import linear_algebra as _linear_algebra
+from functrace.numpy import (  # noqa: F401  # the files that hold rows, which stand in the tables now
+    creation,
+    diagonals,
+    elementwise,
+    joining,
+    linear_algebra,
+    nan_reductions,
+    padding,
+    products,
+    quantiles,
+    questions,
+    reductions,
+    repeating,
+    running,
+    samples,
+    shaping,
+    sorting,
+    taking,
+    ufunc_reductions,
+)
 from functrace.numpy import methods as _methods
 from functrace.numpy import namespace as _namespace
-from functrace.numpy import reductions as _reductions
-from functrace.numpy import shaping as _shaping
-from functrace.numpy import sorting as _sorting
-from functrace.numpy import taking as _taking
 from functrace.numpy.tables import FUNCTIONS as FUNCTIONS
-
-_FILES = (_creation, _elementwise, _linear_algebra, _reductions, _shaping, _sorting, _taking)
-"""Those that hold rows, which stand in the tables now."""
 
 _methods.set_methods()
 

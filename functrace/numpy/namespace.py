@@ -19,7 +19,7 @@ import numpy as np
 from functrace.numpy.operands import holds_tracer, stacked
 from functrace.numpy.tables import ROWS
 
-_OF_SEQUENCES = frozenset({"histogramdd", "piecewise", "apply_over_axes"})
+_OF_SEQUENCES = frozenset({"row_stack", "histogramdd", "piecewise", "apply_over_axes"})
 """Functions without a row, of which a list among the arguments is a list of arrays."""
 
 _AS_THEY_ARE = frozenset({"block", "ndim", "isscalar", "iterable", "printoptions"})

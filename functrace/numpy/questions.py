@@ -1,0 +1,75 @@
+"""Questions about shape, dtype and memory, answered without values.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrace.numpy.operands import Casting, axis_tuple
+from functrace.numpy.tables import implements
+from functrace.numpy.views import shares
+from functrace.tracing.recording import Tracer
+
+
+def _spec(x: Any) -> Any:
+    return x.dtype if isinstance(x, Tracer) else x
+
+
+def _probe(x: Any) -> Any:
+    """A stand-in without values, whose shape and dtype answer questions."""
+    return np.broadcast_to(np.zeros((), x.dtype), x.shape) if isinstance(x, Tracer) else x
+
+
+@implements(np.size)
+def _size(a: Any, axis: Any = None) -> int:
+    return a.size if axis is None else math.prod(a.shape[k] for k in axis_tuple(axis, a.ndim))
+
+
+@implements(np.min_scalar_type)
+def _min_scalar_type(a: Any, /) -> np.dtype[Any]:
+    return a.dtype if a.ndim else np.min_scalar_type(a._concrete())
+
+
+def _root(x: Any) -> Any:
+    while isinstance(x, Tracer) and x._view is not None and x._view.base is not None and shares(x._view):
+        x = x._view.base
+    return x
+
+
+@implements(np.may_share_memory, np.shares_memory)
+def _shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
+    return _root(a) is _root(b)
+
+
+@implements(np.can_cast)
+def _can_cast(from_: Any, to: Any, casting: Casting = "safe") -> bool:
+    return np.can_cast(_spec(from_), _spec(to), casting)
+
+
+implements(np.shape)(lambda a: a.shape)
+
+
+implements(np.ndim)(lambda a: a.ndim)
+
+
+implements(np.result_type)(lambda *arrays_and_dtypes: np.result_type(*map(_spec, arrays_and_dtypes)))
+
+
+implements(np.iscomplexobj)(lambda x: x.dtype.kind == "c")
+
+
+implements(np.isrealobj)(lambda x: x.dtype.kind != "c")
+
+
+implements(np.common_type)(lambda *arrays: np.common_type(*map(_probe, arrays)))
+
+
+implements(np.array_repr)(lambda arr, *_, **__: repr(arr))
+
+
+implements(np.array_str, np.array2string)(lambda a, *_, **__: repr(a))

@@ -1,0 +1,107 @@
+"""Sums, products and differences along an axis: ``cumsum``, ``diff``, ``trapezoid`` and their kin.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import AxisError, ShapeError
+from functrace.numpy.operands import NOT_GIVEN, along, arrayed, cast_to, exact_axis, lined_up, one_axis, stored
+from functrace.numpy.reductions import sum
+from functrace.numpy.tables import FUNCTIONS, implements
+from functrace.ops import cumulative
+from functrace.ops import elementwise as ew
+from functrace.ops.indexing import index_static
+from functrace.ops.joining import concatenate
+from functrace.ops.shaping import broadcast_to, reshape
+
+
+@implements(np.cumsum, method="cumsum", accumulate=np.add)
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """As ``numpy.cumsum``."""
+    a, axis = lined_up(cast_to(arrayed(a), dtype), exact_axis(axis))
+    result = cast_to(cumulative.cumsum(a, axis), dtype)
+    return stored(result, out, "cumsum")
+
+
+@implements(np.cumprod, method="cumprod", accumulate=np.multiply)
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """As ``numpy.cumprod``; the derivative is exact where factors are zero."""
+    a, axis = lined_up(cast_to(arrayed(a), dtype), exact_axis(axis))
+    result = cast_to(cumulative.cumprod(a, axis), dtype)
+    return stored(result, out, "cumprod")
+
+
+def _with_initial(name: str, running: Callable[..., Any], neutral: int) -> Callable[..., Any]:
+    def function(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False) -> Any:
+        x = arrayed(x)
+        if axis is None:
+            if x.ndim != 1:
+                raise AxisError(f"{name} of an array with {x.ndim} axes needs axis=", fix="pass axis=")
+            axis = 0
+        axis = one_axis(axis, x.ndim)
+        result = running(x, axis, dtype)
+        if include_initial:
+            start = np.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), neutral, result.dtype)
+            result = concatenate([start, result], axis)
+        return stored(result, out, name)
+
+    function.__name__ = name
+    function.__doc__ = f"As ``numpy.{name}``."
+    return function
+
+
+cumulative_sum = implements(np.cumulative_sum)(_with_initial("cumulative_sum", cumsum, 0))
+
+
+cumulative_prod = implements(np.cumulative_prod)(_with_initial("cumulative_prod", cumprod, 1))
+
+
+@implements(np.diff)
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = NOT_GIVEN, append: Any = NOT_GIVEN) -> Any:
+    """As ``numpy.diff``."""
+    if n < 0:
+        raise ShapeError(f"diff: the order must not be negative, got {n}", fix="pass n >= 0")
+    a = arrayed(a)
+    if a.ndim == 0:
+        raise ShapeError("diff needs at least one axis", fix="pass an array with one axis or more")
+    axis = one_axis(axis, a.ndim)
+    if n == 0:
+        return a  # not a copy, as in NumPy
+    parts = [a]
+    if prepend is not NOT_GIVEN:
+        parts.insert(0, _edge(prepend, a, axis))
+    if append is not NOT_GIVEN:
+        parts.append(_edge(append, a, axis))
+    if len(parts) > 1:
+        a = FUNCTIONS[np.concatenate](parts, axis)
+    difference = ew.not_equal if a.dtype.kind == "b" else ew.sub
+    for _ in range(n):
+        a = difference(index_static(a, along(axis, (1, None, None))), index_static(a, along(axis, (None, -1, None))))
+    return a
+
+
+def _edge(part: Any, a: Any, axis: int) -> Any:
+    part = arrayed(part)
+    return broadcast_to(part, (*a.shape[:axis], 1, *a.shape[axis + 1 :])) if part.ndim == 0 else part
+
+
+@implements(np.trapezoid)
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """As ``numpy.trapezoid``."""
+    y = arrayed(y)
+    axis = one_axis(axis, y.ndim)
+    if x is None:
+        step = dx
+    else:
+        x = arrayed(x)
+        step = diff(x, axis=-1 if x.ndim == 1 else axis)
+        if x.ndim == 1:
+            step = reshape(step, (step.shape[0],) + (1,) * (y.ndim - axis - 1))
+    ends = ew.add(index_static(y, along(axis, (1, None, None))), index_static(y, along(axis, (None, -1, None))))
+    return sum(ew.div(ew.mul(step, ends), 2.0), axis)
