@@ -5,23 +5,25 @@ Floor: 7.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from functrace.api.calls import as_value, function_name
-from functrace.api.staging import Operands, Staged, guard_results, number_type, stage, takes, with_dtypes, with_inputs
+from functrace.api.record import Operands, Staged, stage
+from functrace.api.results import guard_results, number_type
 from functrace.control.cond import cond_program
 from functrace.control.scan import scan_program
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
-from functrace.ir.parts import reordered
+from functrace.ir.parts import Rewrite, reordered, with_inputs
+from functrace.ir.program import Program
 from functrace.numpy.number import Numbers, as_number
 from functrace.numpy.views import guard
 from functrace.ops.elementwise import not_equal
-from functrace.ops.shaping import convert
-from functrace.tracing.capture import held_array, read_only_memory
+from functrace.ops.shaping import convert, convert_p
+from functrace.tracing.capture import held_array
 from functrace.tracing.recording import Tracer, known_value
 from functrace.tree import flatten, paths, unflatten
 from functrace.typing import A, B, PyTree, R, Ts
@@ -64,8 +66,7 @@ def cond(pred: Any, true_fun: Callable[[*Ts], A], false_fun: Callable[[*Ts], B],
     for word, f in (("false", false_fun), ("true", true_fun)):
         name = function_name(f)
         owner = f"cond ({word} branch {name})"
-        with read_only_memory(owner, call.leaves):
-            branches.append(stage(f, call, owner, name, with_values=False, is_certain=False))
+        branches.append(stage(f, call.without_values(), owner, name, is_certain=False, reads=call.leaves))
     other, taken = _agreeing(*branches)
     explicit = len(call.values)
     programs = [
@@ -164,9 +165,9 @@ def scan(
     carry = [held_array(as_value(leaf, f"{owner}: the carry")) for leaf in starts]
     slices = [ShapeDtype(x.shape[1:], x.dtype) for x in arrays]
 
+    reads = [*flatten(xs)[0], *starts]
     while True:
-        with read_only_memory(owner, [*flatten(xs)[0], *starts]):
-            staged = _stage_body(f, carry, numbers, carry_tree, slices, arrays_tree, owner, name)
+        staged = _stage_body(f, carry, numbers, carry_tree, slices, arrays_tree, owner, name, reads)
         count, tree = _check_body(staged, carry_tree, owner)
         if not _give_dtypes(carry, numbers, staged):
             break
@@ -199,6 +200,7 @@ def _stage_body(
     arrays_tree: Any,
     owner: str,
     name: str,
+    reads: list[Any],
 ) -> Staged:
     weak: list[Numbers] = []
     operands = Operands((carry, [np.empty(0)] * len(slices)), {})
@@ -211,7 +213,7 @@ def _stage_body(
         return f(unflatten(carry_tree, state), unflatten(arrays_tree, leaves))
 
     try:
-        return stage(body, operands, owner, name, with_values=False)
+        return stage(body, operands.without_values(), owner, name, reads=reads)
     finally:
         for w in weak:
             w.close()
@@ -264,3 +266,30 @@ def _check_carry(tree: PyTree, carry: list[Any], avals: list[ShapeDtype], owner:
                     what, fix=f"convert it, e.g. with .astype(np.{before.dtype}), or start with np.{after.dtype}"
                 )
             raise ShapeError(what, fix="return it with the shape that it came with")
+
+
+# -- what both need ---------------------------------------------------------------------------------------------------------
+
+
+def takes(number: type | None, dtype: np.dtype[Any]) -> bool:
+    """Whether something is a Python number that becomes ``dtype`` beside an array of it."""
+    return number is not None and _KINDS.index(dtype.kind) >= _KINDS.index(np.dtype(number).kind)
+
+
+_KINDS = "biufc"
+
+
+def with_dtypes(program: Program, dtypes: Sequence[np.dtype[Any]]) -> Program:
+    """Return the program with its outputs converted to dtypes."""
+    if all(program.avals[i].dtype == dtype for i, dtype in zip(program.output_ids, dtypes, strict=True)):
+        return program
+    write = Rewrite(program)
+    for k, _ in program.schedule:
+        write.keep(k)
+    outputs = [write.operand(i) for i in program.output_ids]
+    return write.finish(
+        [
+            i if write.avals[i].dtype == dtype else write.place(convert_p, (i,), (dtype,))
+            for i, dtype in zip(outputs, dtypes, strict=True)
+        ]
+    )

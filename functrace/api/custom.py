@@ -11,41 +11,27 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Self, final, overload
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, Generic, ParamSpec, Self, final, overload
 
 import numpy as np
 
-from functrace.api.calls import call, function_name, output_variable
+from functrace.api.calls import function_name
 from functrace.api.keys import static_key, tree_key
-from functrace.api.staging import Operands, Staged, guard_results, identifier, stage, whole_result, with_inputs
-from functrace.control.custom import Deferred, Failed, custom_jvp_program, custom_vjp_program
+from functrace.api.record import Operands, Staged, stage
+from functrace.api.results import guard_results, whole_result
+from functrace.api.rules import VjpRule, is_in_own_rule, record_jvp, record_vjp, recording_rule, with_captured
+from functrace.control.custom import Deferred, Rule, custom_jvp_program, custom_vjp_program
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.ir.parts import closed_over, reordered
-from functrace.ir.program import Program
+from functrace.ir.parts import with_inputs
 from functrace.ops.shaping import convert
-from functrace.tracing.capture import own_constants
-from functrace.tracing.recording import BODY, Recording, Tracer, as_array, is_recording
+from functrace.tracing.recording import Tracer, as_array, is_recording
 from functrace.transforms import is_differentiable
 from functrace.tree import flatten, paths, unflatten
 from functrace.typing import P, PyTree, R
 
 Q = ParamSpec("Q")
-
-_in_rules: ContextVar[tuple[Any, ...]] = ContextVar("functions whose rules are being recorded", default=())
-"""A rule may call its own function, whose rule is then deferred: recorded only if it is needed, one order up."""
-
-
-@contextmanager
-def _recording_rule(function: Any) -> Iterator[None]:
-    token = _in_rules.set((*_in_rules.get(), function))
-    try:
-        yield
-    finally:
-        _in_rules.reset(token)
 
 
 class _Custom(Generic[P, R]):
@@ -116,18 +102,15 @@ class _Custom(Generic[P, R]):
             return False, None
         if not is_recording():
             return True, self.f(*args)
-        nothing = Operands((), {})
-        run = stage(
-            lambda: self.f(*args),
-            nothing,
-            f"{type(self).__name__} {self.name}",
-            self.name,
-            with_values=True,
-            computed_only=True,
-        )
+        run = self.staged(lambda: self.f(*args), Operands((), {}), computed_only=True)
         if any(isinstance(x, Tracer) for x in (*run.captured, *[origin.root for origin in run.origins])):
             return False, None
-        return True, unflatten(run.out_tree, whole_result(run, nothing, ()))
+        return True, unflatten(run.out_tree, whole_result(run.origins, (), (), self.name))
+
+    def staged(self, f: Callable[..., Any], operands: Operands, *, computed_only: bool = False) -> Staged:
+        """Record the function itself."""
+        owner = f"{type(self).__name__} {self.name}"
+        return stage(f, operands, owner, self.name, computed_only=computed_only)
 
     def key(self, fixed: Sequence[Any], operands: Operands) -> Any:
         """What tells a deferred rule of this function from others: everything that its rule is called with."""
@@ -191,9 +174,7 @@ class custom_vjp(_Custom[P, R]):
         fwd, bwd = self.rules
         fixed, others = self.split(given)
         operands = Operands(others, {})
-        run = stage(
-            lambda *xs: self.f(*self.whole(fixed, xs)), operands, f"custom_vjp {self.name}", self.name, with_values=True
-        )
+        run = self.staged(lambda *xs: self.f(*self.whole(fixed, xs)), operands)
 
         def forward(*xs: Any) -> tuple[Any, Any]:
             result = fwd(*self.whole(fixed, xs))
@@ -207,117 +188,29 @@ class custom_vjp(_Custom[P, R]):
         def backward(residuals: Any, cotangent: Any) -> Any:
             return _check_cotangents(bwd(*fixed, residuals, cotangent), others, self.name)
 
-        if any(f is self for f in _in_rules.get()):
+        if is_in_own_rule(self):
             rule = self._deferred(forward, backward, fixed, operands, run)
         else:
-            with _recording_rule(self):
+            with recording_rule(self):
                 rule = record_vjp(forward, backward, operands, self.name)
-        results = apply_vjp(run.program, run.captured, rule, operands)
+        explicit = len(operands.values)
+        program = with_inputs(run.program, explicit, (), rule.captured)
+        pushed = with_captured(rule.forward, explicit, run.captured)
+        values = [*operands.handed_on(), *run.captured, *rule.captured]
+        results = custom_vjp_program(program, pushed, rule.backward, values, explicit)
         guard_results(results, run.origins, operands.values, self.name)
         return unflatten(run.out_tree, results)
 
     def _deferred(self, forward: Any, backward: Any, fixed: list[Any], operands: Operands, run: Staged) -> VjpRule:
         still = operands.without_values()
 
-        def record() -> tuple[Program | Failed, ...]:
-            with _recording_rule(self):
+        def record() -> tuple[Rule, ...]:
+            with recording_rule(self):
                 rule = record_vjp(forward, backward, still, self.name, closed=False)
-            made, pulled = rule.forward, rule.backward
-            assert not isinstance(made, Deferred) and not isinstance(pulled, Deferred)
-            return with_inputs(made, len(still.avals), run.captured, ()) if isinstance(made, Program) else made, pulled
+            return with_captured(rule.forward, len(still.avals), run.captured), rule.backward
 
         made = Deferred(self.key(fixed, operands), record)
         return VjpRule(made, made, [])
-
-
-class VjpRule(NamedTuple):
-    """What `record_vjp` returns.
-
-    Args:
-        forward: a closed program from operands to outputs and residuals, or the exception that recording raised.
-        backward: a closed program from residuals and cotangents to cotangents.
-        captured: what the rules captured.
-    """
-
-    forward: Program | Failed | Deferred
-    backward: Program | Failed | Deferred
-    captured: list[Any]
-
-
-def record_vjp(
-    forward: Callable[..., Any], backward: Callable[..., Any], operands: Operands, name: str, *, closed: bool = True
-) -> VjpRule:
-    """Record a forward and a backward function as the rule of a function.
-
-    The backward function is recorded while the forward recording is still open: whatever it reads of it becomes a residual,
-    handed over in ``residuals`` or not.
-
-    Args:
-        forward: from the arguments to ``(result, residuals)``.
-        backward: from ``(residuals, cotangent)`` to a list with a cotangent or ``None`` per operand.
-        operands: of the call.
-        name: of the function.
-        closed: whether captured values become inputs; otherwise they are constants, and may not be traced.
-    """
-    try:
-        with Recording(f"forward rule of {name}", scope=BODY) as outer:
-            inputs = [outer.new_input(a, v) for a, v in zip(operands.avals, operands.values, strict=True)]
-            outer.arguments = tuple(inputs)
-            args, kwargs = operands.arguments(inputs)
-            result, residuals = call(outer, forward, args, kwargs)
-            leaves, tree = flatten(result)
-            outputs = [output_variable(outer, leaf, f"the forward rule of {name}") for leaf in leaves]
-            with Recording(f"backward rule of {name}", scope=BODY) as inner:
-                cts = [_cotangent(inner, outer.avals[i]) for i in outputs]
-                found = call(inner, backward, (residuals, unflatten(tree, cts)), {})
-                program = inner.program(
-                    _cotangent_variables(inner, found, operands.avals, name), name=identifier(f"backward_of_{name}")
-                )
-                pulled, kept = closed_over(program)
-            saved = [outer.operand(value)[0] for value in kept]
-            pushed = outer.program((*outputs, *saved), name=identifier(f"forward_of_{name}"))
-            made, captured = closed_over(pushed) if closed else (pushed, [])
-            _refuse_traced(made, name)
-            made = own_constants(made)
-    except Exception as error:
-        return VjpRule(Failed(error), Failed(error), [])
-    count = len(pulled.input_ids) - len(kept)
-    return VjpRule(made, reordered(pulled, [*range(count, count + len(kept)), *range(count)]), captured)
-
-
-def _refuse_traced(program: Program, name: str) -> None:
-    """Refuse constants that are traced: they belong to a transform that is over when the program is used."""
-    if any(isinstance(value, Tracer) for value in program.constant_values.values()):
-        raise ArgumentError(
-            f"the rule of {name} calls {name}, and closes over a traced value", fix="pass the value as an argument"
-        )
-
-
-def apply_vjp(program: Program, captured: list[Any], rule: VjpRule, operands: Operands) -> list[Any]:
-    """Apply a function, as a closed program with what it captured, and its rule; returns flat outputs."""
-    explicit = len(operands.values)
-    program = with_inputs(program, explicit, (), rule.captured)
-    forward = rule.forward
-    if isinstance(forward, Program):
-        forward = with_inputs(forward, explicit, captured, ())
-    return custom_vjp_program(program, forward, rule.backward, [*operands.handed_on(), *captured, *rule.captured], explicit)
-
-
-def _cotangent(recording: Recording, aval: ShapeDtype) -> Any:
-    """The cotangent of an output: an input, or zeros where the output has no derivative."""
-    return recording.new_input(aval) if is_differentiable(aval) else np.zeros(aval.shape, aval.dtype)[()]
-
-
-def _cotangent_variables(
-    recording: Recording, found: Sequence[Any], avals: Sequence[ShapeDtype], name: str
-) -> tuple[int, ...]:
-    """The variables of the cotangents of differentiable operands; zeros for ``None``."""
-    made = []
-    for ct, aval in zip(found, avals, strict=True):
-        if is_differentiable(aval):
-            value = np.zeros(aval.shape, aval.dtype)[()] if ct is None else ct
-            made.append(output_variable(recording, value, f"the backward rule of {name}"))
-    return tuple(made)
 
 
 def _check_cotangents(found: Any, args: tuple[Any, ...], name: str) -> list[Any]:
@@ -436,16 +329,13 @@ class custom_jvp(_Custom[P, R]):
             raise ArgumentError(f"custom_jvp: {self.name} has no rule yet", fix=f"call {self.name}.defjvp(rule)")
         fixed, others = self.split(given)
         operands = Operands(others, {})
-        run = stage(
-            lambda *xs: self.f(*self.whole(fixed, xs)), operands, f"custom_jvp {self.name}", self.name, with_values=True
-        )
+        run = self.staged(lambda *xs: self.f(*self.whole(fixed, xs)), operands)
         explicit = len(operands.values)
-        rule: Program | Failed | Deferred
-        if any(f is self for f in _in_rules.get()):
+        if is_in_own_rule(self):
             rule, captured = self._deferred(fixed, operands, run), []
         else:
             rule, captured = self._record(fixed, operands, run)
-            rule = _with_captured(rule, operands.avals, run.captured)
+            rule = with_captured(rule, explicit, run.captured)
         program = with_inputs(run.program, explicit, (), captured)
         results = custom_jvp_program(program, rule, [*operands.handed_on(), *run.captured, *captured], explicit)
         guard_results(results, run.origins, operands.values, self.name)
@@ -454,58 +344,26 @@ class custom_jvp(_Custom[P, R]):
     def _deferred(self, fixed: list[Any], operands: Operands, run: Staged) -> Deferred:
         still = operands.without_values()
 
-        def record() -> tuple[Program | Failed, ...]:
+        def record() -> tuple[Rule, ...]:
             rule, _ = self._record(fixed, still, run, closed=False)
-            return (_with_captured(rule, still.avals, run.captured),)
+            return (with_captured(rule, len(still.avals), run.captured),)
 
         return Deferred(self.key(fixed, operands), record)
 
-    def _record(
-        self, fixed: list[Any], operands: Operands, run: Staged, *, closed: bool = True
-    ) -> tuple[Program | Failed, list[Any]]:
+    def _record(self, fixed: list[Any], operands: Operands, run: Staged, *, closed: bool = True) -> tuple[Rule, list[Any]]:
         """Record the rule: from operands and tangents to outputs and tangents, then what it captured."""
-        name, out_tree, out_avals = self.name, run.out_tree, run.out_avals
-        what = f"the jvp rule of {name}"
-        assert self.rule is not None
-        try:
-            with _recording_rule(self), Recording(what, scope=BODY) as recording:
-                inputs = [recording.new_input(a, v) for a, v in zip(operands.avals, operands.values, strict=True)]
-                dots = [_cotangent(recording, a) for a in operands.avals]
-                primals, _ = operands.arguments(inputs)
-                still = Operands(*operands.arguments(dots))
-                tangents = unflatten(
-                    still.tree,
-                    [x if isinstance(x, Tracer | np.ndarray | np.generic) else _no_tangent(x) for x in still.leaves],
-                )[0]
-                result = call(recording, self.rule, (*fixed, primals, tangents), {})
-                if not (isinstance(result, tuple) and len(result) == 2):
-                    raise TreeError(f"{what} returned a {type(result).__name__}, not a pair", fix="return result, tangent")
-                outs = check_like(result[0], out_tree, out_avals, f"the result of {what}", name)
-                moved = check_like(result[1], out_tree, out_avals, f"the tangent of {what}", name)
-                variables = [output_variable(recording, x, what) for x in outs]
-                variables += [
-                    output_variable(recording, x, what)
-                    for x, a in zip(moved, out_avals, strict=True)
-                    if is_differentiable(a)
-                ]
-                made = recording.program(tuple(variables), name=identifier(f"jvp_of_{name}"))
-                made, captured = closed_over(made) if closed else (made, [])
-                _refuse_traced(made, name)
-                return own_constants(made), captured
-        except Exception as error:
-            return Failed(error), []
+        what = f"the jvp rule of {self.name}"
+        function = self.rule
+        assert function is not None
 
+        def rule(primals: Any, tangents: Any) -> tuple[list[Any], list[Any]]:
+            result = function(*fixed, primals, tangents)
+            if not (isinstance(result, tuple) and len(result) == 2):
+                raise TreeError(f"{what} returned a {type(result).__name__}, not a pair", fix="return result, tangent")
+            return (
+                check_like(result[0], run.out_tree, run.out_avals, f"the result of {what}", self.name),
+                check_like(result[1], run.out_tree, run.out_avals, f"the tangent of {what}", self.name),
+            )
 
-def _no_tangent(x: Any) -> Any:
-    """The tangent of an argument's leaf that is not an array: zero for numbers."""
-    return type(x)(0) if isinstance(x, int | float | complex) and not isinstance(x, bool) else x
-
-
-def _with_captured(rule: Program | Failed, avals: list[ShapeDtype], before: list[Any]) -> Program | Failed:
-    """Bring a recorded rule, from operands, tangents and captured values, into the order of the operation's operands."""
-    if isinstance(rule, Failed):
-        return rule
-    explicit, total = len(avals), len(rule.input_ids)
-    dots = range(explicit, explicit + sum(map(is_differentiable, avals)))
-    order = [*range(explicit), *range(dots.stop, total), *dots]
-    return with_inputs(reordered(rule, order), explicit, before, ())
+        with recording_rule(self):
+            return record_jvp(rule, operands, self.name, run.out_avals, closed=closed)

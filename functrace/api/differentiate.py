@@ -15,25 +15,20 @@ import numpy as np
 
 from functrace.api.calls import (
     NUMERIC,
-    add_input,
     as_value,
-    call,
     check_argnums,
     check_function,
     function_name,
     is_position,
     normalize_argnums,
-    output_variable,
-    own_arrays,
-    own_tracers,
-    split_aux,
 )
 from functrace.api.directions import COTANGENTS, TANGENTS, check_like
+from functrace.api.record import Called, Recorded, add_input, own_arrays
 from functrace.api.transformed import transformed
 from functrace.errors import ArgumentError, DtypeError, ShapeError
-from functrace.executor import Runner, run_recorded
+from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
-from functrace.ir.program import Position, Program, placed
+from functrace.ir.program import Program, placed
 from functrace.numpy.array import TracedArray
 from functrace.tracing.capture import held_array
 from functrace.tracing.recording import Recording, Tracer
@@ -44,7 +39,7 @@ from functrace.transforms import (
     linearize_program,
     transpose_program,
 )
-from functrace.tree import flatten, map_leaves, unflatten
+from functrace.tree import PyTreeSpec, flatten, map_leaves, unflatten
 from functrace.typing import A, Aux, P, PyTree, R, Ts
 
 
@@ -170,6 +165,7 @@ def _differentiate(
     what = f"an argument of {name}"
     first_only = type(argnums) is int and argnums == 0
     start = 1 if with_value else 0
+    wanted = functools.partial(_scalar, owner, holomorphic)
 
     @transformed(transform, f)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
@@ -179,28 +175,23 @@ def _differentiate(
             leaves, treedef = [leaf], None
         else:
             leaves, treedef = flatten(tuple([args[k] for k in chosen]))
-        values = [as_value(leaf, what) for leaf in leaves]
-        for value in values:
-            _check_input(value, owner, holomorphic)
-        with Recording(owner) as recording:
-            tracers = [add_input(recording, value, leaf) for value, leaf in zip(values, leaves, strict=True)]
-            traced, kwargs = own_arrays(args, kwargs) if len(args) > 1 or kwargs else (list(args), kwargs)
+        values = [_floats(leaf, what, owner, holomorphic) for leaf in leaves]
+
+        def inputs(recording: Recording) -> Called:
+            traced, named = own_arrays(args, kwargs) if len(args) > 1 or kwargs else (list(args), kwargs)
             if treedef is None:
-                traced[chosen[0]] = tracers[0]
+                traced[chosen[0]] = add_input(recording, values[0], leaf)
             else:
+                tracers = [add_input(recording, value, leaf) for value, leaf in zip(values, leaves, strict=True)]
                 for k, tree in zip(chosen, unflatten(treedef, tracers), strict=True):
                     traced[k] = tree
-            out = call(recording, f, traced, kwargs)
-            own: list[tuple[int, int]] = []
-            if has_aux:
-                out, aux = split_aux(out, has_aux, owner)
-                aux_leaves, aux_tree = flatten(aux)
-                own = own_tracers(recording, aux_leaves)
-            outputs = (_scalar_output(recording, out, owner, holomorphic), *[variable for _, variable in own])
-            transform, build = _grad_transform(len(values), with_value)
-            runner, arguments = run_recorded(recording, outputs, transform, build)
-            results = runner(arguments, recording.positions or ())
-        count = start + len(own)
+            return traced, named
+
+        with Recording(owner) as recording:
+            call = Recorded(recording, f, inputs, has_aux=has_aux, wanted=wanted)
+            runner, arguments = call.transformed(*_grad_transform(len(values), with_value))
+            results = runner(arguments, call.lines)
+        count = start + call.auxiliary
         gradients = results[count:]
         if treedef is None:
             gradient = gradients[0] if first_only or is_position(argnums) else (gradients[0],)
@@ -209,9 +200,7 @@ def _differentiate(
             gradient = gradient[0] if is_position(argnums) else gradient
         if not has_aux:
             return (results[0], gradient) if with_value else gradient
-        for (k, _), result in zip(own, results[start:count], strict=True):
-            aux_leaves[k] = result
-        aux = unflatten(aux_tree, aux_leaves)
+        aux = call.aux(results[start:count])
         return ((results[0], aux), gradient) if with_value else (gradient, aux)
 
     return differentiated
@@ -232,7 +221,9 @@ def _grad_transform(count: int, with_value: bool) -> tuple[Any, Callable[[Progra
     return ("grad", count, with_value), build
 
 
-def _check_input(value: Any, owner: str, holomorphic: bool) -> None:
+def _floats(leaf: Any, what: str, owner: str, holomorphic: bool) -> Any:
+    """Return an argument's leaf as a value that can be differentiated."""
+    value = as_value(leaf, what)
     kind = value.dtype.kind
     if kind not in "fc":
         aval = aval_of(value)
@@ -242,13 +233,15 @@ def _check_input(value: Any, owner: str, holomorphic: bool) -> None:
         )
     if holomorphic and kind != "c":
         raise DtypeError(f"{owner}: holomorphic=True needs complex arguments, got {aval_of(value)}", fix="pass complex")
+    return value
 
 
-def _scalar_output(recording: Recording, out: Any, owner: str, holomorphic: bool) -> int:
+def _scalar(owner: str, holomorphic: bool, recording: Recording, out: Any) -> list[Any]:
+    """Check that a result is one number that has a derivative."""
     if type(out) is TracedArray and out._recording is recording and out.aval.shape == () and out.aval.dtype.kind == "f":
         if holomorphic:
             raise real_output(owner, out.aval)
-        return out._id
+        return [out]
     if not isinstance(out, NUMERIC):
         raise DtypeError(
             f"{owner}: the function returned {type(out).__name__}, not a number",
@@ -270,7 +263,7 @@ def _scalar_output(recording: Recording, out: Any, owner: str, holomorphic: bool
         raise real_output(owner, aval_of(out))
     if kind not in "fc" and isinstance(out, Tracer):
         raise DtypeError(f"{owner}: the function returned {aval_of(out)}, which carries no derivative", fix="return a float")
-    return output_variable(recording, out, owner)
+    return [out]
 
 
 def real_output(owner: str, aval: ShapeDtype) -> DtypeError:
@@ -284,49 +277,34 @@ def real_output(owner: str, aval: ShapeDtype) -> DtypeError:
 # -- vjp, jvp, linearize ---------------------------------------------------------------------------------
 
 
-class Recorded:
-    """A function recorded on differentiable arguments, with its outputs."""
+@final
+class Primals:
+    """The arguments of a function, all of which may be differentiated, with the derivative's structure and avals."""
 
-    def __init__(self, f: Callable[..., Any], primals: Sequence[Any], has_aux: bool, owner: str, kwargs: Any) -> None:
+    __slots__ = ("active", "avals", "kwargs", "leaves", "tree", "values")
+
+    def __init__(self, f: Callable[..., Any], primals: Sequence[Any], kwargs: dict[str, Any], owner: str) -> None:
         check_function(f, owner.partition(" ")[0], "{0}(f, x), {0} of f at x")
-        leaves, self.in_tree = flatten(tuple(primals))
-        self.values = [as_value(leaf, f"an argument of {function_name(f)}") for leaf in leaves]
-        self.in_avals = [aval_of(v) for v in self.values]
-        self.active = tuple(is_differentiable(aval) for aval in self.in_avals)
-        self.recording = Recording(owner)
-        try:
-            tracers = [add_input(self.recording, value, leaf) for value, leaf in zip(self.values, leaves, strict=True)]
-            result = call(self.recording, f, unflatten(self.in_tree, tracers), own_arrays((), kwargs)[1])
-            out, aux = split_aux(result, has_aux, owner)
-            out_leaves, self.out_tree = flatten(out)
-            self.outputs = [output_variable(self.recording, leaf, owner) for leaf in out_leaves]
-            self.out_avals = [self.recording.avals[i] for i in self.outputs]
-            self.aux_leaves, self.aux_tree = flatten(aux)
-            self.own = own_tracers(self.recording, self.aux_leaves)
-        except BaseException as error:
-            self.recording.__exit__(type(error), error, error.__traceback__)
-            raise
+        self.kwargs = kwargs
+        self.leaves, self.tree = flatten(tuple(primals))
+        self.values = [as_value(leaf, f"an argument of {function_name(f)}") for leaf in self.leaves]
+        self.avals = [aval_of(v) for v in self.values]
+        self.active = tuple(is_differentiable(aval) for aval in self.avals)
 
-    @property
-    def variables(self) -> list[int]:
-        """Those of the outputs, then those of aux."""
-        return [*self.outputs, *(variable for _, variable in self.own)]
+    def inputs(self, recording: Recording) -> Called:
+        """Make them inputs of a recording."""
+        tracers = [add_input(recording, value, leaf) for value, leaf in zip(self.values, self.leaves, strict=True)]
+        return unflatten(self.tree, tracers), own_arrays((), self.kwargs)[1]
 
     def flags(self, program: Program) -> list[bool]:
         """Say which inputs of a program of the recording carry derivatives."""
         return [*self.active, *[False] * (len(program.input_ids) - len(self.active))]
 
-    def results(self, flat: Sequence[Any]) -> tuple[Any, Any]:
-        """Split flat results of ``variables`` into the output and the auxiliary data."""
-        count = len(self.outputs)
-        return unflatten(self.out_tree, flat[:count]), self.aux(flat[count:])
 
-    def aux(self, own: Sequence[Any]) -> Any:
-        """Return the auxiliary data, with the values of the leaves that were traced here."""
-        leaves = list(self.aux_leaves)
-        for (k, _), value in zip(self.own, own, strict=True):
-            leaves[k] = value
-        return unflatten(self.aux_tree, leaves)
+def _directions(tangents: Any, tree: PyTreeSpec, avals: Sequence[ShapeDtype], active: Sequence[bool], owner: str) -> Any:
+    """Return the tangents of those arguments that are differentiated; see `check_like`."""
+    found = check_like(tangents, tree, avals, TANGENTS, f"the primals of {owner}")
+    return [tangent for tangent, flag in zip(found, active, strict=True) if flag]
 
 
 class _Linear:
@@ -334,16 +312,13 @@ class _Linear:
 
     __slots__ = ("active", "in_avals", "in_tree", "lines", "out_avals", "out_tree", "owner", "residuals", "runner")
 
-    def __init__(
-        self, owner: str, runner: Runner, residuals: list[Any], lines: Sequence[Position], recorded: Recorded
-    ) -> None:
-        self.owner = owner
+    def __init__(self, primals: Primals, call: Recorded, runner: Runner, residuals: list[Any]) -> None:
+        self.owner = call.recording.owner
         self.runner = runner
         self.residuals = residuals
-        self.lines = lines
-        self.active = recorded.active
-        self.in_tree, self.in_avals = recorded.in_tree, recorded.in_avals
-        self.out_tree, self.out_avals = recorded.out_tree, recorded.out_avals
+        self.lines = call.lines
+        self.active, self.in_tree, self.in_avals = primals.active, primals.tree, primals.avals
+        self.out_tree, self.out_avals = call.out_tree, call.out_avals
 
     def __getstate__(self) -> Any:
         return None, {name: placed(self.lines) if name == "lines" else getattr(self, name) for name in _Linear.__slots__}
@@ -361,7 +336,7 @@ class Pullback(_Linear):
     __slots__ = ()
 
     def __call__(self, cotangent: PyTree) -> Any:
-        """Return one cotangent per argument of the function that was recorded."""
+        """Return one cotangent per argument of the function that was call."""
         cotangents = check_like(cotangent, self.out_tree, self.out_avals, COTANGENTS, f"the results of {self.owner}")
         found = iter(self.runner([*self.residuals, *cotangents], self.lines))
         return unflatten(self.in_tree, [next(found) if flag else None for flag in self.active])
@@ -375,9 +350,27 @@ class Pushforward(_Linear):
 
     def __call__(self, *tangents: Any) -> Any:
         """Return the tangent of the result."""
-        directions = check_like(tangents, self.in_tree, self.in_avals, TANGENTS, f"the primals of {self.owner}")
-        chosen = [d for d, flag in zip(directions, self.active, strict=True) if flag]
+        chosen = _directions(tangents, self.in_tree, self.in_avals, self.active, self.owner)
         return unflatten(self.out_tree, self.runner([*self.residuals, *chosen], self.lines))
+
+
+def _linearized(kind: type[_Linear], call: Recorded, point: Primals, has_aux: bool) -> Any:
+    """Return what `vjp`, or `linearize`, returns: the result, the derivative at a point, and perhaps auxiliary data."""
+    count = len(call.outputs)
+
+    def build(program: Program) -> tuple[Runner, Runner]:
+        forward, linear = linearize_program(program, point.flags(program), count)
+        if kind is Pullback:
+            moving = sum(point.active)
+            linear = transpose_program(linear, [False] * (len(linear.input_ids) - moving) + [True] * moving)
+        return Runner(forward), Runner(linear)
+
+    (forward, derivative), arguments = call.transformed((kind.__name__, point.active, count), build)
+    flat = forward(arguments, call.lines)
+    end = count + call.auxiliary
+    out = unflatten(call.out_tree, flat[:count])
+    made = kind(point, call, derivative, list(flat[end:]))
+    return (out, made, call.aux(flat[count:end])) if has_aux else (out, made)
 
 
 @overload
@@ -424,25 +417,10 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
         ``f``, and about twice ``f`` per pullback; the residuals are kept as long as the pullback.
     """
     owner = f"vjp of {function_name(f)}"
-    recorded = Recorded(f, primals, has_aux, owner, kwargs)
-    with recorded.recording:
-
-        def build(program: Program) -> tuple[Runner, Runner]:
-            forward, linear = linearize_program(program, recorded.flags(program), len(recorded.outputs))
-            count = sum(recorded.active)
-            residuals = len(linear.input_ids) - count
-            backward = transpose_program(linear, [False] * residuals + [True] * count)
-            return Runner(forward), Runner(backward)
-
-        key = ("vjp", recorded.active, len(recorded.outputs))
-        (forward, backward), arguments = run_recorded(recorded.recording, recorded.variables, key, build)
-        lines = recorded.recording.positions or ()
-        flat = forward(arguments, lines)
-    count = len(recorded.variables)
-    residuals = list(flat[count:])
-    out, aux = recorded.results(flat[:count])
-    pullback = Pullback(owner, backward, residuals, lines, recorded)
-    return (out, pullback, aux) if has_aux else (out, pullback)
+    point = Primals(f, primals, kwargs, owner)
+    with Recording(owner) as recording:
+        call = Recorded(recording, f, point.inputs, has_aux=has_aux)
+        return _linearized(Pullback, call, point, has_aux)
 
 
 @overload
@@ -488,21 +466,20 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
                 fix="jvp(f, (x,), (x_dot,))",
             )
     tangents = map_leaves(held_array, tuple(tangents))
-    recorded = Recorded(f, tuple(primals), has_aux, owner, kwargs)
-    with recorded.recording:
-        directions = check_like(tangents, recorded.in_tree, recorded.in_avals, TANGENTS, f"the primals of {owner}")
+    point = Primals(f, tuple(primals), kwargs, owner)
+    with Recording(owner) as recording:
+        call = Recorded(recording, f, point.inputs, has_aux=has_aux)
+        chosen = _directions(tangents, point.tree, point.avals, point.active, owner)
+        count = len(call.outputs)
 
         def build(program: Program) -> Runner:
-            return Runner(jvp_program(program, recorded.flags(program), len(recorded.outputs)))
+            return Runner(jvp_program(program, point.flags(program), count))
 
-        key = ("jvp", recorded.active, len(recorded.outputs))
-        runner, arguments = run_recorded(recorded.recording, recorded.variables, key, build)
-        chosen = [d for d, flag in zip(directions, recorded.active, strict=True) if flag]
-        flat = runner([*arguments, *chosen], recorded.recording.positions or ())
-    count = len(recorded.variables)
-    out, aux = recorded.results(flat[:count])
-    tangent = unflatten(recorded.out_tree, flat[count:])
-    return (out, tangent, aux) if has_aux else (out, tangent)
+        runner, arguments = call.transformed(("jvp", point.active, count), build)
+        flat = runner([*arguments, *chosen], call.lines)
+    end = count + call.auxiliary
+    out, tangent = unflatten(call.out_tree, flat[:count]), unflatten(call.out_tree, flat[end:])
+    return (out, tangent, call.aux(flat[count:end])) if has_aux else (out, tangent)
 
 
 @overload
@@ -543,18 +520,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwa
         np.float64(3.0)
     """
     owner = f"linearize of {function_name(f)}"
-    recorded = Recorded(f, primals, has_aux, owner, kwargs)
-    with recorded.recording:
-
-        def build(program: Program) -> tuple[Runner, Runner]:
-            forward, linear = linearize_program(program, recorded.flags(program), len(recorded.outputs))
-            return Runner(forward), Runner(linear)
-
-        key = ("linearize", recorded.active, len(recorded.outputs))
-        (forward, linear), arguments = run_recorded(recorded.recording, recorded.variables, key, build)
-        lines = recorded.recording.positions or ()
-        flat = forward(arguments, lines)
-    count = len(recorded.variables)
-    f_jvp = Pushforward(owner, linear, list(flat[count:]), lines, recorded)
-    out, aux = recorded.results(flat[:count])
-    return (out, f_jvp, aux) if has_aux else (out, f_jvp)
+    point = Primals(f, primals, kwargs, owner)
+    with Recording(owner) as recording:
+        call = Recorded(recording, f, point.inputs, has_aux=has_aux)
+        return _linearized(Pushforward, call, point, has_aux)

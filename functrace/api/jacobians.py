@@ -11,16 +11,18 @@ from typing import Any, Concatenate, Literal, overload
 
 import numpy as np
 
-from functrace.api.calls import check_argnums, function_name, is_position, normalize_argnums, own_arrays
-from functrace.api.differentiate import Recorded, grad, jvp, real_output, vjp
+from functrace.api.calls import check_argnums, function_name, is_position, normalize_argnums
+from functrace.api.differentiate import Primals, grad, jvp, real_output, vjp
 from functrace.api.mapping import vmap
+from functrace.api.record import Recorded, own_arrays
 from functrace.api.transformed import transformed
 from functrace.errors import DtypeError
-from functrace.executor import Runner, run_recorded
+from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.parts import restrict
 from functrace.ir.program import Program
 from functrace.ops.shaping import moveaxis, reshape
+from functrace.tracing.recording import Recording
 from functrace.transforms import is_differentiable, jvp_program, vmap_program
 from functrace.tree import flatten, unflatten
 from functrace.typing import A, Aux, B, P, Ts
@@ -115,47 +117,36 @@ def jacfwd(
         chosen = normalize_argnums(argnums, len(args), owner)
         primals = tuple(args[k] for k in chosen)
         _check_arguments(primals, owner, holomorphic, complex_is_fine=False)
-        recorded = Recorded(_at(f, args, chosen, kwargs), primals, has_aux, owner, {})
-        leaves, in_tree = recorded.values, recorded.in_tree
-        sizes = [int(np.prod(shape_of(x))) for x in leaves]
-        columns, aux = _columns(recorded, owner, holomorphic)
+        point = Primals(f, primals, {}, owner)
+        with Recording(owner) as recording:
+            call = Recorded(recording, _at(f, args, chosen, kwargs), point.inputs, has_aux=has_aux)
+            _check_results(call.out_avals, owner, holomorphic, complex_is_fine=True)
+            build = functools.partial(_columns_of, point, len(call.outputs), call.auxiliary)
+            key = ("jacfwd", point.active, len(call.outputs))
+            runner, arguments = call.transformed(key, build)
+            flat = runner([*arguments, *_basis(point.values)], call.lines)
+        columns = [moveaxis(x, 0, len(shape_of(x)) - 1) for x in flat[call.auxiliary :]]
+        columns = [np.ascontiguousarray(x) if isinstance(x, np.ndarray) else x for x in columns]
         results = []
-        for column, out_aval in zip(columns, recorded.out_avals, strict=True):
+        for column, out_aval in zip(columns, call.out_avals, strict=True):
             start, parts = 0, []
-            for leaf, size in zip(leaves, sizes, strict=True):
-                parts.append(reshape(column[..., start : start + size], (*out_aval.shape, *shape_of(leaf))))
-                start += size
-            tree = unflatten(in_tree, parts)
+            for aval in point.avals:
+                parts.append(reshape(column[..., start : start + aval.size], (*out_aval.shape, *aval.shape)))
+                start += aval.size
+            tree = unflatten(point.tree, parts)
             results.append(tree[0] if is_position(argnums) else tree)
-        result = unflatten(recorded.out_tree, results)
-        return (result, aux) if has_aux else result
+        result = unflatten(call.out_tree, results)
+        return (result, call.aux(flat[: call.auxiliary])) if has_aux else result
 
     return jacobian
 
 
-def _columns(recorded: Recorded, owner: str, holomorphic: bool) -> tuple[list[Any], Any]:
-    """Run a recorded function's derivative along all unit vectors; returns the tangents of each output, and aux.
-
-    The derivative that is mapped is that of `jvp`, not of `linearize`: no residuals are kept.
-    """
-    count, size = len(recorded.outputs), _count(recorded.values)
-
-    def build(program: Program) -> Runner:
-        pushed = jvp_program(program, recorded.flags(program), count)
-        needed = restrict(pushed, pushed.input_ids, pushed.output_ids[count:], keep=True).program
-        primals = len(needed.input_ids) - len(recorded.values)
-        batched = [False] * primals + [True] * len(recorded.values)
-        return Runner(vmap_program(needed, size, batched, [False] * len(recorded.own) + [True] * count))
-
-    with recorded.recording as recording:
-        _check_results(recorded.out_avals, owner, holomorphic, complex_is_fine=True)
-        key = ("jacfwd", size, recorded.active, count)
-        runner, arguments = run_recorded(recording, recorded.variables, key, build)
-        results = runner([*arguments, *_basis(recorded.values)])
-    auxiliary = len(recorded.own)
-    columns = [moveaxis(x, 0, len(shape_of(x)) - 1) for x in results[auxiliary:]]
-    columns = [np.ascontiguousarray(x) if isinstance(x, np.ndarray) else x for x in columns]
-    return columns, recorded.aux(results[:auxiliary])
+def _columns_of(point: Primals, count: int, auxiliary: int, program: Program) -> Runner:
+    """Map the derivative of a function, that of `jvp`: no residuals are kept. Tangents stand behind auxiliary data."""
+    pushed = jvp_program(program, point.flags(program), count)
+    needed = restrict(pushed, pushed.input_ids, pushed.output_ids[count:], keep=True).program
+    batched = [k >= len(program.input_ids) for k in range(len(needed.input_ids))]
+    return Runner(vmap_program(needed, _count(point.values), batched, [False] * auxiliary + [True] * count))
 
 
 @overload

@@ -24,8 +24,9 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, f
 
 import numpy as np
 
-from functrace.api.calls import as_value, call, function_name, output_variable
+from functrace.api.calls import as_value, function_name
 from functrace.api.keys import exact_key, tree_key
+from functrace.api.record import Called, Recorded
 from functrace.api.transformed import transformed
 from functrace.control.call import call_program
 from functrace.errors import ArgumentError, ConcretizationError
@@ -36,7 +37,7 @@ from functrace.ir.parts import closed_over
 from functrace.ir.program import Program
 from functrace.numpy.number import DTYPES, Numbers, TracedNumber
 from functrace.source import hide_own_frames
-from functrace.tracing.capture import held_array, own_constants, read_only_memory
+from functrace.tracing.capture import held_array, own_constants
 from functrace.tracing.recording import BODY, Recording, Tracer
 from functrace.tree import PyTreeSpec, flatten, paths, unflatten
 from functrace.typing import P, R
@@ -151,7 +152,7 @@ def jit(
         return functools.partial(jit, static_argnums=static_argnums, static_argnames=static_argnames, maxsize=maxsize)
     name = function_name(f)
     statics = Statics(f, static_argnums, static_argnames)
-    cache = StagedCache(maxsize)
+    cache = ProgramCache(maxsize)
     entries, tick = cache.kept.entries, cache.kept.tick
     is_static = statics.any
 
@@ -196,7 +197,7 @@ def jit(
     return jitted
 
 
-def _first_call(cache: StagedCache, signature: _Signature, f: Callable[..., Any], name: str) -> Any:
+def _first_call(cache: ProgramCache, signature: _Signature, f: Callable[..., Any], name: str) -> Any:
     signature.values = [held_array(value) for value in signature.values]  # f may write to them
     staged, captured = _stage(f, signature, f"jit of {name}", name)
     cache.misses += 1
@@ -205,7 +206,7 @@ def _first_call(cache: StagedCache, signature: _Signature, f: Callable[..., Any]
     return _applied(staged, signature, captured)
 
 
-def _applied(staged: Staged, signature: _Signature, captured: list[Any] | None) -> Any:
+def _applied(staged: Compiled, signature: _Signature, captured: list[Any] | None) -> Any:
     """Run a staged program on the arguments of a call; as one operation, if a traced value is among its operands."""
     values = signature.values
     if captured is not None:
@@ -218,7 +219,7 @@ def _applied(staged: Staged, signature: _Signature, captured: list[Any] | None) 
     return results[0] if staged.is_leaf else unflatten(staged.out_tree, results)
 
 
-def _run(staged: Staged, values: Sequence[Any]) -> Any:
+def _run(staged: Compiled, values: Sequence[Any]) -> Any:
     """Run a staged program on arrays; warnings and exceptions name the user's line."""
     results = run_compiled(staged.run, values)
     return results[0] if staged.is_leaf else unflatten(staged.out_tree, results)
@@ -228,8 +229,8 @@ def _run(staged: Staged, values: Sequence[Any]) -> Any:
 
 
 @final
-class Staged(Kept):
-    """A staged program.
+class Compiled(Kept):
+    """A staged program, and what it was compiled to.
 
     Args:
         program: its inputs are the leaves of the arguments that are not static.
@@ -259,17 +260,17 @@ class Staged(Kept):
 
 
 @final
-class StagedCache:
+class ProgramCache:
     """Staged programs by signature, and counts of calls."""
 
     def __init__(self, maxsize: int) -> None:
         if maxsize < 1:
             raise ArgumentError(f"jit: maxsize={maxsize} keeps no program", fix="give 1 or more")
-        self.kept: Bounded[Staged] = Bounded(MOST_BYTES, maxsize)
+        self.kept: Bounded[Compiled] = Bounded(MOST_BYTES, maxsize)
         self.misses = 0
         self._others = 0  # ticks of the clock that are no hits
 
-    def add(self, key: Any, staged: Staged) -> None:
+    def add(self, key: Any, staged: Compiled) -> None:
         """Keep a program; the least recently used ones go."""
         self._others += 1
         self.kept.add(key, staged)
@@ -286,33 +287,21 @@ class StagedCache:
         self.misses = 0
 
 
-def _stage(f: Callable[..., Any], signature: _Signature, owner: str, name: str) -> tuple[Staged, list[Any] | None]:
+def _stage(f: Callable[..., Any], signature: _Signature, owner: str, name: str) -> tuple[Compiled, list[Any] | None]:
     """Record the function; returns the program and, if it captured traced values, all that it captured, as operands."""
-    with read_only_memory(owner, signature.leaves), Recording(owner, scope=BODY) as recording:
-        numbers = Numbers(recording, _ONE_PROGRAM_PER_VALUE)
-        try:
-            leaves = [
-                numbers.number(spec) if isinstance(spec, type) else recording.new_input(ShapeDtype(*spec))
-                for spec in signature.specs
-            ]
-            args, kwargs = signature.arguments(leaves)
-            try:
-                result = call(recording, f, args, kwargs)
-            except ConcretizationError as error:
-                raise _with_way_out(error) from error
-            out_leaves, out_tree = flatten(result)
-            out_leaves = [x.strong() if isinstance(x, TracedNumber) else x for x in out_leaves]
-            outputs = tuple([output_variable(recording, leaf, owner) for leaf in out_leaves])
-            identifier = name if name.isidentifier() else "program"
-            program = recording.program(outputs, name=identifier, input_names=signature.names())
-        finally:
-            numbers.close()
-        values = program.constant_values
-        if any(isinstance(value, Tracer) for value in values.values()):
-            closed, captured = closed_over(program)
-            return Staged(closed, out_tree), captured
-        program = own_constants(program)
-    return Staged(program, out_tree), None
+    try:
+        with Recording(owner, scope=BODY) as recording:
+            call = Recorded(recording, f, signature.inputs, reads=signature.leaves)
+            program = call.program(name, input_names=signature.names())
+            if any(isinstance(value, Tracer) for value in program.constant_values.values()):
+                closed, captured = closed_over(program)
+                return Compiled(closed, call.out_tree), captured
+            return Compiled(own_constants(program), call.out_tree), None
+    except ConcretizationError as error:
+        raise _with_way_out(error) from error
+    finally:
+        if signature.numbers is not None:
+            signature.numbers.close()
 
 
 def _with_way_out(error: ConcretizationError) -> ConcretizationError:
@@ -372,7 +361,7 @@ class Statics:
 class _Signature:
     """One call: its arguments, and the key of what it needs."""
 
-    __slots__ = ("is_traced", "key", "leaves", "named", "owner", "placed", "specs", "static", "tree", "values")
+    __slots__ = ("is_traced", "key", "leaves", "named", "numbers", "placed", "specs", "static", "tree", "values")
 
     def __init__(self, statics: Statics, args: tuple[Any, ...], kwargs: dict[str, Any], name: str, jitted: Any) -> None:
         self.static: dict[int | str, Any] = {}
@@ -388,6 +377,7 @@ class _Signature:
         self.named = {key: x for key, x in kwargs.items() if key not in self.static}
         self.leaves, self.tree = flatten((self.placed, self.named))
         self.is_traced = False
+        self.numbers: Numbers | None = None
         self.specs: list[Any] = []
         self.values: list[Any] = []
         for k, leaf in enumerate(self.leaves):
@@ -436,6 +426,14 @@ class _Signature:
         return tuple([static.get(k, x) for k, x in enumerate(placed)]), {
             **named, **{key: value for key, value in static.items() if isinstance(key, str)}
         }  # fmt: skip
+
+    def inputs(self, recording: Recording) -> Called:
+        """Make the leaves inputs of a recording, without values; returns args and kwargs."""
+        self.numbers = numbers = Numbers(recording, _ONE_PROGRAM_PER_VALUE)
+        leaves = [
+            numbers.number(spec) if isinstance(spec, type) else recording.new_input(ShapeDtype(*spec)) for spec in self.specs
+        ]
+        return self.arguments(leaves)
 
     def names(self) -> list[str | None]:
         """Name the leaves for listings, where keywords do."""

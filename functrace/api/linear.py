@@ -10,8 +10,9 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.api.calls import as_value, call, function_name, output_variable
+from functrace.api.calls import as_value, function_name
 from functrace.api.directions import COTANGENTS, check_like
+from functrace.api.record import Called, Recorded
 from functrace.errors import ConcretizationError, NotDifferentiableError
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of
@@ -45,16 +46,16 @@ def linear_transpose(f: Callable[..., Any], *primals: Any, **kwargs: Any) -> Cal
     owner = f"linear_transpose of {function_name(f)}"
     leaves, in_tree = flatten(primals)
     avals = [leaf if isinstance(leaf, ShapeDtype) else aval_of(as_value(leaf, owner)) for leaf in leaves]
+
+    def inputs(recording: Recording) -> Called:
+        return unflatten(in_tree, [recording.new_input(aval) for aval in avals]), kwargs
+
     with Recording(owner) as recording:
-        tracers = [recording.new_input(aval) for aval in avals]
-        out_leaves, out_tree = flatten(call(recording, f, unflatten(in_tree, tracers), kwargs))
-        outputs = [output_variable(recording, leaf, owner) for leaf in out_leaves]
-        out_avals = [recording.avals[i] for i in outputs]
-        program = own_constants(recording.program(tuple(outputs), name=function_name(f)))
+        call = Recorded(recording, f, inputs)
+        program = own_constants(call.program(function_name(f)))
         runner = Runner(transpose_program(program))
         _check_zero_at_zero(program, owner)
-
-    return LinearTranspose(owner, runner, in_tree, out_tree, out_avals)
+        return LinearTranspose(owner, runner, in_tree, call.out_tree, call.out_avals)
 
 
 @final

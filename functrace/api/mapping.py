@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from functrace.api.calls import as_value, call, function_name, output_variable
+from functrace.api.calls import as_value, function_name
+from functrace.api.record import Called, Recorded
 from functrace.api.transformed import transformed
 from functrace.errors import ArgumentError, AxisError, ShapeError
-from functrace.executor import Runner, run_recorded
+from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program
 from functrace.ops.shaping import moveaxis
-from functrace.tracing.capture import held_array, read_only_memory
+from functrace.tracing.capture import held_array
 from functrace.tracing.recording import MAPPED, Recording, Tracer
 from functrace.transforms import vmap_program
 from functrace.tree import flatten, paths, prefix_leaves, unflatten
@@ -72,15 +73,16 @@ def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0, axis_size: int 
         places = [_normalize(axis, value, owner) for axis, value in zip(axes, values, strict=True)]
         size = _batch_size(places, values, args, kwargs, axis_size, owner)
         batched = [v if k is None else _to_front(v, k) for k, v in zip(places, values, strict=True)]
-        with read_only_memory(owner), Recording(owner, scope=MAPPED) as recording:
+
+        def inputs(recording: Recording) -> Called:
             traced = [_input(recording, v, k is not None) for k, v in zip(places, batched, strict=True)]
             # Of the caller's plain arrays the function has copies; what is traced outside would have to change there.
             recording.arguments = tuple([x for x, v in zip(traced, batched, strict=True) if isinstance(v, Tracer)])
-            call_args, call_kwargs = unflatten(treedef, traced)
-            result = call(recording, f, call_args, call_kwargs)
-            out_leaves, out_tree = flatten(result)
-            outputs = [output_variable(recording, leaf, owner) for leaf in out_leaves]
-            out_places = prefix_leaves(out_axes, result, "out_axes")
+            return unflatten(treedef, traced)
+
+        with Recording(owner, scope=MAPPED) as recording:
+            call = Recorded(recording, f, inputs, reads=())
+            out_places = prefix_leaves(out_axes, unflatten(call.out_tree, call.outputs), "out_axes")
             flags = tuple(place is not None for place in out_places)
             mapped_inputs = tuple([i not in recording.values for i in recording.inputs])
 
@@ -88,9 +90,10 @@ def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0, axis_size: int 
                 others = [False] * (len(program.input_ids) - len(mapped_inputs))
                 return Runner(vmap_program(program, size, [*mapped_inputs, *others], flags))
 
-            runner, arguments = run_recorded(recording, outputs, ("vmap", size, mapped_inputs, flags), build)
-            results = runner(arguments, recording.positions or ())
-        return unflatten(out_tree, [_from_front(r, k, owner) for r, k in zip(results, out_places, strict=True)])
+            runner, arguments = call.transformed(("vmap", size, mapped_inputs, flags), build)
+            results = runner(arguments, call.lines)
+        moved = [_from_front(r, k, owner) for r, k in zip(results, out_places, strict=True)]
+        return unflatten(call.out_tree, moved)
 
     return mapped
 

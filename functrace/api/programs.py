@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from functrace.api.calls import as_value, call, function_name, output_variable
+from functrace.api.calls import as_value, function_name
+from functrace.api.record import Called, Recorded
 from functrace.api.transformed import transformed
 from functrace.errors import ShapeError
 from functrace.executor import Runner
@@ -22,7 +23,7 @@ from functrace.numpy.masked import MaskedSelection
 from functrace.numpy.views import new_array
 from functrace.ops import elementwise as ew
 from functrace.source import user_frame
-from functrace.tracing.capture import own_constants, read_only_memory
+from functrace.tracing.capture import own_constants
 from functrace.tracing.recording import Recording, Tracer
 from functrace.tree import flatten, map_leaves, paths, unflatten
 from functrace.typing import PyTree, T
@@ -53,25 +54,24 @@ def trace(f: Callable[..., Any]) -> Callable[..., Program]:
         frame = user_frame()
         here = None if frame is None else (frame.f_code, frame.f_lasti)
         leaves, treedef = flatten((args, kwargs))
-        with read_only_memory(owner), Recording(owner) as recording:
-            avals = [
-                leaf if isinstance(leaf, ShapeDtype) else aval_of(as_value(leaf, f"an argument of {name}"))
-                for leaf in leaves
-            ]
+        avals = [
+            leaf if isinstance(leaf, ShapeDtype) else aval_of(as_value(leaf, f"an argument of {name}")) for leaf in leaves
+        ]
+
+        def inputs(recording: Recording) -> Called:
             tracers = [recording.new_input(aval) for aval in avals]
             for tracer, leaf in zip(tracers, leaves, strict=True):  # of a ShapeDtype, the layout is not known
                 if isinstance(leaf, np.ndarray):
                     recording.layouts[tracer._id] = leaf.strides
                     if not leaf.ndim:
                         new_array(tracer)
-            call_args, call_kwargs = unflatten(treedef, tracers)
-            out_leaves, _ = flatten(call(recording, f, call_args, call_kwargs))
-            outputs = tuple(output_variable(recording, leaf, owner) for leaf in out_leaves)
-            identifier = name if name.isidentifier() else "program"
+            return unflatten(treedef, tracers)
+
+        with Recording(owner) as recording:
+            call = Recorded(recording, f, inputs, reads=())
             # What a transform records by itself stands in the line that calls `trace`, whose variable is the program.
-            names = {i: None for i, position in enumerate(recording.positions or ()) if position == here}
-            program = recording.program(outputs, name=identifier, input_names=input_names(f, args, kwargs), names=names)
-            return own_constants(program)
+            names = {i: None for i, position in enumerate(call.lines) if position == here}
+            return own_constants(call.program(name, input_names=input_names(f, args, kwargs), names=names))
 
     return traced
 

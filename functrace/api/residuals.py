@@ -15,7 +15,8 @@ import numpy as np
 
 from functrace.api.calls import function_name
 from functrace.api.programs import input_names
-from functrace.api.staging import Operands, stage, whole_result
+from functrace.api.record import Operands, stage
+from functrace.api.results import whole_result
 from functrace.api.transformed import transformed
 from functrace.control.call import call_program
 from functrace.control.residuals import RECOMPUTE, Policy, is_policy, pack_p, unpack_p
@@ -76,11 +77,11 @@ def checkpoint(f: Callable[..., Any] | None = None, *, policy: Policy = RECOMPUT
     @transformed("checkpoint", f)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         operands = Operands(args, kwargs).if_traced()
-        staged = stage(f, operands, f"checkpoint of {name}", name, with_values=True, computed_only=True)
+        staged = stage(f, operands, f"checkpoint of {name}", name, computed_only=True)
         program = staged.program.interned()
         computed = call_program(program, [*operands.handed_on(), *staged.captured], policy) if program.output_ids else []
-        results = map(as_number, whole_result(staged, operands, computed), staged.numbers)
-        return unflatten(staged.out_tree, results)
+        results = whole_result(staged.origins, computed, operands.given, program.name)
+        return unflatten(staged.out_tree, map(as_number, results, staged.numbers))
 
     return checkpointed
 
@@ -202,9 +203,7 @@ def saved_residuals(f: Callable[P, Any]) -> Callable[P, Residuals]:
         operands = Operands(args, kwargs)
         owner = f"saved_residuals of {name}"
         names = input_names(f, args, kwargs)
-        program = stage(
-            f, operands, owner, name, with_values=True, scope=OPEN, input_names=[names[k] for k in operands.places]
-        ).program
+        program = stage(f, operands, owner, name, scope=OPEN, input_names=[names[k] for k in operands.places]).program
         active = [is_differentiable(aval) for aval in operands.avals]
         forward, linear = linearize_program(program, active + [False] * (len(program.input_ids) - len(active)))
         return residuals_of(program, forward, linear, name)

@@ -63,7 +63,7 @@ class Deferred:
     """
 
     key: Any
-    record: Callable[[], tuple[Program | Failed, ...]] = field(compare=False)
+    record: Callable[[], tuple[Rule, ...]] = field(compare=False)
 
     def __reduce__(self) -> Any:
         raise _in_this_process_only("is recorded when it is needed, because it calls its own function")

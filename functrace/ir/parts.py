@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, final
 
 from functrace.errors import ProgramError
-from functrace.ir.aval import ShapeDtype
+from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.ir.program import Position, Program
 from functrace.ir.tape import Builder, Op
@@ -226,6 +226,25 @@ def reordered(program: Program, inputs: Sequence[int]) -> Program:
         positions=program.positions,
         name=program.name,
     )
+
+
+def with_inputs(program: Program, explicit: int, before: Sequence[Any], after: Sequence[Any]) -> Program:
+    """Return the program with more captured inputs, which it does not read: it then takes what its sister programs take.
+
+    Args:
+        program: a closed program.
+        explicit: how many of its inputs are explicit.
+        before, after: the values captured by the others, which stand before and after its own.
+    """
+    build = Assembly()
+    ids = program.input_ids
+    inputs = [build.input(program.avals[i]) for i in ids[:explicit]]
+    for value in before:
+        build.input(aval_of(value))
+    inputs += [build.input(program.avals[i]) for i in ids[explicit:]]
+    for value in after:
+        build.input(aval_of(value))
+    return build.program(build.splice(program, inputs), program.name)
 
 
 def closed_over(program: Program) -> tuple[Program, list[Any]]:

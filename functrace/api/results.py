@@ -1,0 +1,127 @@
+"""Where the memory of a function's results is: what is (a view of) an operand is just that outside of a body, too.
+
+Floor: 7.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from functrace.numpy.number import TracedNumber
+from functrace.numpy.view_kinds import GatherView, View
+from functrace.numpy.views import Unsettled, base_of, guard, replayed
+from functrace.tracing.recording import LITERALS, Recording, Tracer
+
+
+class Origin(NamedTuple):
+    """Where the memory of a leaf of a result is.
+
+    Args:
+        root: the value, traced or not, that the leaf is or is a view of.
+        place: of the operand that the root is, if it is one.
+        views: from the root to the leaf.
+        is_own: whether the root was made in the function.
+        beside: whether the leaf is the root, but shows a part of an operand or of a captured value besides, at an index that
+            only the function knows; ``place`` is of that operand, ``captured`` that value.
+    """
+
+    root: Any
+    place: int | None
+    views: tuple[View, ...]
+    is_own: bool
+    beside: bool = False
+    captured: Any = None
+
+
+def origin_of(recording: Recording, leaf: Any) -> Origin:
+    """Return the origin of a leaf of a result; its recording is still open."""
+    views: list[View] = []
+    root = leaf
+    while isinstance(root, Tracer):
+        if isinstance(root._recording, Unsettled):  # the leaf itself may not be among what the program returns
+            root._recording.refuse()
+        base = base_of(root)
+        if base is None:
+            break
+        views.append(root._view)
+        root = base
+    place = next((k for k, argument in enumerate(recording.arguments) if argument is root), None)
+    is_own = isinstance(root, Tracer) and root._recording is recording and place is None
+    if any(isinstance(view, GatherView) for view in views):
+        return Origin(leaf, place, (), True, beside=True, captured=root if place is None else None)
+    return Origin(root, place, tuple(reversed(views)), is_own)
+
+
+def computed_leaves(origins: Sequence[Origin], leaves: Sequence[Any]) -> list[Any]:
+    """The leaves that a function computes, as against operands, captured values, plain arrays and views of these.
+
+    What several leaves are views of stands for them all.
+    """
+    chosen: dict[int, Any] = {}
+    for origin, leaf in zip(origins, leaves, strict=True):
+        if origin.is_own:
+            chosen[id(origin.root)] = origin.root if id(origin.root) in chosen else leaf
+    return list(chosen.values())
+
+
+def whole_result(origins: Sequence[Origin], computed: Sequence[Any], values: Sequence[Any], owner: str) -> list[Any]:
+    """Return all leaves of a result of which the program has computed `computed_leaves`.
+
+    So a result that is an operand, or a view of one or of another result, is that outside of the function too.
+
+    Args:
+        origins: of the leaves.
+        computed: what the program returns.
+        values: of the operands, by place.
+        owner: for messages.
+    """
+    counts = Counter(id(origin.root) for origin in origins)
+    found = iter(computed)
+    made: dict[int, Any] = {}
+    results = []
+    for origin in origins:
+        if origin.is_own:
+            key = id(origin.root)
+            if key not in made:
+                made[key] = next(found)
+            results.append(replayed(made[key], origin.views if counts[key] > 1 else ()))
+            if origin.beside:
+                _guard_beside(results[-1], origin, values, owner)
+        else:
+            results.append(replayed(origin.root if origin.place is None else values[origin.place], origin.views))
+    return results
+
+
+def _guard_beside(result: Any, origin: Origin, values: Sequence[Any], owner: str) -> None:
+    captured = origin.captured if isinstance(origin.captured, Tracer) and not origin.captured._recording.closed else None
+    guard(result, [captured if origin.place is None else values[origin.place]], owner)
+
+
+def guard_results(
+    results: Sequence[Any], origins: Sequence[Origin], values: Sequence[Any], owner: str, others: Sequence[Any] = ()
+) -> None:
+    """Refuse writes that would have to be seen in an operand, or in another result, of an operation that holds a program.
+
+    Args:
+        results: of the operation.
+        origins: of the leaves that the program returns.
+        values: of the operands, by place.
+        owner: for messages.
+        others: what a result that shares memory with any operand may share it with besides.
+    """
+    counts = Counter(id(origin.root) for origin in origins if origin.is_own)
+    for result, origin in zip(results, origins, strict=False):
+        if origin.is_own:
+            if origin.beside:
+                _guard_beside(result, origin, values, owner)
+            elif counts[id(origin.root)] > 1:
+                guard(result, (), owner)
+        elif isinstance(origin.root, Tracer):
+            guard(result, [origin.root if origin.place is None else values[origin.place], *others], owner)
+
+
+def number_type(leaf: Any) -> type | None:
+    """The type of a Python number, traced or not, which has a kind but no width (NEP 50); ``None`` for whatever else."""
+    return leaf.kind if isinstance(leaf, TracedNumber) else type(leaf) if type(leaf) in LITERALS else None

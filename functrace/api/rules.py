@@ -1,0 +1,219 @@
+"""Rules that users bring: from functions to the programs that `custom_vjp` and `custom_jvp` operations hold.
+
+Whatever a rule raises while it is recorded is raised where the derivative is asked for (`Failed`). A rule may call its own
+function: that call's rule is recorded only if it is differentiated in turn (`Deferred`), or recording would have no end.
+
+Floor: 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from functrace.api.record import Called, Operands, Recorded
+from functrace.control.custom import Failed, Rule
+from functrace.errors import ArgumentError
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.parts import closed_over, reordered, with_inputs
+from functrace.ir.program import Program
+from functrace.tracing.capture import own_constants
+from functrace.tracing.recording import BODY, Recording, Tracer
+from functrace.transforms import is_differentiable
+from functrace.tree import unflatten
+
+_recorded_now: ContextVar[tuple[Any, ...]] = ContextVar("functions whose rules are being recorded", default=())
+
+
+@contextmanager
+def recording_rule(function: Any) -> Iterator[None]:
+    """Note that a function's rule is being recorded."""
+    token = _recorded_now.set((*_recorded_now.get(), function))
+    try:
+        yield
+    finally:
+        _recorded_now.reset(token)
+
+
+def is_in_own_rule(function: Any) -> bool:
+    """Whether a function's rule is being recorded, which calls it."""
+    return any(f is function for f in _recorded_now.get())
+
+
+class Inputs(Protocol):
+    """What a rule is recorded on: `Operands`, or what has them in another dress."""
+
+    avals: list[ShapeDtype]
+
+    def inputs(self, recording: Recording) -> Called:
+        """Make the operands inputs of a recording; returns the arguments of the forward function."""
+        ...
+
+
+class VjpRule(NamedTuple):
+    """What `record_vjp` returns.
+
+    Args:
+        forward: a closed program from operands to outputs and residuals, or the exception that recording raised.
+        backward: a closed program from residuals and cotangents to cotangents.
+        captured: what the rules captured.
+    """
+
+    forward: Rule
+    backward: Rule
+    captured: list[Any]
+
+
+def record_vjp(
+    forward: Callable[..., Any],
+    backward: Callable[..., Any] | None,
+    operands: Inputs,
+    name: str,
+    *,
+    closed: bool = True,
+    is_function: bool = False,
+) -> VjpRule:
+    """Record a forward and a backward function as the rule of a function.
+
+    The backward function is recorded while the forward recording is still open: whatever it reads of it becomes a residual,
+    handed over in ``residuals`` or not.
+
+    Args:
+        forward: from the arguments to ``(result, residuals)``.
+        backward: from ``(residuals, cotangent)`` to a list with a cotangent or ``None`` per operand; ``None`` if only the
+            forward program is wanted. The cotangents of outputs without derivative are zeros.
+        operands: of the call.
+        name: of the function.
+        closed: whether captured values become inputs; otherwise they are constants, and may not be traced.
+        is_function: whether the forward function is the function itself, as in PyTorch, and not a rule beside it: what it
+            raises, it raises here.
+    """
+    word = "{} of {}" if is_function else "the {} rule of {}"
+    residuals: Any = None
+
+    def pushed(*args: Any, **kwargs: Any) -> Any:
+        nonlocal residuals
+        result, residuals = forward(*args, **kwargs)
+        return result
+
+    try:
+        with Recording(word.format("forward", name), scope=BODY) as recording:
+            outer = Recorded(recording, pushed, operands.inputs)
+            pulled, kept = _record_backward(backward, outer, lambda: residuals, operands.avals, name, word)
+            if isinstance(pulled, Failed) and not is_function:
+                return VjpRule(pulled, pulled, [])
+            saved = [recording.operand(value)[0] for value in kept]
+            made = outer.program(name if is_function else f"forward_of_{name}", saved)
+            made, captured = _finished(made, name, closed)
+    except Exception as error:
+        if is_function:
+            raise
+        return VjpRule(Failed(error), Failed(error), [])
+    return VjpRule(made, pulled, captured)
+
+
+def _record_backward(
+    backward: Callable[..., Any] | None,
+    outer: Recorded,
+    residuals: Callable[[], Any],
+    avals: Sequence[ShapeDtype],
+    name: str,
+    word: str,
+) -> tuple[Rule, list[Any]]:
+    """Record a backward function, on top of a forward one; returns what it read of that, which are its first inputs."""
+    if backward is None:
+        return Failed(NotImplementedError()), []
+
+    def inputs(recording: Recording) -> Called:
+        cotangents = [_direction(recording, aval) for aval in outer.out_avals]
+        return (residuals(), unflatten(outer.out_tree, cotangents)), {}
+
+    def pulled(*args: Any) -> list[Any]:
+        pairs = zip(backward(*args), avals, strict=True)
+        return [_zeros(aval) if ct is None else ct for ct, aval in pairs if is_differentiable(aval)]
+
+    try:
+        with Recording(word.format("backward", name), scope=BODY) as recording:
+            call = Recorded(recording, pulled, inputs)
+            made, kept = closed_over(call.program(f"backward_of_{name}"))
+    except Exception as error:
+        return Failed(error), []
+    count = len(made.input_ids) - len(kept)
+    return reordered(made, [*range(count, count + len(kept)), *range(count)]), kept
+
+
+def record_jvp(
+    rule: Callable[[Any, Any], tuple[Sequence[Any], Sequence[Any]]],
+    operands: Operands,
+    name: str,
+    out_avals: Sequence[ShapeDtype],
+    *,
+    closed: bool = True,
+) -> tuple[Rule, list[Any]]:
+    """Record a jvp rule: from operands, what it captured, and tangents, to outputs, then tangents.
+
+    Args:
+        rule: from the tuples of arguments and tangents to the leaves of the result and of its tangent.
+        operands: of the call.
+        name: of the function.
+        out_avals: of its results.
+        closed: whether captured values become inputs; otherwise they are constants, and may not be traced.
+
+    Returns:
+        the program, or the exception that recording raised, and what it captured.
+    """
+
+    def inputs(recording: Recording) -> Called:
+        primals, _ = operands.inputs(recording)
+        recording.arguments = ()  # a rule may write into its own, as into what it makes of them
+        leaves = list(map(_no_tangent, operands.leaves))
+        for place, aval in zip(operands.places, operands.avals, strict=True):
+            leaves[place] = _direction(recording, aval)
+        return (primals, unflatten(operands.tree, leaves)[0]), {}
+
+    def pushed(primals: Any, tangents: Any) -> list[Any]:
+        outs, moved = rule(primals, tangents)
+        return [*outs, *[t for t, aval in zip(moved, out_avals, strict=True) if is_differentiable(aval)]]
+
+    try:
+        with Recording(f"the jvp rule of {name}", scope=BODY) as recording:
+            call = Recorded(recording, pushed, inputs)
+            made, captured = _finished(call.program(f"jvp_of_{name}"), name, closed)
+    except Exception as error:
+        return Failed(error), []
+    explicit, total = len(operands.avals), len(made.input_ids)
+    end = total - len(captured)
+    return reordered(made, [*range(explicit), *range(end, total), *range(explicit, end)]), captured
+
+
+def with_captured(rule: Rule, explicit: int, captured: Sequence[Any]) -> Rule:
+    """Let the program of a rule take what the function itself has captured, behind its explicit operands."""
+    return with_inputs(rule, explicit, captured, ()) if isinstance(rule, Program) else rule
+
+
+def _finished(program: Program, name: str, closed: bool) -> tuple[Program, list[Any]]:
+    """Return the program of a rule, and what it captured, if that becomes inputs of it."""
+    made, captured = closed_over(program) if closed else (program, [])
+    if any(isinstance(value, Tracer) for value in made.constant_values.values()):  # of a transform that is over later
+        raise ArgumentError(
+            f"the rule of {name} calls {name}, and closes over a traced value", fix="pass the value as an argument"
+        )
+    return own_constants(made), captured
+
+
+def _direction(recording: Recording, aval: ShapeDtype) -> Any:
+    """A tangent or cotangent: an input, or zeros where there is no derivative."""
+    return recording.new_input(aval) if is_differentiable(aval) else _zeros(aval)
+
+
+def _zeros(aval: ShapeDtype) -> Any:
+    return np.zeros(aval.shape, aval.dtype)[()]
+
+
+def _no_tangent(x: Any) -> Any:
+    """The tangent of an argument's leaf that is not an array: zero for numbers."""
+    return type(x)(0) if isinstance(x, int | float | complex) and not isinstance(x, bool) else x
