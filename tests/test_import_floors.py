@@ -10,6 +10,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,29 @@ def test_rooms_do_not_import_the_whole_package() -> None:
     for path in FILES:
         for line, module in imports_of(path):
             assert module != "functrace", f"{path}:{line} imports functrace as a whole, all floors at once"
+
+
+def module_of(path: Path) -> str:
+    """The dotted name of a file."""
+    return ".".join(["functrace", *path.relative_to(PACKAGE).with_suffix("").parts]).removesuffix(".__init__")
+
+
+def test_no_file_imports_in_a_circle() -> None:
+    """Inside rooms and inside functions neither: whatever a file uses can be read before it."""
+    modules = {module_of(path) for path in FILES}
+    graph: dict[str, set[str]] = {}
+    for path in [path for path in FILES if room_of(module_of(path)) not in ("torch", "numpy")]:
+        named = graph[module_of(path)] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Import | ast.ImportFrom) or is_type_checking_only(path, node.lineno):
+                continue
+            if isinstance(node, ast.Import):
+                named.update(alias.name for alias in node.names)
+            elif node.module:
+                parts = {f"{node.module}.{alias.name}" for alias in node.names}
+                named.update(parts & modules or {node.module})
+        named.intersection_update(modules - {module_of(path)})
+    tuple(TopologicalSorter(graph).static_order())  # raises CycleError, which names the circle
 
 
 def test_import_is_light() -> None:

@@ -23,7 +23,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import CodeType, MappingProxyType
+from types import CodeType, MappingProxyType, ModuleType
 from typing import Any, ClassVar, NoReturn, final
 
 import numpy as np
@@ -103,9 +103,7 @@ class Equation:
     source: Source | None = None
 
     def __repr__(self) -> str:
-        from functrace.ir.text import equation_text
-
-        return equation_text(self)
+        return Program.forms.equation_text(self)
 
 
 @final
@@ -127,6 +125,8 @@ class Program:
     input_names: tuple[str | None, ...]
     names: Mapping[int, str | None]
 
+    forms: ClassVar[ModuleType]
+    """What writes and reads programs: `functrace.ir.forms`; set once, by ``functrace/ir/__init__.py``."""
     primitives: ClassVar[Mapping[str, Primitive]] = {}
     """The primitives that `parse` and `from_json` know by name; set once, by ``functrace/__init__.py``."""
 
@@ -290,12 +290,12 @@ class Program:
     @cached_property
     def schedule(self) -> Schedule:
         """The operations that outputs depend on, each with the variables that die after it."""
-        return reachable(self)
+        return reachable(self.ops, self.output_ids)
 
     @cached_property
     def aliasing(self) -> tuple[bool, ...]:
         """Which outputs may share memory with arguments, constants or outputs before them."""
-        return aliasing_outputs(self)
+        return aliasing_outputs(self.ops, self.output_ids)
 
     def result_count(self, variable: int) -> int:
         """Number of results of the operation whose first result is ``variable``."""
@@ -365,9 +365,7 @@ class Program:
 
     def text(self, *, full: bool = True) -> str:
         """Return the typed listing; with ``full=False``, large constants are shown by a digest only."""
-        from functrace.ir.text import program_text
-
-        return program_text(self, full=full)
+        return Program.forms.program_text(self, full=full)
 
     def __str__(self) -> str:
         return self.text(full=False)
@@ -383,9 +381,7 @@ class Program:
         Raises:
             ParseError: with the line of the text that could not be read.
         """
-        from functrace.ir.parse import parse_program
-
-        return parse_program(text, {**cls.primitives, **(primitives or {})})
+        return Program.forms.parse_program(text, {**cls.primitives, **(primitives or {})})
 
     def to_json(self, *, root: str | os.PathLike[str] | None = None) -> str:
         """Return the program as JSON text (versioned; arrays in base64).
@@ -397,9 +393,7 @@ class Program:
         Raises:
             ProgramError: if a param has no written form, or a constant is a traced value.
         """
-        from functrace.ir.serial import program_to_json
-
-        return program_to_json(self, root)
+        return Program.forms.program_to_json(self, root)
 
     @classmethod
     def from_json(
@@ -419,27 +413,19 @@ class Program:
         Raises:
             ParseError: if the text is not a program, or of a version that is not known.
         """
-        from functrace.ir.load import program_from_json
-
-        return program_from_json(text, {**cls.primitives, **(primitives or {})}, root)
+        return Program.forms.program_from_json(text, {**cls.primitives, **(primitives or {})}, root)
 
     def as_python(self, name: str | None = None) -> str:
         """Return NumPy source that runs on its own and computes the same numbers."""
-        from functrace.ir.numpy_source import program_source
-
-        return program_source(self, name)
+        return Program.forms.program_source(self, name)
 
     def to_dot(self) -> str:
         """Return the program as a Graphviz graph, for ``dot -Tsvg``; programs that equations hold are clusters of it."""
-        from functrace.ir.pictures import program_dot
-
-        return program_dot(self)
+        return Program.forms.program_dot(self)
 
     def _repr_html_(self) -> str:
         """Return the listing with the lines of source beside it, as notebooks show it."""
-        from functrace.ir.pictures import program_html
-
-        return program_html(self)
+        return Program.forms.program_html(self)
 
     def check(self) -> Program:
         """Check that the program is well formed; returns it.
@@ -447,16 +433,12 @@ class Program:
         Raises:
             ProgramError: with the neighbouring equations.
         """
-        from functrace.ir.check import check_program
-
-        check_program(self)
+        Program.forms.check_program(self)
         return self
 
     def cost(self) -> Any:
         """Count flops and bytes, per equation and in total (see `functrace.ir.cost.Cost`)."""
-        from functrace.ir.cost import program_cost
-
-        return program_cost(self)
+        return Program.forms.program_cost(self)
 
     # -- copies and pickles ----------------------------------------------------------------------
 
@@ -483,10 +465,8 @@ class Program:
         )
 
     def _written_constants(self, change: Callable[[Any], Any]) -> dict[int, Any]:
-        from functrace.ir.serial import constant_array
-
-        values = self.constant_values
-        return {i: change(constant_array(value, str(self.variables[i].name)))[()] for i, value in values.items()}
+        as_array, values = Program.forms.constant_array, self.constant_values
+        return {i: change(as_array(value, str(self.variables[i].name)))[()] for i, value in values.items()}
 
     def _parts(self, positions: Any, lines: Any, constants: Any, names: Any, input_names: Any) -> tuple[Any, ...]:
         """What `_restored` makes a program of."""

@@ -7,23 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.tape import Op
 from functrace.source import Place
 
-if TYPE_CHECKING:
-    from functrace.ir.program import Program
-
 Schedule = tuple[tuple[int, tuple[int, ...]], ...]
 
 
-def reachable(program: Program) -> Schedule:
+def reachable(ops: Sequence[Op], outputs: Iterable[int]) -> Schedule:
     """Return the operations that outputs depend on, in order, each with the variables that die after it."""
-    ops = program.ops
     seen = bytearray(len(ops))
-    for i in program.output_ids:
+    for i in outputs:
         seen[i] = 1
     schedule: list[tuple[int, tuple[int, ...]]] = []
     append = schedule.append
@@ -100,20 +96,20 @@ def steps_to(tape: Tape, wanted: int, known: Container[int]) -> list[tuple[int, 
     return [(k, ()) for k in sorted(needed) if ops[k][0] is not RESULT]
 
 
-def aliasing_outputs(program: Program) -> tuple[bool, ...]:
+def aliasing_outputs(ops: Sequence[Op], outputs: Iterable[int]) -> tuple[bool, ...]:
     """Say which outputs may share memory with arguments, constants or outputs before them."""
     roots: dict[int, int] = {}
     viewed: set[int] = set()
-    for k, (primitive, operands, _) in enumerate(program.ops):
+    for k, (primitive, operands, _) in enumerate(ops):
         if primitive.view and operands:
             viewed.add(k)  # also of a literal: broadcast_to makes a read-only view of it
             if operands[0] >= 0:
                 roots[k] = roots.get(operands[0], operands[0])
     owned: set[int] = set()
     copied = []
-    for out in program.output_ids:
+    for out in outputs:
         root = roots.get(out, out)
-        foreign = program.ops[root][0] in (INPUT, CONSTANT) or out in viewed or root in owned
+        foreign = ops[root][0] in (INPUT, CONSTANT) or out in viewed or root in owned
         owned.add(root)
         copied.append(foreign)
     return tuple(copied)
