@@ -14,6 +14,7 @@ from typing import Any as _Any
 import numpy as _np
 
 from functrace.numpy import (  # noqa: F401  # the files that hold rows, which stand in the tables now
+    arithmetic,
     creation,
     diagonals,
     elementwise,

@@ -17,6 +17,7 @@ from functrace.errors import ConcretizationError, DtypeError
 from functrace.ir.aval import shape_of
 from functrace.numpy.assigning import assigned
 from functrace.numpy.operands import known
+from functrace.numpy.operators import Operator, set_operators
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import broadcast_to, convert, reshape
 from functrace.tracing.recording import LITERALS, Tracer, bind
@@ -122,15 +123,6 @@ class MaskedSelection:
     def __bool__(self) -> bool:
         raise self.refuse()
 
-    def __invert__(self) -> Any:
-        return np.invert(self)  # type: ignore[call-overload]
-
-    def __neg__(self) -> Any:
-        return np.negative(self)  # type: ignore[call-overload]
-
-    def __abs__(self) -> Any:
-        return np.absolute(self)  # type: ignore[call-overload]
-
 
 def _same(recording: Any, a: int, b: int, depth: int = 8) -> bool:
     """Whether two variables (or literals) of a recording are computed by the same operations from the same ones."""
@@ -150,19 +142,19 @@ def _same(recording: Any, a: int, b: int, depth: int = 8) -> bool:
     )
 
 
-def _selection_operator(ufunc: np.ufunc, *, reflected: bool = False) -> Callable[[Any, Any], Any]:
+def _selection_operator(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
-        return self.__array_ufunc__(ufunc, "__call__", *((other, self) if reflected else (self, other)))
+        return self.__array_ufunc__(row.ufunc, "__call__", *((other, self) if reflected else (self, other)))
 
     return method
 
 
-def _in_place_selection_operator(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
+def _in_place_selection_operator(row: Operator) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
-        result, dtype = self.__array_ufunc__(ufunc, "__call__", self, other), self.full.dtype
+        result, dtype = self.__array_ufunc__(row.ufunc, "__call__", self, other), self.full.dtype
         if not np.can_cast(result.full.dtype, dtype, "same_kind"):
             raise DtypeError(
-                f"in-place {ufunc.__name__}: cannot cast {result.full.dtype} to {dtype}",
+                f"in-place {row.ufunc.__name__}: cannot cast {result.full.dtype} to {dtype}",
                 fix="write x[mask] = … instead",
             )
         self.full = convert(result.full, dtype)
@@ -171,17 +163,8 @@ def _in_place_selection_operator(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
     return method
 
 
-for _name, _ufunc in {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "pow": np.power, "mod": np.remainder,
-    "floordiv": np.floor_divide, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "lshift": np.left_shift,
-    "rshift": np.right_shift,
-}.items():  # fmt: skip
-    setattr(MaskedSelection, f"__{_name}__", _selection_operator(_ufunc))
-    setattr(MaskedSelection, f"__i{_name}__", _in_place_selection_operator(_ufunc))
-    setattr(MaskedSelection, f"__r{_name}__", _selection_operator(_ufunc, reflected=True))
+def _unary_selection_operator(primitive: ew.Elementwise) -> Callable[[Any], Any]:
+    return lambda self: self.__array_ufunc__(primitive.eval, "__call__", self)
 
 
-for _name, _ufunc in {
-    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
-}.items():  # fmt: skip
-    setattr(MaskedSelection, f"__{_name}__", _selection_operator(_ufunc))
+set_operators(MaskedSelection, _selection_operator, _in_place_selection_operator, _unary_selection_operator)

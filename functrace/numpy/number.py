@@ -30,6 +30,7 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import INPUT, Primitive
 from functrace.numpy.array import TracedArray
 from functrace.numpy.operands import operand
+from functrace.numpy.operators import Operator, set_operators
 from functrace.numpy.tables import ROWS
 from functrace.ops import elementwise as ew
 from functrace.ops.checks import require
@@ -245,14 +246,9 @@ def as_number(result: Any, kind: type | None) -> Any:
     return Numbers(result._recording, way_out).wrap(result, _KINDS[result.dtype.kind])
 
 
-def _operator(primitive: Primitive, *, reflected: bool = False, counts: bool = True) -> Callable[[Any, Any], Any]:
-    """Make an operator: between numbers as Python has it, otherwise by `Numbers.record`.
-
-    Args:
-        primitive: what it applies.
-        reflected: whether ``self`` stands on the right.
-        counts: whether a bool is 0 or 1 for it, as for ``+``; not for ``&``.
-    """
+def _operator(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
+    """Make an operator: between numbers as Python has it, otherwise by `Numbers.record`."""
+    primitive = row.primitive
 
     def operator(self: Any, other: Any) -> Any:
         if type(other) is str or other is None:
@@ -265,9 +261,16 @@ def _operator(primitive: Primitive, *, reflected: bool = False, counts: bool = T
         if primitive in _COMPARISONS and {int, float} == set(map(_kind, pair)):
             pair = tuple([_as_float(x) if _kind(x) is int else x for x in pair])
         both_bools = all(_kind(x) is bool for x in pair)
-        return self._number(primitive, pair, int if counts and both_bools else None)
+        return self._number(primitive, pair, int if row.counts and both_bools else None)
 
     return operator
+
+
+def _unary(primitive: ew.Elementwise) -> Callable[[Any], Any]:
+    return lambda self: self._number(primitive, (self,), int if self.kind is bool else None)
+
+
+_plus = _unary(ew.positive)
 
 
 class TracedNumber(TracedArray):
@@ -341,42 +344,8 @@ class TracedNumber(TracedArray):
 
     # -- operators -----------------------------------------------------------------------------
 
-    __add__, __radd__ = _operator(ew.add), _operator(ew.add, reflected=True)
-    __sub__, __rsub__ = _operator(ew.sub), _operator(ew.sub, reflected=True)
-    __mul__, __rmul__ = _operator(ew.mul), _operator(ew.mul, reflected=True)
-    __truediv__, __rtruediv__ = _operator(ew.div), _operator(ew.div, reflected=True)
-    __floordiv__, __rfloordiv__ = _operator(ew.floor_divide), _operator(ew.floor_divide, reflected=True)
-    __mod__, __rmod__ = _operator(ew.remainder), _operator(ew.remainder, reflected=True)
-    __iadd__, __isub__, __imul__, __itruediv__ = __add__, __sub__, __mul__, __truediv__
-    __ifloordiv__, __imod__ = __floordiv__, __mod__
-    __lt__, __le__ = _operator(ew.less, counts=False), _operator(ew.less_equal, counts=False)
-    __gt__, __ge__ = _operator(ew.greater, counts=False), _operator(ew.greater_equal, counts=False)
-    __eq__, __ne__ = _operator(ew.equal, counts=False), _operator(ew.not_equal, counts=False)  # type: ignore[assignment]
-
     def __hash__(self) -> int:
         return hash(self._concrete())
-
-    __and__, __rand__ = _operator(ew.bitwise_and, counts=False), _operator(ew.bitwise_and, reflected=True, counts=False)
-    __or__, __ror__ = _operator(ew.bitwise_or, counts=False), _operator(ew.bitwise_or, reflected=True, counts=False)
-    __xor__, __rxor__ = _operator(ew.bitwise_xor, counts=False), _operator(ew.bitwise_xor, reflected=True, counts=False)
-    __lshift__, __rlshift__ = _operator(ew.left_shift), _operator(ew.left_shift, reflected=True)
-    __rshift__, __rrshift__ = _operator(ew.right_shift), _operator(ew.right_shift, reflected=True)
-    __iand__, __ior__, __ixor__, __ilshift__, __irshift__ = __and__, __or__, __xor__, __lshift__, __rshift__
-
-    def __neg__(self) -> Any:
-        return self._counted(ew.neg)
-
-    def __pos__(self) -> Any:
-        return self._counted(ew.positive)
-
-    def __abs__(self) -> Any:
-        return self._counted(ew.absolute)
-
-    def __invert__(self) -> Any:
-        return self._counted(ew.invert)
-
-    def _counted(self, primitive: Primitive) -> Any:
-        return self._number(primitive, (self,), int if self.kind is bool else None)
 
     def __pow__(self, n: Any, modulo: Any = None) -> Any:
         if modulo is not None:
@@ -395,7 +364,7 @@ class TracedNumber(TracedArray):
     @property
     def real(self) -> Any:
         """The real part."""
-        return self._number(ew.real, (self,)) if self.kind is complex else +self
+        return self._number(ew.real, (self,)) if self.kind is complex else _plus(self)
 
     @property
     def imag(self) -> Any:
@@ -404,7 +373,7 @@ class TracedNumber(TracedArray):
 
     def conjugate(self) -> Any:
         """The complex conjugate."""
-        return self._number(ew.conj, (self,)) if self.kind is complex else +self
+        return self._number(ew.conj, (self,)) if self.kind is complex else _plus(self)
 
     conj = conjugate
 
@@ -417,7 +386,7 @@ class TracedNumber(TracedArray):
                 fix="use np.round(k, digits), which scales and rounds",
             )
         if self.kind is not float:
-            return +self
+            return _plus(self)
         rounded = ew.rint(self.strong())
         fits = ew.logical_and(ew.greater_equal(rounded, -(2.0**63)), ew.less(rounded, 2.0**63))
         rounded = require(rounded, fits, "OverflowError", "cannot convert float to a 64-bit integer")
@@ -449,7 +418,7 @@ class TracedNumber(TracedArray):
                     fix="let the base be a float, or the exponent a plain integer",
                 )
             if n < 0:
-                return self._number(ew.power, (self * 1.0, float(n)))
+                return self._number(ew.power, (self._number(ew.mul, (self, 1.0)), float(n)))
             return self._number(ew.power, (self, int(n)), int if self.kind is bool else None)
         return self._number(ew.power, (base, n))
 
@@ -459,4 +428,5 @@ def of_array(name: str) -> property:
     return property(lambda self: getattr(self.strong(), name), doc=f"As that of the number as a 0-d array: {name}.")
 
 
+set_operators(TracedNumber, _operator, None, _unary)
 numbers.Number.register(TracedNumber)  # what np.isscalar asks

@@ -1,0 +1,150 @@
+"""The operators of traced arrays: the hot path of recording, with everything in line.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import ConcretizationError
+from functrace.ir.tape import inferred
+from functrace.numpy.array import TracedArray, record_one
+from functrace.numpy.operators import Operator, set_operators
+from functrace.numpy.views import in_place_number, is_scalar, may_be_array
+from functrace.ops import elementwise as ew
+from functrace.source import PACKAGE_PREFIX
+from functrace.tracing.recording import bind
+
+_new = object.__new__
+_getframe = sys._getframe
+
+
+def _binary(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
+    """Make an operator: `bind` in line.
+
+    Measured on 2 cores: 0.6 us per operation, of which 0.15 us for the source position.
+    """
+    primitive = row.primitive
+
+    def operator(self: Any, other: Any) -> Any:
+        recording = self._recording
+        kind = type(other)
+        if kind is TracedArray:
+            if other._recording is not recording or recording.shadows:
+                return bind(primitive, (other, self) if reflected else (self, other))
+            operand, spec = other._id, other.aval
+        elif (kind is float or kind is int or kind is bool or kind is complex) and not recording.shadows:
+            literals = recording.literals
+            literals.append(other)
+            operand, spec = -len(literals), kind
+        elif kind is str or other is None:
+            return NotImplemented
+        else:
+            return bind(primitive, (other, self) if reflected else (self, other))
+        if reflected:
+            specs, operands = (spec, self.aval), (operand, self._id)
+        else:
+            specs, operands = (self.aval, spec), (self._id, operand)
+        found = inferred.get((primitive, specs, ()))
+        if found is None:
+            if spec is kind:
+                recording.literals.pop()
+            return bind(primitive, (other, self) if reflected else (self, other))
+        aval = found[0]
+        ops = recording.ops
+        first = len(ops)
+        ops.append((primitive, operands, ()))
+        recording.avals.append(aval)
+        positions = recording.positions
+        if positions is not None:
+            frame: Any = _getframe(1)
+            code = frame.f_code
+            while code.co_filename.startswith(PACKAGE_PREFIX):
+                frame = frame.f_back
+                code = frame.f_code
+            positions.append((code, frame.f_lasti))
+        tracer = _new(TracedArray)
+        tracer._recording = recording
+        tracer._id = first
+        tracer.aval = aval
+        tracer._view = None
+        return tracer
+
+    return operator
+
+
+def _in_place(row: Operator) -> Callable[[Any, Any], Any]:
+    """Make an in-place operator: NumPy's rules for shape and casting, then the handle moves on.
+
+    A 0-d value may be a scalar; see Note [Scalars and 0-d arrays] in numpy/views.py.
+    """
+    primitive = row.primitive
+
+    def operator(self: Any, other: Any) -> Any:
+        result = bind(primitive, (self, other))
+        if not self.aval.shape:
+            if self._view is None and not may_be_array(self._recording.ops[self._id][0]):
+                return result
+            return in_place_number(self, result, primitive.name)
+        return self._assign(result, primitive.name, fresh=True)
+
+    return operator
+
+
+def _unary(primitive: ew.Elementwise) -> Callable[[Any], Any]:
+    return lambda self: record_one(primitive, self)
+
+
+# -- powers, and products in place ------------------------------------------------------------------------------------
+
+_SHORTCUTS: dict[tuple[str, type, float], ew.Elementwise] = {
+    **{(kind, int, 2): ew.square for kind in "biufc"},
+    ("f", float, 2.0): ew.square,
+    **{(kind, number, 1): ew.positive for kind in "fc" for number in (int, float)},
+    **{(kind, float, 0.5): ew.sqrt for kind in "fc"},
+    **{(kind, int, -1): ew.reciprocal for kind in "fc"},
+    ("f", float, -1.0): ew.reciprocal,
+}
+"""NumPy's own shortcuts for powers (array_power), by kind of the base and type and value of the exponent. NumPy has them for
+arrays only: scalars are raised by the C library, which is np.power's number but for a last bit now and then."""
+
+_plain_power = _binary(Operator("pow", np.power), reflected=False)
+
+
+def _power(self: TracedArray, n: Any, modulo: None = None) -> Any:
+    if modulo is not None:
+        return NotImplemented
+    kind = type(n)
+    if kind is int or kind is float:
+        aval = self.aval
+        shortcut = _SHORTCUTS.get((aval.dtype.kind, kind, n))
+        if shortcut is not None:
+            scalar = False if aval.shape or aval.dtype.kind not in "bc" else is_scalar(self)
+            if scalar is False:
+                return record_one(shortcut, self)
+            if scalar is None and aval.dtype.kind == "b":
+                raise ConcretizationError(
+                    f"the dtype of a power of a 0-d bool ({aval}) depends on whether it is a scalar or an array, which "
+                    "is not known here",
+                    fix="convert it first: x.astype(int) ** 2",
+                )
+    return _plain_power(self, n)
+
+
+def _power_in_place(self: Any, n: Any) -> Any:
+    result = self**n
+    return self._assign(result, "power", fresh=True) if self.aval.shape else in_place_number(self, result, "power")
+
+
+def _matmul_in_place(self: Any, other: Any) -> Any:
+    return self._assign(self @ other, "matmul", fresh=True)
+
+
+for _name, _method in {"__pow__": _power, "__ipow__": _power_in_place, "__imatmul__": _matmul_in_place}.items():
+    setattr(TracedArray, _name, _method)
+set_operators(TracedArray, _binary, _in_place, _unary, elementwise=False)
