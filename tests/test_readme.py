@@ -1,15 +1,21 @@
-"""README.md and docs/sharp_bits.md tell the truth: their Python blocks run, in order and in one session per page, and print
-what is shown below them.
+"""README.md and the pages in docs/ tell the truth: their Python blocks run, in order and in one session per page, and print
+what is shown below them; and what they link to is there.
 
-``PYTHONPATH=. python tests/test_readme.py`` writes what they print now into the pages.
+``PYTHONPATH=. python tests/test_readme.py`` writes what they print now into the pages. A page whose blocks add to
+functrace's tables runs in a process of its own: ``python tests/test_readme.py docs/architecture.md`` checks one.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import linecache
+import os
 import re
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +24,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 PAGES = [README, ROOT / "docs" / "sharp_bits.md"]
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+LINKED = [README, ARCHITECTURE, ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
 BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<shown>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 COMMANDS = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -42,11 +50,43 @@ def session_of(page: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_blocks_print_what_they_show(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
+    check_blocks(page)
+
+
+def check_blocks(page: Path) -> None:
     session = session_of(page)
     blocks = list(BLOCK.finditer(page.read_text(encoding="utf-8")))
     assert any(block["shown"] for block in blocks)
     for block in blocks:
         assert printed_by(block["code"], session) == (block["shown"] or "")
+
+
+def test_how_to_add_things_works_as_the_page_says() -> None:
+    command = [sys.executable, str(Path(__file__)), str(ARCHITECTURE)]
+    subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+def names_in(path: Path) -> Iterator[str]:
+    """What a file defines: functions, classes, their methods, and names that are assigned."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        if isinstance(node, ast.ClassDef):
+            yield from (f"{node.name}.{inner.name}" for inner in node.body if isinstance(inner, ast.FunctionDef))
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name))
+
+
+@pytest.mark.parametrize("page", sorted(set(LINKED)), ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_is_linked_is_there(page: Path) -> None:
+    for label, target in re.findall(r"\[`?([^\]`]+)`?\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        if "://" in target:
+            continue
+        path = (page.parent / target).resolve()
+        assert path.exists(), f"{page.name} links to {target}"
+        if path.suffix == ".py" and not label.endswith(".py"):
+            assert label in names_in(path), f"{page.name}: {label} is not in {target}"
 
 
 def test_readme_commands_set_everything_up_themselves() -> None:
@@ -71,5 +111,7 @@ def write_outputs(page: Path) -> None:
 
 
 if __name__ == "__main__":
-    for page in PAGES:
+    for named in sys.argv[1:]:
+        check_blocks(Path(named))
+    for page in [] if sys.argv[1:] else [*PAGES, ARCHITECTURE]:
         write_outputs(page)
