@@ -95,13 +95,14 @@ def test_no_file_imports_in_a_circle() -> None:
     modules = {module_of(path) for path in FILES}
     graph: dict[str, set[str]] = {}
     for path in FILES:
+        tree = ast.parse(path.read_text())
+        checking = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)]
+        never_run = {inner for node in checking for inner in ast.walk(node)}
         named = graph[module_of(path)] = set()
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.Import | ast.ImportFrom) or is_type_checking_only(path, node.lineno):
-                continue
-            if isinstance(node, ast.Import):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import) and node not in never_run:
                 named.update(alias.name for alias in node.names)
-            elif node.module:
+            elif isinstance(node, ast.ImportFrom) and node.module and node not in never_run:
                 parts = {f"{node.module}.{alias.name}" for alias in node.names}
                 named.update(parts & modules or {node.module})
         named.intersection_update(modules - {module_of(path)})
