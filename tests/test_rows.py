@@ -28,7 +28,7 @@ IN_PLACE_OR_SPREAD = {
     "astype", "compress", "conj", "conjugate", "copy", "fill", "flatten", "partition", "ravel", "reshape", "resize", "sort",
     "transpose", "view",
 }  # fmt: skip
-"""Methods that are no NumPy function with the array first: they work in place, take sizes one by one, or differ in a default."""
+"""Methods that are no NumPy function with the array first: in place, with sizes one by one, or with other defaults."""
 
 
 def _name(function: Any) -> str:
