@@ -34,6 +34,7 @@ from functrace.api.linear import linear_transpose  # noqa: E402
 from functrace.api.mapping import vmap  # noqa: E402
 from functrace.api.programs import evaluate, is_traced, stop_gradient, trace, value  # noqa: E402
 from functrace.api.residuals import checkpoint, checkpoint_name, saved_residuals  # noqa: E402
+from functrace.caches import clear_caches  # noqa: E402
 from functrace.control import PRIMITIVES as _CONTROL  # noqa: E402
 from functrace.ir import Program, ShapeDtype  # noqa: E402
 from functrace.ops import PRIMITIVES as _PRIMITIVES  # noqa: E402
@@ -43,10 +44,10 @@ Program.primitives = _MappingProxyType({**_PRIMITIVES, **_CONTROL})
 __version__ = "0.1.0"
 
 __all__ = [
-    "Array", "Jitted", "Program", "ShapeDtype", "Tracer", "checkpoint", "checkpoint_name", "cond", "custom_jvp",
-    "custom_vjp", "elementwise_grad", "evaluate", "grad", "hessian", "hvp", "ir", "is_traced", "jacfwd", "jacrev", "jit",
-    "jvp", "linear_transpose", "linearize", "numpy", "policies", "saved_residuals", "scan", "stop_gradient", "trace",
-    "transforms", "tree", "value", "value_and_grad", "vjp", "vmap",
+    "Array", "Jitted", "Program", "ShapeDtype", "Tracer", "checkpoint", "checkpoint_name", "clear_caches", "cond",
+    "custom_jvp", "custom_vjp", "elementwise_grad", "evaluate", "grad", "hessian", "hvp", "ir", "is_traced", "jacfwd",
+    "jacrev", "jit", "jvp", "linear_transpose", "linearize", "numpy", "policies", "saved_residuals", "scan",
+    "stop_gradient", "trace", "transforms", "tree", "value", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 
 

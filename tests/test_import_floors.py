@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "functrace"
-BASE = {"errors", "source", "typing", "tree", "version"}
+BASE = {"caches", "errors", "source", "typing", "tree", "version"}
 FLOORS = [
     {"base"}, {"ir"}, {"tracing"}, {"ops"}, {"transforms"}, {"control"}, {"passes"}, {"numpy", "scipy", "executor"}, {"api"},
     {"torch"},

@@ -28,9 +28,9 @@ from functrace.api.calls import as_value, function_name
 from functrace.api.keys import exact_key, tree_key
 from functrace.api.record import Called, Recorded
 from functrace.api.transformed import transformed
+from functrace.caches import BYTES_PER_OP, Bounded, Kept
 from functrace.control.call import call_program
 from functrace.errors import ArgumentError, ConcretizationError
-from functrace.executor.bounded import Bounded, Kept
 from functrace.executor.runner import LONGEST_COMPILED, Runner, run_compiled
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import closed_over
@@ -45,7 +45,6 @@ from functrace.typing import P, R
 MOST_BYTES = 256 << 20
 """Estimated bytes of one jitted function's programs, with the constants that they own; the oldest go first."""
 
-_BYTES_PER_OP = 2_000
 _ONE_PROGRAM_PER_VALUE = "name the argument in static_argnums or static_argnames: there will be one program per value"
 _NO_STATICS: frozenset[Any] = frozenset()
 
@@ -152,7 +151,7 @@ def jit(
         return functools.partial(jit, static_argnums=static_argnums, static_argnames=static_argnames, maxsize=maxsize)
     name = function_name(f)
     statics = Statics(f, static_argnums, static_argnames)
-    cache = ProgramCache(maxsize)
+    cache = ProgramCache(name, maxsize)
     entries, tick = cache.kept.entries, cache.kept.tick
     is_static = statics.any
 
@@ -239,7 +238,7 @@ class Compiled(Kept):
 
     def __init__(self, program: Program, out_tree: PyTreeSpec) -> None:
         constants = sum(value.nbytes for value in program.constant_values.values())
-        super().__init__(_BYTES_PER_OP * (len(program.ops) + 4) + constants)
+        super().__init__(BYTES_PER_OP * (len(program.ops) + 4) + constants)
         self.program = program
         self.out_tree = out_tree
         self.is_leaf = out_tree.is_leaf()
@@ -263,10 +262,10 @@ class Compiled(Kept):
 class ProgramCache:
     """Staged programs by signature, and counts of calls."""
 
-    def __init__(self, maxsize: int) -> None:
+    def __init__(self, name: str, maxsize: int) -> None:
         if maxsize < 1:
             raise ArgumentError(f"jit: maxsize={maxsize} keeps no program", fix="give 1 or more")
-        self.kept: Bounded[Compiled] = Bounded(MOST_BYTES, maxsize)
+        self.kept: Bounded[Compiled] = Bounded(f"programs of jit of {name}", MOST_BYTES, maxsize)
         self.misses = 0
         self._others = 0  # ticks of the clock that are no hits
 

@@ -30,7 +30,7 @@ from functrace.ir.primitive import Holds, Joint, Primitive, is_linear
 from functrace.ir.program import Program
 from functrace.ops.shaping import broadcast_to, broadcast_to_p, reshape
 from functrace.tracing.recording import bind
-from functrace.transforms.linearize import Split, jvp_program, split_program
+from functrace.transforms.linearize import Split, jvp_program, remembered, split_program
 from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
 
 Flags = tuple[bool, ...]
@@ -65,10 +65,9 @@ def stacked(size: int, aval: ShapeDtype) -> ShapeDtype:
     return ShapeDtype((size, *aval.shape), aval.dtype)
 
 
-@functools.lru_cache(maxsize=256)
 def mapped_branch(branch: Program, size: int, batched: Flags) -> Program:
-    """Return a branch over the whole batch."""
-    return vmap_program(branch, size, batched)
+    """Return a branch over the whole batch, made once."""
+    return remembered(vmap_program, branch, size, batched)
 
 
 def choose(

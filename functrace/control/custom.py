@@ -13,7 +13,6 @@ Floor: 4.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
@@ -29,7 +28,7 @@ from functrace.ir.program import Program
 from functrace.ops.reductions import reduce_sum_p
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import bind
-from functrace.transforms.linearize import is_differentiable, jvp_program, split_program
+from functrace.transforms.linearize import is_differentiable, jvp_program, remembered, split_program
 from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
 
@@ -329,15 +328,14 @@ custom_vjp_p = Primitive(
 # -- the linear operation --------------------------------------------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=256)
 def pushed(backward: Program, residuals: int) -> Program:
-    """Return the program from residuals and tangents to tangents: the transpose of the backward program.
+    """Return the program from residuals and tangents to tangents: the transpose of the backward program, made once.
 
     Raises:
         NotDifferentiableError: if the backward program is not linear in the cotangents.
     """
     linear = [False] * residuals + [True] * (len(backward.input_ids) - residuals)
-    return transpose_program(backward, linear)
+    return remembered(transpose_program, backward, linear)
 
 
 def _pushforward_aval(*rest: Any) -> Any:

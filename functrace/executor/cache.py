@@ -27,7 +27,7 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.executor.bounded import Bounded, Kept
+from functrace.caches import BYTES_PER_OP, Bounded, Kept
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import INPUT, Primitive
 from functrace.ir.program import Program
@@ -42,8 +42,6 @@ MOST_BYTES = 128 << 20
 MOST_ENTRIES = 1 << 16
 MOST_FORMS = 8
 """Forms that are kept for one tape and one transform."""
-
-_BYTES_PER_OP = 2_000
 
 
 @final
@@ -98,19 +96,21 @@ def _bits(value: complex) -> bytes:
     return struct.pack("dd", value.real, value.imag)
 
 
-_limits: dict[np.dtype[Any], tuple[Any, Any]] = {np.dtype(bool): (0, 1)}
+def _range(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    if dtype.kind in "iu":
+        return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    return (float(np.finfo(dtype).min), float(np.finfo(dtype).max)) if dtype.kind != "b" else (0, 1)
+
+
+_LIMITS = {np.dtype(code): _range(np.dtype(code)) for code in "?bBhHiIlLqQefdgFDG"}
 """The least and the greatest number that a dtype holds, as Python numbers."""
 
 
 def holds(dtype: np.dtype[Any], value: Any) -> bool:
     """Whether a dtype holds a Python number: whether NumPy converts it without a word."""
-    limits = _limits.get(dtype)
+    limits = _LIMITS.get(dtype)
     if limits is None:
-        if dtype.kind not in "iufc":
-            return False
-        info: Any = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
-        plain = int if dtype.kind in "iu" else float
-        limits = _limits[dtype] = (plain(info.min), plain(info.max))
+        return False
     low, high = limits
     parts = (value.real, value.imag) if type(value) is complex else (value,)
     return all(low <= part <= high or (type(part) is float and not math.isfinite(part)) for part in parts)
@@ -167,7 +167,7 @@ class TransformCache:
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         # By the hash of the key: keys are long, and to hash one takes a while. (An entry whose hash is that of another
         # takes its place.)
-        self._kept: Bounded[Entry] = Bounded(most_bytes, MOST_ENTRIES)
+        self._kept: Bounded[Entry] = Bounded("transformed programs", most_bytes, MOST_ENTRIES)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -223,7 +223,7 @@ class TransformCache:
             entry.forms = (*entry.forms[1 - MOST_FORMS :], form)
             if is_new:
                 kept.add(key, entry)
-            kept.resize(entry, _BYTES_PER_OP * (len(recording.ops) + 4) * len(entry.forms))
+            kept.resize(entry, BYTES_PER_OP * (len(recording.ops) + 4) * len(entry.forms))
             found = form, form.values(literals) or []
         arguments.extend(found[1])
         return found[0].made, arguments

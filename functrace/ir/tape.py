@@ -16,34 +16,54 @@ Floor: 0.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
+from functrace.caches import BYTES_PER_OP, Bounded, Facts, Kept
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Holds, Primitive
 
 Op = tuple[Primitive, tuple[int, ...], tuple[Any, ...]]
 Spec = ShapeDtype | type
 """What an aval rule is told of an operand: its aval, or the Python type of a literal."""
 
 _MOST_INFERRED = 20_000
-inferred: dict[tuple[Primitive, tuple[Spec, ...], tuple[Any, ...]], tuple[ShapeDtype, ...]] = {}
-"""Avals of results by (primitive, operand specs, params). Bounded: emptied when full."""
-failing: dict[tuple[Primitive, tuple[Spec, ...], tuple[Any, ...]], tuple[ShapeDtype, ...]] = {}
+inferred = Facts("avals of results", _MOST_INFERRED)
+"""Avals of results by (primitive, operand specs, params)."""
+failing = Facts("avals of results that may fail", _MOST_INFERRED)
 """The same for operations that may fail on values: apart, so that recording them never takes the shortest path."""
+
+
+@final
+class _Avals(Kept):
+    """Avals of the results of an operation that holds programs: they are part of its key."""
+
+    __slots__ = ("avals",)
+
+    def __init__(
+        self, avals: tuple[ShapeDtype, ...], holds: Holds, specs: tuple[Spec, ...], params: tuple[Any, ...]
+    ) -> None:
+        runs = holds.runs(specs, *params)
+        super().__init__(BYTES_PER_OP * (1 + sum(len(program.ops) for choice in runs for _, program in choice)))
+        self.avals = avals
+
+
+_held: Bounded[_Avals] = Bounded("avals of results of operations that hold programs", 32 << 20, _MOST_INFERRED)
 
 
 def infer(primitive: Primitive, specs: tuple[Spec, ...], params: tuple[Any, ...]) -> tuple[ShapeDtype, ...]:
     """Return the avals of the results, remembered per (primitive, specs, params)."""
     key = (primitive, specs, params)
-    found = inferred.get(key) or failing.get(key)
-    if found is None:
-        made = primitive.aval(*specs, *params)
-        found = made if type(made) is tuple else (made,)
-        may_fail = primitive.fails is not None and primitive.fails(*specs, *params)
-        table = failing if may_fail else inferred
-        if len(table) >= _MOST_INFERRED:
-            table.clear()
-        table[key] = found
+    kept = None if primitive.holds is None else _held.get(key)
+    found = kept.avals if kept is not None else inferred.get(key) or failing.get(key)
+    if found is not None:
+        return found
+    made = primitive.aval(*specs, *params)
+    found = made if type(made) is tuple else (made,)
+    if primitive.fails is not None and primitive.fails(*specs, *params):
+        return failing.keep(key, found)
+    if primitive.holds is None:
+        return inferred.keep(key, found)
+    _held.add(key, _Avals(found, primitive.holds, specs, params))
     return found
 
 

@@ -17,6 +17,7 @@ Floor: 8.
 from __future__ import annotations
 
 import contextvars
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.caches import BYTES_PER_OP, Bounded, Kept
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import restrict
@@ -45,9 +47,9 @@ from functrace.torch.tensor import Operand, Tensor, Value, view_of, wrap
 from functrace.tracing import Recording, Tracer, bind
 from functrace.transforms import backward_program
 
+_MOST_BYTES = 64 << 20
+"""Estimated bytes of all plans together."""
 _MOST_PLANS = 5_000
-PLANS: dict[Any, Plan] = {}
-"""Bounded: emptied when full."""
 
 _new = object.__new__
 _ndarray = np.ndarray
@@ -106,7 +108,7 @@ class Op:
         return f"<op {self.node}>"
 
 
-class Plan:
+class Plan(Kept):
     """What an op does for one combination of operands.
 
     Args:
@@ -117,6 +119,7 @@ class Plan:
     """
 
     def __init__(self, op: Op, specs: tuple[Any, ...], params: tuple[Any, ...], active: tuple[bool, ...]) -> None:
+        super().__init__(BYTES_PER_OP)
         self.op = op
         self.params = params
         self.specs = specs
@@ -206,6 +209,7 @@ class Plan:
     def _take(self, backward: Program) -> None:
         """Split off the outputs that are a cotangent as it came: no copy is made of it."""
         self.backward = backward
+        self.nbytes += BYTES_PER_OP * len(backward.ops)
         count = self._needed
         arriving = {variable: k for k, variable in enumerate(backward.input_ids)}
         passed = [arriving.get(i, -1) for i in backward.output_ids]
@@ -295,6 +299,10 @@ def _is_number(spec: Any) -> bool:
     return not isinstance(spec, ShapeDtype)
 
 
+PLANS: Bounded[Plan] = Bounded("plans of tensor operations", _MOST_BYTES, _MOST_PLANS)
+_plans, _tick = PLANS.entries, PLANS.tick  # `PLANS.get` in line: a method costs 0.1 us
+
+
 # -- applying an op ----------------------------------------------------------------------------------------
 
 
@@ -327,9 +335,10 @@ def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> An
         bit <<= 1
     key.append(mask)
     found = tuple(key)
-    plan = PLANS.get(found)
+    plan = _plans.get(found)
     if plan is None:
         plan = make_plan(found, operands, mask)
+    plan.used = _tick()
     results = plan.compute(arrays)
     if op.is_view:
         made: Any = view_of(operands[0], results, (op.function, params))
@@ -372,9 +381,10 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
             key = (op, (), a.shape, a.dtype, kind, mask)
         else:
             return apply(op, (self, other)) if kind in NUMBERS else apply_other(op, self, other)
-        plan = PLANS.get(key)
+        plan = _plans.get(key)
         if plan is None:
             plan = make_plan(key, (self, other), mask)
+        plan.used = _tick()
         try:
             result = QUIET.run(plan.evaluate, a, b)
         except RuntimeError:
@@ -476,10 +486,8 @@ def make_plan(key: tuple[Any, ...], operands: Sequence[Any], mask: int) -> Plan:
 
 
 def remember(key: tuple[Any, ...], plan: Plan) -> Plan:
-    """Keep a plan for the next time; when there are too many, all are forgotten."""
-    if len(PLANS) >= _MOST_PLANS:
-        PLANS.clear()
-    PLANS[key] = plan
+    """Keep a plan for the next time."""
+    PLANS.add(key, plan)
     return plan
 
 
@@ -545,23 +553,20 @@ _NODES: dict[Primitive, str] = {
     ew.power: "PowBackward0", ew.square: "PowBackward0", ew.absolute: "AbsBackward0", reduce_sum_p: "SumBackward1",
     matmul_p: "MmBackward0", broadcast_to_p: "ExpandBackward0", convert_p: "ToCopyBackward0", index_p: "SliceBackward0",
 }  # fmt: skip
-_ops_of_primitives: dict[Primitive, Op] = {}
 
 
+@functools.lru_cache(maxsize=1024)
 def op_of(primitive: Primitive) -> Op:
     """Return the op that applies one primitive of the core, named like PyTorch's where PyTorch has it.
 
     It may save any operand, and the result.
     """
-    found = _ops_of_primitives.get(primitive)
-    if found is None:
-        count = len(primitive.params)
+    count = len(primitive.params)
 
-        def function(*given: Any) -> Any:
-            split = len(given) - count
-            return bind(primitive, given[:split], given[split:])
+    def function(*given: Any) -> Any:
+        split = len(given) - count
+        return bind(primitive, given[:split], given[split:])
 
-        node = _NODES.get(primitive) or "".join(part.title() for part in primitive.name.split("_")) + "Backward0"
-        saves = (("self", 0), ("other", 1), *((f"operand{k}", k) for k in range(2, 8)), ("result", -1))
-        found = _ops_of_primitives[primitive] = Op(node, function, saves, static_numbers=primitive is ew.power)
-    return found
+    node = _NODES.get(primitive) or "".join(part.title() for part in primitive.name.split("_")) + "Backward0"
+    saves = (("self", 0), ("other", 1), *((f"operand{k}", k) for k in range(2, 8)), ("result", -1))
+    return Op(node, function, saves, static_numbers=primitive is ew.power)

@@ -11,6 +11,7 @@ Floor: 8.
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -136,30 +137,25 @@ def fitted(value: Any, target: Any) -> Any:
 
 
 COPY_SLICES = Op("CopySlices", part)
-_in_place_forms: dict[Op, Op] = {}
 
 
+@functools.lru_cache(maxsize=1024)
 def in_place_form(op: Op) -> Op:
     """Return the row of the in-place form: the same, but the result has the tensor's own dtype."""
-    found = _in_place_forms.get(op)
-    if found is None:
 
-        def promote(function: Callable[..., Any], specs: Sequence[Any]) -> Callable[..., Any]:
-            if op.promote is None:
-                return function
-            check_kind(op, specs)
-            inner = op.promote(function, specs)
+    def promote(function: Callable[..., Any], specs: Sequence[Any]) -> Callable[..., Any]:
+        if op.promote is None:
+            return function
+        check_kind(op, specs)
+        inner = op.promote(function, specs)
 
-            def computed(*given: Any) -> Any:
-                result = inner(*given)
-                return result if result.dtype == specs[0].dtype else convert(result, specs[0].dtype)
+        def computed(*given: Any) -> Any:
+            result = inner(*given)
+            return result if result.dtype == specs[0].dtype else convert(result, specs[0].dtype)
 
-            return computed
+        return computed
 
-        found = _in_place_forms[op] = Op(
-            op.node, op.function, op.saves, promote, op.edges, op.keeps, False, op.static_numbers, op.details
-        )
-    return found
+    return Op(op.node, op.function, op.saves, promote, op.edges, op.keeps, False, op.static_numbers, op.details)
 
 
 def write(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Tensor:

@@ -28,6 +28,7 @@ from typing import Any, final
 
 import numpy as np
 
+from functrace.caches import Bounded, Kept
 from functrace.errors import CapturedArrayError
 from functrace.ir.aval import check_plain
 from functrace.ir.program import Program
@@ -197,7 +198,19 @@ _LARGEST_KEPT = 32 << 20
 _MOST_KEPT = 64 << 20
 """Bytes of one piece of memory that is kept for the next copy, and of all together."""
 
-_kept: list[Array] = []
+
+@final
+class _Piece(Kept):
+    """A piece of memory."""
+
+    __slots__ = ("memory",)
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.memory = np.empty(size, np.uint8)
+
+
+_pieces: Bounded[_Piece] = Bounded("memory for copies of arrays", _MOST_KEPT, 1 << 10)
 _choosing = threading.Lock()
 
 
@@ -213,16 +226,14 @@ def _copied(memory: Array) -> Array:
 
 def _piece(size: int) -> Array:
     """Return memory of at least ``size`` bytes that nobody uses."""
-    for k in range(len(_kept)):
-        if size <= _kept[k].nbytes <= 2 * size and sys.getrefcount(_kept[k]) == _UNUSED:
-            _kept.append(_kept.pop(k))
-            return _kept[-1]
-    made = np.empty(size, np.uint8)
+    for piece in _pieces.entries.values():
+        if size <= piece.nbytes <= 2 * size and sys.getrefcount(piece.memory) == _UNUSED:
+            piece.used = _pieces.tick()
+            return piece.memory
+    made = _Piece(size)
     if size <= _LARGEST_KEPT:
-        _kept.append(made)
-        while sum(piece.nbytes for piece in _kept) > _MOST_KEPT:
-            del _kept[0]
-    return made
+        _pieces.add(id(made), made)
+    return made.memory
 
 
 def _same(a: Array, b: Array) -> bool:

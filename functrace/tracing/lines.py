@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy._core import umath  # pyright: ignore[reportPrivateImportUsage]
 
+from functrace.caches import Facts
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Position
 from functrace.ir.walk import interpret
@@ -57,8 +58,7 @@ LINES: set[CodeType] = set()
 GENERATED = "operations"
 """Name under which generated code has, among its globals, what each of its lines carries out, by file name."""
 
-_MOST_FILES = 256
-_registries: dict[str, dict[Any, Any]] = {}
+_registries = Facts("warnings shown", 256)
 """By file: which warnings have been shown for its lines, as modules have it for their own."""
 
 
@@ -124,9 +124,9 @@ def warn(kind: str, _flag: int) -> None:
     if source is None:
         warnings.warn(message, RuntimeWarning, stacklevel=2)
         return
-    if len(_registries) >= _MOST_FILES:
-        _registries.clear()
-    registry = _registries.setdefault(source.file, {})
+    registry = _registries.get(source.file)
+    if registry is None:
+        registry = _registries.keep(source.file, {})
     warnings.warn_explicit(message, RuntimeWarning, source.file, source.line, registry=registry)
 
 

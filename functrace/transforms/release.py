@@ -14,14 +14,14 @@ import gc
 from collections.abc import Sequence
 from typing import Any
 
+from functrace.caches import Facts
 from functrace.ir.primitive import CONSTANT, INPUT, LINEAR, RESULT, ZERO, Absent, Joint
 from functrace.ir.tape import Op
 from functrace.tracing.recording import Recording, Tracer, bind
 from functrace.transforms.linearize import is_differentiable
 
-_MOST_KNOWN = 10_000
-_read: dict[Any, tuple[tuple[int, ...], tuple[int, ...]]] = {}
-"""Which operands and results the derivative of an operation reads. Bounded: emptied when full."""
+_read = Facts("what derivatives read", 10_000)
+"""Which operands and results the derivative of an operation reads."""
 
 
 def release(recording: Recording, roots: Sequence[int]) -> None:
@@ -87,9 +87,7 @@ def _read_by_derivative(recording: Recording, k: int, active: tuple[bool, ...]) 
     key = (primitive, specs, params, active)
     found = _read.get(key)
     if found is None:
-        if len(_read) >= _MOST_KNOWN:
-            _read.clear()
-        found = _read[key] = _tried(op, specs, [avals[k + j] for j in range(count)], active)
+        found = _read.keep(key, _tried(op, specs, [avals[k + j] for j in range(count)], active))
     return found
 
 

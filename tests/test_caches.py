@@ -1,0 +1,293 @@
+"""Caches: what was used longest ago goes, at a cost that does not grow with what is kept; all caches are listed."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import importlib
+import pkgutil
+import threading
+import warnings
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functrace
+import functrace as ft
+import functrace.torch as torch
+from functrace.caches import LOOKS, Bounded, Facts, Kept, caches
+
+X = np.array([0.3, -0.7, 1.1])
+
+
+def filled(count: int, most: int) -> Bounded[Kept]:
+    cache: Bounded[Kept] = Bounded("test", 10**9, most)
+    for k in range(count):
+        cache.add(k, Kept(10))
+    return cache
+
+
+def test_the_least_recently_used_goes() -> None:
+    cache = filled(LOOKS - 1, LOOKS - 1)
+    for k in (0, 2, 3):
+        cache.entries[k].used = cache.tick()
+    for k in range(100, 100 + LOOKS - 4):
+        cache.add(k, Kept(10))
+    assert sorted(cache.entries) == [0, 2, 3, *range(100, 100 + LOOKS - 4)]
+
+
+def test_what_is_used_stays_among_many() -> None:
+    cache = filled(1000, 1000)
+    for k in range(5000):
+        cache.entries[7].used = cache.tick()
+        cache.add(1000 + k, Kept(10))
+        assert len(cache) == 1000
+    assert 7 in cache.entries
+    assert 5999 in cache.entries
+
+
+def test_bytes_are_bounded_and_counted() -> None:
+    cache: Bounded[Kept] = Bounded("test", 100, 1000)
+    for k in range(50):
+        cache.add(k, Kept(10))
+        assert cache.nbytes == sum(entry.nbytes for entry in cache.entries.values()) <= 100
+    cache.resize(cache.entries[49], 95)
+    assert list(cache.entries) == [49]
+    cache.add(49, Kept(200))  # replaced; one is kept in any case
+    assert cache.nbytes == 200
+    cache.resize(Kept(5), 50)  # not kept
+    assert cache.nbytes == 200
+    cache.clear()
+    assert (len(cache), cache.nbytes) == (0, 0)
+
+
+class Counted:
+    """A key that counts how often it is hashed."""
+
+    hashed = 0
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __hash__(self) -> int:
+        Counted.hashed += 1
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Counted) and other.number == self.number
+
+
+@pytest.mark.parametrize("count", [50, 5000])
+def test_the_cost_of_a_miss_does_not_grow(count: int) -> None:
+    cache: Bounded[Kept] = Bounded("test", 10**9, count)
+    for k in range(count):
+        cache.add(Counted(k), Kept(10))
+    for entry in cache.entries.values():
+        entry.used = cache.tick()  # all of them used since they were looked at: the worst case
+    Counted.hashed = 0
+    for k in range(count, count + 40):
+        cache.add(Counted(k), Kept(10))
+    assert Counted.hashed <= 40 * 3
+
+
+def test_threads() -> None:
+    cache: Bounded[Kept] = Bounded("test", 10**9, 20)
+    failures: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        try:
+            for k in range(3000):
+                key = (k * seed) % 50
+                entry = cache.entries.get(key)
+                if entry is None:
+                    cache.add(key, Kept(1))
+                else:
+                    entry.used = cache.tick()
+                    cache.resize(entry, 1 + k % 3)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in (1, 3, 7, 11)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(cache) <= 20
+    assert cache.nbytes == sum(entry.nbytes for entry in cache.entries.values())
+
+
+# -- the caches that the package has ---------------------------------------------------------------------------------------
+
+MODULES = [
+    importlib.import_module(info.name) for info in pkgutil.walk_packages(functrace.__path__, "functrace.")
+]  # fmt: skip
+WEAK = (weakref.WeakValueDictionary, weakref.WeakKeyDictionary, weakref.WeakSet)
+CONTAINERS = (dict, list, set, Bounded, *WEAK)
+STATE = {"functrace.tracing.recording._opened"}
+"""What grows and shrinks with the calls that run."""
+
+
+def containers() -> dict[str, Any]:
+    """The containers that modules have, each once, by the first of their names."""
+    found: dict[int, tuple[str, Any]] = {}
+    for module in MODULES:
+        for name, value in vars(module).items():
+            if isinstance(value, CONTAINERS) and not name.startswith("__"):
+                found.setdefault(id(value), (f"{module.__name__}.{name}", value))
+    return dict(found.values())
+
+
+@ft.custom_vjp
+def doubled(x: Any) -> Any:
+    return x * 2.0
+
+
+doubled.defvjp(lambda x: (doubled(x), None), lambda _, ct: (ct * 2.0,))
+
+
+def work(rng: np.random.Generator) -> None:
+    """Use what keeps something: transforms, bodies, custom rules, questions, warnings, einsum, large arrays, tensors."""
+    n, k = int(rng.integers(1, 60)), float(rng.normal())
+    x = rng.normal(size=n)
+
+    def loss(y: Any) -> Any:
+        y = ft.checkpoint(lambda v: np.sin(v) * k)(doubled(y))
+        y, _ = ft.scan(lambda c, a: (c * a + k, c), y, np.ones((3, n)))
+        if np.sum(y) > k:
+            y = y * 2.0
+        return np.einsum("i,i->", y, y)
+
+    ft.value_and_grad(loss)(x)
+    ft.jvp(doubled, (x,), (x,))
+    branch = lambda v: ft.cond(v[0] > k, np.cos, lambda w: w * k, v)  # noqa: E731
+    ft.vmap(ft.grad(lambda v: np.sum(branch(v))))(np.stack([x, x + 1.0]))
+    ft.jit(branch)(x)
+    ft.grad(lambda v: np.sum(v * rng.normal(size=(300 + n, n))))(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ft.grad(lambda v: np.sum(np.log(v * 0.0)))(x)
+    t = torch.tensor(x, requires_grad=True)
+    ((t * k).sin() ** 2 + t[: n // 2 + 1].sum()).sum().backward()
+    t.detach().mul_(k)
+
+
+def test_every_container_that_grows_is_a_cache() -> None:
+    before = {name: len(value) for name, value in containers().items()}
+    ft.clear_caches()
+    rng = np.random.default_rng(0)
+    for _ in range(12):
+        work(rng)
+    listed = {id(part) for cache in caches() for part in (cache, getattr(cache, "entries", None))}
+    grown = {
+        name
+        for name, value in containers().items()
+        if len(value) > before.get(name, 0) and not isinstance(value, WEAK) and id(value) not in listed
+    }
+    assert grown <= STATE
+
+
+def test_every_cache_of_a_function_has_a_length() -> None:
+    cached = {
+        f"{module.__name__}.{name}": value.cache_parameters()["maxsize"]
+        for module in MODULES
+        for name, value in vars(module).items()
+        if isinstance(value, functools._lru_cache_wrapper)
+    }
+    assert cached
+    assert {name for name, most in cached.items() if most is None} == set()
+
+
+def test_caches_are_listed_as_long_as_they_live() -> None:
+    f = ft.jit(lambda x: x * 2.0)
+    f(1.0)
+    named = [cache for cache in caches() if cache.name == "programs of jit of <lambda>" and len(cache)]
+    assert named
+    assert "1 entries" in repr(named[-1])
+    gone = weakref.ref(named[-1])
+    del f, named
+    gc.collect()
+    assert gone() is None
+
+
+def test_work_keeps_the_bytes_under_their_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    ft.clear_caches()
+    rng = np.random.default_rng(1)
+    bounded = [cache for cache in caches() if isinstance(cache, Bounded)]
+    filled = dict.fromkeys(bounded, 0)
+    for cache in bounded:
+        monkeypatch.setattr(cache, "most_bytes", 60_000)
+    for _ in range(12):
+        work(rng)
+        for cache in bounded:
+            entries = list(cache.entries.values())
+            assert cache.nbytes == sum(entry.nbytes for entry in entries)
+            assert cache.nbytes <= 60_000 or len(entries) == 1
+            filled[cache] = max(filled[cache], len(entries))
+    names = {"transformed programs", "plans of tensor operations", "memory for copies of arrays"}
+    names.add("avals of results of operations that hold programs")
+    assert names <= {cache.name for cache, most in filled.items() if most}
+    ft.clear_caches()
+    assert [cache for cache in caches() if len(cache)] == []
+
+
+def test_facts_are_emptied_when_there_are_too_many() -> None:
+    facts = Facts("test", 3)
+    for k in range(10):
+        assert facts.keep(k, str(k)) == str(k)
+        assert len(facts) <= 3
+    assert facts.get(9) == "9"
+    assert facts in caches()
+    assert repr(facts) == "<facts: test, 1 entries>"
+
+
+def test_an_operation_that_holds_programs_is_not_kept_for_ever() -> None:
+    made = []
+    for k in range(3):
+        program = ft.trace(lambda x, k=k: ft.checkpoint(lambda v: np.sin(v) * (k + 0.125))(x))(X)
+        made.append(weakref.ref(next(op for op in program.ops if op[0].holds is not None)[2][0]))
+    del program
+    ft.clear_caches()
+    gc.collect()
+    assert [ref() for ref in made] == [None] * 3
+
+
+def test_results_are_the_same_after_the_caches_were_cleared() -> None:
+    gradient = ft.jit(ft.grad(lambda x: np.sum(np.sin(x) ** 2)))
+    before = gradient(X)
+    ft.clear_caches()
+    assert gradient.cache_info().currsize == 0
+    np.testing.assert_array_equal(gradient(X), before)
+
+
+def test_caches_can_be_cleared_while_others_compute() -> None:
+    failures: list[BaseException] = []
+    over = threading.Event()
+
+    def compute(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        try:
+            for _ in range(6):
+                x = rng.normal(size=int(rng.integers(1, 9)))
+                np.testing.assert_allclose(ft.grad(lambda v: np.sum(ft.checkpoint(np.sin)(v)))(x), np.cos(x), rtol=1e-14)
+                t = torch.tensor(x, requires_grad=True)
+                (t * t).sum().backward()
+                np.testing.assert_allclose(t.grad.numpy(), 2.0 * x, rtol=1e-14)
+        except BaseException as error:
+            failures.append(error)
+
+    def clear() -> None:
+        while not over.is_set():
+            ft.clear_caches()
+
+    threads = [threading.Thread(target=compute, args=(seed,)) for seed in range(3)]
+    clearing = threading.Thread(target=clear)
+    for thread in (clearing, *threads):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    over.set()
+    clearing.join()
+    assert failures == []
