@@ -19,11 +19,12 @@ from functrace.torch.rows import Rows
 from functrace.torch.shaping import sizes
 from functrace.torch.tensor import Tensor, wrap
 from functrace.tracing import Tracer
+from functrace.typing import Array
 
 ROWS = Rows()
 
 
-def _leaf(array: Any, requires_grad: bool) -> Tensor:
+def _leaf(array: Array, requires_grad: bool) -> Tensor:
     if requires_grad and array.dtype.kind not in "fc":
         raise RuntimeError(sentences.MADE_WITH_GRAD_DTYPE)
     made = wrap(array)
@@ -35,7 +36,7 @@ def _dtype(dtype: DtypeLike | None) -> np.dtype[Any]:
 
 
 @ROWS.function("function")
-def tensor(data: Any, *, dtype: DtypeLike | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def tensor(data: Any, *, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
     """Return a leaf tensor with a copy of ``data``: numbers, nested lists, an array or a tensor."""
     array = np.array(_plain(data))
     if dtype is not None:
@@ -58,7 +59,7 @@ def _plain(data: Any) -> Any:
 
 
 @ROWS.function("function")
-def as_tensor(data: Any, dtype: DtypeLike | None = None, device: Any = None) -> Tensor:
+def as_tensor(data: Any, dtype: DtypeLike | None = None, device: str | None = None) -> Tensor:
     """Return ``data`` as a tensor: itself if it is one, a sharing one of an array, otherwise a copy."""
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
@@ -68,7 +69,7 @@ def as_tensor(data: Any, dtype: DtypeLike | None = None, device: Any = None) -> 
 
 
 @ROWS.function("function")
-def from_numpy(array: Any) -> Tensor:
+def from_numpy(array: Array) -> Tensor:
     """Return a tensor that shares the array's memory.
 
     Raises:
@@ -81,7 +82,7 @@ def from_numpy(array: Any) -> Tensor:
 
 @ROWS.function("function")
 def zeros(
-    *size: int | Sequence[int], dtype: DtypeLike | None = None, device: Any = None, requires_grad: bool = False
+    *size: int | Sequence[int], dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Return zeros."""
     return _leaf(np.zeros(sizes(size), _dtype(dtype)), requires_grad)
@@ -89,7 +90,7 @@ def zeros(
 
 @ROWS.function("function")
 def ones(
-    *size: int | Sequence[int], dtype: DtypeLike | None = None, device: Any = None, requires_grad: bool = False
+    *size: int | Sequence[int], dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Return ones."""
     return _leaf(np.ones(sizes(size), _dtype(dtype)), requires_grad)
@@ -97,7 +98,7 @@ def ones(
 
 @ROWS.function("function")
 def empty(
-    *size: int | Sequence[int], dtype: DtypeLike | None = None, device: Any = None, requires_grad: bool = False
+    *size: int | Sequence[int], dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Return a tensor whose elements are whatever the memory held."""
     return _leaf(np.empty(sizes(size), _dtype(dtype)), requires_grad)
@@ -109,7 +110,7 @@ def full(
     fill_value: complex,
     *,
     dtype: DtypeLike | None = None,
-    device: Any = None,
+    device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor filled with a number, whose kind gives the dtype."""
@@ -124,7 +125,7 @@ def eye(n: int, m: int | None = None, *, dtype: DtypeLike | None = None, require
 
 
 @ROWS.function("function")
-def arange(*bounds: Any, dtype: DtypeLike | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def arange(*bounds: Any, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
     """Return numbers at equal steps, the end left out."""
     array = np.arange(*bounds)
     if array.dtype == np.float64:

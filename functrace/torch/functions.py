@@ -10,7 +10,7 @@ Floor: 8.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from functrace.torch.plans import Op, apply, number_of
 from functrace.torch.promotion import arithmetic, floating
 from functrace.torch.rows import Rows, Run
 from functrace.torch.tensor import Operand, Tensor, Value
+from functrace.typing import Array
 
 ROWS = Rows()
 EVERY = "function method in_place"
@@ -33,14 +34,14 @@ RESULT = (("result", -1),)
 BOTH = (("other", 1), ("self", 0))
 
 
-def shape_of(x: Any) -> tuple[int, ...]:
+def shape_of(x: Operand) -> tuple[int, ...]:
     """Return the sizes of a tensor or of a raw value."""
     return x._array.shape if isinstance(x, Tensor) else np.shape(x)
 
 
-def dtype_of(x: Any) -> np.dtype[Any]:
+def dtype_of(x: Operand) -> np.dtype[Any]:
     """Return the NumPy dtype of a tensor or of a raw value."""
-    return x._array.dtype if isinstance(x, Tensor) else x.dtype
+    return x._array.dtype if isinstance(x, Tensor) else x.dtype  # type: ignore[union-attr]
 
 
 def dimension(dim: int, ndim: int) -> int:
@@ -69,14 +70,14 @@ def dimensions(dim: Any, ndim: int) -> tuple[int, ...]:
 # -- arithmetic ------------------------------------------------------------------------------------------------
 
 
-def _alpha(_specs: Any, params: tuple[Any, ...]) -> dict[str, Any]:
+def _alpha(_specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
     return {"alpha": params[0] if params else 1}
 
 
-def _scaled(primitive: Any) -> Callable[..., Any]:
+def _scaled(primitive: Callable[..., Any]) -> Callable[..., Any]:
     """``x + alpha * y``, with alpha among the static parameters where it is not 1."""
 
-    def function(x: Any, y: Any, alpha: Any = None) -> Any:
+    def function(x: Array, y: Array, alpha: Any = None) -> Any:
         return primitive(x, y if alpha is None else ew.mul(y, alpha))
 
     return function
@@ -89,7 +90,7 @@ SUB_SCALED = Op("SubBackward0", _scaled(ew.sub), promote=arithmetic, details=_al
 RSUB = Op("RsubBackward1", lambda x, n: ew.sub(n, x), promote=arithmetic, edges=(0,), details=_alpha)
 
 
-def _power_details(specs: Any, _params: Any) -> dict[str, Any]:
+def _power_details(specs: Sequence[Any], _params: tuple[Any, ...]) -> dict[str, Any]:
     return {name: s[1] for name, s in (("self", specs[0]), ("exponent", specs[1])) if type(s) is tuple}
 
 
@@ -184,7 +185,7 @@ def square(input: Operand) -> Value:
 # -- elementwise -------------------------------------------------------------------------------------------------
 
 
-def _rounded(x: Any) -> Any:
+def _rounded(x: Array) -> Any:
     return ew.rint(x) if x.dtype.kind in "fc" else ew.positive(x)
 
 
@@ -237,7 +238,7 @@ def positive(input: Operand) -> Value:
 # -- choices and comparisons ---------------------------------------------------------------------------------------
 
 
-def _where_promotion(function: Callable[..., Any], specs: Any) -> Callable[..., Any]:
+def _where_promotion(function: Callable[..., Any], specs: Sequence[Any]) -> Callable[..., Any]:
     chosen = arithmetic(lambda x, y: (x, y), specs[1:])
     return lambda condition, x, y: function(condition, *chosen(x, y))
 
@@ -266,7 +267,7 @@ minimum = ROWS.op(
 
 
 def _clamp_details(bounds: tuple[str, ...]) -> Callable[..., dict[str, Any]]:
-    def details(specs: Any, _params: Any) -> dict[str, Any]:
+    def details(specs: Sequence[Any], _params: tuple[Any, ...]) -> dict[str, Any]:
         found = {"min": None, "max": None} | dict.fromkeys(bounds)
         return found | {name: s[1] for name, s in zip(bounds, specs[1:], strict=True) if type(s) is tuple}
 

@@ -20,18 +20,19 @@ from functrace.torch.rows import Rows
 from functrace.torch.shaping import basic_part, expand, index_operands
 from functrace.torch.tensor import Operand, Tensor, wrap
 from functrace.torch.views import write
+from functrace.typing import Array
 
 ROWS = Rows()
 
 
-def _copied(x: Any, source: Any) -> Any:
+def _copied(x: Array, source: Array) -> Any:
     value = convert(source, x.dtype) if source.dtype != x.dtype else source
     return broadcast_to(value, x.shape) if value.shape != x.shape else ew.positive(value) if x.dtype.kind != "b" else value
 
 
-def _filled(x: Any, value: Any) -> Any:
+def _filled(x: Array, value: Array | complex) -> Any:
     return broadcast_to(
-        np.asarray(value, x.dtype) if isinstance(value, (bool, int, float)) else convert(value, x.dtype), x.shape
+        np.asarray(value, x.dtype) if isinstance(value, (bool, int, float, complex)) else convert(value, x.dtype), x.shape
     )
 
 
@@ -70,7 +71,7 @@ def zero_(self: Tensor) -> Tensor:
 
 
 @ROWS.function("", operators="setitem")
-def setitem(self: Tensor, index: Any, value: Any) -> None:
+def setitem(self: Tensor, index: Any, value: Operand) -> None:
     """Write ``self[index] = value``: through a view, or element by element where tensors or masks stand in the index."""
     entries = index if isinstance(index, tuple) else (index,)
     whole = all(k is Ellipsis or k == slice(None) for k in entries if k is Ellipsis or isinstance(k, slice))

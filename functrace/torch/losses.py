@@ -22,6 +22,7 @@ from functrace.torch.plans import Op, apply
 from functrace.torch.reductions import log_softmax
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import Operand, Tensor, Value
+from functrace.typing import Array
 
 ROWS = Rows()
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
@@ -45,7 +46,7 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Valu
     return shaping.reshape(flat, (*shape[:-1], f.shape_of(weight)[0]))
 
 
-def _nll(x: Any, target: Any, *rest: Any) -> Any:
+def _nll(x: Array, target: Array, *rest: Any) -> Any:
     *weights, reduction, ignored = rest
     axis = 0 if x.ndim == 1 else 1
     valid = ew.not_equal(target, ignored)
@@ -122,7 +123,7 @@ def cross_entropy(
     return nll_loss(log_softmax(input, axis), target, weight, ignore_index=ignore_index, reduction=reduction)
 
 
-def _mse(x: Any, y: Any, reduction: int) -> Any:
+def _mse(x: Array, y: Array, reduction: int) -> Any:
     losses = ew.square(ew.sub(x, y))
     if reduction == 0:
         return losses

@@ -10,6 +10,7 @@ from functrace.torch.autograd.graph import RemovableHandle
 from functrace.torch.dtypes import DtypeLike, dtype
 from functrace.torch.reductions import Dims
 from functrace.torch.tensor import Operand, Tensor, Value
+from functrace.typing import Array
 
 __all__ = [
     "abs",
@@ -181,7 +182,9 @@ def allclose(
 def any(input: Operand, dim: Dims = None, keepdim: builtins.bool = False) -> Value:
     """Return whether any elements are true, in all or along dimensions."""
 
-def arange(*bounds: Any, dtype: DtypeLike | None = None, device: Any = None, requires_grad: builtins.bool = False) -> Tensor:
+def arange(
+    *bounds: Any, dtype: DtypeLike | None = None, device: builtins.str | None = None, requires_grad: builtins.bool = False
+) -> Tensor:
     """Return numbers at equal steps, the end left out."""
 
 def argmax(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Value:
@@ -190,7 +193,7 @@ def argmax(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bo
 def argmin(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Value:
     """Return the position of the minimum, in all or along a dimension."""
 
-def as_tensor(data: Any, dtype: DtypeLike | None = None, device: Any = None) -> Tensor:
+def as_tensor(data: Any, dtype: DtypeLike | None = None, device: builtins.str | None = None) -> Tensor:
     """Return ``data`` as a tensor: itself if it is one, a sharing one of an array, otherwise a copy."""
 
 def bitwise_and(input: Operand, other: Operand) -> Value:
@@ -229,7 +232,7 @@ def dot(input: Operand, other: Operand) -> Value:
 def empty(
     *size: builtins.int | Sequence[builtins.int],
     dtype: DtypeLike | None = None,
-    device: Any = None,
+    device: builtins.str | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
     """Return a tensor whose elements are whatever the memory held."""
@@ -257,7 +260,7 @@ def flatten(input: Operand, start_dim: builtins.int = 0, end_dim: builtins.int =
 def floor(input: Operand) -> Value:
     """Return the largest integer that is not above each element."""
 
-def from_numpy(array: Any) -> Tensor:
+def from_numpy(array: Array) -> Tensor:
     """Return a tensor that shares the array's memory."""
 
 def full(
@@ -265,7 +268,7 @@ def full(
     fill_value: builtins.complex,
     *,
     dtype: DtypeLike | None = None,
-    device: Any = None,
+    device: builtins.str | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
     """Return a tensor filled with a number, whose kind gives the dtype."""
@@ -381,7 +384,7 @@ def negative(input: Operand) -> Value:
 def ones(
     *size: builtins.int | Sequence[builtins.int],
     dtype: DtypeLike | None = None,
-    device: Any = None,
+    device: builtins.str | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
     """Return ones."""
@@ -476,7 +479,9 @@ def t(input: Operand) -> Value:
 def tanh(input: Operand) -> Value:
     """Return the hyperbolic tangent of each element."""
 
-def tensor(data: Any, *, dtype: DtypeLike | None = None, device: Any = None, requires_grad: builtins.bool = False) -> Tensor:
+def tensor(
+    data: Any, *, dtype: DtypeLike | None = None, device: builtins.str | None = None, requires_grad: builtins.bool = False
+) -> Tensor:
     """Return a leaf tensor with a copy of ``data``: numbers, nested lists, an array or a tensor."""
 
 def transpose(input: Operand, dim0: builtins.int, dim1: builtins.int) -> Value:
@@ -494,7 +499,7 @@ def where(condition: Operand, input: Operand, other: Operand) -> Value:
 def zeros(
     *size: builtins.int | Sequence[builtins.int],
     dtype: DtypeLike | None = None,
-    device: Any = None,
+    device: builtins.str | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
     """Return zeros."""
@@ -560,7 +565,7 @@ class Methods:
     def __rpow__(self, other: Operand) -> Tensor: ...
     def __rsub__(self, other: Operand) -> Tensor: ...
     def __rtruediv__(self, other: Operand) -> Tensor: ...
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Any, value: Operand) -> None:
         """Write ``self[index] = value``: through a view, or element by element where tensors or masks stand in the index."""
 
     def __sub__(self, other: Operand) -> Tensor: ...

@@ -54,6 +54,7 @@ _MOST_PLANS = 5_000
 _new = object.__new__
 _ndarray = np.ndarray
 NUMBERS = frozenset({bool, int, float, complex})
+_KINDS: tuple[type[Any], ...] = (int, float, complex)
 
 
 class Quiet(threading.local):
@@ -407,13 +408,11 @@ def apply_other(op: Op, x: Any, y: Any) -> Any:
 
 def number_of(x: Any) -> Any:
     """Return a number of NumPy's, or of a class derived from Python's, as the Python number that it is."""
+    if type(x) in NUMBERS:
+        return x
     if isinstance(x, np.generic):
         return x.item()
-    if type(x) not in NUMBERS:
-        for kind in (int, float, complex):
-            if isinstance(x, kind):
-                return kind(x)
-    return x
+    return next((kind(x) for kind in _KINDS if isinstance(x, kind)), x)
 
 
 def apply_others(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:

@@ -5,7 +5,7 @@ Floor: 8.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _mm_details(names: tuple[str, str]) -> Callable[..., dict[str, Any]]:
-    def details(specs: Any, _params: Any) -> dict[str, Any]:
+    def details(specs: Sequence[Any], _params: tuple[Any, ...]) -> dict[str, Any]:
         return {
             f"{name}_sym_{what}": value
             for name, spec in zip(names, specs[-2:], strict=True)

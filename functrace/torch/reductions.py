@@ -22,38 +22,39 @@ from functrace.torch.plans import Op, apply
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import Operand, Value
 from functrace.tracing import bind
+from functrace.typing import Array
 
 ROWS = Rows()
 Dims: TypeAlias = "int | Sequence[int] | None"
 
 
-def _reduced(specs: Any, params: Any) -> dict[str, Any]:
+def _reduced(specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
     found: dict[str, Any] = {"self_sym_sizes": specs[0].shape}
     return found | {"dim": params[0], "keepdim": params[1]} if params else found
 
 
-def _averaged(specs: Any, params: Any) -> dict[str, Any]:
+def _averaged(specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
     return _reduced(specs, params) | {"self_sym_numel": specs[0].size}
 
 
-def _keeping(y: Any, x: Any, axes: tuple[int, ...], keep: bool) -> Any:
+def _keeping(y: Array, x: Array, axes: tuple[int, ...], keep: bool) -> Any:
     return core.expand_reduced(y, x.shape, axes) if keep else y
 
 
-def _sum(x: Any, axes: Any = None, keep: bool = False) -> Any:
+def _sum(x: Array, axes: Any = None, keep: bool = False) -> Any:
     axes = tuple(range(x.ndim)) if axes is None else axes
     if x.dtype.kind in "bui":
         x = convert(x, np.int64)
     return _keeping(bind(core.reduce_sum_p, (x,), (axes,)), x, axes, keep)  # of no axes too: memory of its own
 
 
-def _mean(x: Any, axes: Any = None, keep: bool = False) -> Any:
+def _mean(x: Array, axes: Any = None, keep: bool = False) -> Any:
     axes = tuple(range(x.ndim)) if axes is None else axes
     count = int(np.prod([x.shape[k] for k in axes], dtype=int))
     return _keeping(ew.div(core.reduce_sum(x, axes), count), x, axes, keep)
 
 
-def _prod(x: Any, axis: int | None = None, keep: bool = False) -> Any:
+def _prod(x: Array, axis: int | None = None, keep: bool = False) -> Any:
     axes = tuple(range(x.ndim)) if axis is None else (axis,) if x.ndim else ()
     if x.dtype.kind in "bui":
         x = convert(x, np.int64)
@@ -133,8 +134,8 @@ class _Min(Extreme):
 _Max.__name__, _Min.__name__ = "max", "min"
 
 
-def _extreme_along(position: Any) -> Callable[..., Any]:
-    def function(x: Any, axis: int, keep: bool) -> Any:
+def _extreme_along(position: Callable[..., Any]) -> Callable[..., Any]:
+    def function(x: Array, axis: int, keep: bool) -> Any:
         if not x.shape:
             return ew.positive(x), convert(ew.mul(ew.isnan(x), 0), np.int64)
         found = position(x, axis)
@@ -145,7 +146,7 @@ def _extreme_along(position: Any) -> Callable[..., Any]:
     return function
 
 
-def _along(_specs: Any, params: Any) -> dict[str, Any]:
+def _along(_specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
     return {"dim": params[0], "keepdim": params[1], "self_sym_sizes": _specs[0].shape}
 
 
@@ -170,8 +171,8 @@ _extreme(MAX, MAX_DIM, maximum, _Max)
 _extreme(MIN, MIN_DIM, minimum, _Min)
 
 
-def _position_of(reduce: Any) -> Callable[..., Any]:
-    def function(x: Any, axis: int | None, keep: bool) -> Any:
+def _position_of(reduce: Callable[..., Any]) -> Callable[..., Any]:
+    def function(x: Array, axis: int | None, keep: bool) -> Any:
         if axis is None:
             found = reduce(core_reshape(x, (int(np.prod(x.shape, dtype=int)),)), 0)
             return core_reshape(found, (1,) * x.ndim) if keep else found
@@ -227,7 +228,7 @@ def logsumexp(input: Operand, dim: Dims, keepdim: bool = False) -> Value:
     return apply(LOGSUMEXP, (input,), (dimensions(dim, len(shape_of(input))), bool(keepdim)))
 
 
-def _dim(_specs: Any, params: Any) -> dict[str, Any]:
+def _dim(_specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
     return {"dim": params[0]}
 
 
@@ -251,7 +252,7 @@ def _normalized(op: Op, name: str) -> Callable[..., Any]:
 RESHAPE_SCALAR = Op("ViewBackward0", core_reshape)
 
 
-def reshape_scalar(x: Any, shape: tuple[int, ...]) -> Any:
+def reshape_scalar(x: Operand, shape: tuple[int, ...]) -> Any:
     """Give a 0-d operand one axis, or take it away."""
     return apply(RESHAPE_SCALAR, (x,), (shape,))
 

@@ -35,7 +35,7 @@ ROWS = Rows()
 _ALL = (None, None, None)
 
 
-def _sizes(specs: Any, _params: Any) -> dict[str, Any]:
+def _sizes(specs: Sequence[Any], _params: tuple[Any, ...]) -> dict[str, Any]:
     return {"self_sym_sizes": specs[0].shape}
 
 
@@ -236,12 +236,12 @@ def last_two_swapped(self: Tensor) -> Value:
 # -- indices ---------------------------------------------------------------------------------------------------
 
 
-def _select_details(specs: Any, params: Any) -> dict[str, Any]:
+def _select_details(specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
     dim = len(params[0]) - 2
     return {"dim": dim, "index": params[0][dim] % (1 << 64), "self_sym_sizes": specs[0].shape}
 
 
-def _slice_details(specs: Any, params: Any) -> dict[str, Any]:
+def _slice_details(specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
     dim = len(params[0]) - 2
     start, stop, step = params[0][dim]
     return {"dim": dim, "start": start, "end": stop, "step": step, "self_sym_sizes": specs[0].shape}

@@ -31,19 +31,20 @@ from functrace.torch.plans import NUMBERS, PLANS, Op, Plan, apply, make_plan, nu
 from functrace.torch.promotion import common_dtype, floating
 from functrace.torch.tensor import Tensor, View, wrap
 from functrace.tracing import Recording, Tracer
+from functrace.typing import Array
 
 Steps = tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...]
 _new = object.__new__
 
 
-def part(base: Any, steps: Steps) -> Any:
+def part(base: Array, steps: Steps) -> Any:
     """Return the part of a value that a chain of views shows."""
     for function, params in steps:
         base = function(base, *params)
     return base
 
 
-def with_part(base: Any, steps: Steps, value: Any) -> Any:
+def with_part(base: Array, steps: Steps, value: Array) -> Any:
     """Return a value with the part that a chain of views shows replaced."""
     if not steps:
         return value
@@ -84,7 +85,7 @@ def renew_node(tensor: Tensor, view: View) -> None:
     tensor._node, tensor._output_nr = node, 0
 
 
-def make_plan_cached(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], array: Any) -> Plan:
+def make_plan_cached(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], array: Array) -> Plan:
     """Return the plan of an op of one operand that wants a gradient."""
     key = (op, params, array.shape, array.dtype, 1)
     return PLANS.get(key) or make_plan(key, operands, 1)
@@ -96,7 +97,9 @@ def make_plan_cached(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...],
 class CopySlicesPlan(Plan):
     """The plan of an in-place operation on a view: operand 0 is the base; the view's former value may be saved."""
 
-    def __init__(self, op: Op, inner: Op, steps: Steps, specs: Any, params: Any, active: tuple[bool, ...]) -> None:
+    def __init__(
+        self, op: Op, inner: Op, steps: Steps, specs: tuple[Any, ...], params: tuple[Any, ...], active: tuple[bool, ...]
+    ) -> None:
         self.inner, self.steps = inner, steps
         super().__init__(op, specs, params, active)
 
@@ -131,7 +134,7 @@ class CopySlicesPlan(Plan):
             return recording.program((result._id,), name="CopySlices"), variables
 
 
-def fitted(value: Any, target: Any) -> Any:
+def fitted(value: Array, target: Array) -> Any:
     """Convert a result to the dtype of the tensor that it is written into."""
     return value if value.dtype == target.dtype else convert(value, target.dtype)
 
