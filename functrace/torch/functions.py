@@ -19,7 +19,7 @@ from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
 from functrace.torch import sentences
 from functrace.torch.dtypes import DtypeLike, numpy_dtype
-from functrace.torch.plans import Op, apply, number_of
+from functrace.torch.plans import NUMBERS, Op, apply, number_of
 from functrace.torch.promotion import arithmetic, floating
 from functrace.torch.rows import Rows, Run
 from functrace.torch.tensor import Operand, Tensor, Value
@@ -75,10 +75,10 @@ def _alpha(_specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _scaled(primitive: Callable[..., Any]) -> Callable[..., Any]:
-    """``x + alpha * y``, with alpha among the static parameters where it is not 1."""
+    """``x + alpha * y``, with alpha among the static parameters."""
 
-    def function(x: Array, y: Array, alpha: Any = None) -> Any:
-        return primitive(x, y if alpha is None else ew.mul(y, alpha))
+    def function(x: Array, y: Array, alpha: complex) -> Any:
+        return primitive(x, y * alpha if type(y) in NUMBERS else ew.mul(y, alpha))
 
     return function
 

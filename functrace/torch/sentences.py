@@ -489,8 +489,17 @@ def view_of_function(output_nr: int, function: str, *, several: bool, through_ba
 
 def argument_type(node: str, position: int, count: int, value: object) -> str:
     """What is said of an operand that is no tensor, by the name of the operation's node."""
-    kind = type(value)
-    shown = f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
     names = {1: ("input",), 2: ("input", "other")}.get(count)
     where = "" if names is None else f" {names[position]!r} (position {position + 1})"
-    return f"{node.partition('Backward')[0].lower()}(): argument{where} must be Tensor, not {shown}"
+    return f"{node.partition('Backward')[0].lower()}(): argument{where} must be Tensor, not {_kind(value)}"
+
+
+def argument_type_in_place(node: str, position: int, count: int, value: object) -> str:
+    """The same of an in-place form, whose first operand is not counted."""
+    where = f" 'other' (position {position + 1})" if count == 2 else ""
+    return f"{node.partition('Backward')[0].lower()}_(): argument{where} must be Tensor, not {_kind(value)}"
+
+
+def _kind(value: object) -> str:
+    kind = type(value)
+    return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__

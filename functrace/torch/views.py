@@ -182,7 +182,11 @@ def write(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Te
     view = tensor._view
     plan = find_plan(in_place_form(op), operands, params, mask)
     if plan is None:
-        return write(op, (tensor, *map(_as_operand, others)), params)
+        plain = tuple(number_of(x) for x in others)
+        for k, x in enumerate(plain):
+            if not isinstance(x, Tensor) and type(x) not in NUMBERS:
+                raise TypeError(sentences.argument_type_in_place(op.node, k, len(operands), x))
+        return write(op, (tensor, *plain), params)
     chosen: Plan = plan
     if plan.differentiable and view is not None:
         chosen = slices_plan(op, view, operands, params, mask)
@@ -197,13 +201,6 @@ def write(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Te
     if node is not None:
         end(chosen, node, tensor if view is None else view.base)
     return tensor
-
-
-def _as_operand(x: Any) -> Any:
-    number = number_of(x)
-    if isinstance(x, Tensor) or type(number) in NUMBERS:
-        return number
-    raise TypeError(f"expected a Tensor or a number, got {type(x).__name__}")
 
 
 def find_plan(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], mask: int) -> Plan | None:

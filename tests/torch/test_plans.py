@@ -94,6 +94,12 @@ def test_arrays_beside_tensors_are_refused(use: Any) -> None:
         use(x, np.ones(2))
     with pytest.raises(TypeError, match=rf"{use.__name__}\(\): argument 'input' \(position 1\) must be Tensor, not list"):
         use([1.0], x)
+    in_place = getattr(x.detach(), f"{use.__name__}_", None)
+    if in_place is not None:
+        with pytest.raises(
+            TypeError, match=rf"{use.__name__}_\(\): argument 'other' \(position 1\) must be Tensor, not numpy"
+        ):
+            in_place(np.ones(2))
 
 
 def test_arrays_beside_traced_values_are_values() -> None:
