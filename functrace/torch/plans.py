@@ -1,15 +1,15 @@
 """Ops and plans: how a tensor operation is computed, and what its node does.
 
-An `Op` is a row: PyTorch's name of the node, a NumPy function, and which operands and results PyTorch saves for it. A
+An `Op` is PyTorch's name of a node, a NumPy function, and which operands and results PyTorch saves for it. A
 `Plan` is what one op does for one combination of shapes, dtypes, static parameters and operands that want gradients: the
 forward function, and the backward program, which the core derives (`functrace.transforms.backward_program`) under the policy
-that only what the row names may be saved and everything else is computed again. Plans are kept in a bounded dict, so an
+that only what the op names may be saved and everything else is computed again. Plans are kept in a bounded dict, so an
 operation costs one lookup, one NumPy call and one node.
 
 Note [Numbers are operands, not constants]
     A Python number among the operands is an input of the backward program, kept beside the saved tensors: a learning rate
     that changes does not make a new plan, and saved-tensor hooks never see it. Where the derivative itself depends on the
-    number (the exponent of ``pow``), the row says that it is static.
+    number (the exponent of ``pow``), the op says that it is static.
 
 Floor: 8.
 """
@@ -74,7 +74,7 @@ QUIET = Quiet()
 
 @dataclass(eq=False, repr=False)
 class Op:
-    """A row: one operation on tensors.
+    """One operation on tensors; what users see of it is a row (rows.py).
 
     Args:
         node: PyTorch's name of its node.
@@ -113,7 +113,7 @@ class Plan(Kept):
     """What an op does for one combination of operands.
 
     Args:
-        op: the row.
+        op: what is done.
         specs: aval of each operand, or the number (or its type) that stands there.
         params: static parameters.
         active: which operands want gradients.
@@ -176,7 +176,7 @@ class Plan(Kept):
         return True
 
     def _rows(self, operands: int, results: int) -> list[tuple[str, int]]:
-        """What may be saved: the row's operands and results, and numbers."""
+        """What may be saved: the op's operands and results, and numbers."""
         rows = [(name, p) for name, p in self.op.saves if p < operands and ~p < results]
         named = {p for _, p in rows}
         return rows + [(f"operand{p}", p) for p, s in enumerate(self.specs) if isinstance(s, type) and p not in named]

@@ -144,7 +144,7 @@ COPY_SLICES = Op("CopySlices", part)
 
 @functools.lru_cache(maxsize=1024)
 def in_place_form(op: Op) -> Op:
-    """Return the row of the in-place form: the same, but the result has the tensor's own dtype."""
+    """Return the op of the in-place form: the same, but the result has the tensor's own dtype."""
 
     def promote(function: Callable[..., Any], specs: Sequence[Any]) -> Callable[..., Any]:
         if op.promote is None:
