@@ -284,12 +284,9 @@ def with_dtypes(program: Program, dtypes: Sequence[np.dtype[Any]]) -> Program:
     if all(program.avals[i].dtype == dtype for i, dtype in zip(program.output_ids, dtypes, strict=True)):
         return program
     write = Rewrite(program)
-    for k, _ in program.schedule:
-        write.keep(k)
-    outputs = [write.operand(i) for i in program.output_ids]
     return write.finish(
         [
             i if write.avals[i].dtype == dtype else write.place(convert_p, (i,), (dtype,))
-            for i, dtype in zip(outputs, dtypes, strict=True)
+            for i, dtype in zip(write.keep_all(), dtypes, strict=True)
         ]
     )

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from functrace.control.residuals import SAVE, Pack, Policy, is_policy, pack_p, unpack_p
 from functrace.errors import ArgumentError, ShapeError
 from functrace.ir.numpy_source import Spelling, Writer, call_source
-from functrace.ir.parts import Assembly, inline, output_avals, restrict
+from functrace.ir.parts import Rewrite, inline, output_avals, restrict
 from functrace.ir.primitive import Holds, Joint, Onto, Primitive, is_linear
 from functrace.ir.program import Program
 from functrace.ir.tape import Op
@@ -47,11 +47,10 @@ def _without_repeats(program: Program, operands: Sequence[Any]) -> tuple[Program
     chosen = [places.setdefault((x._recording, x._id) if isinstance(x, Tracer) else k, k) for k, x in enumerate(operands)]
     if len(places) == len(operands):
         return program, operands
-    build = Assembly()
-    inputs = {k: build.input(program.avals[program.input_ids[k]]) for k in places.values()}
-    names = [program.input_names[k] if k < len(program.input_names) else None for k in inputs]
-    made = build.program(build.splice(program, [inputs[k] for k in chosen]), program.name, names)
-    return made.interned(), [operands[k] for k in inputs]
+    write, ids = Rewrite(program, places.values()), program.input_ids
+    for i, k in zip(ids, chosen, strict=True):
+        write.moved[i] = write.moved[ids[k]]
+    return write.finish(write.keep_all()).interned(), [operands[k] for k in places.values()]
 
 
 def evaluate_fresh(program: Program, operands: Sequence[Any]) -> tuple[Any, ...]:
@@ -188,12 +187,11 @@ def packing(split: Split, program: Program, policy: Pack) -> Split:
     from_word = {"input": forward.input_ids, "output": forward.output_ids[:count], "new": forward.output_ids[count:]}
     residuals = [from_word[word][place] for word, place in split.sources]
     made = _packing_soon(forward, count, residuals, policy)
-    build = Assembly()
-    inputs = [build.input(linear.avals[i]) for i in linear.input_ids]
-    fetched = [build.place(unpack_p, (i,), ()) for i in inputs[: len(residuals)]]
-    outputs = build.splice(linear, [*fetched, *inputs[len(residuals) :]])
+    write = Rewrite(linear)
+    for i in linear.input_ids[: len(residuals)]:
+        write.moved[i] = write.place(unpack_p, (write.moved[i],), ())
     sources = tuple([("new", k) for k in range(len(residuals))])
-    return Split(made, build.program(outputs, linear.name), sources, split.active)
+    return Split(made, write.finish(write.keep_all()), sources, split.active)
 
 
 def _packing_soon(forward: Program, count: int, residuals: list[int], policy: Pack) -> Program:
@@ -212,8 +210,7 @@ def _packing_soon(forward: Program, count: int, residuals: list[int], policy: Pa
             readers.setdefault(i, []).append(k)
     free = {k for k, operands in missing.items() if not operands}
     wanted, packed = set(residuals), dict[int, int]()
-    build = Assembly()
-    moved: dict[int, int] = {}
+    write = Rewrite(forward)
 
     def is_there(*variables: int) -> None:
         """Pack variables that have a value now, and do what has waited for them."""
@@ -221,23 +218,19 @@ def _packing_soon(forward: Program, count: int, residuals: list[int], policy: Pa
         while stack:
             i = stack.pop()
             if i in wanted:
-                packed[i] = build.place(pack_p, (moved[i],), (policy,))
+                packed[i] = write.place(pack_p, (write.operand(i),), (policy,))
             for k in readers.get(i, ()):
                 missing[k].remove(i)
                 if not missing[k]:
-                    build.copy(forward, k, moved)
+                    write.keep(k)
                     stack.extend(range(k, k + forward.result_count(k)))
 
-    for i in forward.input_ids:
-        moved[i] = build.input(forward.avals[i])
-    for i, value in forward.constant_values.items():
-        moved[i] = build.constant(value, forward.avals[i])
     is_there(*reversed([*forward.input_ids, *forward.constant_values]))
     for k, _ in forward.schedule:
         if k in needed or k in free:
-            build.copy(forward, k, moved)
+            write.keep(k)
             is_there(*range(k, k + forward.result_count(k)))
-    return build.program([*[moved[i] for i in forward.output_ids[:count]], *[packed[i] for i in residuals]], forward.name)
+    return write.finish([*map(write.operand, forward.output_ids[:count]), *[packed[i] for i in residuals]])
 
 
 def _transpose(cts: Any, before: Any, *rest: Any) -> Any:

@@ -22,7 +22,7 @@ import numpy as np
 from functrace.control.call import at_places, call_p, call_program, check_operands, evaluate_fresh, written
 from functrace.errors import ArgumentError, NotDifferentiableError, ProgramError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.ir.parts import Assembly, output_avals, restrict
+from functrace.ir.parts import Rewrite, output_avals, restrict
 from functrace.ir.primitive import Holds, Joint, Primitive, is_linear
 from functrace.ir.program import Program
 from functrace.ops.reductions import reduce_sum_p
@@ -303,11 +303,9 @@ def _custom_vjp_batch(operands: Any, is_batched: Any, program: Program, forward:
 
 def _mapped_backward(backward: Program, size: int, flags: Sequence[bool], dots: Sequence[bool]) -> Program:
     """Map a backward program; the cotangents of operands without batch axis are summed over it."""
-    mapped = vmap_program(backward, size, flags)
-    build = Assembly()
-    outputs = build.splice(mapped, [build.input(mapped.avals[i]) for i in mapped.input_ids])
-    summed = [i if flag else build.place(reduce_sum_p, (i,), ((0,),)) for i, flag in zip(outputs, dots, strict=True)]
-    return build.program(summed, mapped.name)
+    write = Rewrite(vmap_program(backward, size, flags))
+    outputs = zip(write.keep_all(), dots, strict=True)
+    return write.finish([i if flag else write.place(reduce_sum_p, (i,), ((0,),)) for i, flag in outputs])
 
 
 custom_vjp_p = Primitive(

@@ -72,6 +72,11 @@ class Assembly(Builder):
 class Rewrite(Assembly):
     """A program that is written from another one: operations are kept or replaced, and lines and names go with them.
 
+    Args:
+        source: the other program.
+        inputs: the places of those inputs of the source that are inputs here, in order, and the avals of others, which
+            nothing reads; by default all. What an input that is left out has become is to be written into ``moved``.
+
     Example:
         >>> import numpy as np
         >>> import functrace as ft
@@ -87,13 +92,22 @@ class Rewrite(Assembly):
         np.float64(2.0)
     """
 
-    __slots__ = ("moved", "source")
+    __slots__ = ("_input_names", "moved", "source")
 
-    def __init__(self, source: Program) -> None:
+    def __init__(self, source: Program, inputs: Iterable[int | ShapeDtype] | None = None) -> None:
         super().__init__()
         self.source = source
-        self.moved: dict[int, int] = {i: self.input(source.avals[i]) for i in source.input_ids}
+        ids, names = source.input_ids, source.input_names
+        self.moved: dict[int, int] = {}
         """Where variables of the source stand here."""
+        self._input_names: list[str | None] = []
+        for place in range(len(ids)) if inputs is None else inputs:
+            if isinstance(place, ShapeDtype):
+                self.input(place)
+                self._input_names.append(None)
+            else:
+                self.moved[ids[place]] = self.input(source.avals[ids[place]])
+                self._input_names.append(names[place] if place < len(names) else None)
 
     def operand(self, i: int) -> int:
         """Return where an operand of the source stands here; a constant is placed when it is first asked for."""
@@ -114,6 +128,12 @@ class Rewrite(Assembly):
         first = self.place(primitive, tuple(map(self.operand, operands)), params, self.position(k))
         for j in range(self.source.result_count(k) if primitive.many else 1):
             self.moved[k + j] = first + j
+
+    def keep_all(self) -> list[int]:
+        """Copy all operations; returns what the outputs have become."""
+        for k, _ in self.source.schedule:
+            self.keep(k)
+        return [self.operand(i) for i in self.source.output_ids]
 
     def replace(self, k: int, results: Iterable[int]) -> None:
         """Let variables of this program stand for the results of an operation."""
@@ -236,15 +256,9 @@ def with_inputs(program: Program, explicit: int, before: Sequence[Any], after: S
         explicit: how many of its inputs are explicit.
         before, after: the values captured by the others, which stand before and after its own.
     """
-    build = Assembly()
-    ids = program.input_ids
-    inputs = [build.input(program.avals[i]) for i in ids[:explicit]]
-    for value in before:
-        build.input(aval_of(value))
-    inputs += [build.input(program.avals[i]) for i in ids[explicit:]]
-    for value in after:
-        build.input(aval_of(value))
-    return build.program(build.splice(program, inputs), program.name)
+    own = range(explicit, len(program.input_ids))
+    write = Rewrite(program, [*range(explicit), *map(aval_of, before), *own, *map(aval_of, after)])
+    return write.finish(write.keep_all())
 
 
 def closed_over(program: Program) -> tuple[Program, list[Any]]:
