@@ -1,8 +1,8 @@
 """README.md and the pages in docs/ tell the truth: their Python blocks run, in order and in one session per page, and print
 what is shown below them; and what they link to is there.
 
-``PYTHONPATH=. python tests/test_readme.py`` writes what they print now into the pages. A page whose blocks add to
-functrace's tables runs in a process of its own: ``python tests/test_readme.py docs/architecture.md`` checks one.
+``python -m tests.test_readme`` writes what they print now into the pages. A page whose blocks add to functrace's tables runs
+in a process of its own: ``python -m tests.test_readme docs/architecture.md`` checks one.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def check_blocks(page: Path) -> None:
 
 
 def test_how_to_add_things_works_as_the_page_says() -> None:
-    command = [sys.executable, str(Path(__file__)), str(ARCHITECTURE)]
+    command = [sys.executable, "-m", "tests.test_readme", str(ARCHITECTURE)]
     subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
 

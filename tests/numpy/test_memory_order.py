@@ -23,7 +23,7 @@ from functrace.numpy.layout import layout_of
 from functrace.numpy.views import is_scalar
 from functrace.tracing.recording import Recording, Tracer
 from tests.cases.case import Case
-from tests.memory_programs import LAYOUTS, draw, laid_out, run
+from tests.numpy.memory_programs import LAYOUTS, draw, laid_out, run
 from tests.test_cases import CASES
 
 # ``x.at`` is not NumPy's, and what broadcast_arrays returns can be written with a warning.
