@@ -17,7 +17,7 @@ import numpy as np
 
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import aval_of
-from functrace.numpy.operands import arrayed, axis_tuple, flattened, known, normalize_axes
+from functrace.numpy.operands import arrayed, axis_tuple, exact_axis, flattened, known, normalize_axes
 from functrace.numpy.tables import FUNCTIONS, implements
 from functrace.numpy.views import laid_out
 from functrace.ops import elementwise as ew
@@ -240,7 +240,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
             return _keep(linalg.euclidean_norm(x, axes), x.shape, axes, keepdims)
         axes = tuple(range(x.ndim))
     else:
-        axes = axis_tuple(axis if isinstance(axis, tuple) else (axis,), x.ndim)
+        axes = axis_tuple(exact_axis(axis) if isinstance(axis, tuple) else (axis,), x.ndim)
     if len(axes) == 1:
         result = _vector_norm(x, ord, axes[0])
     elif len(axes) == 2:

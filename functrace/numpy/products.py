@@ -15,7 +15,7 @@ import numpy as np
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import aval_of, shape_of
 from functrace.numpy.layout import UNKNOWN, layout_of
-from functrace.numpy.operands import along, arrayed, at_least, axis_tuple, cast_to, flattened, one_axis, stored
+from functrace.numpy.operands import along, arrayed, at_least, axis_tuple, cast_to, exact_axis, flattened, one_axis, stored
 from functrace.numpy.tables import FUNCTIONS, implements
 from functrace.numpy.view_kinds import EinsumView
 from functrace.numpy.views import copied_kind, linked, new_array, owned
@@ -96,7 +96,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
             )
         left, right = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     else:
-        left, right = axes
+        left, right = [exact_axis(tuple(k) if np.ndim(k) else k) for k in axes]
         left, right = axis_tuple(left, a.ndim), axis_tuple(right, b.ndim)
     if len(left) != len(right):
         raise ShapeError(f"tensordot: {len(left)} axes of a, and {len(right)} of b", fix="name the axes in pairs")
@@ -257,9 +257,7 @@ def _explicit(subscripts: str, ranks: tuple[int, ...]) -> str:
 @implements(np.einsum)
 def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any) -> Any:
     """As ``numpy.einsum``; more than two operands are always contracted along an optimized path."""
-    dtype = kwargs.pop("dtype", None)
-    for harmless in ("order", "casting"):
-        kwargs.pop(harmless, None)
+    dtype, casting, _ = kwargs.pop("dtype", None), kwargs.pop("casting", "safe"), kwargs.pop("order", None)
     if kwargs:
         raise UnsupportedFunctionError(f"numpy.einsum has no option {min(kwargs)!r}", fix="leave it out")
     subscripts, values = _as_subscripts(operands)
@@ -268,7 +266,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any
     term, _, axes = explicit.partition("->")
     if axes and set(term) == set(axes) and out is None:  # one operand, of which NumPy returns a view, whatever dtype= says
         return linked(contract(explicit, *values), EinsumView(values[0], term, axes))
-    result = contract(explicit, *[cast_to(x, dtype) for x in values])
+    result = contract(explicit, *[cast_to(x, dtype, casting) for x in values])
     if out is not None:
         return stored(result, out, "einsum")
     return owned(result, UNKNOWN) if result.shape else result

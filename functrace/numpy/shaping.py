@@ -25,6 +25,7 @@ from functrace.numpy.operands import (
     axis_tuple,
     cast_to,
     checked_order,
+    exact_axis,
     flattened,
     full_shape,
     int_tuple,
@@ -217,7 +218,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     if axis is None:
         axes = tuple(k for k, n in enumerate(a.shape) if n == 1)
     else:
-        axes = axis_tuple(axis, a.ndim)
+        axes = axis_tuple(exact_axis(axis), a.ndim)
         for k in axes:
             if a.shape[k] != 1:
                 raise ShapeError(f"squeeze: axis {k} of {a.aval} has size {a.shape[k]}, not 1", fix="choose another axis")

@@ -54,8 +54,10 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
     if not rest:
         kwargs.setdefault("axis", 0)
     code = found.__code__
-    if not kwargs.keys() <= set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]):
-        return _raise(ufunc, f"{method} with {', '.join(kwargs)}")
+    takes = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    unknown = [name for name in kwargs if name not in takes]
+    if unknown:
+        return _raise(ufunc, f"{method} with {', '.join(unknown)}")
     return found(x, *rest, **kwargs)
 
 

@@ -47,6 +47,9 @@ COMPILED: dict[str, Call] = {
 OTHERS: dict[str, Call] = {
     **{name: _plain(name) for name in ("median", "nanmedian", "sort", "flip", "squeeze", "diff", "average", "expand_dims")},
     "quantile": lambda x, axis: np.quantile(x, 0.5, axis=axis),
+    "squeeze of ones": lambda x, axis: np.squeeze(x[:1, :1], axis=axis),
+    "moveaxis from": lambda x, axis: np.moveaxis(x, axis, 0),
+    "linalg.norm": lambda x, axis: np.linalg.norm(x, axis=axis),
     "stack": lambda x, axis: np.stack([x, x], axis=axis),
     "split": lambda x, axis: np.split(x, 1, axis=axis),
     "delete": lambda x, axis: np.delete(x, 0, axis=axis),

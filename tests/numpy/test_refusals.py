@@ -6,6 +6,8 @@ dtype and the same bits. Where NumPy returns we may raise, but not for ordinary 
 
 from __future__ import annotations
 
+import functools
+import itertools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
+from functrace.errors import FunctraceError, UnsupportedFunctionError
 
 DTYPES = ["?", "i1", "u1", "i8", "u8", "f2", "f4", "f8", "c16"]
 ORDINARY: list[Any] = [0, 1, 3]
@@ -125,3 +128,26 @@ def test_what_numpy_refuses_is_refused(name: str) -> None:
                 assert not isinstance(expected, Exception), where
                 assert one.dtype == expected.dtype and one.shape == expected.shape, where
                 assert np.array_equal(one, expected, equal_nan=one.dtype.kind in "fc"), where
+
+
+@pytest.mark.parametrize("casting", [None, "no", "equiv", "safe", "same_kind", "unsafe"])
+@pytest.mark.parametrize("call", [
+    lambda x, **options: np.einsum("i,j->ij", x, x, **options),
+    lambda x, **options: np.concatenate([x, x], **options),
+    lambda x, **options: np.stack([x, x], **options),
+    lambda x, **options: np.add(x, x, **options),
+], ids=["einsum", "concatenate", "stack", "add"])  # fmt: skip
+def test_casting_is_refused_by_the_rule_that_numpy_takes(call: Any, casting: Any) -> None:
+    options = {} if casting is None else {"casting": casting}
+    for given, wanted in itertools.product(["f8", "f4", "i8", "i4", "c16"], repeat=2):
+        x = np.array([1, 2, 3], given)
+        f = functools.partial(call, dtype=wanted, **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected, found = _outcome(lambda f=f, x=x: f(x)), _outcome(lambda f=f, x=x: ft.jit(f)(x))
+        where = f"{given} to {wanted}: expected {expected!r}, found {found!r}"
+        if isinstance(expected, Exception):
+            assert isinstance(found, FunctraceError), where
+        elif not isinstance(found, UnsupportedFunctionError):
+            assert not isinstance(found, Exception) and found.dtype == expected.dtype, where
+            assert np.array_equal(found, expected), where
