@@ -12,14 +12,14 @@ from typing import Any, cast
 import numpy as np
 
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
-from functrace.numpy.number import DTYPES, TracedNumber, alike, weak_kind
+from functrace.numpy.number import DTYPES, TracedNumber, alike, common_dtype, weak_kind
 from functrace.numpy.operands import NOT_GIVEN, arrayed, cast_to, need_traced, operand, stored
 from functrace.numpy.reductions import all_
 from functrace.numpy.tables import FUNCTIONS, array_method, implements
 from functrace.numpy.views import is_scalar, new_array, owned
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
-from functrace.tracing.recording import LITERALS, bind
+from functrace.tracing.recording import bind
 
 _METHODS_CLIP = cast("Any", np)._core.umath.clip
 """What the method of a plain ndarray calls."""
@@ -89,8 +89,7 @@ def clip(
         high = None if type(high) is int and high >= info.max else high
     # Integers between two numbers: all three decide the dtype together.
     if a.dtype.kind in "biu" and low is not None and high is not None and dtype is None:
-        operands = (a, operand(low), operand(high))
-        result = convert(result, np.result_type(*[x if type(x) in LITERALS else x.dtype for x in operands]))
+        result = convert(result, common_dtype((a, operand(low), operand(high))))
     if low is not None:
         result = ew.clip_below(result, operand(low))
     if high is not None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -215,10 +215,15 @@ def _kind(x: Any) -> Any:
     return weak_kind(x) or (x.dtype if isinstance(x, Tracer) else np.asarray(x).dtype)
 
 
+def common_dtype(operands: Iterable[Any]) -> np.dtype[Any]:
+    """Return the dtype that arrays and numbers take together; the numbers, traced or not, are weak."""
+    return np.result_type(*[k.type(0) if isinstance(k, np.dtype) else k(0) for k in map(_kind, operands)])
+
+
 def alike(choices: list[Any]) -> list[Any]:
     """Return what one result is chosen from as arrays of one dtype, as NumPy does: numbers are weak, and cut to fit."""
     choices = [operand(x) for x in choices]
-    dtype = np.result_type(*[k.type(0) if isinstance(k, np.dtype) else k(0) for k in map(_kind, choices)])
+    dtype = common_dtype(choices)
     return [
         x.strong(dtype, wraps=True)
         if isinstance(x, TracedNumber)

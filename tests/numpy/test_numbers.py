@@ -230,3 +230,13 @@ def test_a_number_that_select_takes_as_default_is_cut_as_numpy_cuts_it(k: Any) -
     f = _function("np.select([x > 1], [x], k)")
     assert not _problem(attempt(lambda: f(k, x)), attempt(lambda: ft.jit(f)(k, x)))
     assert len(attempt(lambda: ft.jit(f)(k, x))) == 1
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "float32", "bool"])
+def test_numbers_between_which_is_clipped_are_weak(dtype: str) -> None:
+    x = np.array([1, 2, 3]).astype(dtype)
+    for k in (1, 2.5, True):
+        for text in ("np.clip(x, k, 5)", "np.clip(x, 0, k)", "np.clip(x, k, None)", "np.clip(x, k, k)"):
+            f = _function(text)
+            problem = _problem(attempt(lambda: f(k, x)), attempt(lambda: ft.jit(f)(k, x)))
+            assert not problem, (text, k, problem)
