@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 from functrace.control.residuals import SAVE, Pack, Policy, is_policy, pack_p, unpack_p
 from functrace.errors import ArgumentError, ShapeError
+from functrace.ir.aval import ShapeDtype
 from functrace.ir.numpy_source import Spelling, Writer, call_source
 from functrace.ir.parts import Rewrite, inline, output_avals, restrict
-from functrace.ir.primitive import Holds, Joint, Onto, Primitive, is_linear
+from functrace.ir.primitive import Flags, Holds, Joint, Onto, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
 from functrace.ir.tape import Op
 from functrace.ops.naming import name_p
@@ -133,7 +134,7 @@ def _aval(*specs: Any) -> Any:
     return output_avals(program)
 
 
-def _jvp(primals: Any, tangents: Any, program: Program, policy: Policy) -> Any:
+def _jvp(primals: Values, tangents: Tangents, program: Program, policy: Policy) -> Any:
     active = [t is not None for t in tangents]
     results = call_program(
         jvp_program(program, active).interned(), [*primals, *[t for t in tangents if t is not None]], policy
@@ -142,7 +143,7 @@ def _jvp(primals: Any, tangents: Any, program: Program, policy: Policy) -> Any:
     return results[:count], results[count:]
 
 
-def _linearize(primals: Any, tangents: Any, program: Program, policy: Policy) -> Any:
+def _linearize(primals: Values, tangents: Tangents, program: Program, policy: Policy) -> Any:
     active = [t is not None for t in tangents]
     moved = [t for t in tangents if t is not None]
     if policy and not isinstance(policy, Pack):
@@ -158,7 +159,7 @@ def _linearize(primals: Any, tangents: Any, program: Program, policy: Policy) ->
     return results[:count], [next(found) if flag else None for flag in split.active]
 
 
-def _recomputing(primals: Any, moved: list[Any], active: list[bool], program: Program, policy: tuple[str, ...]) -> Any:
+def _recomputing(primals: Values, moved: list[Any], active: list[bool], program: Program, policy: tuple[str, ...]) -> Any:
     """Keep the operands and what is named; the linear part computes everything else again."""
     program = inline(program, plain_call)
     names = policy[1:]
@@ -233,7 +234,7 @@ def _packing_soon(forward: Program, count: int, residuals: list[int], policy: Pa
     return write.finish([*map(write.operand, forward.output_ids[:count]), *[packed[i] for i in residuals]])
 
 
-def _transpose(cts: Any, before: Any, *rest: Any) -> Any:
+def _transpose(cts: Tangents, before: Tangents | None, *rest: Any) -> Any:
     *operands, program, policy = rest
     found = transposed_program(program, [is_linear(x) for x in operands], cts, before)
     results = call_program(found.program.interned(), [*[operands[k] for k in found.values], *found.cotangents], policy)
@@ -252,12 +253,12 @@ def at_places(values: Sequence[Any], places: Sequence[int], count: int) -> tuple
     return tuple(found)
 
 
-def _batch(operands: Any, is_batched: Any, program: Program, policy: Policy) -> Any:
+def _batch(operands: Values, is_batched: Flags, program: Program, policy: Policy) -> Any:
     mapped = vmap_program(program, batch_size(operands, is_batched), is_batched, mapped_outputs(program, is_batched))
     return tuple(call_program(mapped.interned(), operands, policy))
 
 
-def written(write: Writer, _avals: Any, program: Program, *_: Any) -> Spelling:
+def written(write: Writer, _avals: Sequence[ShapeDtype], program: Program, *_: object) -> Spelling:
     """Spell an operation that stands for a program in NumPy source: a call of its function."""
     return functools.partial(call_source, write.program(program))
 

@@ -26,17 +26,17 @@ from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.numpy_source import Spelling, Writer
 from functrace.ir.parts import Assembly, Lowering, output_avals, restrict
-from functrace.ir.primitive import Holds, Joint, Primitive, is_linear
+from functrace.ir.primitive import Flags, Holds, Joint, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
+from functrace.ir.tape import Spec
 from functrace.ops.shaping import broadcast_to, broadcast_to_p, reshape
-from functrace.tracing.recording import bind
+from functrace.tracing.recording import Value, bind
 from functrace.transforms.linearize import Split, jvp_program, remembered, split_program
 from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
+from functrace.typing import Array
 
-Flags = tuple[bool, ...]
 
-
-def cond_program(which: Any, operands: Sequence[Any], branches: Sequence[Program], batched: Flags = ()) -> list[Any]:
+def cond_program(which: Value, operands: Sequence[Any], branches: Sequence[Program], batched: Flags = ()) -> list[Any]:
     """Apply a choice.
 
     Args:
@@ -56,7 +56,7 @@ def _eval(*rest: Any) -> Any:
     return choose(which, operands, runs, [stacked(len(which), a) for a in output_avals(branches[0])])
 
 
-def _run_mapped(branch: Program, size: int, batched: Flags, *operands: Any) -> Any:
+def _run_mapped(branch: Program, size: int, batched: Flags, *operands: Array) -> Any:
     return evaluate_fresh(mapped_branch(branch, size, batched), operands)
 
 
@@ -71,7 +71,7 @@ def mapped_branch(branch: Program, size: int, batched: Flags) -> Program:
 
 
 def choose(
-    which: Any, operands: Sequence[Any], runs: Sequence[Callable[..., Any]], avals: Sequence[ShapeDtype]
+    which: Array, operands: Sequence[Any], runs: Sequence[Callable[..., Any]], avals: Sequence[ShapeDtype]
 ) -> tuple[Any, ...]:
     """Run the branches that some example takes, and pick per example."""
     outs = [np.empty(a.shape, a.dtype) for a in avals]
@@ -99,7 +99,7 @@ def _lowers(avals: Sequence[ShapeDtype], branches: tuple[Program, ...], batched:
     return Lowering(mapped, lambda runs: lambda which, *operands: choose(which, operands, runs, outs), fresh=False)
 
 
-def _aval(which: Any, *rest: Any) -> Any:
+def _aval(which: Spec, *rest: Any) -> Any:
     *operands, branches, batched = rest
     outs = output_avals(branches[0])
     if any(output_avals(b) != outs for b in branches):
@@ -114,14 +114,14 @@ def _aval(which: Any, *rest: Any) -> Any:
     return tuple([stacked(size, a) for a in outs]) if batched else outs
 
 
-def _check_which(which: Any, rank: int) -> None:
+def _check_which(which: Spec, rank: int) -> None:
     kind, shape = (np.dtype(which).kind, ()) if isinstance(which, type) else (which.dtype.kind, which.shape)
     if kind not in "biu" or len(shape) != rank:
         wanted = "one bool or integer per example" if rank else "one bool or integer"
         raise ShapeError(f"cond: what chooses the branch is {which}, not {wanted}", fix="compare with a number")
 
 
-def _example(x: Any, size: int) -> ShapeDtype:
+def _example(x: ShapeDtype, size: int) -> ShapeDtype:
     if not x.shape or x.shape[0] != size:
         raise ShapeError(f"cond: an operand of {size} examples is {x}", fix=f"give it a first axis of {size}")
     return ShapeDtype(x.shape[1:], x.dtype)
@@ -130,7 +130,7 @@ def _example(x: Any, size: int) -> ShapeDtype:
 # -- derivatives ---------------------------------------------------------------------------------------------------------
 
 
-def _spread(tangents: Sequence[Any], which: Any, branch: Program, batched: Flags) -> list[Any]:
+def _spread(tangents: Sequence[Array | None], which: Array, branch: Program, batched: Flags) -> list[Any]:
     """In a choice per example, give every tangent the batch axis, so that it is picked per example too."""
     if not batched:
         return list(tangents)
@@ -147,7 +147,7 @@ def _flags(batched: Flags, places: Sequence[int], more: int) -> Flags:
     return (*[batched[k] for k in places], *[True] * more) if batched else ()
 
 
-def _jvp(primals: Any, tangents: Any, branches: Any, batched: Flags) -> Any:
+def _jvp(primals: Values, tangents: Tangents, branches: tuple[Program, ...], batched: Flags) -> Any:
     which, *operands = primals
     dots = _spread(tangents[1:], which, branches[0], batched)
     active = [t is not None for t in dots]
@@ -158,7 +158,7 @@ def _jvp(primals: Any, tangents: Any, branches: Any, batched: Flags) -> Any:
     return results[:count], results[count:]
 
 
-def _linearize(primals: Any, tangents: Any, branches: Any, batched: Flags) -> Any:
+def _linearize(primals: Values, tangents: Tangents, branches: tuple[Program, ...], batched: Flags) -> Any:
     which, *operands = primals
     dots = _spread(tangents[1:], which, branches[0], batched)
     active = [t is not None for t in dots]
@@ -232,7 +232,7 @@ def _variable(split: Split, word: str, place: int, count: int) -> int:
     return split.forward.output_ids[place + (count if word == "new" else 0)]
 
 
-def _transpose(cts: Any, which: Any, *rest: Any) -> Any:
+def _transpose(cts: Tangents, which: Array, *rest: Any) -> Any:
     *operands, branches, batched = rest
     linear = [is_linear(x) for x in operands]
     found = [transposed_program(b, linear, cts) for b in branches]
@@ -258,7 +258,7 @@ def _transpose(cts: Any, which: Any, *rest: Any) -> Any:
     return (None, *at_places(results, places, len(operands)))
 
 
-def _batch(operands: Any, is_batched: Any, branches: Any, batched: Flags) -> Any:
+def _batch(operands: Values, is_batched: Flags, branches: tuple[Program, ...], batched: Flags) -> Any:
     which, *values = operands
     size = batch_size(operands, is_batched)
     if not is_batched[0] and not batched:
@@ -280,21 +280,21 @@ def _batch(operands: Any, is_batched: Any, branches: Any, batched: Flags) -> Any
     return tuple([reshape(r, (size, inner, *shape_of(r)[1:])) for r in results])
 
 
-def _mapped(is_batched: Any, branches: Any, batched: Flags) -> list[bool]:
+def _mapped(is_batched: Flags, branches: tuple[Program, ...], batched: Flags) -> list[bool]:
     """Say which results have a batch axis: if one example chooses for itself, all."""
     if is_batched[0] or batched:
         return [True] * len(branches[0].output_ids)
     return [any(flags) for flags in zip(*[mapped_outputs(b, is_batched[1:]) for b in branches], strict=True)]
 
 
-def _flattened(x: Any, sizes: tuple[int, int], outer: bool, flag: bool, shape: tuple[int, ...]) -> Any:
+def _flattened(x: Array, sizes: tuple[int, int], outer: bool, flag: bool, shape: tuple[int, ...]) -> Any:
     """Give ``x`` one axis for both batches."""
     present = (sizes[0] if outer else 1, sizes[1] if flag else 1)
     full = broadcast_to(reshape(x, (*present, *shape)), (*sizes, *shape))
     return reshape(full, (math.prod(sizes), *shape))
 
 
-def _written(write: Writer, avals: Any, branches: Sequence[Program], batched: Flags) -> Spelling:
+def _written(write: Writer, avals: Sequence[ShapeDtype], branches: Sequence[Program], batched: Flags) -> Spelling:
     """Spell the choice: a conditional expression, or a call of `choose` for one per example."""
     size = avals[0].shape[0] if batched else 0
     words = ["when_false", "when_true"] if len(branches) == 2 else [f"case_{n}" for n in range(len(branches))]

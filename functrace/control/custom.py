@@ -13,7 +13,7 @@ Floor: 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -23,7 +23,7 @@ from functrace.control.call import at_places, call_p, call_program, check_operan
 from functrace.errors import ArgumentError, NotDifferentiableError, ProgramError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Rewrite, output_avals, restrict
-from functrace.ir.primitive import Holds, Joint, Primitive, is_linear
+from functrace.ir.primitive import Flags, Holds, Joint, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
 from functrace.ops.reductions import reduce_sum_p
 from functrace.tracing.evaluate import evaluate_program
@@ -61,7 +61,7 @@ class Deferred:
         record: records the programs, with what they capture as constants.
     """
 
-    key: Any
+    key: Hashable
     record: Callable[[], tuple[Rule, ...]] = field(compare=False)
 
     def __reduce__(self) -> Any:
@@ -91,7 +91,7 @@ def _ready(*rules: Rule) -> tuple[Program, ...]:
     return rules  # type: ignore[return-value]
 
 
-def _mapped(rules: tuple[Rule, ...], change: Callable[..., tuple[Program, ...]], key: Any) -> tuple[Rule, ...]:
+def _mapped(rules: tuple[Rule, ...], change: Callable[..., tuple[Program, ...]], key: Hashable) -> tuple[Rule, ...]:
     """Return rules changed by vmap; deferred ones when they are recorded, failed ones not at all."""
     first = rules[0]
     if isinstance(first, Deferred):
@@ -190,7 +190,7 @@ def _listed(avals: Sequence[ShapeDtype]) -> str:
     return f"({', '.join(map(repr, avals))})"
 
 
-def _custom_jvp_rule(primals: Any, tangents: Any, program: Program, rule: Rule, explicit: int) -> Any:
+def _custom_jvp_rule(primals: Values, tangents: Tangents, program: Program, rule: Rule, explicit: int) -> Any:
     _refuse_captured(tangents, explicit, "custom_jvp")
     avals = [program.avals[i] for i in program.input_ids]
     moved = _filled(tangents[:explicit], avals[:explicit])
@@ -200,7 +200,7 @@ def _custom_jvp_rule(primals: Any, tangents: Any, program: Program, rule: Rule, 
     return results[:count], _spread(results[count:], output_avals(program))
 
 
-def _custom_jvp_linearized(primals: Any, tangents: Any, program: Program, rule: Rule, explicit: int) -> Any:
+def _custom_jvp_linearized(primals: Values, tangents: Tangents, program: Program, rule: Rule, explicit: int) -> Any:
     (made,) = _ready(rule)
     if not any(type(op[0].jvp) is Joint for op in made.ops):
         return _custom_jvp_rule(primals, tangents, program, rule, explicit)
@@ -229,7 +229,7 @@ def _custom_jvp_linearized(primals: Any, tangents: Any, program: Program, rule: 
     return results[:count], _spread(pushed, output_avals(program))
 
 
-def _custom_jvp_batch(operands: Any, is_batched: Any, program: Program, rule: Rule, explicit: int) -> Any:
+def _custom_jvp_batch(operands: Values, is_batched: Flags, program: Program, rule: Rule, explicit: int) -> Any:
     size = batch_size(operands, is_batched)
     mapped = vmap_program(program, size, is_batched)
     dots = _dots(is_batched, program, explicit)
@@ -253,7 +253,7 @@ custom_jvp_p = Primitive(
 """``custom_jvp x {program={…}, rule={…}, explicit=1}``: the outputs of a function that brings its jvp."""
 
 
-def _transposed_function(cts: Any, rest: Any, *, others: int) -> Any:
+def _transposed_function(cts: Tangents, rest: tuple[Any, ...], *, others: int) -> Any:
     """Transpose a linear function by what it does; its rule is for functions that are differentiated."""
     count = len(rest) - others - 1
     return call_p.transpose(cts, *rest[:count], rest[count], ())
@@ -276,7 +276,9 @@ def _custom_vjp_aval(*rest: Any) -> Any:
     return outs
 
 
-def _custom_vjp_rule(primals: Any, tangents: Any, program: Program, forward: Rule, backward: Rule, explicit: int) -> Any:
+def _custom_vjp_rule(
+    primals: Values, tangents: Tangents, program: Program, forward: Rule, backward: Rule, explicit: int
+) -> Any:
     _refuse_captured(tangents, explicit, "custom_vjp")
     avals = [program.avals[i] for i in program.input_ids]
     forward, backward = _ready(forward, backward)
@@ -288,7 +290,9 @@ def _custom_vjp_rule(primals: Any, tangents: Any, program: Program, forward: Rul
     return results[:count], _spread(found, output_avals(program))
 
 
-def _custom_vjp_batch(operands: Any, is_batched: Any, program: Program, forward: Rule, backward: Rule, explicit: int) -> Any:
+def _custom_vjp_batch(
+    operands: Values, is_batched: Flags, program: Program, forward: Rule, backward: Rule, explicit: int
+) -> Any:
     size = batch_size(operands, is_batched)
     mapped = vmap_program(program, size, is_batched)
     dots = _dots(is_batched, program, explicit)
@@ -345,7 +349,7 @@ def _pushforward_aval(*rest: Any) -> Any:
     return tuple([backward.avals[i] for i in backward.input_ids[residuals:]])
 
 
-def _pushforward_rule(primals: Any, tangents: Any, backward: Program, residuals: int) -> Any:
+def _pushforward_rule(primals: Values, tangents: Tangents, backward: Program, residuals: int) -> Any:
     outputs = bind(pushforward_p, tuple(primals), (backward, residuals))
     if all(t is None for t in tangents[:residuals]):
         avals = [backward.avals[i] for i in backward.output_ids]
@@ -357,7 +361,7 @@ def _pushforward_rule(primals: Any, tangents: Any, backward: Program, residuals:
     return outputs, results[len(outputs) :]
 
 
-def _pushforward_transpose(cts: Any, *rest: Any) -> Any:
+def _pushforward_transpose(cts: Tangents, *rest: Any) -> Any:
     *operands, backward, residuals = rest
     avals = [backward.avals[i] for i in backward.input_ids[residuals:]]
     given = [_zeros(a) if ct is None else ct for ct, a in zip(cts, avals, strict=True)]
@@ -368,7 +372,7 @@ def _pushforward_transpose(cts: Any, *rest: Any) -> Any:
     return at_places(results, linear, len(operands))
 
 
-def _pushforward_batch(operands: Any, is_batched: Any, backward: Program, residuals: int) -> Any:
+def _pushforward_batch(operands: Values, is_batched: Flags, backward: Program, residuals: int) -> Any:
     size = batch_size(operands, is_batched)
     flags = [*is_batched[:residuals], *[True] * (len(backward.input_ids) - residuals)]
     mapped = _mapped_backward(backward, size, flags, is_batched[residuals:])

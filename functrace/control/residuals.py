@@ -24,7 +24,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -32,6 +32,11 @@ from functrace.errors import ArgumentError, DtypeError, ProgramError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.primitive import Primitive
 from functrace.tracing.recording import bind
+from functrace.typing import Array
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+    from typing_extensions import TypeIs
 
 
 @final
@@ -76,7 +81,7 @@ SAVE: Policy = ()
 RECOMPUTE: tuple[str, ...] = ("recompute",)
 
 
-def is_policy(value: Any) -> bool:
+def is_policy(value: object) -> TypeIs[Policy]:
     """Whether a value is one of the policies above."""
     if isinstance(value, tuple):
         return value[:1] in (SAVE, RECOMPUTE) and all(isinstance(word, str) for word in value)
@@ -137,7 +142,7 @@ class Packed:
         """Unpack the array in another shape."""
         return np.asarray(self).reshape(shape)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.array(self.unpack(), dtype, copy=copy)
 
     def __getitem__(self, index: Any) -> Any:
@@ -183,11 +188,11 @@ class PackedTranspose(Packed):
         return of if chosen == tuple(range(of.ndim)) else PackedTranspose(of, chosen)
 
 
-def _unpack(x: Any) -> Any:
+def _unpack(x: Array | Packed) -> Any:
     return x.unpack() if isinstance(x, Packed) else x
 
 
-def _pack(x: Any, policy: Pack) -> Packed:
+def _pack(x: Array | Packed, policy: Pack) -> Packed:
     """Hand an array to the user's function; what an inner call has packed already stays as it is."""
     if isinstance(x, Packed):
         return x
@@ -210,7 +215,7 @@ def with_strides(array: np.ndarray[Any, Any], strides: tuple[int, ...]) -> np.nd
     return made
 
 
-def _pack_aval(x: ShapeDtype, policy: Any) -> ShapeDtype:
+def _pack_aval(x: ShapeDtype, policy: object) -> ShapeDtype:
     if not isinstance(policy, Pack):
         raise ArgumentError("pack: the policy is no Pack", fix="use functrace.policies.pack")
     return x

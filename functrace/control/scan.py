@@ -11,7 +11,7 @@ Floor: 4.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.numpy_source import Spelling, Writer
 from functrace.ir.parts import Assembly, Lowering, output_avals, reordered, restrict
-from functrace.ir.primitive import Holds, Joint, Primitive, is_linear
+from functrace.ir.primitive import Flags, Holds, Joint, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
 from functrace.ops.elementwise import add
 from functrace.ops.shaping import broadcast_to, moveaxis
@@ -64,7 +64,13 @@ def _eval(*rest: Any) -> Any:
 
 
 def run_scan(
-    step: Any, avals: Sequence[ShapeDtype], operands: Sequence[Any], length: int, reverse: bool, constants: int, carries: int
+    step: Callable[..., Sequence[Any]],
+    avals: Sequence[ShapeDtype],
+    operands: Sequence[Any],
+    length: int,
+    reverse: bool,
+    constants: int,
+    carries: int,
 ) -> tuple[Any, ...]:
     """Run the loop with a function for its body; ``avals`` are those of the body's outputs."""
     fixed, arrays = operands[:constants], operands[constants + carries :]
@@ -115,7 +121,7 @@ def _aval(*rest: Any) -> Any:
 # -- derivatives -----------------------------------------------------------------------------------------------------------
 
 
-def _split_body(tangents: Any, body: Program, constants: int, carries: int) -> tuple[list[bool], Split]:
+def _split_body(tangents: Tangents, body: Program, constants: int, carries: int) -> tuple[list[bool], Split]:
     """Split the body for the carries that have tangents: those that start with one, and those that get one in a step.
 
     Returns:
@@ -136,7 +142,9 @@ def _zeros_where(flags: Sequence[bool], values: Sequence[Any], like: Sequence[Sh
     return [_zeros(aval) if value is None else value for flag, value, aval in zip(flags, values, like, strict=True) if flag]
 
 
-def _jvp(primals: Any, tangents: Any, body: Program, length: int, reverse: bool, constants: int, carries: int) -> Any:
+def _jvp(
+    primals: Values, tangents: Tangents, body: Program, length: int, reverse: bool, constants: int, carries: int
+) -> Any:
     flags, split = _split_body(tangents, body, constants, carries)
     joint = jvp_program(body, flags)
     count, total = len(body.output_ids), len(body.input_ids)
@@ -169,12 +177,14 @@ def _jvp(primals: Any, tangents: Any, body: Program, length: int, reverse: bool,
     return outputs, [next(found) if flag else None for flag in split.active]
 
 
-def _specs(primals: Any, body: Program, length: int, constants: int, carries: int) -> list[ShapeDtype]:
+def _specs(primals: Values, body: Program, length: int, constants: int, carries: int) -> list[ShapeDtype]:
     avals = [body.avals[i] for i in body.input_ids]
     return [a if k < constants + carries else stacked_aval(length, a) for k, a in enumerate(avals)]
 
 
-def _linearize(primals: Any, tangents: Any, body: Program, length: int, reverse: bool, constants: int, carries: int) -> Any:
+def _linearize(
+    primals: Values, tangents: Tangents, body: Program, length: int, reverse: bool, constants: int, carries: int
+) -> Any:
     flags, split = _split_body(tangents, body, constants, carries)
     invariant, per_step = _hoisted(split, body, constants)
     count, total = len(body.output_ids), len(body.input_ids)
@@ -234,7 +244,9 @@ def _hoisted(split: Split, body: Program, constants: int) -> tuple[list[int], li
     return [n for n, flag in enumerate(flags) if not flag], [n for n, flag in enumerate(flags) if flag]
 
 
-def _invariants(forward: Program, split: Split, invariant: list[int], primals: Any, constants: int, count: int) -> list[Any]:
+def _invariants(
+    forward: Program, split: Split, invariant: list[int], primals: Values, constants: int, count: int
+) -> list[Any]:
     """Compute, once, the residuals that depend on constants only."""
     variable = _variables(forward, count)
     wanted = [variable[word][place] for word, place in (split.sources[n] for n in invariant)]
@@ -247,9 +259,9 @@ def _invariants(forward: Program, split: Split, invariant: list[int], primals: A
     return [direct[i] for i in wanted]
 
 
-def _transpose(cts: Any, *rest: Any) -> Any:
+def _transpose(cts: Tangents, *rest: Any) -> Any:
     *operands, body, length, reverse, constants, carries = rest
-    linear = [is_linear(x) for x in operands]
+    linear: list[bool] = [is_linear(x) for x in operands]
     while True:  # a carry that starts as a constant zero may become linear in a step
         mapped = dependent_outputs(body, linear)[:carries]
         grown = [a or b for a, b in zip(linear[constants : constants + carries], mapped, strict=True)]
@@ -257,7 +269,7 @@ def _transpose(cts: Any, *rest: Any) -> Any:
             break
         linear[constants : constants + carries] = grown
     if not all(grown):
-        return _transpose_with_known_carry(cts, operands, linear, body, length, reverse, constants, carries)
+        return _transpose_with_known_carry(cts, tuple(operands), linear, body, length, reverse, constants, carries)
     # Results that have no cotangent are left out of the body.
     given = [n for n in range(carries, len(body.output_ids)) if cts[n] is not None]
     wanted = [*body.output_ids[:carries], *[body.output_ids[n] for n in given]]
@@ -296,7 +308,14 @@ def _zeros(aval: ShapeDtype) -> Any:
 
 
 def _transpose_with_known_carry(
-    cts: Any, operands: Any, linear: list[bool], body: Program, length: int, reverse: bool, constants: int, carries: int
+    cts: Tangents,
+    operands: Values,
+    linear: list[bool],
+    body: Program,
+    length: int,
+    reverse: bool,
+    constants: int,
+    carries: int,
 ) -> Any:
     """Transpose a loop that also carries values which are not linear: run these ahead, and walk along what they were."""
     total = len(body.input_ids)
@@ -315,11 +334,13 @@ def _transpose_with_known_carry(
     kept = [n for n in range(len(body.output_ids)) if n + constants not in known or n >= carries]
     step = restrict(body, [ins[k] for k in order], [body.output_ids[n] for n in kept], keep=True).program
     values = [before[k] if k in known else operands[k] for k in order]
-    made = _transpose([cts[n] for n in kept], *values, step, length, reverse, constants, carries - len(known))
+    made = _transpose(tuple([cts[n] for n in kept]), *values, step, length, reverse, constants, carries - len(known))
     return at_places(made, order, total)
 
 
-def _batch(operands: Any, is_batched: Any, body: Program, length: int, reverse: bool, constants: int, carries: int) -> Any:
+def _batch(
+    operands: Values, is_batched: Flags, body: Program, length: int, reverse: bool, constants: int, carries: int
+) -> Any:
     size = batch_size(operands, is_batched)
     flags, outs = _mapped_flags(is_batched, body, constants, carries)
     values = []
@@ -345,7 +366,9 @@ def _mapped_flags(is_batched: Sequence[bool], body: Program, constants: int, car
         flags[constants : constants + carries] = grown
 
 
-def _written(write: Writer, avals: Any, body: Program, length: int, reverse: bool, constants: int, carries: int) -> Spelling:
+def _written(
+    write: Writer, avals: Sequence[ShapeDtype], body: Program, length: int, reverse: bool, constants: int, carries: int
+) -> Spelling:
     """Spell the loop: a ``for`` statement over the steps."""
     step, t = write.program(body, "step"), write.local("t")
     empty = [write.expression(stacked_aval(length, a), "a stack") for a in output_avals(body)[carries:]]

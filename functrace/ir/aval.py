@@ -13,12 +13,17 @@ import math
 import operator
 import threading
 import weakref
-from typing import Any, final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, final
 
 import numpy as np
 
 from functrace.caches import Facts
 from functrace.errors import DtypeError, ShapeError
+from functrace.typing import Scalar
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 _SHORT_NAMES = {
     "bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
@@ -54,7 +59,7 @@ class ShapeDtype:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
-    def __new__(cls, shape: tuple[int, ...] | int, dtype: Any = np.float64) -> ShapeDtype:
+    def __new__(cls, shape: tuple[int, ...] | int, dtype: DTypeLike = np.float64) -> ShapeDtype:
         """Return the one aval with this shape and dtype."""
         if isinstance(shape, int):
             shape = (shape,)
@@ -96,7 +101,7 @@ class ShapeDtype:
         return f"{dtype_name(self.dtype)}[{','.join(map(str, self.shape))}]"
 
 
-def _size(n: Any) -> int:
+def _size(n: SupportsIndex) -> int:
     n = operator.index(n)
     if n < 0:
         raise ShapeError(f"{n} is not the size of an axis", fix="give sizes from 0")
@@ -108,7 +113,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
     return _NAMES_BY_DTYPE.get(dtype) or str(dtype)
 
 
-def aval_of(value: Any) -> ShapeDtype:
+def aval_of(value: object) -> ShapeDtype:
     """Return the aval of an array, a NumPy scalar, a Python number or a traced value."""
     if isinstance(value, (np.ndarray, np.generic)):
         if type(value) is not np.ndarray:
@@ -125,7 +130,7 @@ def aval_of(value: Any) -> ShapeDtype:
     return ShapeDtype(array.shape, array.dtype)
 
 
-def check_plain(value: Any) -> None:
+def check_plain(value: object) -> None:
     """Check that an array is no more than its values, as subclasses of ndarray are; memory maps are arrays.
 
     Raises:
@@ -157,9 +162,18 @@ def refuse_subclass(kind: type) -> None:
     raise DtypeError(f"a {name} is not a plain array{meaning}", fix="pass np.asarray(x), whose products are written x @ y")
 
 
-def shape_of(value: Any) -> tuple[int, ...]:
-    """Return the shape of an array, a number or a traced value (``numpy.shape`` would be recorded)."""
+class Shaped(Protocol):
+    """What has a shape: arrays, NumPy scalars, avals, traced values, operands of transpose rules."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes by axis."""
+        ...
+
+
+def shape_of(value: Shaped | Scalar | Sequence[Any]) -> tuple[int, ...]:
+    """Return the shape of an array, a nest of numbers or a traced value (``numpy.shape`` would be recorded)."""
     try:
-        return value.shape
+        return value.shape  # type: ignore[union-attr]  # numbers have none, and are rare
     except AttributeError:
         return np.shape(value)

@@ -26,14 +26,26 @@ import importlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 
 from functrace.errors import NotDifferentiableError, ProgramError
 from functrace.ir.aval import ShapeDtype
+from functrace.typing import Array
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 Rule = Callable[..., Any]
+Values: TypeAlias = tuple[Array, ...]
+"""What a rule is given of the operands, or of the results: arrays, or traced values."""
+Tangents: TypeAlias = tuple[Array | None, ...]
+"""What a jvp rule is given of its operands' tangents: ``None`` where an operand carries no derivative."""
+Flags: TypeAlias = tuple[bool, ...]
+"""Which operands have a batch axis."""
+Params: TypeAlias = tuple[Any, ...]
+"""The static parameters of an operation: hashable, each what its primitive says."""
 
 
 @final
@@ -44,7 +56,7 @@ class Absent:
     because: str
     instead: str
 
-    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+    def __call__(self, *_args: object, **_kwargs: object) -> Any:
         """Raise with the declared reason."""
         raise NotDifferentiableError(self.because, fix=self.instead)
 
@@ -66,7 +78,7 @@ class Marker:
 
     word: str
 
-    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+    def __call__(self, *_args: object, **_kwargs: object) -> Any:
         """Refuse: a marker is not a function."""
         raise AssertionError(f"the marker {self.word} is read, never called")
 
@@ -95,7 +107,7 @@ class Joint:
     jvp: Rule
     linearize: Rule
 
-    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+    def __call__(self, *_args: object, **_kwargs: object) -> Any:
         """Refuse: the transform chooses one of the two."""
         raise AssertionError("a joint rule is read, never called")
 
@@ -115,7 +127,7 @@ class Onto:
 
     rule: Rule
 
-    def __call__(self, cts: Any, *rest: Any) -> Any:
+    def __call__(self, cts: Array | Tangents, *rest: Any) -> Any:
         """Transpose as other rules do, from no cotangents."""
         return self.rule(cts, None, *rest)
 
@@ -163,12 +175,16 @@ class LinearOperand:
         return self.aval.shape
 
 
-def is_linear(operand: Any) -> bool:
+Operand: TypeAlias = Array | LinearOperand
+"""What a transpose rule is given for each operand."""
+
+
+def is_linear(operand: object) -> TypeIs[LinearOperand]:
     """Whether a transpose rule must return a cotangent for this operand."""
     return type(operand) is LinearOperand
 
 
-def always(*_specs_and_params: Any) -> bool:
+def always(*_specs_and_params: object) -> bool:
     """Say, as the ``fails`` rule of a primitive, that its ``eval`` may raise on values of any kind."""
     return True
 
@@ -230,7 +246,7 @@ class Primitive:
     def __copy__(self) -> Primitive:
         return self
 
-    def __deepcopy__(self, _memo: Any) -> Primitive:
+    def __deepcopy__(self, _memo: object) -> Primitive:
         return self
 
     def __reduce__(self) -> Any:

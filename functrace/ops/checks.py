@@ -12,9 +12,10 @@ import numpy as np
 
 from functrace.errors import ProgramError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import Primitive, absent, always
+from functrace.ir.primitive import Flags, Primitive, Values, absent, always
 from functrace.ops.shaping import broadcast_to
-from functrace.tracing.recording import bind
+from functrace.tracing.recording import Value, bind
+from functrace.typing import Array
 
 Kind = Literal["IndexError", "OverflowError", "ValueError", "ZeroDivisionError"]
 _ERRORS: dict[str, type[Exception]] = {
@@ -22,25 +23,25 @@ _ERRORS: dict[str, type[Exception]] = {
 }
 
 
-def _require_eval(x: Any, holds: Any, kind: str, message: str) -> Any:
+def _require_eval(x: Array | None, holds: Array, kind: str, message: str) -> Any:
     if not np.all(holds):
         raise _ERRORS[kind](message)
     return x
 
 
-def _require_aval(x: ShapeDtype, holds: Any, kind: str, message: str) -> ShapeDtype:
+def _require_aval(x: ShapeDtype, holds: Array, kind: str, message: str) -> ShapeDtype:
     if kind not in Kind.__args__:  # type: ignore[attr-defined]
         raise ProgramError(f"require raises {kind!r}", fix=f"name one of {', '.join(Kind.__args__)}")  # type: ignore[attr-defined]
     return x
 
 
-def _require_check(value: Callable[[int], Any], x: ShapeDtype, _holds: Any, kind: str, message: str) -> None:
+def _require_check(value: Callable[[int], Any], x: ShapeDtype, _holds: Array, kind: str, message: str) -> None:
     holds = value(1)
     if holds is not None:
         _require_eval(None, holds, kind, message)
 
 
-def _require_batch(operands: Any, is_batched: Any, kind: str, message: str) -> Any:
+def _require_batch(operands: Values, is_batched: Flags, kind: str, message: str) -> Any:
     x, holds = operands
     if not is_batched[0]:
         x = broadcast_to(x, (shape_of(holds)[0], *shape_of(x)))
@@ -62,7 +63,7 @@ require_p = Primitive(
 """``require x holds {kind="ValueError", message="…"}``: the identity, which raises where ``holds`` is not true."""
 
 
-def require(x: Any, holds: Any, kind: Kind, message: str) -> Any:
+def require(x: Value, holds: Array, kind: Kind, message: str) -> Any:
     """Return ``x``; raise an exception of a kind if not all of ``holds`` is true.
 
     Args:

@@ -19,17 +19,18 @@ import numpy as np
 
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import Primitive, is_linear
+from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.tape import Spec
 from functrace.ops import counts
-from functrace.ops.elementwise import add, mul, where
+from functrace.ops.elementwise import add, mul, plus, where
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
-from functrace.tracing.recording import bind
+from functrace.tracing.recording import Value, bind
+from functrace.typing import Array
 
 Shape = tuple[int, ...]
 
 
-def swap_last(x: Any) -> Any:
+def swap_last(x: Value) -> Any:
     """Return ``x`` with its last two axes swapped."""
     rank = len(shape_of(x))
     return permute(x, (*range(rank - 2), rank - 1, rank - 2))
@@ -61,20 +62,18 @@ def _matmul_aval(x: Spec, y: Spec) -> ShapeDtype:
     return ShapeDtype(shape, np.matmul.resolve_dtypes((x.dtype, y.dtype, None))[-1])  # type: ignore[union-attr]
 
 
-def _matmul_jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
+def _matmul_jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
     (x, y), (a, b) = primals, tangents
-    if a is None:
-        return matmul(x, b)
-    return matmul(a, y) if b is None else add(matmul(a, y), matmul(x, b))
+    return plus(None if a is None else matmul(a, y), None if b is None else matmul(x, b))
 
 
-def _matmul_transpose(ct: Any, x: Any, y: Any) -> Any:
+def _matmul_transpose(ct: Array, x: Operand, y: Operand) -> Any:
     if is_linear(x):
         return _to_left(ct, x.shape, y), None
     return None, _to_right(ct, x, y.shape)
 
 
-def _to_left(ct: Any, left: Shape, y: Any) -> Any:
+def _to_left(ct: Array, left: Shape, y: Operand) -> Any:
     """Cotangent of the left operand, up to a sum over broadcast axes."""
     right, out = shape_of(y), shape_of(ct)
     if len(right) == 1:
@@ -89,7 +88,7 @@ def _to_left(ct: Any, left: Shape, y: Any) -> Any:
     return matmul(ct, swap_last(y))
 
 
-def _to_right(ct: Any, x: Any, right: Shape) -> Any:
+def _to_right(ct: Array, x: Operand, right: Shape) -> Any:
     """Cotangent of the right operand, up to a sum over broadcast axes."""
     left, out = shape_of(x), shape_of(ct)
     if len(left) == 1:
@@ -105,7 +104,7 @@ def _to_right(ct: Any, x: Any, right: Shape) -> Any:
     return matmul(swap_last(x), ct)
 
 
-def _matmul_batch(operands: Any, is_batched: Any) -> Any:
+def _matmul_batch(operands: Values, is_batched: Flags) -> Any:
     (x, y), (b, c) = operands, is_batched
     left, right = shape_of(x), shape_of(y)
     p, q = len(left) - b, len(right) - c  # ranks of one example
@@ -144,7 +143,7 @@ matmul_p = Primitive(
 )
 
 
-def matmul(x: Any, y: Any) -> Any:
+def matmul(x: Value, y: Value) -> Any:
     """Matrix product, with NumPy's meaning of ranks and stacks."""
     return bind(matmul_p, (x, y))
 
@@ -209,7 +208,7 @@ def _einsum_aval(*arguments: Any) -> ShapeDtype:
     return ShapeDtype(tuple(sizes[a] for a in _split(subscripts)[1]), np.result_type(*(s.dtype for s in specs)))
 
 
-def _einsum_jvp(primals: Any, _outputs: Any, tangents: Any, subscripts: str, _optimize: bool) -> Any:
+def _einsum_jvp(primals: Values, _outputs: Values, tangents: Tangents, subscripts: str, _optimize: bool) -> Any:
     total = None
     for k, tangent in enumerate(tangents):
         if tangent is not None:
@@ -218,7 +217,7 @@ def _einsum_jvp(primals: Any, _outputs: Any, tangents: Any, subscripts: str, _op
     return total
 
 
-def _einsum_transpose(ct: Any, *arguments: Any) -> Any:
+def _einsum_transpose(ct: Array, *arguments: Any) -> Any:
     *operands, subscripts, _ = arguments
     terms, out = _split(subscripts)
     results: list[Any] = [None] * len(operands)
@@ -232,7 +231,7 @@ def _einsum_transpose(ct: Any, *arguments: Any) -> Any:
     return tuple(results)
 
 
-def _spread(x: Any, core: str, term: str, shape: Shape) -> Any:
+def _spread(x: Array, core: str, term: str, shape: Shape) -> Any:
     """Broadcast ``x``, with axes ``core``, to the axes ``term``; repeated letters get zeros off the diagonal."""
     first = [term.index(a) == k for k, a in enumerate(term)]
     x = reshape(x, tuple(n if new and a in core else 1 for a, n, new in zip(term, shape, first, strict=True)))
@@ -253,7 +252,7 @@ def _with(shape: Shape, k: int, n: int) -> Shape:
     return (*shape[:k], n, *shape[k + 1 :])
 
 
-def _einsum_batch(operands: Any, is_batched: Any, subscripts: str, _optimize: bool) -> Any:
+def _einsum_batch(operands: Values, is_batched: Flags, subscripts: str, _optimize: bool) -> Any:
     terms, out = _split(subscripts)
     fresh = next((a for a in LETTERS if a not in subscripts), None)
     if fresh is None:
@@ -281,7 +280,7 @@ def _canonical(subscripts: str) -> str:
     return "".join(names.get(c, c) for c in subscripts)
 
 
-def contract(subscripts: str, *operands: Any) -> Any:
+def contract(subscripts: str, *operands: Value) -> Any:
     """Apply `einsum_p` once, to any number of operands; sizes must be equal (no broadcast 1)."""
     subscripts = _canonical(subscripts)
     sizes = _sizes(subscripts, tuple(map(shape_of, operands)))
@@ -307,7 +306,7 @@ def _pairwise(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[tuple[tuple[i
     return tuple(steps)
 
 
-def einsum(subscripts: str, *operands: Any) -> Any:
+def einsum(subscripts: str, *operands: Array) -> Any:
     """Contract operands by explicit subscripts such as ``'ab,bc->ac'`` (no ellipsis).
 
     An axis of size 1 broadcasts, as in NumPy. More than two operands are contracted pairwise.

@@ -10,30 +10,34 @@ Floor: 2.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import LINEAR, Primitive, absent, is_linear
+from functrace.ir.primitive import LINEAR, Flags, Operand, Primitive, Tangents, Values, absent, is_linear
 from functrace.ops import counts
-from functrace.ops.elementwise import add, equal, isnan, logical_or, mul, where
+from functrace.ops.elementwise import add, equal, isnan, logical_or, mul, plus, where
 from functrace.ops.indexing import embed_p, index_p
 from functrace.ops.shaping import broadcast_to
 from functrace.ops.sorting import take_along_axis
-from functrace.tracing.recording import bind
+from functrace.tracing.recording import Value, bind
+from functrace.typing import Array
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 _ALL = (None, None, None)
 
 
-def shift(x: Any, axis: int, *, backwards: bool = False) -> Any:
+def shift(x: Value, axis: int, *, backwards: bool = False) -> Any:
     """Move elements one place on along an axis; zero comes in (``out[k] = x[k - 1]``, or ``x[k + 1]`` backwards)."""
     kept, to = ((1, None, None), (None, -1, None)) if backwards else ((None, -1, None), (1, None, None))
     lead = (_ALL,) * axis
     return bind(embed_p, (bind(index_p, (x,), ((*lead, kept),)),), ((*lead, to), shape_of(x)))
 
 
-def impulse(n: int, ndim: int, axis: int, dtype: Any) -> np.ndarray[Any, Any]:
+def impulse(n: int, ndim: int, axis: int, dtype: DTypeLike) -> np.ndarray[Any, Any]:
     """One at position 0 of an axis, zero after it, size 1 along the other axes."""
     return (np.arange(n) == 0).astype(dtype).reshape((1,) * axis + (n,) + (1,) * (ndim - axis - 1))
 
@@ -41,7 +45,7 @@ def impulse(n: int, ndim: int, axis: int, dtype: Any) -> np.ndarray[Any, Any]:
 # -- sum -----------------------------------------------------------------------------------------------
 
 
-def _cumsum_eval(x: Any, axis: int, backwards: bool) -> Any:
+def _cumsum_eval(x: Array, axis: int, backwards: bool) -> Any:
     return np.flip(np.cumsum(np.flip(x, axis), axis), axis) if backwards else np.cumsum(x, axis)
 
 
@@ -57,7 +61,7 @@ cumsum_p = Primitive(
 )
 
 
-def cumsum(x: Any, axis: int, *, backwards: bool = False) -> Any:
+def cumsum(x: Value, axis: int, *, backwards: bool = False) -> Any:
     """Running sum along an axis, from the end with ``backwards``."""
     return bind(cumsum_p, (x,), (axis, backwards))
 
@@ -65,7 +69,7 @@ def cumsum(x: Any, axis: int, *, backwards: bool = False) -> Any:
 # -- linear recurrence ------------------------------------------------------------------------------------
 
 
-def _linear_recurrence_eval(a: Any, b: Any, axis: int, backwards: bool) -> Any:
+def _linear_recurrence_eval(a: Array, b: Array, axis: int, backwards: bool) -> Any:
     a, y = np.array(np.moveaxis(a, axis, -1)), np.array(np.moveaxis(b, axis, -1))
     if backwards:
         a, y = a[..., ::-1], y[..., ::-1]
@@ -80,20 +84,18 @@ def _linear_recurrence_eval(a: Any, b: Any, axis: int, backwards: bool) -> Any:
     return np.moveaxis(y, -1, axis)
 
 
-def _linear_recurrence_jvp(primals: Any, outputs: Any, tangents: Any, axis: int, backwards: bool) -> Any:
+def _linear_recurrence_jvp(primals: Values, outputs: Values, tangents: Tangents, axis: int, backwards: bool) -> Any:
     (a, _), (a_dot, b_dot) = primals, tangents
-    if a_dot is not None:
-        term = mul(a_dot, shift(outputs[0], axis, backwards=backwards))
-        b_dot = term if b_dot is None else add(b_dot, term)
-    return linear_recurrence(a, b_dot, axis, backwards=backwards)
+    term = None if a_dot is None else mul(a_dot, shift(outputs[0], axis, backwards=backwards))
+    return linear_recurrence(a, plus(b_dot, term), axis, backwards=backwards)
 
 
-def _linear_recurrence_transpose(ct: Any, a: Any, b: Any, axis: int, backwards: bool) -> Any:
+def _linear_recurrence_transpose(ct: Array, a: Operand, b: Operand, axis: int, backwards: bool) -> Any:
     assert is_linear(b)
     return None, linear_recurrence(shift(a, axis, backwards=not backwards), ct, axis, backwards=not backwards)
 
 
-def _linear_recurrence_batch(operands: Any, is_batched: Any, axis: int, backwards: bool) -> Any:
+def _linear_recurrence_batch(operands: Values, is_batched: Flags, axis: int, backwards: bool) -> Any:
     n = next(x.shape[0] for x, b in zip(operands, is_batched, strict=True) if b)
     a, b = (x if f else broadcast_to(x, (n, *x.shape)) for x, f in zip(operands, is_batched, strict=True))
     return linear_recurrence(a, b, axis + 1, backwards=backwards)
@@ -111,7 +113,7 @@ linear_recurrence_p = Primitive(
 )
 
 
-def linear_recurrence(a: Any, b: Any, axis: int, *, backwards: bool = False) -> Any:
+def linear_recurrence(a: Value, b: Value, axis: int, *, backwards: bool = False) -> Any:
     """Solve ``y[k] = a[k] y[k-1] + b[k]`` along an axis (``y[k+1]`` with ``backwards``); equal shapes.
 
     Cost:
@@ -123,7 +125,7 @@ def linear_recurrence(a: Any, b: Any, axis: int, *, backwards: bool = False) -> 
 # -- product ----------------------------------------------------------------------------------------------
 
 
-def _cumprod_jvp(primals: Any, outputs: Any, tangents: Any, axis: int) -> Any:
+def _cumprod_jvp(primals: Values, outputs: Values, tangents: tuple[Array], axis: int) -> Any:
     # See Note [Derivative of a running product].
     (x,), (c,), (t,) = primals, outputs, tangents
     shape = shape_of(x)
@@ -144,7 +146,7 @@ cumprod_p = Primitive(
 )
 
 
-def cumprod(x: Any, axis: int) -> Any:
+def cumprod(x: Value, axis: int) -> Any:
     """Running product along an axis; its derivative is exact with zeros."""
     return bind(cumprod_p, (x,), (axis,))
 
@@ -153,7 +155,7 @@ def cumprod(x: Any, axis: int) -> Any:
 
 
 def _running_extreme(name: str, ufunc: np.ufunc) -> Primitive:
-    def jvp(primals: Any, outputs: Any, tangents: Any, axis: int) -> Any:
+    def jvp(primals: Values, outputs: Values, tangents: tuple[Array], axis: int) -> Any:
         (x,), (out,), (t,) = primals, outputs, tangents
         shape = shape_of(x)
         places = np.arange(shape[axis]).reshape((-1,) + (1,) * (len(shape) - axis - 1))
@@ -173,11 +175,11 @@ def _running_extreme(name: str, ufunc: np.ufunc) -> Primitive:
     )
 
 
-def _accumulate_maximum(x: Any, axis: int) -> Any:
+def _accumulate_maximum(x: Array, axis: int) -> Any:
     return np.maximum.accumulate(x, axis)
 
 
-def _accumulate_minimum(x: Any, axis: int) -> Any:
+def _accumulate_minimum(x: Array, axis: int) -> Any:
     return np.minimum.accumulate(x, axis)
 
 

@@ -24,10 +24,23 @@ import numpy as np
 
 from functrace.errors import DtypeError, ShapeError
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.primitive import ZERO, Absent, Marker, Primitive, Rule, absent, is_linear
+from functrace.ir.primitive import (
+    ZERO,
+    Absent,
+    LinearOperand,
+    Marker,
+    Operand,
+    Primitive,
+    Rule,
+    Tangents,
+    Values,
+    absent,
+    is_linear,
+)
 from functrace.ir.tape import Spec
 from functrace.ops import counts
-from functrace.tracing.recording import Tracer, bind, claimed
+from functrace.tracing.recording import Tracer, Value, bind, claimed
+from functrace.typing import Array
 
 ELEMENTWISE = Marker("ELEMENTWISE")
 """batch rule of a primitive that broadcasts: align ranks, then the same primitive."""
@@ -43,7 +56,7 @@ class Elementwise(Primitive):
 
     source: str = ""
 
-    def __call__(self, *operands: Any) -> Any:
+    def __call__(self, *operands: Value) -> Any:
         """Apply to arrays or traced values: `bind`, in line, since rules call primitives more than anything else does."""
         newest = None
         for value in operands:
@@ -97,12 +110,12 @@ def _jvp_from(partials: tuple[Partial, ...]) -> Rule | Marker:
     if len(partials) == 1:
         (partial,) = partials
 
-        def unary(primals: Any, outputs: Any, tangents: Any) -> Any:
+        def unary(primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
             return mul(tangents[0], partial(primals[0], outputs[0]))  # type: ignore[misc]
 
         return unary
 
-    def jvp(primals: Any, outputs: Any, tangents: Any) -> Any:
+    def jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
         total = None
         for tangent, partial in zip(tangents, partials, strict=True):
             if tangent is not None and partial is not None:
@@ -154,40 +167,40 @@ def elementwise(
 # -- arithmetic: linear in an operand, so with transposes ------------------------------------------
 
 
-def _add_jvp(_primals: Any, _outputs: Any, tangents: Any) -> Any:
+def plus(first: Array | None, second: Array | None) -> Any:
+    """The sum of two parts of a tangent, either of which may be missing."""
+    return second if first is None else first if second is None else add(first, second)
+
+
+def _add_jvp(_primals: Values, _outputs: Values, tangents: Tangents) -> Any:
+    return plus(*tangents)
+
+
+def _sub_jvp(_primals: Values, _outputs: Values, tangents: Tangents) -> Any:
     a, b = tangents
-    return b if a is None else a if b is None else add(a, b)
+    return a if b is None else neg(b) if a is None else sub(a, b)
 
 
-def _sub_jvp(_primals: Any, _outputs: Any, tangents: Any) -> Any:
-    a, b = tangents
-    return neg(b) if a is None else a if b is None else sub(a, b)
-
-
-def _add_transpose(ct: Any, x: Any, y: Any) -> Any:
+def _add_transpose(ct: Array, x: Operand, y: Operand) -> Any:
     return ct if is_linear(x) else None, ct if is_linear(y) else None
 
 
-def _sub_transpose(ct: Any, x: Any, y: Any) -> Any:
+def _sub_transpose(ct: Array, x: Operand, y: Operand) -> Any:
     return ct if is_linear(x) else None, neg(ct) if is_linear(y) else None
 
 
-def _mul_transpose(ct: Any, x: Any, y: Any) -> Any:
+def _mul_transpose(ct: Array, x: Operand, y: Operand) -> Any:
     return (mul(ct, y), None) if is_linear(x) else (None, mul(x, ct))
 
 
-def _mul_jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
+def _mul_jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
     (x, y), (a, b) = primals, tangents
-    if b is None:
-        return mul(a, y)
-    return mul(x, b) if a is None else add(mul(a, y), mul(x, b))
+    return plus(None if a is None else mul(a, y), None if b is None else mul(x, b))
 
 
-def _div_jvp(primals: Any, outputs: Any, tangents: Any) -> Any:
+def _div_jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
     (_, y), (a, b) = primals, tangents
-    first = None if a is None else div(a, y)
-    second = None if b is None else mul(b, neg(div(outputs[0], y)))
-    return second if first is None else first if second is None else add(first, second)
+    return plus(None if a is None else div(a, y), None if b is None else mul(b, neg(div(outputs[0], y))))
 
 
 add = elementwise("add", np.add, jvp=_add_jvp, transpose=_add_transpose)
@@ -200,12 +213,12 @@ positive = elementwise("positive", np.positive, jvp=lambda p, o, t: t[0], transp
 # -- powers ----------------------------------------------------------------------------------------
 
 
-def _typed(x: Any, o: Any) -> Any:
+def _typed(x: Value, o: Array) -> Any:
     """A Python number in the dtype of the output, so that what is computed from it alone is not computed in another."""
     return o.dtype.type(x) if type(x) in _EXAMPLES else x
 
 
-def _one_less(n: float, o: Any) -> float:
+def _one_less(n: float, o: Array) -> float:
     """A known exponent less 1, rounded as it is where the exponent is an array of the output's precision."""
     if type(n) is int and abs(n) < 1000:
         return n - 1
@@ -213,8 +226,8 @@ def _one_less(n: float, o: Any) -> float:
     return float(real_type(n) - real_type(1))
 
 
-def _power_base(x: Any, n: Any, o: Any) -> Any:
-    if type(n) in (int, float):
+def _power_base(x: Array, n: Value, o: Array) -> Any:
+    if type(n) is int or type(n) is float:
         if n == 0:
             return 0.0
         if n == 1:
@@ -226,7 +239,7 @@ def _power_base(x: Any, n: Any, o: Any) -> Any:
     return where(zero, 0.0, mul(n, power(x, where(zero, 1, sub(n, 1)))))
 
 
-def _power_exponent(x: Any, n: Any, o: Any) -> Any:
+def _power_exponent(x: Array, n: Value, o: Array) -> Any:
     # d/dn x**n = x**n log x; at x = 0 the limit for n > 0 is 0.
     # For n < 0 both factors are infinite there.
     x = _typed(x, o)
@@ -275,8 +288,8 @@ log10 = elementwise("log10", np.log10, lambda x, o: div(1 / math.log(10), x))
 log1p = elementwise("log1p", np.log1p, lambda x, o: reciprocal(add(x, 1.0)))
 
 
-def _logaddexp_partials(function: Any) -> tuple[Partial, Partial]:
-    def share(x: Any, y: Any, o: Any) -> Any:
+def _logaddexp_partials(function: Elementwise) -> tuple[Partial, Partial]:
+    def share(x: Array, y: Array, o: Array) -> Any:
         # exp(x - o); where both are infinite, x has all of it, or half on a tie.
         infinite = logical_and(isinf(o), equal(x, o))
         settled = where(equal(x, y), 0.5, 1.0)
@@ -298,7 +311,7 @@ arccos = elementwise("arccos", np.arccos, lambda x, o: neg(reciprocal(sqrt(sub(1
 arctan = elementwise("arctan", np.arctan, lambda x, o: reciprocal(add(square(x), 1.0)))
 
 
-def _squares(x: Any, y: Any, o: Any) -> Any:
+def _squares(x: Value, y: Value, o: Array) -> Any:
     return add(square(_typed(x, o)), square(_typed(y, o)))
 
 
@@ -328,23 +341,19 @@ rad2deg = elementwise("rad2deg", np.rad2deg, lambda x, o: 180 / math.pi)
 # -- choices ---------------------------------------------------------------------------------------
 
 
-def _choice(name: str, ufunc: np.ufunc, wins: Any) -> Elementwise:
+def _choice(name: str, ufunc: np.ufunc, wins: Callable[[Array, Array], Array]) -> Elementwise:
     """A two-way choice: the tangent of the operand that wins; half of each on a tie."""
 
-    def part(t: Any, x: Any, y: Any) -> Any:
-        return where(equal(x, y), mul(t, 0.5), where(wins(x, y), t, 0.0))
-
-    def jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
+    def jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
         (x, y), (a, b) = primals, tangents
-        if b is None:
-            return part(a, x, y)
-        second = where(equal(x, y), mul(b, 0.5), where(wins(x, y), 0.0, b))
-        return second if a is None else add(part(a, x, y), second)
+        second = None if b is None else where(equal(x, y), mul(b, 0.5), where(wins(x, y), 0.0, b))
+        first = None if a is None else where(equal(x, y), mul(a, 0.5), where(wins(x, y), a, 0.0))
+        return plus(first, second)
 
     return elementwise(name, ufunc, jvp=jvp)
 
 
-def _is_nan(x: Any) -> Any:
+def _is_nan(x: Value) -> Any:
     return x != x if type(x) in _EXAMPLES else isnan(x)  # NumPy's isnan has no integers beyond 64 bits
 
 
@@ -354,15 +363,13 @@ fmax = _choice("fmax", np.fmax, lambda x, y: logical_or(greater(x, y), _is_nan(y
 fmin = _choice("fmin", np.fmin, lambda x, y: logical_or(less(x, y), _is_nan(y)))
 
 
-def _bound(name: str, ufunc: np.ufunc, inside: Any) -> Elementwise:
+def _bound(name: str, ufunc: np.ufunc, inside: Callable[[Array, Array], Array]) -> Elementwise:
     """One side of ``clip``: on the bound, the derivative is all of x's, as PyTorch's ``clamp`` has it."""
 
-    def jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
+    def jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
         (x, bound), (a, b) = primals, tangents
         within = inside(x, bound)
-        if a is None or b is None:
-            return where(within, a, 0.0) if b is None else where(within, 0.0, b)
-        return where(within, a, b)
+        return where(within, 0.0 if a is None else a, 0.0 if b is None else b)
 
     return elementwise(name, ufunc, jvp=jvp)
 
@@ -378,8 +385,8 @@ remainder = elementwise(
 fmod = elementwise("fmod", np.fmod, lambda x, y, o: 1.0, lambda x, y, o: neg(trunc(div(x, y))))
 
 
-def _is_negative(x: Any) -> Any:
-    return math.copysign(1.0, x) < 0 if type(x) in (bool, int, float) else signbit(x)
+def _is_negative(x: Value) -> Any:
+    return math.copysign(1.0, x) < 0 if type(x) is bool or type(x) is int or type(x) is float else signbit(x)
 
 
 copysign = elementwise(
@@ -401,7 +408,7 @@ frexp = elementwise("frexp", np.frexp, jvp=lambda p, o, t: (ldexp(t[0], neg(o[1]
 # -- complex numbers ---------------------------------------------------------------------------------
 
 
-def _abs_jvp(primals: Any, outputs: Any, tangents: Any) -> Any:
+def _abs_jvp(primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
     (x,), (out,), (t,) = primals, outputs, tangents
     if x.dtype.kind != "c":
         return mul(t, sign(x))
@@ -409,7 +416,7 @@ def _abs_jvp(primals: Any, outputs: Any, tangents: Any) -> Any:
     return real(mul(t, div(conj(x), where(zero, 1.0, out))))
 
 
-def _real_if_linear(ct: Any, x: Any) -> Any:
+def _real_if_linear(ct: Array, x: LinearOperand) -> Any:
     return (conj(ct) if x.aval.dtype.kind == "c" else ct,)
 
 
@@ -417,7 +424,7 @@ absolute = elementwise("absolute", np.absolute, jvp=_abs_jvp)
 fabs = elementwise("fabs", np.fabs, lambda x, o: sign(x))
 
 
-def _sign_jvp(primals: Any, outputs: Any, tangents: Any) -> Any:
+def _sign_jvp(primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
     # Constant for real numbers. For complex ones, sign(x) = x / |x|, and the tangent is the part across that direction.
     (x,), (out,), (t,) = primals, outputs, tangents
     if x.dtype.kind != "c":
@@ -470,14 +477,14 @@ def _where_aval(condition: Spec, x: Spec, y: Spec) -> ShapeDtype:
     return ShapeDtype(broadcast_shape("where", (condition, x, y)), result_dtype(x, y))
 
 
-def _where_jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
+def _where_jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
     _, a, b = tangents
     if a is None and b is None:
         return None  # only the condition carries a derivative, and it is read as true or false
     return where(primals[0], 0.0 if a is None else a, 0.0 if b is None else b)
 
 
-def _where_transpose(ct: Any, condition: Any, x: Any, y: Any) -> Any:
+def _where_transpose(ct: Array, condition: Operand, x: Operand, y: Operand) -> Any:
     return (
         None,
         where(condition, ct, 0.0) if is_linear(x) else None,
@@ -497,7 +504,7 @@ where = Elementwise(
 )
 
 
-def _sigmoid_eval(x: Any) -> Any:
+def _sigmoid_eval(x: Array) -> Any:
     decay = np.exp(-np.abs(x))  # never overflows
     return np.where(np.greater_equal(x, 0), 1 / (1 + decay), decay / (1 + decay))[()]
 
@@ -551,7 +558,7 @@ imag = Elementwise(
 )
 
 
-def _angle_jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
+def _angle_jvp(primals: Values, _outputs: Values, tangents: tuple[Array]) -> Any:
     (x,), (t,) = primals, tangents
     if x.dtype.kind != "c":
         return None
@@ -569,7 +576,7 @@ angle = Elementwise(
 )
 
 
-def _sinc_derivative_eval(x: Any, order: int) -> Any:
+def _sinc_derivative_eval(x: Array, order: int) -> Any:
     u = np.pi * np.asarray(x)
     small = np.abs(u) < max(1, order)
     # Power series near 0; elsewhere u f = sin u, differentiated n times: u f_n + n f_{n-1} = sin(u + n pi / 2).

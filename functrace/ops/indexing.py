@@ -27,11 +27,12 @@ import numpy as np
 
 from functrace.errors import ShapeError, TracedIndexError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import LINEAR, ZERO, Primitive, absent, always, is_linear
+from functrace.ir.primitive import LINEAR, ZERO, Operand, Primitive, Tangents, Values, absent, always, is_linear
 from functrace.ops import counts
 from functrace.ops.elementwise import where
 from functrace.ops.shaping import broadcast_to, permute, reshape
-from functrace.tracing.recording import bind
+from functrace.tracing.recording import Value, bind
+from functrace.typing import Array
 
 StaticIndex = tuple[Any, ...]
 ARRAY = "array"
@@ -71,7 +72,7 @@ def _target(x: ShapeDtype, template: StaticIndex, arrays: tuple[Any, ...]) -> tu
     return (*found[:start], *both, *found[start + len(both) :]) if arrays else found
 
 
-def check_bounds(array: Any, axis: int, size: int) -> None:
+def check_bounds(array: Array, axis: int, size: int) -> None:
     """Check that integers fit an axis; raises `TracedIndexError`."""
     if array.size:
         low, high = int(array.min()), int(array.max())
@@ -106,7 +107,7 @@ def past_batch(index: StaticIndex) -> StaticIndex:
 # -- basic indices ---------------------------------------------------------------------------------------
 
 
-def _index_transpose(ct: Any, x: Any, index: StaticIndex) -> tuple[Any]:
+def _index_transpose(ct: Array, x: Operand, index: StaticIndex) -> tuple[Any]:
     # An index that only turns axes round (np.flip) is its own transpose: no zeros to write into.
     if all(part in (_ALL, (None, None, -1)) for part in index):
         return (bind(index_p, (ct,), (index,)),)
@@ -128,7 +129,7 @@ index_p = Primitive(
 )
 
 
-def _embed_eval(x: Any, index: StaticIndex, shape: tuple[int, ...]) -> Any:
+def _embed_eval(x: Array, index: StaticIndex, shape: tuple[int, ...]) -> Any:
     out = np.zeros(shape, x.dtype)
     out[decode_index(index)] = x
     return out
@@ -155,7 +156,7 @@ embed_p = Primitive(
 )
 
 
-def index_static(x: Any, index: StaticIndex) -> Any:
+def index_static(x: Value, index: StaticIndex) -> Any:
     """Read a part given by a static basic index."""
     return bind(index_p, (x,), (index,))
 
@@ -220,7 +221,7 @@ def _batch_size(operands: tuple[Any, ...], is_batched: tuple[bool, ...]) -> int:
 # -- gather: x[i, 1:, j] -----------------------------------------------------------------------------------
 
 
-def _gather_eval(x: Any, *rest: Any) -> Any:
+def _gather_eval(x: Array, *rest: Any) -> Any:
     *arrays, template = rest
     return x[fill_index(template, tuple(arrays))]
 
@@ -230,7 +231,7 @@ def _gather_aval(x: ShapeDtype, *rest: Any) -> ShapeDtype:
     return ShapeDtype(_target(x, template, tuple(arrays)), x.dtype)
 
 
-def _gather_transpose(ct: Any, x: Any, *rest: Any) -> Any:
+def _gather_transpose(ct: Array, x: Operand, *rest: Any) -> Any:
     *arrays, template = rest
     return (scatter_add(ct, template, tuple(arrays), x.shape), *(None for _ in arrays))
 
@@ -263,7 +264,7 @@ gather_p = Primitive(
 )
 
 
-def gather(x: Any, template: StaticIndex, arrays: tuple[Any, ...]) -> Any:
+def gather(x: Value, template: StaticIndex, arrays: tuple[Any, ...]) -> Any:
     """Read ``x[template]``, index arrays filled in; repeated indices read again."""
     return bind(gather_p, (x, *arrays), (template,)) if arrays else index_static(x, template)
 
@@ -271,7 +272,7 @@ def gather(x: Any, template: StaticIndex, arrays: tuple[Any, ...]) -> Any:
 # -- scatter_add: the transpose of gather --------------------------------------------------------------------
 
 
-def _scatter_add_eval(x: Any, *rest: Any) -> Any:
+def _scatter_add_eval(x: Array, *rest: Any) -> Any:
     *arrays, template, shape = rest
     out = np.zeros(shape, x.dtype)
     np.add.at(out, fill_index(template, tuple(arrays)), x)
@@ -303,7 +304,7 @@ scatter_add_p = Primitive(
 )
 
 
-def scatter_add(x: Any, template: StaticIndex, arrays: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+def scatter_add(x: Value, template: StaticIndex, arrays: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
     """Return zeros of ``shape`` with ``x`` added at the index; values at repeated indices add up."""
     return bind(scatter_add_p, (x, *arrays), (template, shape)) if arrays else bind(embed_p, (x,), (template, shape))
 
@@ -345,7 +346,7 @@ is_last_write_p = Primitive(
 )
 
 
-def _keep_last(v: Any, template: StaticIndex, arrays: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+def _keep_last(v: Array, template: StaticIndex, arrays: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
     """Zero the values of ``v`` that a later one overwrites; nothing to do where no index can repeat."""
     if all(shape_of(a) == () for a in arrays):
         return v
@@ -355,14 +356,14 @@ def _keep_last(v: Any, template: StaticIndex, arrays: tuple[Any, ...], shape: tu
 # -- scatter_set: a copy of x in which x[template] = v ---------------------------------------------------------
 
 
-def _scatter_set_eval(x: Any, v: Any, *rest: Any) -> Any:
+def _scatter_set_eval(x: Array, v: Array, *rest: Any) -> Any:
     *arrays, template = rest
     out = np.array(x)
     out[fill_index(template, tuple(arrays))] = v
     return out if out.ndim else out[()]
 
 
-def _scatter_set_aval(x: ShapeDtype, v: Any, *rest: Any) -> ShapeDtype:
+def _scatter_set_aval(x: ShapeDtype, v: Array, *rest: Any) -> ShapeDtype:
     *arrays, template = rest
     target, shape = _target(x, template, tuple(arrays)), () if isinstance(v, type) else v.shape
     try:
@@ -377,16 +378,17 @@ def _scatter_set_aval(x: ShapeDtype, v: Any, *rest: Any) -> ShapeDtype:
     return x
 
 
-def _scatter_set_jvp(primals: Any, _outputs: Any, tangents: Any, template: StaticIndex) -> Any:
+def _scatter_set_jvp(primals: Values, _outputs: Values, tangents: Tangents, template: StaticIndex) -> Any:
     (x, _, *arrays), (x_dot, v_dot) = primals, tangents[:2]
     if x_dot is not None:
         return bind(scatter_set_p, (x_dot, 0.0 if v_dot is None else v_dot, *arrays), (template,))
+    assert v_dot is not None  # one of them is there
     shape, indices = shape_of(x), tuple(arrays)
     target = _target(ShapeDtype(shape, np.bool_), template, indices)
     return scatter_add(_keep_last(broadcast_to(v_dot, target), template, indices, shape), template, indices, shape)
 
 
-def _scatter_set_transpose(ct: Any, x: Any, v: Any, *rest: Any) -> Any:
+def _scatter_set_transpose(ct: Array, x: Operand, v: Operand, *rest: Any) -> Any:
     *arrays, template = rest
     indices = tuple(arrays)
     x_bar = bind(scatter_set_p, (ct, 0.0, *indices), (template,)) if is_linear(x) else None
@@ -424,6 +426,6 @@ scatter_set_p = Primitive(
 )
 
 
-def scatter_set(x: Any, template: StaticIndex, v: Any, arrays: tuple[Any, ...] = ()) -> Any:
+def scatter_set(x: Value, template: StaticIndex, v: Value, arrays: tuple[Any, ...] = ()) -> Any:
     """Return a copy of ``x`` in which ``x[template] = v``; ``v`` broadcasts, and the last of repeated indices stays."""
     return bind(scatter_set_p, (x, v, *arrays), (template,))

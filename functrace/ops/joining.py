@@ -8,23 +8,32 @@ Floor: 2.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from functrace.errors import AxisError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
-from functrace.ir.primitive import Primitive, is_linear
+from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ops import counts
-from functrace.ops.elementwise import add, result_dtype
+from functrace.ops.elementwise import plus, result_dtype
 from functrace.ops.indexing import embed_p, index_static
 from functrace.ops.shaping import broadcast_to, convert, filled, reshape
-from functrace.tracing.recording import bind
+from functrace.tracing.recording import Value, bind
+from functrace.typing import Array
 
 _ALL = (None, None, None)
 
 
-def _join_tangents(join: Any, sizes: Any, out: Any, primals: Any, tangents: Any, axis: int) -> Any:
+def _join_tangents(
+    join: Callable[[Iterable[Value], int], Array],
+    sizes: Sequence[int],
+    out: Array,
+    primals: Values,
+    tangents: Tangents,
+    axis: int,
+) -> Any:
     """Join tangents, where some are missing.
 
     If those that exist stand side by side they are joined and placed among zeros, which keeps no constant in the linear
@@ -34,14 +43,14 @@ def _join_tangents(join: Any, sizes: Any, out: Any, primals: Any, tangents: Any,
     first, last = active[0], active[-1]
     if last - first + 1 == len(active) < len(tangents):
         start = sum(sizes[:first])
-        joined = join([convert(t, out.dtype) for t in tangents[first : last + 1]], axis)
+        joined = join([convert(t, out.dtype) for t in tangents[first : last + 1] if t is not None], axis)
         part = (start, start + sum(sizes[first : last + 1]), None)
         return bind(embed_p, (joined,), ((*(_ALL,) * axis, part), out.shape))
     zeros = [filled(out, shape_of(x), aval_of(x).dtype) if t is None else t for x, t in zip(primals, tangents, strict=True)]
     return join(zeros, axis)
 
 
-def _batched(operands: Any, is_batched: Any) -> tuple[Any, ...]:
+def _batched(operands: Values, is_batched: Flags) -> tuple[Any, ...]:
     n = next(shape_of(x)[0] for x, b in zip(operands, is_batched, strict=True) if b)
     return tuple(x if b else broadcast_to(x, (n, *shape_of(x))) for x, b in zip(operands, is_batched, strict=True))
 
@@ -71,12 +80,12 @@ def _concatenate_aval(*operands: Any) -> ShapeDtype:
     return ShapeDtype((*first[:axis], length, *first[axis + 1 :]), result_dtype(*avals))
 
 
-def _concatenate_jvp(primals: Any, outputs: Any, tangents: Any, axis: int) -> Any:
+def _concatenate_jvp(primals: Values, outputs: Values, tangents: Tangents, axis: int) -> Any:
     sizes = [shape_of(x)[axis] for x in primals]
     return _join_tangents(concatenate, sizes, outputs[0], primals, tangents, axis)
 
 
-def _concatenate_transpose(ct: Any, *operands: Any) -> tuple[Any, ...]:
+def _concatenate_transpose(ct: Array, *operands: Any) -> tuple[Any, ...]:
     *values, axis = operands
     parts, start = [], 0
     for x in values:
@@ -99,7 +108,7 @@ concatenate_p = Primitive(
 )
 
 
-def concatenate(arrays: Any, axis: int) -> Any:
+def concatenate(arrays: Iterable[Value], axis: int) -> Any:
     """Join arrays along an axis that they have (non-negative)."""
     return bind(concatenate_p, tuple(arrays), (axis,))
 
@@ -120,11 +129,11 @@ def _stack_aval(*operands: Any) -> ShapeDtype:
     return ShapeDtype((*shape[:axis], len(avals), *shape[axis:]), result_dtype(*avals))
 
 
-def _stack_jvp(primals: Any, outputs: Any, tangents: Any, axis: int) -> Any:
+def _stack_jvp(primals: Values, outputs: Values, tangents: Tangents, axis: int) -> Any:
     return _join_tangents(stack, [1] * len(primals), outputs[0], primals, tangents, axis)
 
 
-def _stack_transpose(ct: Any, *operands: Any) -> tuple[Any, ...]:
+def _stack_transpose(ct: Array, *operands: Any) -> tuple[Any, ...]:
     *values, axis = operands
     return tuple(index_static(ct, (*(_ALL,) * axis, k)) if is_linear(x) else None for k, x in enumerate(values))
 
@@ -141,7 +150,7 @@ stack_p = Primitive(
 )
 
 
-def stack(arrays: Any, axis: int) -> Any:
+def stack(arrays: Iterable[Value], axis: int) -> Any:
     """Join arrays of one shape along a new axis (non-negative)."""
     return bind(stack_p, tuple(arrays), (axis,))
 
@@ -149,7 +158,7 @@ def stack(arrays: Any, axis: int) -> Any:
 # -- convolve ------------------------------------------------------------------------------------------
 
 
-def _convolve_eval(x: Any, y: Any) -> Any:
+def _convolve_eval(x: Array, y: Array) -> Any:
     if x.ndim == 1 and y.ndim == 1:
         return np.convolve(x, y)
     rest = np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
@@ -168,25 +177,23 @@ def _convolve_aval(x: ShapeDtype, y: ShapeDtype) -> ShapeDtype:
     return ShapeDtype((*rest, x.shape[-1] + y.shape[-1] - 1), result_dtype(x, y))
 
 
-def _convolve_jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
+def _convolve_jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
     (x, y), (a, b) = primals, tangents
-    first = None if a is None else convolve(a, y)
-    second = None if b is None else convolve(x, b)
-    return second if first is None else first if second is None else add(first, second)
+    return plus(None if a is None else convolve(a, y), None if b is None else convolve(x, b))
 
 
-def _correlated(ct: Any, y: Any, n: int) -> Any:
+def _correlated(ct: Array, y: Operand, n: int) -> Any:
     # d out[k] / d x[i] = y[k - i], so the cotangent is the convolution with y reversed, from its element m - 1 on.
     m = shape_of(y)[-1]
     full = convolve(ct, index_static(y, (Ellipsis, (None, None, -1))))
     return index_static(full, (Ellipsis, (m - 1, m - 1 + n, None)))
 
 
-def _convolve_transpose(ct: Any, x: Any, y: Any) -> tuple[Any, Any]:
+def _convolve_transpose(ct: Array, x: Operand, y: Operand) -> tuple[Any, Any]:
     return (_correlated(ct, y, x.shape[-1]), None) if is_linear(x) else (None, _correlated(ct, x, y.shape[-1]))
 
 
-def _convolve_batch(operands: Any, is_batched: Any) -> Any:
+def _convolve_batch(operands: Values, is_batched: Flags) -> Any:
     rank = max(len(shape_of(x)) - b for x, b in zip(operands, is_batched, strict=True))
     aligned = []
     for x, b in zip(operands, is_batched, strict=True):
@@ -207,7 +214,7 @@ convolve_p = Primitive(
 )
 
 
-def convolve(x: Any, y: Any) -> Any:
+def convolve(x: Value, y: Value) -> Any:
     """Return the full discrete convolution along the last axis; the axes before it broadcast.
 
     Cost:

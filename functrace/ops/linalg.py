@@ -19,20 +19,22 @@ Floor: 2.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 
 from functrace.errors import NotDifferentiableError, ShapeError
-from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import Primitive, absent, always, is_linear
+from functrace.ir.aval import ShapeDtype, aval_of, shape_of
+from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, absent, always, is_linear
 from functrace.ops import counts
 from functrace.ops.contraction import einsum, matmul, swap_last
 from functrace.ops.elementwise import add, conj, div, equal, imag, mul, neg, real, sign, sub, where
 from functrace.ops.indexing import index_static
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import permute, reshape
-from functrace.tracing.recording import bind
+from functrace.tracing.recording import Value, bind
+from functrace.typing import Array
 
 Shape = tuple[int, ...]
 
@@ -41,10 +43,10 @@ def _not_linear(name: str) -> Any:
     return absent(because=f"{name} is not linear", instead="differentiate with functrace.vjp or functrace.grad instead")
 
 
-def _native_batch(primitive_of: Any) -> Any:
+def _native_batch(primitive_of: Callable[[], Primitive]) -> Any:
     """batch rule of a primitive of one stack: the batch axis is one more axis of the stack."""
 
-    def batch(operands: Any, _is_batched: Any, *params: Any) -> Any:
+    def batch(operands: Values, _is_batched: Flags, *params: object) -> Any:
         return bind(primitive_of(), operands, params)
 
     return batch
@@ -58,7 +60,7 @@ def _check_square(name: str, x: ShapeDtype) -> None:
 
 
 def _same_square(name: str) -> Any:
-    def aval(x: ShapeDtype, *_params: Any) -> ShapeDtype:
+    def aval(x: ShapeDtype, *_params: object) -> ShapeDtype:
         _check_square(name, x)
         return x
 
@@ -69,57 +71,57 @@ def _real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return cast("Any", np.empty(0, dtype)).real.dtype
 
 
-def adjoint(x: Any) -> Any:
+def adjoint(x: Array) -> Any:
     """Conjugate transpose of the matrices of a stack."""
     return swap_last(conj(x) if x.dtype.kind == "c" else x)
 
 
-def _hermitian_part(x: Any) -> Any:
+def _hermitian_part(x: Array) -> Any:
     return mul(add(x, adjoint(x)), 0.5)
 
 
-def _mask(x: Any, weights: np.ndarray[Any, Any]) -> Any:
+def _mask(x: Array, weights: np.ndarray[Any, Any]) -> Any:
     """Multiply matrices by constant weights, in their own precision."""
     return mul(x, weights.astype(_real_dtype(x.dtype)))
 
 
-def _real(x: Any) -> Any:
+def _real(x: Array) -> Any:
     return real(x) if x.dtype.kind == "c" else x
 
 
-def _conj(x: Any) -> Any:
+def _conj(x: Array) -> Any:
     return conj(x) if x.dtype.kind == "c" else x
 
 
-def _row(x: Any) -> Any:
+def _row(x: Array) -> Any:
     """Vectors of a stack as rows, (..., 1, n)."""
     shape = shape_of(x)
     return reshape(x, (*shape[:-1], 1, shape[-1]))
 
 
-def _column(x: Any) -> Any:
+def _column(x: Array) -> Any:
     """Vectors of a stack as columns, (..., n, 1)."""
     return reshape(x, (*shape_of(x), 1))
 
 
-def diagonal_of(x: Any) -> Any:
+def diagonal_of(x: Array) -> Any:
     """Main diagonals of square matrices."""
     stack = "abcdefghijklmnopqrstuvwxyz"[: len(shape_of(x)) - 2]
     return einsum(f"{stack}ZZ->{stack}Z", x)
 
 
-def _trace_of_product(x: Any, y: Any) -> Any:
+def _trace_of_product(x: Array, y: Array) -> Any:
     """tr(x y) of stacks, without computing the product."""
     product = mul(swap_last(x), y)
     return reduce_sum(product, _last_two(product))
 
 
-def _last_two(x: Any) -> tuple[int, int]:
+def _last_two(x: Array) -> tuple[int, int]:
     rank = len(shape_of(x))
     return rank - 2, rank - 1
 
 
-def _gaps_inverse(w: Any) -> Any:
+def _gaps_inverse(w: Array) -> Any:
     """1 / (w_j - w_i), and 0 where they are equal. See Note [Degenerate spectra]."""
     gap = sub(_row(w), _column(w))
     same = equal(gap, 0)
@@ -129,7 +131,7 @@ def _gaps_inverse(w: Any) -> Any:
 # -- inv, solve ----------------------------------------------------------------------------------------
 
 
-def _inv_jvp(_primals: Any, outputs: Any, tangents: Any) -> Any:
+def _inv_jvp(_primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
     (inverse,) = outputs
     return neg(matmul(matmul(inverse, tangents[0]), inverse))
 
@@ -147,7 +149,7 @@ inv_p = Primitive(
 )
 
 
-def inv(x: Any) -> Any:
+def inv(x: Value) -> Any:
     """Inverses of square matrices."""
     return bind(inv_p, (x,))
 
@@ -167,21 +169,22 @@ def _solve_aval(a: ShapeDtype, b: ShapeDtype) -> ShapeDtype:
     return ShapeDtype((*stack, *b.shape[-2:]), np.result_type(a.dtype, b.dtype))
 
 
-def _solve_jvp(primals: Any, outputs: Any, tangents: Any) -> Any:
+def _solve_jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
     (a, _), (x,), (da, db) = primals, outputs, tangents
     if da is None:
+        assert db is not None  # one of them is there
         return solve(a, db)
     moved = matmul(da, x)
     return neg(solve(a, moved)) if db is None else solve(a, sub(db, moved))
 
 
-def _solve_transpose(ct: Any, a: Any, b: Any) -> Any:
+def _solve_transpose(ct: Array, a: Operand, b: Operand) -> Any:
     if is_linear(a):
         raise NotDifferentiableError("solve is not linear in its matrix", fix="differentiate with functrace.vjp instead")
     return None, solve(swap_last(a), ct)
 
 
-def _solve_batch(operands: Any, is_batched: Any) -> Any:
+def _solve_batch(operands: Values, is_batched: Flags) -> Any:
     (a, b), (p, q) = operands, is_batched
     left, right = shape_of(a), shape_of(b)
     if not p and len(left) == 2 and len(right) == 3:  # one matrix, many right-hand sides: one factorization
@@ -209,7 +212,7 @@ solve_p = Primitive(
 )
 
 
-def solve(a: Any, b: Any) -> Any:
+def solve(a: Value, b: Value) -> Any:
     """Solve ``a x = b`` for stacks of matrices; ``b`` has at least two axes."""
     return bind(solve_p, (a, b))
 
@@ -222,7 +225,7 @@ def _det_aval(x: ShapeDtype) -> ShapeDtype:
     return ShapeDtype(x.shape[:-2], x.dtype)
 
 
-def _det_jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
+def _det_jvp(primals: Values, _outputs: Values, tangents: tuple[Array]) -> Any:
     (x,) = primals
     return reduce_sum(mul(tangents[0], bind(cofactor_p, (x,))), _last_two(x))
 
@@ -239,7 +242,7 @@ det_p = Primitive(
 )
 
 
-def _cofactor_eval(x: Any) -> Any:
+def _cofactor_eval(x: Array) -> Any:
     # x = U S V^H gives cof(x) = det(U) det(V^H) conj(U) cof(S) conj(V^H): no division, so right for singular x.
     u, s, vh = np.linalg.svd(x)
     before = np.ones_like(s)
@@ -250,7 +253,7 @@ def _cofactor_eval(x: Any) -> Any:
     return unit[..., None, None] * (np.conj(u) * (before * after)[..., None, :]) @ np.conj(vh)
 
 
-def _cofactor_jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
+def _cofactor_jvp(primals: Values, _outputs: Values, tangents: tuple[Array]) -> Any:
     return bind(cofactor_change_p, (primals[0], tangents[0]))
 
 
@@ -266,7 +269,7 @@ cofactor_p = Primitive(
 )
 
 
-def _cofactor_change_eval(x: Any, t: Any) -> Any:
+def _cofactor_change_eval(x: Array, t: Array) -> Any:
     # In the basis of x = U S V^H, E = U^H t V changes adj(S) by -E_ij p_ij off the diagonal, and by the sum of
     # E_kk p_ik on it, where p_ij is the product of all singular values but the i-th and j-th.
     u, s, vh = np.linalg.svd(x)
@@ -280,7 +283,7 @@ def _cofactor_change_eval(x: Any, t: Any) -> Any:
     return np.swapaxes(unit[..., None, None] * (v @ inner @ uh), -1, -2)
 
 
-def _cofactor_change_jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
+def _cofactor_change_jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
     # From the form for regular x: cof tr(x^-1 t) - cof t^T x^-T.
     (x, t), (dx, dt) = primals, tangents
     total = None if dt is None else bind(cofactor_change_p, (x, dt))
@@ -299,12 +302,12 @@ def _cofactor_change_jvp(primals: Any, _outputs: Any, tangents: Any) -> Any:
     return change if total is None else add(total, change)
 
 
-def _trace_as_matrix(x: Any, y: Any) -> Any:
+def _trace_as_matrix(x: Array, y: Array) -> Any:
     trace = _trace_of_product(x, y)
     return reshape(trace, (*shape_of(trace), 1, 1))
 
 
-def _cofactor_change_transpose(ct: Any, x: Any, t: Any) -> Any:
+def _cofactor_change_transpose(ct: Array, x: Operand, t: Operand) -> Any:
     # The second derivative of det is a symmetric form: its own transpose.
     if is_linear(x):
         raise NotDifferentiableError("cofactor_change is not linear in x", fix="differentiate with functrace.vjp instead")
@@ -322,7 +325,7 @@ cofactor_change_p = Primitive(
 )
 
 
-def det(x: Any) -> Any:
+def det(x: Value) -> Any:
     """Determinants. First and second derivatives are right for singular matrices; higher ones need regular matrices."""
     return bind(det_p, (x,))
 
@@ -332,7 +335,7 @@ def _slogdet_aval(x: ShapeDtype) -> tuple[ShapeDtype, ShapeDtype]:
     return ShapeDtype(x.shape[:-2], x.dtype), ShapeDtype(x.shape[:-2], _real_dtype(x.dtype))
 
 
-def _inv_or_nan_eval(x: Any) -> Any:
+def _inv_or_nan_eval(x: Array) -> Any:
     try:
         return np.linalg.inv(x)
     except np.linalg.LinAlgError:
@@ -356,7 +359,7 @@ inv_or_nan_p = Primitive(
 )
 
 
-def _slogdet_jvp(primals: Any, outputs: Any, tangents: Any) -> Any:
+def _slogdet_jvp(primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
     (x,), (unit, _) = primals, outputs
     trace = _trace_of_product(bind(inv_or_nan_p, (x,)), tangents[0])
     if x.dtype.kind != "c":
@@ -384,7 +387,7 @@ def _half_lower(n: int) -> np.ndarray[Any, Any]:
     return np.tri(n, k=-1) + 0.5 * np.eye(n)
 
 
-def _cholesky_jvp(_primals: Any, outputs: Any, tangents: Any) -> Any:
+def _cholesky_jvp(_primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
     (lower,) = outputs
     inverse = inv(lower)
     inner = matmul(matmul(inverse, _hermitian_part(tangents[0])), adjoint(inverse))
@@ -404,7 +407,7 @@ cholesky_p = Primitive(
 )
 
 
-def cholesky(x: Any) -> Any:
+def cholesky(x: Value) -> Any:
     """Lower Cholesky factors. See Note [Functions of symmetric matrices]."""
     return bind(cholesky_p, (x,))
 
@@ -417,12 +420,12 @@ def _eigvalsh_aval(x: ShapeDtype, uplo: str) -> ShapeDtype:
     return ShapeDtype(x.shape[:-1], _real_dtype(x.dtype))
 
 
-def _in_basis(vectors: Any, t: Any) -> Any:
+def _in_basis(vectors: Array, t: Array) -> Any:
     """V^H T V for the Hermitian part of T."""
     return matmul(matmul(adjoint(vectors), _hermitian_part(t)), vectors)
 
 
-def _eigvalsh_jvp(primals: Any, _outputs: Any, tangents: Any, uplo: str) -> Any:
+def _eigvalsh_jvp(primals: Values, _outputs: Values, tangents: tuple[Array], uplo: str) -> Any:
     _, vectors = bind(eigh_p, primals, (uplo,))
     return _real(diagonal_of(_in_basis(vectors, tangents[0])))
 
@@ -446,7 +449,7 @@ def _eigh_aval(x: ShapeDtype, uplo: str) -> tuple[ShapeDtype, ShapeDtype]:
     return ShapeDtype(x.shape[:-1], _real_dtype(x.dtype)), x
 
 
-def _eigh_jvp(_primals: Any, outputs: Any, tangents: Any, uplo: str) -> Any:
+def _eigh_jvp(_primals: Values, outputs: Values, tangents: tuple[Array], uplo: str) -> Any:
     values, vectors = outputs
     inner = _in_basis(vectors, tangents[0])
     return _real(diagonal_of(inner)), matmul(vectors, mul(inner, _gaps_inverse(values)))
@@ -473,7 +476,7 @@ def _svdvals_aval(x: ShapeDtype) -> ShapeDtype:
     return ShapeDtype((*x.shape[:-2], min(x.shape[-2:])), _real_dtype(x.dtype))
 
 
-def _svdvals_jvp(primals: Any, outputs: Any, tangents: Any) -> Any:
+def _svdvals_jvp(primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
     u, _, vh = bind(svd_p, primals, (False,))
     change = _real(diagonal_of(matmul(matmul(adjoint(u), tangents[0]), adjoint(vh))))
     return mul(change, sign(outputs[0]))  # like abs'(0) = 0 where a value is 0, so that the nuclear norm has norm'(0) = 0
@@ -502,12 +505,12 @@ def _svd_aval(x: ShapeDtype, full: bool) -> tuple[ShapeDtype, ...]:
     )
 
 
-def _svd_jvp(primals: Any, outputs: Any, tangents: Any, full: bool) -> Any:
+def _svd_jvp(primals: Values, outputs: Values, tangents: tuple[Array], full: bool) -> Any:
     (x,), (u, s, vh), (t,) = primals, outputs, tangents
     m, n = x.shape[-2:]
     if full and m != n:
         raise NotDifferentiableError(
-            f"svd with full_matrices=True of {x.aval}: the vectors that complete the basis have no derivative",
+            f"svd with full_matrices=True of {aval_of(x)}: the vectors that complete the basis have no derivative",
             fix="use np.linalg.svd(x, full_matrices=False), or np.linalg.svdvals(x) for the values alone",
         )
     uh, v = adjoint(u), adjoint(vh)
@@ -529,7 +532,7 @@ def _svd_jvp(primals: Any, outputs: Any, tangents: Any, full: bool) -> Any:
     return du, _real(diagonal_of(inner)), adjoint(dv)
 
 
-def _nonzero(x: Any) -> Any:
+def _nonzero(x: Array) -> Any:
     return where(equal(x, 0), 1.0, x)
 
 
@@ -556,7 +559,7 @@ def _qr_aval(x: ShapeDtype) -> tuple[ShapeDtype, ShapeDtype]:
     return ShapeDtype((*stack, m, k), x.dtype), ShapeDtype((*stack, k, n), x.dtype)
 
 
-def _qr_jvp(_primals: Any, outputs: Any, tangents: Any) -> Any:
+def _qr_jvp(_primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
     (q, r), (t,) = outputs, tangents
     k, n = r.shape[-2:]
     leading = (Ellipsis, (None, k, None))
@@ -595,7 +598,7 @@ def _pinv_aval(x: ShapeDtype, rcond: float | None, hermitian: bool) -> ShapeDtyp
     return ShapeDtype((*stack, n, m), x.dtype)
 
 
-def _pinv_jvp(primals: Any, outputs: Any, tangents: Any, rcond: float | None, hermitian: bool) -> Any:
+def _pinv_jvp(primals: Values, outputs: Values, tangents: tuple[Array], rcond: float | None, hermitian: bool) -> Any:
     (a,), (p,), (t,) = primals, outputs, tangents
     if hermitian:
         t = _hermitian_part(t)
@@ -607,7 +610,7 @@ def _pinv_jvp(primals: Any, outputs: Any, tangents: Any, rcond: float | None, he
     return add(total, sub(right, matmul(p, matmul(a, right))))
 
 
-def _pinv_eval(x: Any, rcond: float | None, hermitian: bool) -> Any:
+def _pinv_eval(x: Array, rcond: float | None, hermitian: bool) -> Any:
     return np.linalg.pinv(x, hermitian=hermitian) if rcond is None else np.linalg.pinv(x, rcond, hermitian)
 
 
@@ -626,8 +629,8 @@ pinv_p = Primitive(
 # -- the Euclidean norm --------------------------------------------------------------------------------
 
 
-def _norm_eval(x: Any, axes: tuple[int, ...]) -> Any:
-    squares = np.square(x) if x.dtype.kind != "c" else np.square(x.real) + np.square(x.imag)
+def _norm_eval(x: Array, axes: tuple[int, ...]) -> Any:
+    squares = np.square(x) if x.dtype.kind != "c" else np.square(np.real(x)) + np.square(np.imag(x))
     return np.sqrt(np.add.reduce(squares, axis=axes))
 
 
@@ -635,7 +638,7 @@ def _norm_aval(x: ShapeDtype, axes: tuple[int, ...]) -> ShapeDtype:
     return ShapeDtype(tuple(n for k, n in enumerate(x.shape) if k not in axes), _real_dtype(x.dtype))
 
 
-def _norm_jvp(primals: Any, outputs: Any, tangents: Any, axes: tuple[int, ...]) -> Any:
+def _norm_jvp(primals: Values, outputs: Values, tangents: tuple[Array], axes: tuple[int, ...]) -> Any:
     # norm'(0) = 0: the sum is 0 there, and divided by 1.
     (x,), (norm,), (t,) = primals, outputs, tangents
     return div(_real(reduce_sum(mul(_conj(x), t), axes)), _nonzero(norm))
@@ -653,6 +656,6 @@ norm_p = Primitive(
 )
 
 
-def euclidean_norm(x: Any, axes: tuple[int, ...]) -> Any:
+def euclidean_norm(x: Value, axes: tuple[int, ...]) -> Any:
     """sqrt(sum(abs(x)**2)) over axes (sorted, non-negative); its derivative at 0 is 0."""
     return bind(norm_p, (x,), (axes,))

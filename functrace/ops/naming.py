@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from functrace.ir.primitive import LINEAR, Primitive
-from functrace.tracing.recording import bind
+from functrace.tracing.recording import Value, bind
 
 name_p = Primitive(
     "name",
@@ -24,6 +24,6 @@ name_p = Primitive(
 """``name x {name="h"}``: the identity, which gives a value a name."""
 
 
-def named(x: Any, name: str) -> Any:
+def named(x: Value, name: str) -> Any:
     """Return ``x``, named."""
     return bind(name_p, (x,), (name,))

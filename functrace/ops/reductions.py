@@ -9,18 +9,20 @@ Floor: 2.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import LINEAR, ZERO, Primitive, Rule, absent
+from functrace.ir.primitive import LINEAR, ZERO, Flags, Primitive, Rule, Values, absent
 from functrace.ops import counts
 from functrace.ops.elementwise import add, conj, div, equal, exp, isfinite, log, mul, real, square, stop_gradient, sub, where
 from functrace.ops.indexing import index_static
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
-from functrace.tracing.recording import bind
+from functrace.tracing.recording import Value, bind
+from functrace.typing import Array
 
 Axes = tuple[int, ...]
 
@@ -35,20 +37,20 @@ def dropped_shape(shape: tuple[int, ...], axes: Axes) -> tuple[int, ...]:
     return tuple(n for k, n in enumerate(shape) if k not in axes)
 
 
-def expand_reduced(y: Any, shape: tuple[int, ...], axes: Axes) -> Any:
+def expand_reduced(y: Value, shape: tuple[int, ...], axes: Axes) -> Any:
     """Give a reduced result its axes back with size 1, so that it broadcasts against the operand."""
     return reshape(y, kept_shape(shape, axes))
 
 
-def expand_to(y: Any, shape: tuple[int, ...], axes: Axes) -> Any:
+def expand_to(y: Value, shape: tuple[int, ...], axes: Axes) -> Any:
     """Broadcast a reduced result back over the reduced axes."""
     return broadcast_to(y if shape_of(y) == () else expand_reduced(y, shape, axes), shape)
 
 
-def shift_axes(primitive_of: Any) -> Any:
+def shift_axes(primitive_of: Callable[[], Primitive]) -> Any:
     """batch rule of a reduction: the same one, with axes counted past the batch axis."""
 
-    def batch(operands: Any, _is_batched: Any, axes: Axes) -> Any:
+    def batch(operands: Values, _is_batched: Flags, axes: Axes) -> Any:
         return bind(primitive_of(), operands, (tuple(k + 1 for k in axes),))
 
     return batch
@@ -72,7 +74,7 @@ reduce_sum_p = Primitive(
 )
 
 
-def reduce_sum(x: Any, axes: Axes) -> Any:
+def reduce_sum(x: Value, axes: Axes) -> Any:
     """Sum over axes (sorted, non-negative)."""
     return bind(reduce_sum_p, (x,), (axes,)) if axes else x
 
@@ -85,14 +87,14 @@ def count(shape: tuple[int, ...], axes: Axes) -> int:
 # -- product -----------------------------------------------------------------------------------------------
 
 
-def merge_reduced(x: Any, axes: Axes) -> Any:
+def merge_reduced(x: Value, axes: Axes) -> Any:
     """Bring the reduced axes to the end and make one axis of them."""
     shape = shape_of(x)
     kept = tuple(k for k in range(len(shape)) if k not in axes)
     return reshape(permute(x, (*kept, *axes)), (*dropped_shape(shape, axes), count(shape, axes)))
 
 
-def _prod_jvp(primals: Any, _outputs: Any, tangents: Any, axes: Axes) -> Any:
+def _prod_jvp(primals: Values, _outputs: Values, tangents: tuple[Array], axes: Axes) -> Any:
     """Multiply (value, tangent) pairs half by half: no division, so exact with zeros, and so is every further order."""
     n = count(primals[0].shape, axes)
     if n == 0:
@@ -111,7 +113,7 @@ def _prod_jvp(primals: Any, _outputs: Any, tangents: Any, axes: Axes) -> Any:
     return reshape(t, shape_of(t)[:-1])
 
 
-def _part(x: Any, start: int, stop: int) -> Any:
+def _part(x: Array, start: int, stop: int) -> Any:
     return index_static(x, (Ellipsis, (start, stop, None)))
 
 
@@ -142,7 +144,7 @@ reduce_prod_p = Primitive(
 )
 
 
-def reduce_prod(x: Any, axes: Axes) -> Any:
+def reduce_prod(x: Value, axes: Axes) -> Any:
     """Product over axes; its derivatives are exact with zeros."""
     return bind(reduce_prod_p, (x,), (axes,))
 
@@ -156,7 +158,7 @@ def _extreme_aval(x: ShapeDtype, axes: Axes) -> ShapeDtype:
     return ShapeDtype(dropped_shape(x.shape, axes), x.dtype)
 
 
-def _extreme_jvp(primals: Any, outputs: Any, tangents: Any, axes: Axes) -> Any:
+def _extreme_jvp(primals: Values, outputs: Values, tangents: tuple[Array], axes: Axes) -> Any:
     """Ties share the derivative evenly."""
     (x,), (out,), (t,) = primals, outputs, tangents
     is_best = convert(equal(x, expand_reduced(out, x.shape, axes)), x.dtype)
@@ -188,12 +190,12 @@ reduce_min_p = Primitive(
 )
 
 
-def reduce_max(x: Any, axes: Axes) -> Any:
+def reduce_max(x: Value, axes: Axes) -> Any:
     """Maximum over axes; NaN wins."""
     return bind(reduce_max_p, (x,), (axes,))
 
 
-def reduce_min(x: Any, axes: Axes) -> Any:
+def reduce_min(x: Value, axes: Axes) -> Any:
     """Minimum over axes; NaN wins."""
     return bind(reduce_min_p, (x,), (axes,))
 
@@ -231,12 +233,12 @@ reduce_all_p = Primitive(
 )
 
 
-def reduce_any(x: Any, axes: Axes) -> Any:
+def reduce_any(x: Value, axes: Axes) -> Any:
     """Whether any element over the axes is true."""
     return bind(reduce_any_p, (x,), (axes,))
 
 
-def reduce_all(x: Any, axes: Axes) -> Any:
+def reduce_all(x: Value, axes: Axes) -> Any:
     """Whether all elements over the axes are true."""
     return bind(reduce_all_p, (x,), (axes,))
 
@@ -271,12 +273,12 @@ argmin_p = Primitive(
 )
 
 
-def argmax(x: Any, axis: int) -> Any:
+def argmax(x: Value, axis: int) -> Any:
     """Position of the (first) maximum along an axis."""
     return bind(argmax_p, (x,), (axis,))
 
 
-def argmin(x: Any, axis: int) -> Any:
+def argmin(x: Value, axis: int) -> Any:
     """Position of the (first) minimum along an axis."""
     return bind(argmin_p, (x,), (axis,))
 
@@ -284,12 +286,12 @@ def argmin(x: Any, axis: int) -> Any:
 # -- normalization: the shares of exponentials, and their logarithms ---------------------------------------------
 
 
-def _softmax_eval(x: Any, axis: int) -> Any:
+def _softmax_eval(x: Array, axis: int) -> Any:
     e = np.exp(x - np.max(x, axis, keepdims=True, initial=-np.inf))
     return e / np.sum(e, axis, keepdims=True)
 
 
-def _softmax_jvp(_primals: Any, outputs: Any, tangents: Any, axis: int) -> Any:
+def _softmax_jvp(_primals: Values, outputs: Values, tangents: tuple[Array], axis: int) -> Any:
     (out,), (t,) = outputs, tangents
     mean = reduce_sum(mul(t, out), (axis,))
     return mul(out, sub(t, expand_reduced(mean, out.shape, (axis,))))
@@ -306,17 +308,17 @@ softmax_p = Primitive(
 )
 
 
-def softmax(x: Any, axis: int) -> Any:
+def softmax(x: Value, axis: int) -> Any:
     """Compute ``exp(x) / sum(exp(x))`` along an axis, without overflow, for floats."""
     return bind(softmax_p, (x,), (axis,))
 
 
-def _log_softmax_eval(x: Any, axis: int) -> Any:
+def _log_softmax_eval(x: Array, axis: int) -> Any:
     shifted = x - np.max(x, axis, keepdims=True, initial=-np.inf)
     return shifted - np.log(np.sum(np.exp(shifted), axis, keepdims=True))
 
 
-def _log_softmax_jvp(_primals: Any, outputs: Any, tangents: Any, axis: int) -> Any:
+def _log_softmax_jvp(_primals: Values, outputs: Values, tangents: tuple[Array], axis: int) -> Any:
     (out,), (t,) = outputs, tangents
     mean = reduce_sum(mul(t, exp(out)), (axis,))
     return sub(t, expand_reduced(mean, out.shape, (axis,)))
@@ -333,7 +335,7 @@ log_softmax_p = Primitive(
 )
 
 
-def log_softmax(x: Any, axis: int) -> Any:
+def log_softmax(x: Value, axis: int) -> Any:
     """Compute the logarithm of `softmax`, for floats."""
     return bind(log_softmax_p, (x,), (axis,))
 
@@ -341,7 +343,7 @@ def log_softmax(x: Any, axis: int) -> Any:
 # -- made of the above -----------------------------------------------------------------------------------------
 
 
-def logsumexp(x: Any, axes: Axes) -> Any:
+def logsumexp(x: Value, axes: Axes) -> Any:
     """Compute ``log(sum(exp(x)))`` over axes without overflow; -inf where all elements are -inf."""
     peak = stop_gradient(reduce_max(x, axes))
     peak = where(isfinite(peak), peak, 0.0)
@@ -349,7 +351,7 @@ def logsumexp(x: Any, axes: Axes) -> Any:
     return add(log(total), peak)
 
 
-def squared_deviation(x: Any, mean: Any) -> Any:
+def squared_deviation(x: Value, mean: Value) -> Any:
     """Compute ``|x - mean|**2``, real for complex numbers."""
     deviation = sub(x, mean)
     return real(mul(deviation, conj(deviation))) if deviation.dtype.kind == "c" else square(deviation)

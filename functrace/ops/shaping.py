@@ -8,15 +8,19 @@ Floor: 2.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import LINEAR, Primitive
+from functrace.ir.primitive import LINEAR, Flags, Primitive, Values
 from functrace.ops import counts
-from functrace.tracing.recording import Tracer, bind, claimed
+from functrace.tracing.recording import Tracer, Value, bind, claimed
+from functrace.typing import Array
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 Shape = tuple[int, ...]
 
@@ -30,7 +34,7 @@ def _reshape_aval(x: ShapeDtype, shape: Shape) -> ShapeDtype:
     return ShapeDtype(shape, x.dtype)
 
 
-def _reshape_batch(operands: Any, _is_batched: Any, shape: Shape) -> Any:
+def _reshape_batch(operands: Values, _is_batched: Flags, shape: Shape) -> Any:
     (x,) = operands
     return reshape(x, (x.shape[0], *shape))
 
@@ -50,7 +54,7 @@ reshape_p = Primitive(
 )
 
 
-def reshape(x: Any, shape: Shape) -> Any:
+def reshape(x: Value, shape: Shape) -> Any:
     """Return ``x`` with another shape (no ``-1`` here)."""
     return x if shape_of(x) == shape else bind(reshape_p, (x,), (shape,))
 
@@ -77,12 +81,12 @@ permute_p = Primitive(
 )
 
 
-def permute(x: Any, axes: Shape) -> Any:
+def permute(x: Value, axes: Shape) -> Any:
     """Return ``x`` with its axes in another order (all non-negative)."""
     return x if axes == tuple(range(len(axes))) else bind(permute_p, (x,), (axes,))
 
 
-def moveaxis(x: Any, source: int, destination: int) -> Any:
+def moveaxis(x: Value, source: int, destination: int) -> Any:
     """Return ``x`` with one axis moved (both positions non-negative)."""
     axes = [k for k in range(len(shape_of(x))) if k != source]
     axes.insert(destination, source)
@@ -104,7 +108,7 @@ roll_p = Primitive(
 )
 
 
-def roll(x: Any, shift: int, axis: int) -> Any:
+def roll(x: Value, shift: int, axis: int) -> Any:
     """Return ``x`` with its elements moved on along one axis (non-negative), the last ones back to the front."""
     return bind(roll_p, (x,), (shift, axis))
 
@@ -112,7 +116,7 @@ def roll(x: Any, shift: int, axis: int) -> Any:
 # -- broadcast ---------------------------------------------------------------------------------------
 
 
-def _broadcast_aval(x: Any, shape: Shape) -> ShapeDtype:
+def _broadcast_aval(x: Array, shape: Shape) -> ShapeDtype:
     if isinstance(x, type):
         return ShapeDtype(shape, x)
     try:
@@ -124,7 +128,7 @@ def _broadcast_aval(x: Any, shape: Shape) -> ShapeDtype:
     return ShapeDtype(shape, x.dtype)
 
 
-def _broadcast_batch(operands: Any, _is_batched: Any, shape: Shape) -> Any:
+def _broadcast_batch(operands: Values, _is_batched: Flags, shape: Shape) -> Any:
     (x,) = operands
     n, missing = x.shape[0], len(shape) - (len(shape_of(x)) - 1)
     return broadcast_to(reshape(x, (n,) + (1,) * missing + tuple(x.shape[1:])), (n, *shape))
@@ -144,7 +148,7 @@ broadcast_to_p = Primitive(
 )
 
 
-def broadcast_to(x: Any, shape: Shape) -> Any:
+def broadcast_to(x: Value, shape: Shape) -> Any:
     """Return ``x`` broadcast to a shape."""
     return x if shape_of(x) == shape else bind(broadcast_to_p, (x,), (shape,))
 
@@ -152,7 +156,7 @@ def broadcast_to(x: Any, shape: Shape) -> Any:
 # -- dtype -------------------------------------------------------------------------------------------
 
 
-def _convert_eval(x: Any, dtype: np.dtype[Any]) -> Any:
+def _convert_eval(x: Array, dtype: np.dtype[Any]) -> Any:
     return np.asarray(x).astype(dtype)[()]
 
 
@@ -169,7 +173,7 @@ convert_p = Primitive(
 )
 
 
-def convert(x: Any, dtype: Any) -> Any:
+def convert(x: Value, dtype: DTypeLike) -> Any:
     """Return ``x`` cast to a dtype; complex to real drops the imaginary part, as ``.real`` does."""
     dtype = np.dtype(dtype)
     known = getattr(x, "dtype", None)
@@ -187,14 +191,14 @@ def convert(x: Any, dtype: Any) -> Any:
 _LITERAL_TYPES = {np.dtype(kind): kind for kind in (bool, int, float, complex)}
 
 
-def written(value: Any, shape: Shape, dtype: np.dtype[Any]) -> Any:
+def written(value: Value, shape: Shape, dtype: np.dtype[Any]) -> Any:
     """Return plain numbers cast to a dtype as NumPy's assignment casts them; it refuses what does not fit."""
     made = np.empty(shape, dtype)
     made[...] = value
     return made[()]
 
 
-def filled(beside: Any, shape: Shape, dtype: Any, value: Any = 0) -> Any:
+def filled(beside: Value, shape: Shape, dtype: DTypeLike, value: Value = 0) -> Any:
     """Return an array full of one plain number, recorded where ``beside`` is, so that it holds no memory there."""
     dtype = np.dtype(dtype)
     if not isinstance(beside, Tracer):
@@ -215,7 +219,7 @@ def _diagonal_aval(x: ShapeDtype, offset: int) -> ShapeDtype:
     return ShapeDtype((*rest, diagonal_length(rows, columns, offset)), x.dtype)
 
 
-def _embed_diagonal_eval(x: Any, offset: int, rows: int, columns: int) -> Any:
+def _embed_diagonal_eval(x: Array, offset: int, rows: int, columns: int) -> Any:
     out = np.zeros((*x.shape[:-1], rows, columns), x.dtype)
     k = np.arange(x.shape[-1])
     out[..., k - min(offset, 0), k + max(offset, 0)] = x
@@ -246,11 +250,11 @@ embed_diagonal_p = Primitive(
 )
 
 
-def diagonal(x: Any, offset: int = 0) -> Any:
+def diagonal(x: Value, offset: int = 0) -> Any:
     """Return a diagonal of the last two axes, as the last axis."""
     return bind(diagonal_p, (x,), (offset,))
 
 
-def embed_diagonal(x: Any, offset: int, rows: int, columns: int) -> Any:
+def embed_diagonal(x: Value, offset: int, rows: int, columns: int) -> Any:
     """Return matrices that are zero but for one diagonal: the last axis of ``x``."""
     return bind(embed_diagonal_p, (x,), (offset, rows, columns))

@@ -15,16 +15,17 @@ import numpy as np
 
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import LINEAR, ZERO, Primitive, absent
+from functrace.ir.primitive import LINEAR, ZERO, Flags, Primitive, Rule, Values, absent
 from functrace.ops import counts
 from functrace.ops.shaping import broadcast_to
-from functrace.tracing.recording import bind
+from functrace.tracing.recording import Value, bind
+from functrace.typing import Array
 
 Side = Literal["left", "right"]
 _POSITIONS = absent(because="positions are integers and have no derivative", instead="leave them out of the derivative")
 
 
-def _all_batched(operands: Any, is_batched: Any) -> list[Any]:
+def _all_batched(operands: Values, is_batched: Flags) -> list[Any]:
     n = next(x.shape[0] for x, b in zip(operands, is_batched, strict=True) if b)
     return [x if b else broadcast_to(x, (n, *shape_of(x))) for x, b in zip(operands, is_batched, strict=True)]
 
@@ -36,7 +37,7 @@ def _along_shape(x: tuple[int, ...], positions: tuple[int, ...], axis: int) -> t
     return (*x[:axis], positions[axis], *x[axis + 1 :])
 
 
-def _take_batch(operands: Any, is_batched: Any, axis: int, is_permutation: bool) -> Any:
+def _take_batch(operands: Values, is_batched: Flags, axis: int, is_permutation: bool) -> Any:
     return bind(take_along_axis_p, tuple(_all_batched(operands, is_batched)), (axis + 1, is_permutation))
 
 
@@ -56,7 +57,7 @@ take_along_axis_p = Primitive(
 )
 
 
-def take_along_axis(x: Any, positions: Any, axis: int, *, is_permutation: bool = False) -> Any:
+def take_along_axis(x: Value, positions: Value, axis: int, *, is_permutation: bool = False) -> Any:
     """Read ``x`` along an axis at integer positions; the other axes broadcast.
 
     Args:
@@ -75,7 +76,7 @@ def take_along_axis(x: Any, positions: Any, axis: int, *, is_permutation: bool =
     return bind(take_along_axis_p, (x, positions), (axis, is_permutation))
 
 
-def _broadcast_except(x: Any, positions: Any, axis: int) -> tuple[Any, Any]:
+def _broadcast_except(x: Value, positions: Value, axis: int) -> tuple[Any, Any]:
     shape, wanted = shape_of(x), shape_of(positions)
     if all(n == m or k == axis for k, (n, m) in enumerate(zip(shape, wanted, strict=True))):
         return x, positions
@@ -93,7 +94,7 @@ def _broadcast_except(x: Any, positions: Any, axis: int) -> tuple[Any, Any]:
 # -- adding along an axis --------------------------------------------------------------------
 
 
-def _add_along_axis_eval(x: Any, positions: Any, axis: int, size: int, is_permutation: bool) -> Any:
+def _add_along_axis_eval(x: Array, positions: Array, axis: int, size: int, is_permutation: bool) -> Any:
     out = np.zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
     if is_permutation:
         np.put_along_axis(out, positions, x, axis)
@@ -130,10 +131,10 @@ add_along_axis_p = Primitive(
 # -- order -----------------------------------------------------------------------------------------------
 
 
-def _ordering(name: str, function: Any, written: str, *extra: str) -> Primitive:
+def _ordering(name: str, function: Rule, written: str, *extra: str) -> Primitive:
     """Make a primitive whose results are positions along an axis."""
 
-    def batch(operands: Any, _is_batched: Any, *params: Any) -> Any:
+    def batch(operands: Values, _is_batched: Flags, *params: int) -> Any:
         return bind(made, operands, (*params[:-1], params[-1] + 1))
 
     made = Primitive(
@@ -164,17 +165,17 @@ argpartition_p = _ordering(
 )
 
 
-def argsort(x: Any, axis: int, kind: str | None = None) -> Any:
+def argsort(x: Value, axis: int, kind: str | None = None) -> Any:
     """Positions that sort ``x`` along an axis."""
     return bind(argsort_p, (x,), (kind, axis))
 
 
-def argpartition(x: Any, kth: tuple[int, ...], axis: int) -> Any:
+def argpartition(x: Value, kth: tuple[int, ...], axis: int) -> Any:
     """Positions that partition ``x`` along an axis, as ``numpy.argpartition``."""
     return bind(argpartition_p, (x,), (kth, axis))
 
 
-def _sort_jvp(primals: Any, _outputs: Any, tangents: Any, kind: str | None, axis: int) -> Any:
+def _sort_jvp(primals: Values, _outputs: Values, tangents: tuple[Array], kind: str | None, axis: int) -> Any:
     # A stable order, whatever the kind: equal elements have equal values, so the output is the same.
     return take_along_axis(tangents[0], argsort(primals[0], axis, kind), axis, is_permutation=True)
 
@@ -192,7 +193,7 @@ sort_p = Primitive(
 )
 
 
-def sort(x: Any, axis: int, kind: str | None = None) -> Any:
+def sort(x: Value, axis: int, kind: str | None = None) -> Any:
     """Sort along an axis, smallest first, NaN last."""
     return bind(sort_p, (x,), (kind, axis))
 
@@ -200,7 +201,7 @@ def sort(x: Any, axis: int, kind: str | None = None) -> Any:
 # -- search ------------------------------------------------------------------------------------------------
 
 
-def _searchsorted_eval(a: Any, v: Any, side: Side, rows: int) -> Any:
+def _searchsorted_eval(a: Array, v: Array, side: Side, rows: int) -> Any:
     if not rows:
         return np.searchsorted(a, v, side)
     out = np.empty(np.shape(v), np.intp)
@@ -209,7 +210,7 @@ def _searchsorted_eval(a: Any, v: Any, side: Side, rows: int) -> Any:
     return out
 
 
-def _searchsorted_batch(operands: Any, is_batched: Any, side: Side, rows: int) -> Any:
+def _searchsorted_batch(operands: Values, is_batched: Flags, side: Side, rows: int) -> Any:
     if not rows and not is_batched[0]:
         return bind(searchsorted_p, operands, (side, 0))
     return bind(searchsorted_p, tuple(_all_batched(operands, is_batched)), (side, rows + 1))
@@ -228,7 +229,7 @@ searchsorted_p = Primitive(
 """Positions in a sorted array; ``rows`` counts the leading axes along which ``a`` and ``v`` go together (batches)."""
 
 
-def searchsorted(a: Any, v: Any, side: Side = "left") -> Any:
+def searchsorted(a: Value, v: Value, side: Side = "left") -> Any:
     """Positions at which to insert ``v`` into the sorted one-dimensional ``a``."""
     return bind(searchsorted_p, (a, v), (side, 0))
 

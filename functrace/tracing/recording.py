@@ -47,7 +47,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from types import CodeType
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, TypeAlias, final
 
 import numpy as np
 
@@ -59,13 +59,14 @@ from functrace.errors import (
     NotDifferentiableError,
 )
 from functrace.ir.aval import ShapeDtype, aval_of, check_plain
-from functrace.ir.primitive import CONSTANT, INPUT, Primitive, is_linear
+from functrace.ir.primitive import CONSTANT, INPUT, LinearOperand, Primitive, is_linear
 from functrace.ir.program import Position, Program
 from functrace.ir.tape import Builder, Spec, failing, infer, inferred
 from functrace.ir.walk import interpret, steps_to
 from functrace.source import PACKAGE_PREFIX, Place, Source, hide_own_frames
 from functrace.tracing.capture import SMALL, Held
 from functrace.tracing.lines import name_warnings, stop_naming
+from functrace.typing import Array, Scalar
 
 LITERALS = frozenset({bool, int, float, complex})
 """Python types that stand in an equation as literals (weakly typed, NEP 50)."""
@@ -123,6 +124,11 @@ class Tracer:
                 raise leaked(value)
             value = value._recording.value(value._id)
         return value
+
+
+Value: TypeAlias = Array | np.generic | Tracer | LinearOperand | Scalar
+"""What a primitive can be applied to: arrays, NumPy scalars, traced values, Python numbers. Transpose rules need not look
+which of several operands are linear: `as_array` refuses a second one."""
 
 
 @final
@@ -602,7 +608,7 @@ def bind(primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...
     return newest.record(primitive, operands, params)
 
 
-def as_array(value: Any) -> np.ndarray[Any, Any]:
+def as_array(value: object) -> np.ndarray[Any, Any]:
     """Return a plain value as an array; refuses nests that hold traced values, and objects."""
     if _holds_tracer(value):  # checks as it goes that what the list holds are plain arrays
         raise LostGradientError(
@@ -625,7 +631,7 @@ def as_array(value: Any) -> np.ndarray[Any, Any]:
     return array
 
 
-def _holds_tracer(value: Any) -> bool:
+def _holds_tracer(value: object) -> bool:
     if isinstance(value, list | tuple):
         return any(map(_holds_tracer, value))
     check_plain(value)
