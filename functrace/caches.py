@@ -69,7 +69,7 @@ class Kept:
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
-        self.key: Any = None
+        self.key: Hashable = None
         self.place = self.seen = self.used = 0
 
 

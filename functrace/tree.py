@@ -7,13 +7,14 @@ Floor: b (base).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import optree
 from optree import PyTreeSpec, tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 
 from functrace.errors import TreeError
+from functrace.typing import PyTree
 
 __all__ = [
     "PyTreeSpec", "flatten", "flatten_like", "leaves", "leaves_or_none", "map", "paths", "prefix_leaves", "structure",
@@ -22,30 +23,32 @@ __all__ = [
 
 if TYPE_CHECKING:  # optree's own types speak of a generic nest, which no nest of the user's is
 
-    def leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]: ...
-    def structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> PyTreeSpec: ...
-    def map(function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any: ...
+    def leaves(tree: PyTree, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]: ...
+    def structure(tree: PyTree, is_leaf: Callable[[Any], bool] | None = None) -> PyTreeSpec: ...
+    def map(
+        function: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: Callable[[Any], bool] | None = None
+    ) -> Any: ...
 
 else:
     leaves, structure, map = tree_leaves, tree_structure, tree_map
 
 
-def flatten(tree: Any) -> tuple[list[Any], PyTreeSpec]:
+def flatten(tree: PyTree) -> tuple[list[Any], PyTreeSpec]:
     """Return the leaves of a nest, and its structure."""
     return tree_flatten(tree)
 
 
-def unflatten(treedef: PyTreeSpec, values: Any) -> Any:
+def unflatten(treedef: PyTreeSpec, values: Iterable[Any]) -> Any:
     """Put leaves back into a nest."""
     return tree_unflatten(treedef, values)
 
 
-def paths(tree: Any) -> list[str]:
+def paths(tree: PyTree) -> list[str]:
     """Name every leaf by how it is reached: ``['w'][0]``."""
     return ["".join(f"[{k!r}]" for k in path) for path in optree.tree_paths(tree)]
 
 
-def flatten_like(treedef: PyTreeSpec, tree: Any, what: str, of: str) -> list[Any]:
+def flatten_like(treedef: PyTreeSpec, tree: PyTree, what: str, of: str) -> list[Any]:
     """Flatten ``tree``, which must have the structure ``treedef``.
 
     Raises:
@@ -60,7 +63,7 @@ def flatten_like(treedef: PyTreeSpec, tree: Any, what: str, of: str) -> list[Any
     return found
 
 
-def leaves_or_none(treedef: PyTreeSpec, tree: Any, what: str, of: str) -> list[Any]:
+def leaves_or_none(treedef: PyTreeSpec, tree: PyTree, what: str, of: str) -> list[Any]:
     """Flatten ``tree``, which must have the structure ``treedef``, or ``None`` in place of parts of it.
 
     ``None`` in place of the whole is refused: it is what a function without ``return`` returns.
@@ -76,7 +79,7 @@ def leaves_or_none(treedef: PyTreeSpec, tree: Any, what: str, of: str) -> list[A
         return found
     result: list[Any] = []
 
-    def walk(spec: PyTreeSpec, sub: Any) -> bool:
+    def walk(spec: PyTreeSpec, sub: PyTree) -> bool:
         if sub is None:
             result.extend([None] * spec.num_leaves)
             return True
@@ -91,7 +94,7 @@ def leaves_or_none(treedef: PyTreeSpec, tree: Any, what: str, of: str) -> list[A
     return result
 
 
-def prefix_leaves(prefix: Any, tree: Any, what: str) -> list[Any]:
+def prefix_leaves(prefix: PyTree, tree: PyTree, what: str) -> list[Any]:
     """Spread a prefix tree (``in_axes``) over the leaves of ``tree``; ``None`` in it is a leaf.
 
     Raises:
@@ -99,10 +102,10 @@ def prefix_leaves(prefix: Any, tree: Any, what: str) -> list[Any]:
     """
     result: list[Any] = []
 
-    def spread(p: Any, sub: Any) -> None:
+    def spread(p: PyTree, sub: PyTree) -> None:
         result.extend([p] * len(tree_leaves(sub)))
 
-    def walk(p: Any, sub: Any) -> None:
+    def walk(p: PyTree, sub: PyTree) -> None:
         if p is None or isinstance(p, int):
             spread(p, sub)
             return
@@ -119,7 +122,7 @@ def prefix_leaves(prefix: Any, tree: Any, what: str) -> list[Any]:
     return result
 
 
-def _children(tree: Any) -> tuple[list[Any], Any] | None:
+def _children(tree: PyTree) -> tuple[list[Any], Any] | None:
     if isinstance(tree, dict):
         keys = sorted(tree, key=repr)
         return [tree[k] for k in keys], ("dict", tuple(keys))
@@ -132,7 +135,7 @@ def _show(treedef: PyTreeSpec) -> str:
     return str(treedef).removeprefix("PyTreeSpec(").removesuffix(")")
 
 
-def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+def map_leaves(function: Callable[[Any], Any], tree: PyTree) -> Any:
     """Apply a function to every leaf; no frame of optree stands between the caller and the function."""
     found, treedef = tree_flatten(tree)
     return tree_unflatten(treedef, [function(leaf) for leaf in found])

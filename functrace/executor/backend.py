@@ -35,7 +35,7 @@ def compiled(plan: Plan, backend: Backend) -> Compiled:
 
 def joined(step: Step, backend: Backend) -> Generator[None, None, Callable[..., Any]]:
     """Compile the programs that an operation holds; returns the function from its operands to its results."""
-    runs = []
+    runs: list[Compiled] = []
     for body in step.bodies:
         runs.append((yield from backend.compiling(body)))
     assert step.join is not None

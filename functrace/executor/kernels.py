@@ -19,8 +19,10 @@ from functrace.ir.primitive import Primitive
 from functrace.ops.indexing import decode_index, embed_p, index_p
 from functrace.ops.reductions import reduce_sum_p
 from functrace.ops.shaping import broadcast_to_p, permute_p, reshape_p
+from functrace.typing import Array
 
 BindValue = Callable[[Any], str]
+Index = tuple[Any, ...] | slice | int
 
 
 def _sizes(numbers: tuple[int, ...]) -> str:
@@ -55,7 +57,7 @@ def _broadcast_to(operands: tuple[str, ...], params: tuple[Any, ...], bind_value
     return f"{bind_value(filled)}({operands[0]}, {_sizes(shape)})"
 
 
-def filled(x: Any, shape: tuple[int, ...]) -> Any:
+def filled(x: Array, shape: tuple[int, ...]) -> Any:
     """Return ``x`` broadcast to a shape, written out."""
     out = np.empty(shape, x.dtype if hasattr(x, "dtype") else np.result_type(x))
     out[...] = x
@@ -71,7 +73,7 @@ def _embed(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindV
     return f"{bind_value(embedded)}({operands[0]}, {bind_value(index)}, {shape})"
 
 
-def embedded(x: Any, index: Any, shape: tuple[int, ...]) -> Any:
+def embedded(x: Array, index: Index, shape: tuple[int, ...]) -> Any:
     """Return zeros with ``x`` written at a decoded index."""
     out = np.zeros(shape, x.dtype)
     out[index] = x
@@ -80,10 +82,11 @@ def embedded(x: Any, index: Any, shape: tuple[int, ...]) -> Any:
 
 def _margins(index: Any, shape: tuple[int, ...]) -> list[tuple[slice, ...]] | None:
     """What lies outside of a contiguous index, as further indices; ``None`` where it is more than the index itself."""
-    parts = index if isinstance(index, tuple) else (index,)
+    parts: Any = index if type(index) is tuple else (index,)
     if not all(type(part) is slice for part in parts) or math.prod(shape) < 4096:
         return None
-    found, inside = [], 1.0
+    found: list[tuple[slice, ...]] = []
+    inside = 1.0
     before: tuple[slice, ...] = ()
     for part, n in zip(parts, shape, strict=False):
         start, stop, step = part.indices(n)
@@ -95,7 +98,7 @@ def _margins(index: Any, shape: tuple[int, ...]) -> list[tuple[slice, ...]] | No
     return found if inside > 0.5 else None
 
 
-def embedded_between(x: Any, index: Any, shape: tuple[int, ...], margins: list[tuple[slice, ...]]) -> Any:
+def embedded_between(x: Array, index: Index, shape: tuple[int, ...], margins: list[tuple[slice, ...]]) -> Any:
     """Return ``x`` written at an index, and zeros at what lies around it."""
     out = np.empty(shape, x.dtype)
     out[index] = x

@@ -25,6 +25,7 @@ from functrace.ir.program import Program
 from functrace.passes import finished
 from functrace.source import GENERATED_FILES, printable
 from functrace.tracing.lines import GENERATED, Now
+from functrace.typing import Array
 
 _numbers = itertools.count()
 
@@ -37,7 +38,7 @@ class NumPySource:
         """Compile a plan, a group at a time."""
         writer = _Writer(plan)
         last = len(plan.groups) - 1
-        pieces = []
+        pieces: list[Callable[..., Any]] = []
         for number in range(last + 1):
             source = yield from writer.group(number)
             yield
@@ -61,7 +62,7 @@ def _in_turn(pieces: list[Callable[..., Any]], width: int, places: int) -> Compi
     *before, last = pieces
     rest = [None] * (places - width)
 
-    def run(*arguments: Any) -> tuple[Any, ...]:
+    def run(*arguments: Array) -> tuple[Any, ...]:
         handed = [*arguments, *rest]
         for piece in before:
             piece(handed)
@@ -164,7 +165,7 @@ class _Writer:
             lines.append(f"    del {', '.join(dict.fromkeys(unused))}")
         return lines
 
-    def _bind_value(self, value: Any) -> str:
+    def _bind_value(self, value: object) -> str:
         found = self._names_of_values.get(id(value))
         if found is None:
             found = self._names_of_values[id(value)] = f"k{len(self.bound)}"
@@ -178,10 +179,10 @@ def _literal(program: Program, i: int, k: int, bind_value: Callable[[Any], str])
     Measured on 3 elements: multiply(x, 1.01) 0.33 us, multiply(x, array(1.01)) 0.22 us.
     """
     value = program.literals[~i]
-    kind = type(value)
+    kind: Any = type(value)
     primitive, operands, _ = program.ops[k]
     ufunc = primitive.eval
-    kinds = tuple([program.avals[j].dtype if j >= 0 else type(program.literals[~j]) for j in operands])
+    kinds: tuple[Any, ...] = tuple([program.avals[j].dtype if j >= 0 else type(program.literals[~j]) for j in operands])
     if isinstance(ufunc, np.ufunc) and kind in (int, float) and bool not in kinds:
         wanted = ufunc.resolve_dtypes(kinds + (None,) * ufunc.nout)[operands.index(i)]
         if wanted.kind == "f" and holds(wanted, value):

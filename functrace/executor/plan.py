@@ -102,8 +102,9 @@ class Plan:
         """
         avals, owners = self.program.avals, self.owners
         readers: Counter[int] = Counter()
-        own = set()
-        now, found = 0, []
+        own: set[int] = set()
+        found: list[int] = []
+        now = 0
         for i in self.program.output_ids:
             readers[owners.get(i, i)] += 1
         for step in self.steps:
@@ -211,7 +212,7 @@ def planning(program: Program, size: int, *, fresh: bool) -> Generator[None, Non
     while part := tuple(islice(schedule, size)):
         if parts and not len(parts) % 3:  # to plan a group takes a third of what it takes to spell it
             yield
-        steps = []
+        steps: list[Step] = []
         for k, dies in part:
             primitive, operands, params = program.ops[k]
             lowers = None if primitive.holds is None else primitive.holds.lowers
@@ -220,7 +221,7 @@ def planning(program: Program, size: int, *, fresh: bool) -> Generator[None, Non
                 steps.append(Step(k, dies, into))
                 continue
             lowering = lowers(tuple([program.avals[i] for i in operands]), *params)
-            bodies = []
+            bodies: list[Plan] = []
             for body in lowering.bodies:
                 optimised = yield from optimizing(body, size)
                 bodies.append((yield from planning(optimised, size, fresh=lowering.fresh)))
@@ -239,7 +240,7 @@ def _grouped(program: Program, parts: Sequence[tuple[Step, ...]]) -> tuple[Group
         return (Group(parts[0], MappingProxyType(dict.fromkeys(program.input_ids, False)), ()),)
     homes: dict[int, int] = dict.fromkeys(program.input_ids, -1)
     takes: list[dict[int, bool]] = [{} for _ in parts]
-    handed = set()
+    handed: set[int] = set()
     for number, steps in enumerate(parts):
         for step in steps:
             primitive, operands, _ = program.ops[step.first]

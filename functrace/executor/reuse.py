@@ -25,6 +25,7 @@ from functrace.ir.program import Program
 from functrace.ops.shaping import reshape_p
 
 C_ORDER = "C"
+Layout = str | tuple[str, int]
 
 
 @final
@@ -116,7 +117,7 @@ class Buffers:
         others = [s for s in shapes if s != shape]
         return full[0] if full and all(x == full[0] for x in full) and all(map(_is_row, others)) else None
 
-    def _is_free(self, i: int, k: int, layout: Any) -> bool:
+    def _is_free(self, i: int, k: int, layout: Layout | None) -> bool:
         """Whether the result may be written into operand ``i``."""
         program = self.program
         aval, root = program.avals[i], self.owners.get(i, i)

@@ -5,6 +5,9 @@ Results are always fresh arrays: an output that is, or may be a view of, an argu
 Floor: 6.
 """
 
+# A tracer's own fields are underscored for users; the library's rooms read them.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import threading

@@ -9,14 +9,14 @@ Floor: 0.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
 from functrace.errors import ProgramError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.params import check_params
-from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Params, Primitive
 from functrace.ir.program import Program
 
 _AROUND = 2
@@ -90,7 +90,7 @@ def _check_entry(program: Program, k: int) -> None:
             _fail(program, k, f"the value of this constant is {shown}, not {program.avals[k]}", "convert the value")
 
 
-def _check_operands(program: Program, k: int, primitive: Primitive, operands: Any) -> None:
+def _check_operands(program: Program, k: int, primitive: Primitive, operands: tuple[int, ...]) -> None:
     for i in operands:
         if type(i) is not int:
             _fail(program, k, f"{primitive} has the operand {i!r}, which is not an int", "use variables and literals")
@@ -105,7 +105,7 @@ def _check_operands(program: Program, k: int, primitive: Primitive, operands: An
             )
 
 
-def _check_result(program: Program, k: int, operands: Any, params: Any) -> None:
+def _check_result(program: Program, k: int, operands: tuple[int, ...], params: Params) -> None:
     """A further result stands right behind its operation, in order."""
     first = k
     while first > 0 and program.ops[first][0] is RESULT:
@@ -116,7 +116,7 @@ def _check_result(program: Program, k: int, operands: Any, params: Any) -> None:
         _fail(program, k, f"{program.ops[first][0]} has one result, not {program.result_count(first)}", "use Builder")
 
 
-def _check_params(program: Program, k: int, primitive: Primitive, params: Any) -> None:
+def _check_params(program: Program, k: int, primitive: Primitive, params: Params) -> None:
     if len(params) != len(primitive.params):
         _fail(
             program,
@@ -148,7 +148,7 @@ def _check_held(program: Program, k: int, what: str, held: Program) -> None:
         _fail(program, k, f"{what} is not well formed: {error.what}", error.fix or "correct the program that it holds")
 
 
-def held_programs(value: Any, path: str) -> Iterator[tuple[str, Program]]:
+def held_programs(value: object, path: str) -> Iterator[tuple[str, Program]]:
     """Yield the programs in a param, each with where it stands: ``body``, ``branches[1]``."""
     if isinstance(value, Program):
         yield path, value
@@ -157,7 +157,7 @@ def held_programs(value: Any, path: str) -> Iterator[tuple[str, Program]]:
             yield from held_programs(part, f"{path}[{n}]")
 
 
-def _check_avals(program: Program, k: int, primitive: Primitive, operands: Any, params: Any) -> None:
+def _check_avals(program: Program, k: int, primitive: Primitive, operands: tuple[int, ...], params: Params) -> None:
     """The avals on the tape are what the primitive's own rule says, asked afresh."""
     try:
         made = primitive.aval(*map(program.spec, operands), *params)
@@ -200,7 +200,7 @@ def _raw_line(program: Program, names: list[str], k: int) -> str:
     return text
 
 
-def _shown(param: Any) -> str:
+def _shown(param: object) -> str:
     """A param as text; of a program its name only, since its own text relies on its being well formed."""
     if type(param) is tuple:
         return f"({', '.join(map(_shown, param))}{',' if len(param) == 1 else ''})"

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.program import Equation, Literal, Program
@@ -130,5 +130,5 @@ def _amount(n: float) -> str:
     return f"{n:.3g} P"
 
 
-def _per_output(_inputs: Avals, outputs: Avals, _params: Any) -> int:
+def _per_output(_inputs: Avals, outputs: Avals, _params: object) -> int:
     return max((out.size for out in outputs), default=0)

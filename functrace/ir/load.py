@@ -64,14 +64,14 @@ def program_from_json(text: str, primitives: Mapping[str, Primitive], root: str 
     return read(whole, _UNCHANGED)
 
 
-def _of_type(kind: type[_Kind], value: Any, what: str) -> _Kind:
+def _of_type(kind: type[_Kind], value: object, what: str) -> _Kind:
     if type(value) is not kind:
         words = {dict: "an object", list: "a list", str: "a string"}
         raise ParseError(f"{what} is {shortened(value)}, not {words[kind]}", fix=_UNCHANGED)
     return value
 
 
-def _record(value: Any, keys: tuple[str, ...], what: str) -> list[Any]:
+def _record(value: object, keys: tuple[str, ...], what: str) -> list[Any]:
     """Return the values of an object with exactly these keys."""
     data = _of_type(dict, value, what)
     if set(data) != set(keys):
@@ -87,7 +87,7 @@ class _Decoder:
         self.root = None if root is None else os.path.abspath(os.fspath(root))
 
     @staticmethod
-    def loaded(text: Any) -> Any:
+    def loaded(text: object) -> Any:
         """Read JSON's own values."""
 
         def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class _Decoder:
             what = f"line {error.lineno} is not JSON: {error.msg}"
             raise ParseError(what, fix="pass what Program.to_json() returned") from None
 
-    def program(self, data: Any, depth: int) -> Program:
+    def program(self, data: object, depth: int) -> Program:
         """Read a program that ``depth`` programs and tuples hold."""
         name, inputs, constants, equations, outputs = _record(
             data, ("name", "inputs", "constants", "equations", "outputs"), "the program"
@@ -132,7 +132,7 @@ class _Decoder:
             positions=[tape.positions.get(i) for i in range(len(tape.builder.ops))],
         )
 
-    def equation(self, tape: _Tape, entry: Any, depth: int) -> None:
+    def equation(self, tape: _Tape, entry: object, depth: int) -> None:
         """Read an equation onto the tape."""
         data = dict(_of_type(dict, entry, "an equation"))
         source = data.pop("source", None)
@@ -154,7 +154,7 @@ class _Decoder:
         if source is not None:
             tape.positions[first] = self.position(source), 0
 
-    def operand(self, tape: _Tape, data: Any) -> int:
+    def operand(self, tape: _Tape, data: object) -> int:
         """Read an operand: a variable's number, or a literal."""
         if type(data) is not dict:
             return tape.variable(data)
@@ -164,14 +164,14 @@ class _Decoder:
             raise ParseError(f"the literal {shortened(value)} is not a number", fix="make arrays constants")
         return tape.builder.literal(value)
 
-    def position(self, data: Any) -> Any:
+    def position(self, data: object) -> Any:
         """Read a position; its file is below the root, if there is one."""
         parts = _of_type(list, data, "a source")
         if len(parts) != 3:
             raise ParseError(f"a source has {len(parts)} parts", fix="write file, line and function")
         return place(*parts, root=self.root)
 
-    def value(self, data: Any, depth: int) -> Any:
+    def value(self, data: object, depth: int) -> Any:
         """Read a static value."""
         if type(data) is list:
             return tuple([self.value(v, _deeper(depth)) for v in data])
@@ -216,7 +216,7 @@ class _Tape:
         self.names: dict[int, str] = {}
         self.positions: dict[int, Position] = {}
 
-    def write(self, variable: int, name: Any) -> None:
+    def write(self, variable: int, name: object) -> None:
         """Number and name a variable."""
         if not (isinstance(name, str) and is_name(name)):
             what = f"{shortened(name)} cannot be the name of a variable"
@@ -224,7 +224,7 @@ class _Tape:
         self.ids.append(variable)
         self.names[variable] = name
 
-    def variable(self, number: Any) -> int:
+    def variable(self, number: object) -> int:
         """Return the variable of a number."""
         if type(number) is not int or not 0 <= number < len(self.ids):
             shown = number if type(number) is int else shortened(number)
@@ -239,7 +239,7 @@ def _deeper(depth: int) -> int:
     return depth + 1
 
 
-def _from_base64(data: Any, what: str) -> bytes:
+def _from_base64(data: object, what: str) -> bytes:
     try:
         return base64.b64decode(_of_type(str, data, what), validate=True)
     except ParseError:
@@ -248,7 +248,7 @@ def _from_base64(data: Any, what: str) -> bytes:
         raise ParseError(f"{what} is not base64: {error}", fix="do not edit arrays") from None
 
 
-def _number(kind: str, value: Any) -> Any:
+def _number(kind: str, value: object) -> Any:
     try:
         return {"float": float, "complex": complex}[kind](_of_type(str, value, f"a {kind}"))
     except ParseError:

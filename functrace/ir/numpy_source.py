@@ -31,7 +31,7 @@ import textwrap
 import unicodedata
 from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -41,6 +41,7 @@ from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ir.serial import array_bytes, constant_array, plain_number
 from functrace.ir.text import inline_elements
+from functrace.typing import Scalar
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 Spelling = Callable[[Sequence[str], Sequence[str]], list[str]]
@@ -296,7 +297,7 @@ class Writer:
             return self.helpers[id(function)]
         raise ProgramError(f"{what} is a {type(function).__name__}, which has no NumPy source: {function!r}", fix=_FIX)
 
-    def library_name(self, function: Any) -> str | None:
+    def library_name(self, function: object) -> str | None:
         """Return the dotted name by which NumPy, SciPy or Python itself know a function or type."""
         name = getattr(function, "__name__", "")
         if getattr(builtins, name, None) is function:
@@ -347,7 +348,7 @@ class Writer:
             source = f"def {maker}():\n{lines}\n\n\n{name} = {maker}()"
         self.blocks.append(source)
 
-    def reference(self, name: str, value: Any, what: str) -> str:
+    def reference(self, name: str, value: object, what: str) -> str:
         """Return what a helper must call a global of its module."""
         if isinstance(value, ModuleType):
             if value is np:
@@ -477,7 +478,7 @@ def call_source(function: str, inputs: Sequence[str], outputs: Sequence[str]) ->
     return [f"{', '.join(outputs)} = {function}({', '.join(inputs)})" if outputs else "pass"]
 
 
-def number_source(value: Any) -> str:
+def number_source(value: Scalar) -> str:
     """Return a Python number as source; infinities and NaN by ``float(...)``."""
     if isinstance(value, bool):
         return repr(value)
@@ -493,7 +494,7 @@ def number_source(value: Any) -> str:
 def index_source(index: tuple[Any, ...]) -> str:
     """Return a static index as it stands between brackets: ``1:, ::-1, None``."""
 
-    def bound(value: Any) -> str:
+    def bound(value: SupportsIndex | None) -> str:
         return "" if value is None else int.__repr__(operator.index(value))
 
     parts = []
@@ -506,15 +507,15 @@ def index_source(index: tuple[Any, ...]) -> str:
     return ", ".join(parts) if parts else "()"
 
 
-def small_constant(value: Any, what: str) -> str:
+def small_constant(value: object, what: str) -> str:
     """Return a constant of few elements as source."""
     array = constant_array(value, what)
     kind = _dtype_source(array.dtype)
 
-    def nest(values: Any) -> str:
+    def nest(values: object) -> str:
         return "[" + ", ".join(map(nest, values)) + "]" if isinstance(values, list) else element(values)
 
-    def element(item: Any) -> str:
+    def element(item: object) -> str:
         if type(item) is np.longdouble:
             return f'np.longdouble("{item!s}")'
         return number_source(complex(item) if type(item) is np.clongdouble else plain_number(item))

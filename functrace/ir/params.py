@@ -43,7 +43,7 @@ def check_params(primitive: Primitive, specs: Sequence[Spec], params: Sequence[A
             raise ProgramError(f"{primitive}: {name} is {shown}, not {words}", fix=f"give it {words}")
 
 
-def _is_int(value: Any) -> bool:
+def _is_int(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
@@ -59,7 +59,7 @@ def _is_axis(value: Any, specs: Sequence[Spec]) -> bool:
     return _is_int(value) and 0 <= value < _rank(specs)
 
 
-def _are_axes(value: Any, specs: Sequence[Spec]) -> bool:
+def _are_axes(value: object, specs: Sequence[Spec]) -> bool:
     if type(value) is not tuple or not all(_is_int(k) and 0 <= k < _rank(specs) for k in value):
         return False
     return len(set(value)) == len(value)
@@ -69,13 +69,13 @@ def _is_tuple_of(holds: Callable[[Any], bool]) -> Callable[[Any, Sequence[Spec]]
     return lambda value, _: type(value) is tuple and all(map(holds, value))
 
 
-def _is_part(value: Any) -> bool:
+def _is_part(value: object) -> bool:
     if type(value) is tuple:
         return len(value) == 3 and all(k is None or _is_int(k) for k in value) and value[2] != 0
     return value is None or value is Ellipsis or _is_int(value)
 
 
-def _is_one_of(*words: Any) -> Kind:
+def _is_one_of(*words: str | None) -> Kind:
     return f"one of {words}", lambda value, _: isinstance(value, str | None) and value in words
 
 
@@ -140,5 +140,5 @@ KINDS: dict[str, Kind] = {
 """By name, for every param of the library's primitives (a test asks for each); by primitive and name where that differs."""
 
 
-def _is_program(value: Any) -> bool:
+def _is_program(value: object) -> bool:
     return isinstance(value, Program)

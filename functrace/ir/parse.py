@@ -12,7 +12,7 @@ import binascii
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -246,7 +246,7 @@ class _Parser:
         self.depth -= 1
         return tuple(values)
 
-    def lookup(self, function: Any, *args: Any) -> Any:
+    def lookup(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a look-up whose errors do not know the line."""
         try:
             return function(*args)

@@ -34,6 +34,7 @@ from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.ir.tape import Builder, Op, Spec
 from functrace.ir.walk import Schedule, aliasing_outputs, reachable
 from functrace.source import Place, Source, printable
+from functrace.typing import Scalar
 
 Position = tuple[CodeType | Place, int] | int | None
 """Code and offset of one instruction; in cached programs the number of a variable, whose position whoever runs them knows
@@ -468,7 +469,14 @@ class Program:
         as_array, values = Program.forms.constant_array, self.constant_values
         return {i: change(as_array(value, str(self.variables[i].name)))[()] for i, value in values.items()}
 
-    def _parts(self, positions: Any, lines: Any, constants: Any, names: Any, input_names: Any) -> tuple[Any, ...]:
+    def _parts(
+        self,
+        positions: Sequence[Position],
+        lines: Sequence[Position],
+        constants: Mapping[int, Any],
+        names: Mapping[int, str | None],
+        input_names: Sequence[str | None],
+    ) -> tuple[Any, ...]:
         """What `_restored` makes a program of."""
         tape = (self.ops, self.avals, self.literals, self.input_ids, dict(constants), self.output_ids)
         return *tape, positions, lines, self.name, input_names, dict(names)
@@ -532,27 +540,38 @@ def placed(positions: Sequence[Position]) -> tuple[Position, ...]:
 
 
 def _restored(
-    ops: Any, avals: Any, literals: Any, inputs: Any, constants: Any, outputs: Any,
-    positions: Any, lines: Any, name: str, input_names: Any, names: Any,
-) -> Program:  # fmt: skip
+    ops: Sequence[Op],
+    avals: Sequence[ShapeDtype],
+    literals: Sequence[Scalar],
+    inputs: Sequence[int],
+    constants: Mapping[int, Any],
+    outputs: Sequence[int],
+    positions: Sequence[Position],
+    lines: Sequence[Position],
+    name: str,
+    input_names: Sequence[str | None],
+    names: Mapping[int, str | None],
+) -> Program:
     """Make a copied or pickled program."""
-    details = {"positions": positions, "name": name, "input_names": input_names, "names": names, "lines": lines}
-    return Program(ops, avals, literals, inputs, constants, outputs, **details)
+    return Program(
+        ops, avals, literals, inputs, constants, outputs,
+        positions=positions, name=name, input_names=input_names, names=names, lines=lines,
+    )  # fmt: skip
 
 
-def _comparable(value: Any) -> Any:
+def _comparable(value: object) -> Any:
     """A param or literal as a key that tells 1, 1.0 and True apart, and holds that nan is nan."""
     if type(value) is tuple:
         return tuple(map(_comparable, value))
     return (type(value).__name__, repr(value)) if isinstance(value, bool | int | float | complex) else value
 
 
-def _comparable_array(value: Any) -> Any:
+def _comparable_array(value: object) -> Any:
     """A constant by its bytes; a traced one is equal to itself only."""
     return exact_bytes(value) if isinstance(value, np.ndarray | np.generic) else id(value)
 
 
-def exact_bytes(value: Any) -> bytes:
+def exact_bytes(value: np.ndarray[Any, Any] | np.generic) -> bytes:
     """Return an array's elements as bytes; the padding of an 80-bit longdouble, which is noise, as zeros."""
     array = np.ascontiguousarray(value)
     if array.dtype.char not in "gG" or np.finfo(np.longdouble).nmant != 63:

@@ -90,7 +90,7 @@ def check_size(aval: ShapeDtype) -> None:
         raise ParseError(f"there can be no array {aval}", fix="use at most 64 axes and 2**63 bytes")
 
 
-def aval_named(text: Any) -> ShapeDtype:
+def aval_named(text: object) -> ShapeDtype:
     """Read an aval as listings write it, ``f64[3,4]``."""
     found = _AVAL.fullmatch(text) if isinstance(text, str) else None
     if found is None or found[1] not in DTYPES:
@@ -109,7 +109,7 @@ def array_from_bytes(data: bytes, aval: ShapeDtype) -> Any:
     return array[()]
 
 
-def named_dtype(name: Any) -> np.dtype[Any]:
+def named_dtype(name: object) -> np.dtype[Any]:
     """Look a dtype up by its short name."""
     if not isinstance(name, str) or name not in DTYPES:
         what = f"{shortened(name)} is not a value or a dtype"
@@ -117,7 +117,7 @@ def named_dtype(name: Any) -> np.dtype[Any]:
     return DTYPES[name]
 
 
-def named_primitive(name: Any, primitives: Mapping[str, Primitive]) -> Primitive:
+def named_primitive(name: object, primitives: Mapping[str, Primitive]) -> Primitive:
     """Look a primitive up by the word that listings show."""
     if not isinstance(name, str) or name not in primitives:
         raise ParseError(
@@ -127,7 +127,7 @@ def named_primitive(name: Any, primitives: Mapping[str, Primitive]) -> Primitive
     return primitives[name]
 
 
-def named_ufunc(name: Any) -> np.ufunc:
+def named_ufunc(name: object) -> np.ufunc:
     """Look a ufunc up by its name; nothing else of NumPy can be reached."""
     if not isinstance(name, str) or name not in _UFUNCS:
         raise ParseError(f"NumPy has no ufunc named {shortened(name)}", fix="check the spelling")
@@ -141,7 +141,7 @@ def integer(digits: str) -> int:
     return int(digits)
 
 
-def place(file: Any, line: Any, function: Any = "<program>", root: str | None = None) -> Place:
+def place(file: object, line: object, function: object = "<program>", root: str | None = None) -> Place:
     """Read a position: files below a root have their paths, others their last part, so that they are never opened."""
     if not (isinstance(file, str) and isinstance(function, str) and type(line) is int and 0 <= line < _LARGEST_LINE):
         what = f"({shortened(file)}, {shortened(line)}, {shortened(function)}) is not a position"
@@ -155,7 +155,7 @@ def place(file: Any, line: Any, function: Any = "<program>", root: str | None = 
     return Place(PurePath(file).name or file, line, function)
 
 
-def shortened(value: Any) -> str:
+def shortened(value: object) -> str:
     """Show what was read, whatever it is and however long."""
     if isinstance(value, str):
         return ascii(value if len(value) <= 60 else value[:57] + "...")

@@ -50,7 +50,7 @@ def program_to_json(program: Program, root: str | os.PathLike[str] | None = None
 # -- pieces that the text form shares ------------------------------------------------------------------
 
 
-def constant_array(value: Any, name: str) -> np.ndarray[Any, Any]:
+def constant_array(value: object, name: str) -> np.ndarray[Any, Any]:
     """Return a constant as an array.
 
     Raises:
@@ -69,7 +69,7 @@ def array_bytes(array: np.ndarray[Any, Any]) -> bytes:
     return exact_bytes(array.astype(array.dtype.newbyteorder("<"), order="C", copy=False))
 
 
-def unwritable(value: Any, what: str) -> ProgramError:
+def unwritable(value: object, what: str) -> ProgramError:
     """The error for a param without a written form."""
     return ProgramError(f"{what} is a {type(value).__name__}, which has no written form: {value!r}", fix=_WRITABLE)
 
@@ -101,7 +101,7 @@ def written_number(value: int | float | complex, what: str) -> int | float | com
     return int(value) if isinstance(value, int) else complex(value) if isinstance(value, complex) else float(value)
 
 
-def plain_number(value: Any) -> Any:
+def plain_number(value: object) -> Any:
     """Return a NumPy scalar that stands in params as the Python number that it equals."""
     return value.item() if isinstance(value, np.bool_ | np.integer | np.floating | np.complexfloating) else value
 
@@ -159,7 +159,7 @@ class _Encoder:
             return printable(path.relative_to(self.root).as_posix())
         return printable(path.name or file)
 
-    def value(self, value: Any, what: str, depth: int) -> Any:
+    def value(self, value: object, what: str, depth: int) -> Any:
         """Return a static value."""
         value = plain_number(value)
         if value is None or isinstance(value, bool | str):

@@ -18,12 +18,15 @@ from __future__ import annotations
 
 from typing import Any, final
 
+import numpy as np
+
 from functrace.caches import BYTES_PER_OP, Bounded, Facts, Kept
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Holds, Primitive
+from functrace.typing import Array, Scalar
 
 Op = tuple[Primitive, tuple[int, ...], tuple[Any, ...]]
-Spec = ShapeDtype | type
+Spec = ShapeDtype | type[Any]
 """What an aval rule is told of an operand: its aval, or the Python type of a literal."""
 
 _MOST_INFERRED = 20_000
@@ -93,12 +96,12 @@ class Builder:
         self.inputs.append(len(self.ops))
         return self._entry(INPUT, aval)
 
-    def constant(self, value: Any, aval: ShapeDtype) -> int:
+    def constant(self, value: Array | np.generic, aval: ShapeDtype) -> int:
         """Add a value that the program owns; returns its variable."""
         self.constants[len(self.ops)] = value
         return self._entry(CONSTANT, aval)
 
-    def literal(self, value: Any) -> int:
+    def literal(self, value: Scalar) -> int:
         """Add a Python number; returns the (negative) operand that stands for it."""
         self.literals.append(value)
         return -len(self.literals)

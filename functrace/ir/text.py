@@ -24,6 +24,7 @@ import hashlib
 import json
 import re
 import zlib
+from collections.abc import Iterator
 from textwrap import indent
 from typing import Any
 
@@ -94,7 +95,7 @@ def _listing_name(name: str) -> str:
     return name if re.fullmatch(r"<\w+>|[^\W\d]\w*", name) else re.sub(r"\W", "_", name).lstrip("0123456789") or "program"
 
 
-def _constant_text(var: Var, value: Any, full: bool) -> str:
+def _constant_text(var: Var, value: object, full: bool) -> str:
     if not full and not isinstance(value, np.ndarray | np.generic):
         return f"<{var.aval} traced>"
     array = np.ascontiguousarray(constant_array(value, str(var.name))).reshape(var.aval.shape)
@@ -107,13 +108,13 @@ def _constant_text(var: Var, value: Any, full: bool) -> str:
     return f"<{var.aval} #{hashlib.sha256(data).hexdigest()[:8]}>"
 
 
-def _nested(texts: Any, shape: tuple[int, ...]) -> str:
+def _nested(texts: Iterator[str], shape: tuple[int, ...]) -> str:
     if not shape:
         return next(texts)
     return "[" + ", ".join(_nested(texts, shape[1:]) for _ in range(shape[0])) + "]"
 
 
-def _param_text(value: Any, owner: str, full: bool, depth: int = 0) -> str:
+def _param_text(value: object, owner: str, full: bool, depth: int = 0) -> str:
     value = plain_number(value)
     if value is None or isinstance(value, bool):
         return repr(value)

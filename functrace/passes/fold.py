@@ -15,6 +15,7 @@ import numpy as np
 
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Rewrite
+from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.passes.rewrites import equal_operand
 from functrace.passes.steps import finished
@@ -72,11 +73,11 @@ def folding(program: Program, size: int) -> Generator[None, None, Program]:
     return write.finish([place(i) for i in program.output_ids])
 
 
-def _computed(primitive: Any, values: tuple[Any, ...], params: tuple[Any, ...], aval: ShapeDtype) -> Any:
+def _computed(primitive: Primitive, values: tuple[Any, ...], params: tuple[Any, ...], aval: ShapeDtype) -> Any:
     """The value of an operation on constants, or None where NumPy has something to say about it at run time."""
     with np.errstate(all="raise"):
         try:
-            value = primitive.eval(*values, *params)
+            value: Any = primitive.eval(*values, *params)
         except (ArithmeticError, ValueError):
             return None
     if aval_of(value) is not aval:

@@ -47,4 +47,5 @@ def _with_results(params: Any, places: list[int]) -> Any:
     if isinstance(params, Program):
         outputs = [params.output_ids[n] for n in places]
         return restrict(params, params.input_ids, outputs, keep=True).program.interned()
-    return tuple([_with_results(part, places) for part in params]) if type(params) is tuple else params
+    parts: Any = params
+    return tuple([_with_results(part, places) for part in parts]) if type(params) is tuple else params

@@ -21,7 +21,7 @@ import mmap
 import sys
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, final
@@ -57,7 +57,7 @@ class Held:
     def __init__(self, original: Array) -> None:
         if type(original) is not np.ndarray:
             check_plain(original)
-        self.original = _ref(original)
+        self.original: weakref.ref[Array] = _ref(original)
         self.strides = original.strides  # the copy's may be others
         if original.nbytes <= SMALL:
             dtype = original.dtype
@@ -282,7 +282,7 @@ _watched: ContextVar[list[_Watch] | None] = ContextVar("the arrays that the body
 
 
 @contextmanager
-def read_only_memory(owner: str, operands: Iterable[Any] = ()) -> Iterator[None]:
+def read_only_memory(owner: str, operands: Iterable[Any] = ()) -> Generator[None]:
     """Record what Python runs once, but the program any number of times: it must leave the arrays that it reads alone.
 
     Arrays that it makes for itself are its own business. ``operands`` are read in any case.

@@ -74,7 +74,7 @@ def _now(frame: FrameType, line: int) -> Now | None:
     found = RUNNING.get(frame.f_code)
     if found is not None:
         return found(frame, line)
-    generated = frame.f_globals.get(GENERATED)
+    generated: Any = frame.f_globals.get(GENERATED)
     if type(generated) is dict and frame.f_code.co_filename in generated:
         return generated[frame.f_code.co_filename].get(line)
     return None

@@ -206,7 +206,7 @@ class Recording(Builder):
         tracer._view = None
         return tracer
 
-    def new_input(self, aval: ShapeDtype, value: Any = None) -> Any:
+    def new_input(self, aval: ShapeDtype, value: Value | None = None) -> Any:
         """Add an input and return its tracer; ``value`` is its value where values are known."""
         variable = self.input(aval)
         if self.positions is not None:
@@ -252,7 +252,7 @@ class Recording(Builder):
         self.captured[id(value)] = (variable, held)
         return variable
 
-    def _hold(self, value: Any, aval: ShapeDtype) -> int:
+    def _hold(self, value: Array | np.generic | Tracer, aval: ShapeDtype) -> int:
         variable = len(self.ops)
         self.ops.append((CONSTANT, (), (aval,)))
         self.avals.append(aval)
@@ -261,7 +261,7 @@ class Recording(Builder):
             self.positions.append(_position())
         return variable
 
-    def operand(self, value: Any) -> tuple[int, Spec]:
+    def operand(self, value: object) -> tuple[int, Spec]:
         """Return how a value stands in an equation of this recording, and its spec."""
         if isinstance(value, Tracer):
             if value._recording is self:
@@ -323,7 +323,8 @@ class Recording(Builder):
         if positions is not None:
             positions.extend([_position()] * len(avals))
         for param in params:
-            for part in param if type(param) is tuple else (param,):
+            parts: tuple[Any, ...] = param if type(param) is tuple else (param,)
+            for part in parts:
                 if type(part) is Program:
                     self.held.append(id(part))
         if may_fail:
@@ -337,7 +338,8 @@ class Recording(Builder):
         primitive, operands, params = self.ops[variable]
         if primitive.check is not None:
             specs = [self.spec(i) for i in operands]
-            primitive.check(lambda place: self._plain(operands[place]), *specs, *params)
+            value: Callable[[int], Any] = lambda place: self._plain(operands[place])  # noqa: E731
+            primitive.check(value, *specs, *params)
         elif self.values and self.is_known(variable):
             self.value(variable)
 
@@ -546,7 +548,7 @@ def claimed(recording: Recording) -> Recording:
     return recording if body is None or body.serial < recording.serial else body
 
 
-def known_value(x: Any) -> Any:
+def known_value(x: object) -> Any:
     """Return the plain value of something that may be traced; ``None`` where values are not known."""
     if not isinstance(x, Tracer):
         return x

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from functrace.ir.primitive import INPUT, LINEAR, RESULT, Absent, Joint, Marker, Primitive, Rule, absent
+from functrace.ir.primitive import INPUT, LINEAR, RESULT, Absent, Joint, Marker, Primitive, Rule, Tangents, Values, absent
 from functrace.ir.program import Program
 from functrace.tracing.recording import bind
 
@@ -49,7 +49,7 @@ def _jvp_past(primitive: Primitive, count: int) -> Rule | Marker | Joint | Absen
     rule = primitive.jvp
     if rule is LINEAR:
 
-        def linear(primals: Any, _outputs: Any, tangents: Any, *params: Any) -> Any:
+        def linear(primals: Values, _outputs: Values, tangents: Tangents, *params: Any) -> Any:
             pairs = zip(primals[count:], tangents[count:], strict=True)
             return bind(primitive, tuple([x if t is None else t for x, t in pairs]), params)
 
@@ -58,11 +58,15 @@ def _jvp_past(primitive: Primitive, count: int) -> Rule | Marker | Joint | Absen
         return rule
     if isinstance(rule, Joint):
         return Joint(_tangents_of(rule.jvp, count), _tangents_of(rule.linearize, count))
-    return lambda primals, outputs, tangents, *params: rule(primals[count:], outputs, tangents[count:], *params)
+
+    def of_tangents(primals: Values, outputs: Values, tangents: Tangents, *params: Any) -> Any:
+        return rule(primals[count:], outputs, tangents[count:], *params)
+
+    return of_tangents
 
 
 def _tangents_of(rule: Rule, count: int) -> Rule:
-    def known_and_tangents(primals: Any, tangents: Any, *params: Any) -> Any:
+    def known_and_tangents(primals: Values, tangents: Tangents, *params: Any) -> Any:
         return primals[:count], rule(primals[count:], tangents[count:], *params)[1]
 
     return known_and_tangents

@@ -33,7 +33,7 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import CONSTANT, INPUT, LINEAR, ZERO, Absent, Joint
 from functrace.ir.program import Program
 from functrace.ops.shaping import broadcast_to, convert
-from functrace.tracing.recording import Recording, Tracer, bind
+from functrace.tracing.recording import Recording, Tracer, Value, bind
 
 LARGEST_IN_BULK = 1 << 16
 """Bytes of the largest value in a program whose tape is continued in bulk: there, time is what counts."""
@@ -44,7 +44,7 @@ def is_differentiable(aval: ShapeDtype) -> bool:
     return aval.dtype.kind in "fc"
 
 
-def match_tangent(tangent: Any, aval: ShapeDtype) -> Any:
+def match_tangent(tangent: Value, aval: ShapeDtype) -> Any:
     """Broadcast and cast a tangent to the aval of its variable: the one place where forward mode cares."""
     if getattr(tangent, "aval", None) is aval:
         return tangent
@@ -137,7 +137,7 @@ class Walk:
             if rule is LINEAR:
                 values = tuple([primal(i) if t is None else t for i, t in zip(operands, dots, strict=True)])
                 results = bind(primitive, values, params)
-            elif type(rule) is Joint:
+            elif isinstance(rule, Joint):
                 chosen = rule.jvp if made_on is known else rule.linearize
                 outputs, results = chosen(tuple([primal(i) for i in operands]), dots, *params)
                 for j, value in enumerate(outputs, k):
@@ -213,7 +213,7 @@ def finish(recording: Recording, outputs: Sequence[int], program: Program, name:
     return made
 
 
-def operand_of(recording: Recording, value: Any, aval: ShapeDtype) -> int:
+def operand_of(recording: Recording, value: Value | None, aval: ShapeDtype) -> int:
     """The variable that an output stands in; a plain number becomes a constant."""
     variable, _ = recording.operand(match_tangent(value, aval) if value is not None else np.zeros(aval.shape, aval.dtype))
     return variable if variable >= 0 else recording.capture(np.asarray(recording.literals[~variable], aval.dtype))
@@ -333,7 +333,7 @@ def _split_program(program: Program, active: Sequence[bool], needed: Sequence[bo
         for place, i in enumerate(variables):
             places.setdefault(i, (word, place))
     new: list[int] = []
-    sources = []
+    sources: list[tuple[str, int]] = []
     for i in take_residuals(linear):
         if i not in places:
             places[i] = ("new", len(new))

@@ -10,7 +10,7 @@ Floor: 3.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,15 +19,16 @@ from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import RESULT, Absent, LinearOperand, Onto
 from functrace.ir.program import Program
+from functrace.ir.tape import Op
 from functrace.ir.walk import interpret, steps_to
 from functrace.ops.elementwise import add
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import broadcast_to, convert, reshape
-from functrace.tracing.recording import Recording, bind
+from functrace.tracing.recording import Recording, Value, bind
 from functrace.transforms.linearize import attribute, finish, operand_of, split_linear
 
 
-def match_cotangent(ct: Any, aval: ShapeDtype) -> Any:
+def match_cotangent(ct: Value, aval: ShapeDtype) -> Any:
     """Sum a cotangent to its operand's shape and cast it: the one place where reverse mode cares."""
     if getattr(ct, "aval", None) is aval:
         return ct
@@ -45,10 +46,10 @@ def match_cotangent(ct: Any, aval: ShapeDtype) -> Any:
 
 
 def pull_cotangents(
-    ops: Sequence[Any],
+    ops: Sequence[Op],
     avals: Sequence[ShapeDtype],
     linear: set[int],
-    values: Any,
+    values: Callable[[int], Any],
     cotangents: dict[int, Any],
     into: Recording,
     origins: Sequence[int] = (),
@@ -93,8 +94,8 @@ def pull_cotangents(
         rule = primitive.transpose
         if isinstance(rule, Absent):
             raise NotDifferentiableError(f"{primitive} cannot be transposed: {rule.because}", fix=rule.instead)
-        seen = [stand_in(avals[i]) if i in linear else values(i) for i in operands]
-        if type(rule) is Onto and len(set(operands)) == len(operands):
+        seen: list[Any] = [stand_in(avals[i]) if i in linear else values(i) for i in operands]
+        if isinstance(rule, Onto) and len(set(operands)) == len(operands):
             parts = rule.rule(ct, [cotangents.pop(i, None) if i in linear else None for i in operands], *seen, *params)
         else:
             parts = rule(ct, *seen, *params)

@@ -129,7 +129,7 @@ def vmap_program(
         return result
 
     interpret(program, env, apply, program.schedule)
-    outs = []
+    outs: list[int] = []
     wanted = [True] * len(program.output_ids) if out_batched is None else out_batched
     for i, flag in zip(program.output_ids, wanted, strict=True):
         value, aval = env[i], program.avals[i]
