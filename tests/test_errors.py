@@ -641,3 +641,22 @@ def test_errors_while_capturing_leave_no_large_array_locked() -> None:
     with pytest.raises(errors.DtypeError):
         ft.grad(lambda x: np.sum(x * words))(2.0)
     assert words.flags.writeable
+
+
+def test_what_the_user_raises_is_not_explained_away() -> None:
+    def translated(x: Any) -> Any:
+        try:
+            math.sin(x[0])
+        except TypeError as error:
+            raise ValueError("mine") from error
+
+    def own(x: Any) -> Any:
+        raise ValueError("the file is read-only")
+
+    for transform in (ft.grad, ft.vmap, ft.jit, ft.trace, lambda f: lambda x: ft.vjp(f, x)):
+        with pytest.raises(ValueError, match="the file is read-only") as raised:
+            transform(own)(np.ones((2, 2)))
+        assert type(raised.value) is ValueError
+    with pytest.raises(ValueError, match="mine") as raised:
+        ft.jit(translated)(np.ones((2, 2)))
+    assert type(raised.value) is ValueError

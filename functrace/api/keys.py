@@ -96,7 +96,12 @@ def _parts(value: Any) -> Iterable[Any]:
         return [getattr(value, field.name) for field in dataclasses.fields(value) if field.compare]
     slots = [name for base in type(value).__mro__ for name in _slots(base)]
     found = [getattr(value, name, None) for name in slots] + list(getattr(value, "__dict__", {}).values())
-    return [part for part in found if isinstance(part, _SEEN_IN_OBJECTS)]
+    return [part for part in found if isinstance(part, _SEEN_IN_OBJECTS) or _is_value(part)]
+
+
+def _is_value(part: Any) -> bool:
+    """Whether an attribute is compared by an equality of its own, and can be part of a key."""
+    return type(part).__eq__ is not object.__eq__ and _has_hash(part)
 
 
 def _slots(base: type) -> Iterable[str]:

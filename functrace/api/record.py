@@ -26,7 +26,7 @@ from functrace.numpy.array import TracedArray
 from functrace.numpy.masked import MaskedSelection
 from functrace.numpy.number import TracedNumber
 from functrace.numpy.views import new_array
-from functrace.source import source_of_traceback
+from functrace.source import raised_by_statement, source_of_traceback
 from functrace.tracing.capture import Held, held_array, read_only_memory
 from functrace.tracing.recording import BODY, Recording, Tracer
 from functrace.tree import PyTreeSpec, flatten, unflatten
@@ -130,6 +130,8 @@ class Recorded:
 
 def _explain(error: Exception, owner: str) -> None:
     """Undo what NumPy makes of our errors: raise what an exception of the user's function really says, if it is ours."""
+    if raised_by_statement(error.__traceback__):
+        return
     if not isinstance(error, ValueError | SystemError):
         if "a single integer, got 'TracedArray" in str(error):  # NumPy hides that the size was refused: np.zeros(n)
             raise ConcretizationError(

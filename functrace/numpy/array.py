@@ -424,10 +424,10 @@ class TracedArray(Tracer):
     # -- operators: the others are set in functrace/numpy/arithmetic.py ---------------------------------
 
     def __divmod__(self, other: Any) -> Any:
-        return ew.floor_divide(self, other), ew.remainder(self, other)
+        return self // other, self % other
 
     def __rdivmod__(self, other: Any) -> Any:
-        return ew.floor_divide(other, self), ew.remainder(other, self)
+        return other // self, other % self
 
     def __round__(self, ndigits: int | None = None) -> Any:
         if self.shape or is_scalar(self) is False or self.dtype.kind not in "iuf":

@@ -99,7 +99,7 @@ def _reshape_method(x: Any, *shape: Any, order: str = "C", copy: bool | None = N
     if order != "C" or copy is not None:
         return reshape(x, sizes, order=order, copy=copy)
     sizes = (sizes,) if isinstance(sizes, int | np.integer) else sizes
-    return reshaped(x, full_shape(tuple(int(n) for n in sizes), x.size))
+    return reshaped(x, full_shape(tuple(map(operator.index, sizes)), x.size))
 
 
 def _need_view(result: Any, what: str) -> None:

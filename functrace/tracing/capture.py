@@ -226,7 +226,7 @@ def _copied(memory: Array) -> Array:
 
 def _piece(size: int) -> Array:
     """Return memory of at least ``size`` bytes that nobody uses."""
-    for piece in _pieces.entries.values():
+    for piece in list(_pieces.entries.values()):  # at once: another thread may clear it
         if size <= piece.nbytes <= 2 * size and sys.getrefcount(piece.memory) == _UNUSED:
             piece.used = _pieces.tick()
             return piece.memory

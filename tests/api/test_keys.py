@@ -140,3 +140,35 @@ def test_keys_of_dicts_that_differ_have_programs_of_their_own() -> None:
     h = ft.jit(lambda d, x: x * len(d) * next(iter(d)))
     for key in (1, True, 1.0):
         assert h({key: {}}, x).dtype == np.multiply(x * 1, key).dtype
+
+
+class Value:
+    """Compares and hashes by its content, as many classes of users do."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Value) and self.inner == other.inner
+
+    def __hash__(self) -> int:
+        return hash(self.inner)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_values_inside_values_are_told_apart(depth: int) -> None:
+    def wrapped(k: Any) -> Any:
+        for _ in range(depth):
+            k = Value(k)
+        return k
+
+    def f(x: Any, v: Any) -> Any:
+        for _ in range(depth):
+            v = v.inner
+        return x * v
+
+    jitted = ft.jit(f, static_argnums=1)
+    x = np.array([True, False])
+    for k in (1, True, 1.0, 1, True, 0.0, -0.0, 0):
+        np.testing.assert_array_equal(jitted(x, wrapped(k)), x * k, strict=True)
+        assert np.array_equal(np.signbit(jitted(x, wrapped(k)).astype(float)), np.signbit((x * k).astype(float)))

@@ -240,3 +240,28 @@ def test_numbers_between_which_is_clipped_are_weak(dtype: str) -> None:
             f = _function(text)
             problem = _problem(attempt(lambda: f(k, x)), attempt(lambda: ft.jit(f)(k, x)))
             assert not problem, (text, k, problem)
+
+
+@pytest.mark.parametrize("n", [7, -7, True, 7.5, -(2**63)])
+def test_divmod_of_a_number_is_pythons(n: Any) -> None:
+    by: list[Any] = [0, 2, -1, True, 2.0, 0.5]
+    one = np.ones(1, np.float32)
+    problems = []
+    for m in by:
+        for f in (
+            lambda n: divmod(n, m),
+            lambda n: divmod(n, m)[0] * 100 + 100,
+            lambda n: divmod(n, m)[0] * one,
+            lambda n: divmod(m, n)[1] + 200,
+        ):
+            expected = attempt(lambda: f(n))
+            got = attempt(lambda: ft.jit(f)(n))
+            if isinstance(expected, ZeroDivisionError) and isinstance(n, float):
+                continue  # Python raises, NumPy warns
+            if isinstance(expected, list) and any(leaf.dtype == object for leaf in expected):
+                continue  # an integer of more than 64 bits
+            if isinstance(got, OverflowError) and abs(n) > 2**60:
+                continue  # near the limit of 64 bits numbers raise rather than be wrong
+            problem = _problem(expected, got)
+            problems += [f"{n} {m}: {problem}"] if problem else []
+    assert not problems, "\n".join(problems)

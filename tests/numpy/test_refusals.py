@@ -151,3 +151,11 @@ def test_casting_is_refused_by_the_rule_that_numpy_takes(call: Any, casting: Any
         elif not isinstance(found, UnsupportedFunctionError):
             assert not isinstance(found, Exception) and found.dtype == expected.dtype, where
             assert np.array_equal(found, expected), where
+
+
+@pytest.mark.parametrize("sizes", [(2.0, 1), (2.5, 1), ((2.0, 1),), ("2", 1), (None, 2)])
+def test_sizes_are_integers(sizes: tuple[Any, ...]) -> None:
+    with pytest.raises(TypeError):
+        np.ones(2).reshape(*sizes)
+    with pytest.raises(TypeError):
+        ft.vjp(lambda x: x.reshape(*sizes), np.ones(2))
