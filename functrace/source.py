@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import dis
 import itertools
 import linecache
 import os
@@ -173,18 +172,6 @@ def source_of_traceback(traceback: TracebackType | None) -> Source | None:
             own = other if is_users(file) else own
         traceback = traceback.tb_next
     return own or other
-
-
-_RAISE = frozenset({dis.opmap["RAISE_VARARGS"], dis.opmap["RERAISE"]})
-
-
-def raised_by_statement(traceback: TracebackType | None) -> bool:
-    """Whether an exception comes from a ``raise`` of the user's own, and not from what a statement called or computed."""
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    if traceback is None or traceback.tb_frame.f_code.co_filename.startswith(_OWN_AND_NUMPYS):
-        return False
-    return traceback.tb_frame.f_code.co_code[traceback.tb_lasti] in _RAISE
 
 
 # -- tracebacks ------------------------------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ def _parts(value: Any) -> Iterable[Any]:
     return [part for part in found if isinstance(part, _SEEN_IN_OBJECTS) or _is_value(part)]
 
 
-def _is_value(part: Any) -> bool:
+def _is_value(part: object) -> bool:
     """Whether an attribute is compared by an equality of its own, and can be part of a key."""
     return type(part).__eq__ is not object.__eq__ and _has_hash(part)
 

@@ -11,6 +11,7 @@ Floor: 7.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from opcode import opmap
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -26,7 +27,7 @@ from functrace.numpy.array import TracedArray
 from functrace.numpy.masked import MaskedSelection
 from functrace.numpy.number import TracedNumber
 from functrace.numpy.views import new_array
-from functrace.source import raised_by_statement, source_of_traceback
+from functrace.source import is_users, source_of_traceback
 from functrace.tracing.capture import Held, held_array, read_only_memory
 from functrace.tracing.recording import BODY, Recording, Tracer
 from functrace.tree import PyTreeSpec, flatten, unflatten
@@ -130,7 +131,7 @@ class Recorded:
 
 def _explain(error: Exception, owner: str) -> None:
     """Undo what NumPy makes of our errors: raise what an exception of the user's function really says, if it is ours."""
-    if raised_by_statement(error.__traceback__):
+    if _is_users_own(error):
         return
     if not isinstance(error, ValueError | SystemError):
         if "a single integer, got 'TracedArray" in str(error):  # NumPy hides that the size was refused: np.zeros(n)
@@ -149,6 +150,19 @@ def _explain(error: Exception, owner: str) -> None:
             at=source_of_traceback(error.__traceback__),
             fix="write into a copy: x = x.copy()",
         ) from error
+
+
+_RAISE = (opmap["RAISE_VARARGS"], opmap["RERAISE"])
+
+
+def _is_users_own(error: Exception) -> bool:
+    """Whether an exception comes from a ``raise`` of the user's, and not from what one of his statements called."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None or not is_users(traceback.tb_frame.f_code.co_filename):
+        return False
+    return traceback.tb_frame.f_code.co_code[traceback.tb_lasti] in _RAISE
 
 
 def identifier(name: str) -> str:
