@@ -30,6 +30,7 @@ def _binary(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
     Measured on 2 cores: 0.6 us per operation, of which 0.15 us for the source position.
     """
     primitive = row.primitive
+    unequal = {"eq": False, "ne": True}.get(row.name)  # no number equals None or a text, element by element
 
     def operator(self: Any, other: Any) -> Any:
         recording = self._recording
@@ -43,7 +44,7 @@ def _binary(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
             literals.append(other)
             operand, spec = -len(literals), kind
         elif kind is str or other is None:
-            return NotImplemented
+            return NotImplemented if unequal is None else np.full(self.aval.shape, unequal)[()]
         else:
             return bind(primitive, (other, self) if reflected else (self, other))
         if reflected:

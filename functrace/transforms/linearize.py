@@ -103,7 +103,7 @@ class Walk:
         moved: Any = self.moved  # a range, until the tape is continued operation by operation
         ops, avals, literals = program.ops, program.avals, program.literals
         handles: dict[int, Any] = {}
-        active = tangents.get
+        active, unmoved = tangents.get, tangents.keys().isdisjoint
         known_ops, known_origins = known.ops, known.origins
         linear_ops, linear_origins = made_on.ops, made_on.origins
         bulk = type(moved) is range
@@ -119,9 +119,8 @@ class Walk:
 
         for k, _ in program.schedule:
             primitive, operands, params = ops[k]
-            dots = tuple([active(i) for i in operands])
             rule = primitive.jvp
-            if rule is ZERO or dots.count(None) == len(dots) or k in auxiliary:
+            if rule is ZERO or unmoved(operands) or k in auxiliary:
                 if not bulk and k not in moved:
                     self._place(k)
                 continue
@@ -134,6 +133,7 @@ class Walk:
                 continue
             if isinstance(rule, Absent):
                 raise NotDifferentiableError(rule.because, at=program.source(k), fix=rule.instead)
+            dots = tuple([active(i) for i in operands])
             if rule is LINEAR:
                 values = tuple([primal(i) if t is None else t for i, t in zip(operands, dots, strict=True)])
                 results = bind(primitive, values, params)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -48,6 +49,7 @@ def _diagonal(x: Any, v: Any) -> Any:
 
 
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "ge")},
     "full_like": np.full_like,
     "full_like, dtype": lambda x, v: np.full_like(x, v, dtype=np.int16),
     "pad": lambda x, v: np.pad(x, 1, constant_values=v),
