@@ -44,6 +44,7 @@ from functrace.numpy.views import (
     linked,
     read_at,
     rebind,
+    snapshot,
     transposed,
     watch,
 )
@@ -126,9 +127,14 @@ class TracedArray(Tracer):
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         if self.dtype.kind not in "fc":  # T[i] of a plain T: integers and bools carry no derivative that could be lost
             try:
-                return np.array(self._concrete(), dtype)
+                values = self._concrete()
             except ConcretizationError as error:
                 raise _unknown_index(error) from error
+            if not copy and (dtype is None or dtype == self.dtype):
+                return snapshot(self, values)
+            if copy is False:
+                raise ValueError(f"np.array(…, copy=False): {self.aval} becomes {np.dtype(dtype)} by a copy only")
+            return np.array(values, dtype)
         raise LostGradientError(
             f"a traced value ({self.aval}) cannot become a plain ndarray without losing its derivative",
             fix="use np.stack([...]) or functrace.numpy.array([...]) to build an array from traced values, "

@@ -73,7 +73,7 @@ def _check_identity(initial: Any, a: Any, axes: ops.Axes, where: Any) -> None:
 
 def _kept(x: Any) -> Any:
     """A reduction over no axes: a copy."""
-    return ew.positive(x) if x.dtype.kind != "b" else x
+    return ew.positive(x) if x.dtype.kind != "b" else ew.bitwise_or(x, x)
 
 
 # -- sums and products --------------------------------------------------------------------------------------

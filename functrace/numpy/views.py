@@ -94,6 +94,25 @@ def guard(result: Any, bases: Sequence[Any], owner: str) -> None:
             result._view.stand_ins.append(stand_in)
 
 
+def snapshot(x: Any, values: Any) -> np.ndarray[Any, Any]:
+    """Return a plain array of the values of ``x``, which NumPy would let share its memory.
+
+    It cannot be written to, nor can ``x`` and what shares memory with it, as long as the snapshot is alive.
+    """
+    array = np.array(values)
+    if x.aval.shape or is_scalar(x) is False:
+        array.flags.writeable = False
+        stand_in = renewed(x)
+        stand_in._view = SharedView(x, "np.asarray")
+        watch(x._recording.views, stand_in)
+        weakref.finalize(array, _let_go, stand_in).atexit = False
+    return array
+
+
+def _let_go(_stand_in: Tracer) -> None:
+    """What a finalizer calls, which has kept its argument alive so far."""
+
+
 def base_of(x: Any) -> Any:
     """Return what a traced value is a view of, or may be; ``None`` if it has memory of its own."""
     view = x._view

@@ -48,8 +48,9 @@ EXPRESSIONS = (
 
 
 @pytest.mark.parametrize("direction", ["through", "seen"])
+@pytest.mark.parametrize("dtype", ["f8", "i8", "?"])
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_results_share_memory_where_numpys_do(expression: str, direction: str) -> None:
+def test_results_share_memory_where_numpys_do(expression: str, dtype: str, direction: str) -> None:
     code = compile(expression, "<expression>", "eval")
 
     def f(x: Any) -> Any:
@@ -60,7 +61,7 @@ def test_results_share_memory_where_numpys_do(expression: str, direction: str) -
         x[...] = 7.0
         return y * 1.0
 
-    x = np.array([1.0, 2.0, 3.0, 4.0])
+    x = np.array([1, 2, 0, 4], dtype)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
