@@ -37,6 +37,8 @@ from functrace.tracing.recording import Recording
 from functrace.transforms.given import with_given
 from functrace.typing import Scalar
 
+_items: Callable[..., Callable[[Any], Any]] = itemgetter  # whose type says nothing of what it is applied to
+
 MOST_BYTES = 128 << 20
 """Estimated bytes of all cached forms together; the least recently used go first."""
 
@@ -54,14 +56,14 @@ class Form:
     _pick: Callable[[Any], Any] | None
 
     def __init__(
-        self, literals: tuple[Any, ...], arguments: tuple[int, ...], avals: tuple[ShapeDtype, ...], made: Any
+        self, literals: tuple[Scalar, ...], arguments: tuple[int, ...], avals: tuple[ShapeDtype, ...], made: Any
     ) -> None:
         self.literals = literals
         self.arguments = arguments
         self.avals = avals
         self.made = made
         self._fixed = tuple([k for k in range(len(literals)) if k not in arguments])
-        self._pick = itemgetter(*self._fixed) if arguments and self._fixed else None
+        self._pick = _items(*self._fixed) if arguments and self._fixed else None
         self._known = literals if not arguments else self._pick(literals) if self._pick is not None else ()
         # What `==` cannot tell apart, or takes apart: zeros with signs, in complex numbers too; nan.
         self._delicate = tuple(
@@ -69,7 +71,7 @@ class Form:
         )
         self.is_plain = not (arguments or self._delicate)
 
-    def values(self, literals: tuple[Any, ...]) -> list[Any] | None:
+    def values(self, literals: tuple[Scalar, ...]) -> list[Any] | None:
         """Return the values of the arguments for these literals; ``None`` if the form does not hold for them."""
         mine, pick = self.literals, self._pick
         same = (literals if not self.arguments else pick(literals) if pick is not None else ()) == self._known
@@ -130,7 +132,7 @@ class Entry(Kept):
         self.tape = tape
         self.forms: tuple[Form, ...] = ()
 
-    def find(self, literals: tuple[Any, ...]) -> tuple[Form, list[Any]] | None:
+    def find(self, literals: tuple[Scalar, ...]) -> tuple[Form, list[Any]] | None:
         """Return a form that holds for the literals, and the values of its arguments."""
         for form in reversed(self.forms):
             values = form.values(literals)
@@ -138,7 +140,7 @@ class Entry(Kept):
                 return form, values
         return None
 
-    def varying(self, literals: tuple[Any, ...]) -> set[int]:
+    def varying(self, literals: tuple[Scalar, ...]) -> set[int]:
         """Which literals have varied so far: those that are arguments, and those that are not what they were."""
         if not self.forms:
             return set()
@@ -284,8 +286,10 @@ def argument_aval(
     primitive: Primitive, specs: tuple[Spec, ...], params: tuple[Any, ...], place: int, value: Scalar
 ) -> ShapeDtype | None:
     """Return the aval of an argument that may stand for a number; see Note [What may become an argument]."""
-    kind: type[Any] = type(value)
-    kinds: list[Any] = [np.dtype(s) if s is bool else s.dtype if isinstance(s, ShapeDtype) else s for s in specs]
+    kind: type[Scalar] = type(value)
+    kinds: list[np.dtype[Any] | type[Any]] = [
+        np.dtype(s) if s is bool else s.dtype if isinstance(s, ShapeDtype) else s for s in specs
+    ]
     ufunc = primitive.eval
     if isinstance(ufunc, np.ufunc):
         if all(isinstance(k, type) for k in kinds):

@@ -65,9 +65,9 @@ def filled(x: Array, shape: tuple[int, ...]) -> Any:
 
 
 def _embed(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
-    index = decode_index(params[0])
-    index = index[0] if len(index) == 1 else index
-    margins, shape = _margins(index, params[1]), _sizes(params[1])
+    parts = decode_index(params[0])
+    index = parts[0] if len(parts) == 1 else parts
+    margins, shape = _margins(parts, params[1]), _sizes(params[1])
     if margins is not None:  # measured on 200 x 200: 15 us, against 18 us when the zeros are written everywhere first
         return f"{bind_value(embedded_between)}({operands[0]}, {bind_value(index)}, {shape}, {bind_value(margins)})"
     return f"{bind_value(embedded)}({operands[0]}, {bind_value(index)}, {shape})"
@@ -80,9 +80,8 @@ def embedded(x: Array, index: Index, shape: tuple[int, ...]) -> Any:
     return out
 
 
-def _margins(index: Any, shape: tuple[int, ...]) -> list[tuple[slice, ...]] | None:
+def _margins(parts: tuple[Any, ...], shape: tuple[int, ...]) -> list[tuple[slice, ...]] | None:
     """What lies outside of a contiguous index, as further indices; ``None`` where it is more than the index itself."""
-    parts: Any = index if type(index) is tuple else (index,)
     if not all(type(part) is slice for part in parts) or math.prod(shape) < 4096:
         return None
     found: list[tuple[slice, ...]] = []

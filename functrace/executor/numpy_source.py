@@ -25,7 +25,7 @@ from functrace.ir.program import Program
 from functrace.passes import finished
 from functrace.source import GENERATED_FILES, printable
 from functrace.tracing.lines import GENERATED, Now
-from functrace.typing import Array
+from functrace.typing import Array, Scalar
 
 _numbers = itertools.count()
 
@@ -179,7 +179,7 @@ def _literal(program: Program, i: int, k: int, bind_value: Callable[[Any], str])
     Measured on 3 elements: multiply(x, 1.01) 0.33 us, multiply(x, array(1.01)) 0.22 us.
     """
     value = program.literals[~i]
-    kind: Any = type(value)
+    kind: type[Scalar] = type(value)
     primitive, operands, _ = program.ops[k]
     ufunc = primitive.eval
     kinds: tuple[Any, ...] = tuple([program.avals[j].dtype if j >= 0 else type(program.literals[~j]) for j in operands])
@@ -187,6 +187,6 @@ def _literal(program: Program, i: int, k: int, bind_value: Callable[[Any], str])
         wanted = ufunc.resolve_dtypes(kinds + (None,) * ufunc.nout)[operands.index(i)]
         if wanted.kind == "f" and holds(wanted, value):
             return bind_value(np.asarray(value, wanted))
-    if kind is bool or (kind is int and abs(value) < 1 << 63) or (kind is float and math.isfinite(value)):
+    if kind is bool or (kind is int and abs(value) < 1 << 63) or (type(value) is float and math.isfinite(value)):
         return repr(value)
     return bind_value(value)  # the repr of 1-0j is 1+0j, inf is a name, and an int may be too long to be read

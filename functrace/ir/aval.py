@@ -20,7 +20,7 @@ import numpy as np
 
 from functrace.caches import Facts
 from functrace.errors import DtypeError, ShapeError
-from functrace.typing import Scalar
+from functrace.typing import Array, Scalar
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -113,7 +113,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
     return _NAMES_BY_DTYPE.get(dtype) or str(dtype)
 
 
-def aval_of(value: object) -> ShapeDtype:
+def aval_of(value: Array | np.generic | Scalar | HasAval) -> ShapeDtype:
     """Return the aval of an array, a NumPy scalar, a Python number or a traced value."""
     if isinstance(value, (np.ndarray, np.generic)):
         if type(value) is not np.ndarray:
@@ -160,6 +160,15 @@ def refuse_subclass(kind: type) -> None:
         raise DtypeError(f"a {name} is not a plain array of numbers", fix="pass its fields, such as np.asarray(x['name'])")
     meaning = ", and its * is a matrix product" if issubclass(kind, np.matrix) else ", and what it adds to one would be lost"
     raise DtypeError(f"a {name} is not a plain array{meaning}", fix="pass np.asarray(x), whose products are written x @ y")
+
+
+class HasAval(Protocol):
+    """What says its aval: traced values, operands of transpose rules, packed values."""
+
+    @property
+    def aval(self) -> ShapeDtype:
+        """Shape and dtype."""
+        ...
 
 
 class Shaped(Protocol):

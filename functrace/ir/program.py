@@ -23,8 +23,8 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import CodeType, MappingProxyType, ModuleType
-from typing import Any, ClassVar, NoReturn, final
+from types import CodeType, EllipsisType, MappingProxyType, ModuleType
+from typing import Any, ClassVar, NoReturn, TypeAlias, final
 
 import numpy as np
 
@@ -39,6 +39,12 @@ from functrace.typing import Scalar
 Position = tuple[CodeType | Place, int] | int | None
 """Code and offset of one instruction; in cached programs the number of a variable, whose position whoever runs them knows
 (see Note [Positions in cached programs] in tracing/lines.py)."""
+
+_Plain: TypeAlias = (
+    Scalar | str | bytes | slice | EllipsisType | np.generic | np.dtype[Any] | type[np.generic] | np.ufunc | None
+)
+Param: TypeAlias = "_Plain | ShapeDtype | Primitive | Program | tuple[Param, ...]"
+"""What a static parameter is, where it can be written and read back."""
 
 _interned: weakref.WeakValueDictionary[Any, Program] = weakref.WeakValueDictionary()
 _interning = threading.Lock()
@@ -113,7 +119,7 @@ class Program:
 
     ops: tuple[Op, ...]
     avals: tuple[ShapeDtype, ...]
-    literals: tuple[Any, ...]
+    literals: tuple[Scalar, ...]
     input_ids: tuple[int, ...]
     constant_values: Mapping[int, Any]
     output_ids: tuple[int, ...]
@@ -135,7 +141,7 @@ class Program:
         self,
         ops: Sequence[Op],
         avals: Sequence[ShapeDtype],
-        literals: Sequence[Any],
+        literals: Sequence[Scalar],
         inputs: Sequence[int],
         constants: Mapping[int, Any],
         outputs: Sequence[int],

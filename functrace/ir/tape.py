@@ -87,7 +87,7 @@ class Builder:
     def __init__(self) -> None:
         self.ops: list[Op] = []
         self.avals: list[ShapeDtype] = []
-        self.literals: list[Any] = []
+        self.literals: list[Scalar] = []
         self.inputs: list[int] = []
         self.constants: dict[int, Any] = {}
 

@@ -24,7 +24,7 @@ import weakref
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -33,13 +33,15 @@ from functrace.errors import CapturedArrayError
 from functrace.ir.aval import check_plain
 from functrace.ir.program import Program
 
+if TYPE_CHECKING:
+    from functrace.ir.aval import HasAval
+    from functrace.typing import Array
+
 SMALL = 1 << 14
 """Arrays of at most this many bytes are copied without ado; copies of larger ones are looked for first, and shared."""
 
 _COMPARED = 1 << 18
 """Bytes that are compared at a time, so that what NumPy writes in between stays in the processor's cache."""
-
-Array = np.ndarray[Any, Any]
 
 _ref, _array = weakref.ref, np.array
 
@@ -96,7 +98,7 @@ class Held:
         return value.tobytes() == held.tobytes() if held.nbytes <= SMALL else _same(value, held)
 
 
-def held_array(value: Any) -> Any:
+def held_array(value: Array | np.generic | HasAval) -> Any:
     """Return an array as it is now, whoever writes to it later; anything else as it is."""
     if type(value) is not np.ndarray:
         return Held(value).array if isinstance(value, np.ndarray) else value
@@ -121,11 +123,11 @@ def is_read_only(array: Array) -> bool:
 
 def own_constants(program: Program) -> Program:
     """Return a program that outlives its recording, with constants that nobody else has and nobody can write to."""
-    values = dict(program.constant_values)
+    values: dict[int, Array | np.generic | HasAval] = dict(program.constant_values)
     for i, value in values.items():
         if isinstance(value, np.ndarray):
-            values[i] = np.array(value)
-            values[i].flags.writeable = False
+            own = values[i] = np.array(value)
+            own.flags.writeable = False
     return program.with_constants(values) if values else program
 
 

@@ -6,6 +6,9 @@ argument is traced, the program's equations are recorded where they belong. Exec
 Floor: 1.
 """
 
+# A tracer's own fields are underscored for users; the library's rooms read them.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -74,7 +74,7 @@ def _now(frame: FrameType, line: int) -> Now | None:
     found = RUNNING.get(frame.f_code)
     if found is not None:
         return found(frame, line)
-    generated: Any = frame.f_globals.get(GENERATED)
+    generated: dict[str, dict[int, Now]] | None = frame.f_globals.get(GENERATED)
     if type(generated) is dict and frame.f_code.co_filename in generated:
         return generated[frame.f_code.co_filename].get(line)
     return None
@@ -114,7 +114,7 @@ def _resolved(variable: int, lines: Sequence[Position]) -> Source | None:
 
 def warn(kind: str, _flag: int) -> None:
     """Warn as NumPy does, at the user's line: what NumPy calls while a program runs."""
-    now = running(sys._getframe(1))
+    now = running(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # documented for CPython
     if now is None:
         warnings.warn(f"{kind} encountered", RuntimeWarning, stacklevel=2)
         return
@@ -132,14 +132,17 @@ def warn(kind: str, _flag: int) -> None:
 
 current_modes: Callable[[], Any] = _modes.get if _modes is not None else object
 """Returns what stands for NumPy's error modes; the same object as long as nobody changes them."""
-DEFAULT_MODES: Any = None
-NAMING_MODES: Any = None
-set_modes: Callable[[Any], Any] = id
-reset_modes: Callable[[Any], None] = id  # type: ignore[assignment]
-if _modes is not None and _make_modes is not None:
-    DEFAULT_MODES = contextvars.Context().run(_modes.get)
-    NAMING_MODES = _make_modes(divide="call", over="call", invalid="call", call=warn)
-    set_modes, reset_modes = _modes.set, _modes.reset
+
+
+def _mode_setters() -> tuple[Any, Any, Callable[[Any], Any], Callable[[Any], object]]:
+    """NumPy's default modes, those that name lines, and what sets and resets them; where they are not to be had, nothing."""
+    if _modes is None or _make_modes is None:
+        return None, None, id, id
+    naming = _make_modes(divide="call", over="call", invalid="call", call=warn)
+    return contextvars.Context().run(_modes.get), naming, _modes.set, _modes.reset
+
+
+DEFAULT_MODES, NAMING_MODES, set_modes, reset_modes = _mode_setters()
 
 
 def name_warnings() -> Any:

@@ -37,6 +37,9 @@ Note [Errors where they stand]
 Floor: 1.
 """
 
+# A tracer's own fields are underscored for users; the library's rooms read them.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import itertools
@@ -60,7 +63,7 @@ from functrace.errors import (
 )
 from functrace.ir.aval import ShapeDtype, aval_of, check_plain
 from functrace.ir.primitive import CONSTANT, INPUT, LinearOperand, Primitive, is_linear
-from functrace.ir.program import Position, Program
+from functrace.ir.program import Param, Position, Program
 from functrace.ir.tape import Builder, Spec, failing, infer, inferred
 from functrace.ir.walk import interpret, steps_to
 from functrace.source import PACKAGE_PREFIX, Place, Source, hide_own_frames
@@ -129,6 +132,8 @@ class Tracer:
 Value: TypeAlias = Array | np.generic | Tracer | LinearOperand | Scalar
 """What a primitive can be applied to: arrays, NumPy scalars, traced values, Python numbers. Transpose rules need not look
 which of several operands are linear: `as_array` refuses a second one."""
+Nest: TypeAlias = "Value | list[Nest] | tuple[Nest, ...]"
+"""What NumPy would make an array of."""
 
 
 @final
@@ -215,7 +220,7 @@ class Recording(Builder):
             self.values[variable] = value
         return self.handle(variable)
 
-    def capture(self, value: Any) -> int:
+    def capture(self, value: Value) -> int:
         """Return the variable that holds a value from outside: an outer tracer or an array."""
         if self.closed:
             raise _ended(self)
@@ -261,7 +266,7 @@ class Recording(Builder):
             self.positions.append(_position())
         return variable
 
-    def operand(self, value: object) -> tuple[int, Spec]:
+    def operand(self, value: Any) -> tuple[int, Spec]:
         """Return how a value stands in an equation of this recording, and its spec."""
         if isinstance(value, Tracer):
             if value._recording is self:
@@ -322,9 +327,9 @@ class Recording(Builder):
             del self.literals[len(self.literals) - sum([i < 0 for i in ids]) :]
         if positions is not None:
             positions.extend([_position()] * len(avals))
+        param: Program | tuple[Param, ...] | Scalar  # or what else is no program
         for param in params:
-            parts: tuple[Any, ...] = param if type(param) is tuple else (param,)
-            for part in parts:
+            for part in param if type(param) is tuple else (param,):
                 if type(part) is Program:
                     self.held.append(id(part))
         if may_fail:
@@ -610,7 +615,7 @@ def bind(primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...
     return newest.record(primitive, operands, params)
 
 
-def as_array(value: object) -> np.ndarray[Any, Any]:
+def as_array(value: Nest) -> np.ndarray[Any, Any]:
     """Return a plain value as an array; refuses nests that hold traced values, and objects."""
     if _holds_tracer(value):  # checks as it goes that what the list holds are plain arrays
         raise LostGradientError(
@@ -633,7 +638,7 @@ def as_array(value: object) -> np.ndarray[Any, Any]:
     return array
 
 
-def _holds_tracer(value: object) -> bool:
+def _holds_tracer(value: Nest) -> bool:
     if isinstance(value, list | tuple):
         return any(map(_holds_tracer, value))
     check_plain(value)
