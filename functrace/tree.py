@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import optree
 from optree import PyTreeSpec, tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 
@@ -106,8 +107,8 @@ def prefix_leaves(prefix: PyTree, tree: PyTree, what: str) -> list[Any]:
         result.extend([p] * len(tree_leaves(sub)))
 
     def walk(p: PyTree, sub: PyTree) -> None:
-        if p is None or isinstance(p, int):
-            spread(p, sub)
+        if p is None or isinstance(p, int | np.integer):
+            spread(None if p is None else int(p), sub)
             return
         children, metadata = _children(p), _children(sub)
         if children is None or metadata is None or children[1] != metadata[1]:

@@ -5,6 +5,7 @@ Floor: 7.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -224,7 +225,9 @@ def _length(arrays: list[Any], xs: PyTree, length: int | None, owner: str) -> in
     if len(sizes) < len(arrays):
         raise ShapeError(f"{owner}: xs holds a scalar, which has no axis to walk along", fix="close over it instead")
     if length is not None:
-        sizes["length"] = length
+        sizes["length"] = operator.index(length)
+        if sizes["length"] < 0:
+            raise ArgumentError(f"{owner}: length={length} is negative", fix="pass the number of steps, 0 or more")
     if not sizes:
         raise ArgumentError(f"{owner}: there are no xs to count the steps by", fix="pass length=")
     if len(set(sizes.values())) > 1:

@@ -35,9 +35,9 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
 
 
 @array_method("sort")
-def _sort_in_place(x: Any, axis: int = -1, kind: Any = None, order: Any = None) -> None:
+def _sort_in_place(x: Any, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
     """Sort in place."""
-    x._assign(sort(x, axis, kind, order), "sort", fresh=True)
+    x._assign(sort(x, axis, kind, order, stable=stable), "sort", fresh=True)
 
 
 @implements(np.argsort, method="argsort")

@@ -84,7 +84,7 @@ def test_jvp_of_vmap_and_vmap_of_jvp(f: Any) -> None:
     np.testing.assert_allclose(ft.vmap(lambda x, t: ft.jvp(f, (x,), (t,))[1])(BATCH, tangents), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("in_axes, out_axes", [(0, 0), (1, 1), (-1, 0), (0, -1)])
+@pytest.mark.parametrize("in_axes, out_axes", [(0, 0), (1, 1), (-1, 0), (0, -1), (np.int64(1), np.int8(-1))])
 def test_axes_of_mapped_vector_function(in_axes: int, out_axes: int) -> None:
     moved = np.moveaxis(BATCH, 0, in_axes)
     expected = np.stack([vector(x) for x in BATCH], axis=out_axes)

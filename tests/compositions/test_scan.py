@@ -102,6 +102,8 @@ def test_a_body_without_slices_needs_a_length() -> None:
     assert_same(carry, np.float64(16.0))
     assert_same(ys, np.array([1.0, 2.0, 4.0, 8.0]))
     assert ft.scan(lambda c, _: (c, None), 1.0, None, length=3) == (np.float64(1.0), None)
+    with pytest.raises(ArgumentError, match="length=-1 is negative"):
+        ft.scan(lambda c, _: (c, None), 1.0, None, length=-1)
 
 
 @pytest.mark.parametrize("length", [0, 1, 2])

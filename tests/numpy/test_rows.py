@@ -71,6 +71,19 @@ def test_every_method_is_an_arrays() -> None:
         assert next(iter(inspect.signature(getattr(TracedArray, name)).parameters)) in ("a", "x")
 
 
+NAMED_AS_FUNCTIONS = {"dot": {"other"}, "put": {"indices", "values"}}
+"""Parameters of methods that have other names where the function of the same row has them."""
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_takes_the_arguments_of_the_arrays(name: str) -> None:
+    theirs = inspect.signature(getattr(np.ndarray, name)).parameters.values()
+    own = inspect.signature(METHODS[name]).parameters.values()
+    if not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in own):
+        wanted = {p.name for p in theirs if p.name != "self" and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+        assert wanted - {p.name for p in own} <= NAMED_AS_FUNCTIONS.get(name, set())
+
+
 def test_methods_that_are_functions_come_from_rows() -> None:
     by_method = {row.method: row for row in ROWS.values() if row.method}
     for name in vars(TracedArray):
