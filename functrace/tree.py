@@ -107,8 +107,8 @@ def prefix_leaves(prefix: PyTree, tree: PyTree, what: str) -> list[Any]:
         result.extend([p] * len(tree_leaves(sub)))
 
     def walk(p: PyTree, sub: PyTree) -> None:
-        if p is None or isinstance(p, int | np.integer):
-            spread(None if p is None else int(p), sub)
+        if p is None or isinstance(p, (int, np.integer)):  # (`A | B` would build a new type at every call)
+            spread(p if p is None else int(p), sub)
             return
         children, metadata = _children(p), _children(sub)
         if children is None or metadata is None or children[1] != metadata[1]:
@@ -127,7 +127,7 @@ def _children(tree: PyTree) -> tuple[list[Any], Any] | None:
     if isinstance(tree, dict):
         keys = sorted(tree, key=repr)
         return [tree[k] for k in keys], ("dict", tuple(keys))
-    if isinstance(tree, tuple | list):
+    if isinstance(tree, (tuple, list)):
         return list(tree), ("sequence", len(tree))
     return None
 

@@ -18,6 +18,9 @@ from functrace.tracing.recording import Tracer, as_array
 NUMERIC = (Tracer, np.ndarray, np.generic, bool, int, float, complex)
 """What stands for an array or a number. (A tuple: ``A | B`` would build a new type at every call.)"""
 
+ARRAYS = (Tracer, np.ndarray, np.generic)
+"""What can be an operand: numbers of Python's stay what they are."""
+
 
 def function_name(f: Callable[..., Any]) -> str:
     """The name by which messages call a function."""
@@ -50,7 +53,7 @@ def as_value(leaf: Any, what: str) -> Any:
 
 def is_position(argnums: Any) -> bool:
     """Whether ``argnums`` names one argument, so that there is one derivative and not a tuple of them."""
-    return isinstance(argnums, int | np.integer)
+    return isinstance(argnums, (int, np.integer))
 
 
 def check_argnums(argnums: Any, transform: str) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, final, overload
 
 import numpy as np
 
-from functrace.api.calls import function_name
+from functrace.api.calls import ARRAYS, function_name
 from functrace.api.keys import static_key, tree_key
 from functrace.api.record import Operands, Staged, stage
 from functrace.api.results import guard_results, whole_result
@@ -225,7 +225,7 @@ def _check_cotangents(found: Any, args: tuple[Any, ...], name: str) -> list[Any]
     flat: list[Any] = []
     for place, (ct, arg) in enumerate(zip(found, args, strict=True)):
         leaves, tree = flatten(arg)
-        is_operand = [isinstance(leaf, Tracer | np.ndarray | np.generic) for leaf in leaves]
+        is_operand = [isinstance(leaf, ARRAYS) for leaf in leaves]
         if ct is None:
             flat += [None] * sum(is_operand)
             continue

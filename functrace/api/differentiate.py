@@ -190,8 +190,8 @@ def _differentiate(
         with Recording(owner) as recording:
             call = Recorded(recording, f, inputs, has_aux=has_aux, wanted=wanted)
             runner, arguments = call.transformed(*_grad_transform(len(values), with_value))
-            results = runner(arguments, call.lines)
-        count = start + call.auxiliary
+            results = runner(arguments, recording.positions or ())
+        count = start + call.auxiliary if has_aux else start
         gradients = results[count:]
         if treedef is None:
             gradient = gradients[0] if first_only or is_position(argnums) else (gradients[0],)

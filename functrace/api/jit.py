@@ -24,7 +24,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, f
 
 import numpy as np
 
-from functrace.api.calls import as_value, function_name
+from functrace.api.calls import ARRAYS, as_value, function_name
 from functrace.api.keys import exact_key, tree_key
 from functrace.api.record import Called, Recorded
 from functrace.api.transformed import transformed
@@ -407,7 +407,7 @@ class _Signature:
             self.is_traced = True
             self.specs.append((leaf.shape, leaf.dtype))
             self.values.append(leaf)
-        elif isinstance(leaf, np.ndarray | np.generic):
+        elif isinstance(leaf, ARRAYS):
             value = as_value(leaf, f"an argument of {name}")
             self.specs.append((value.shape, value.dtype))
             self.values.append(value)
@@ -459,7 +459,7 @@ def _static_key(value: Any, place: int | str, name: str) -> Any:
         return exact_key(value)
     except TypeError:
         way = "a tuple" if isinstance(value, list) else "an object that can be hashed, such as a frozen dataclass"
-        if isinstance(value, Tracer | np.ndarray):
+        if isinstance(value, (Tracer, np.ndarray)):
             way = "arrays without static_argnums"
         raise ArgumentError(
             f"jit of {name}: the static argument {place!r} is a {type(value).__name__}, which cannot be hashed",
@@ -483,9 +483,12 @@ def _check_value(owner: Any, name: str) -> None:
         )
 
 
+_NO_OBJECTS = (*ARRAYS, tuple, list, dict, type(None))
+
+
 def _is_method_of(owner: Any, name: str, jitted: Any) -> bool:
     """Whether a first argument is the object whose class has the jitted function as a method, and no pytree or number."""
-    if type(owner) in DTYPES or isinstance(owner, Tracer | np.ndarray | np.generic | tuple | list | dict | type(None)):
+    if type(owner) in DTYPES or isinstance(owner, _NO_OBJECTS):
         return False
     if inspect.getattr_static(type(owner), name, None) is not jitted:
         return False

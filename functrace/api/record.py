@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from functrace.api.calls import NUMERIC, as_value
+from functrace.api.calls import ARRAYS, NUMERIC, as_value
 from functrace.api.results import Origin, computed_leaves, number_type, origin_of
 from functrace.errors import ArgumentError, CapturedArrayError, ConcretizationError, DtypeError, FunctraceError
 from functrace.executor import run_recorded
@@ -91,7 +91,10 @@ class Recorded:
             leaves, self.out_tree = flatten(result)
         else:
             leaves = wanted(recording, result)
-        self.outputs = [output_variable(recording, leaf) for leaf in leaves]
+        self.outputs = [
+            leaf._id if type(leaf) is TracedArray and leaf._recording is recording else output_variable(recording, leaf)
+            for leaf in leaves
+        ]
         if has_aux:
             self._aux, self._aux_tree = flatten(aux)
             self._own = _own_tracers(recording, self._aux)
@@ -254,15 +257,17 @@ class Operands:
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.leaves, self.tree = flatten((args, kwargs))
-        self.places = [
-            k
-            for k, leaf in enumerate(self.leaves)
-            if isinstance(leaf, Tracer | np.ndarray | np.generic) and type(leaf) is not TracedNumber
-        ]
-        leaves = [self.leaves[k] for k in self.places]
-        self.avals = [aval_of(leaf) for leaf in leaves]
-        self._held = [Held(leaf) if isinstance(leaf, np.ndarray) else None for leaf in leaves]
-        self.values = [leaf if held is None else held.array for leaf, held in zip(leaves, self._held, strict=True)]
+        self.places: list[int] = []
+        self.avals: list[ShapeDtype] = []
+        self._held: list[Held | None] = []
+        self.values: list[Any] = []
+        for k, leaf in enumerate(self.leaves):
+            if isinstance(leaf, ARRAYS) and type(leaf) is not TracedNumber:
+                held = Held(leaf) if isinstance(leaf, np.ndarray) else None
+                self.places.append(k)
+                self.avals.append(aval_of(leaf))
+                self._held.append(held)
+                self.values.append(leaf if held is None else held.array)
 
     @property
     def given(self) -> list[Any]:
@@ -361,7 +366,8 @@ def stage(
     def wanted(recording: Recording, result: Any) -> Sequence[Any]:
         leaves, tree = flatten(result)
         numbers = [number_type(leaf) for leaf in leaves]
-        leaves = [leaf.strong() if isinstance(leaf, TracedNumber) else leaf for leaf in leaves]
+        if numbers.count(None) < len(numbers):
+            leaves = [leaf.strong() if isinstance(leaf, TracedNumber) else leaf for leaf in leaves]
         origins = [origin_of(recording, leaf) for leaf in leaves]
         found.extend((tree, numbers, origins))
         return computed_leaves(origins, leaves) if computed_only else leaves

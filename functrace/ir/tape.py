@@ -56,8 +56,12 @@ _held: Bounded[_Avals] = Bounded("avals of results of operations that hold progr
 def infer(primitive: Primitive, specs: tuple[Spec, ...], params: tuple[Any, ...]) -> tuple[ShapeDtype, ...]:
     """Return the avals of the results, remembered per (primitive, specs, params)."""
     key = (primitive, specs, params)
-    kept = None if primitive.holds is None else _held.get(key)
-    found = kept.avals if kept is not None else inferred.get(key) or failing.get(key)
+    if primitive.holds is not None:
+        kept = _held.entries.get(key)
+        if kept is not None:
+            kept.used = _held.tick()
+            return kept.avals
+    found = inferred.get(key) or failing.get(key)
     if found is not None:
         return found
     made = primitive.aval(*specs, *params)

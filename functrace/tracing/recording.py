@@ -301,11 +301,11 @@ class Recording(Builder):
             placed = [self.operand(value) for value in operands]
             ids = tuple([i for i, _ in placed])
             specs = tuple([p for _, p in placed])
-        avals = inferred.get((primitive, specs, params))
-        may_fail = avals is None
+        avals = inferred.get((primitive, specs, params)) if primitive.holds is None else None
+        may_fail = False
         if avals is None:
             avals = infer(primitive, specs, params)
-            may_fail = (primitive, specs, params) in failing
+            may_fail = primitive.fails is not None and (primitive, specs, params) in failing
         ops = self.ops
         first = len(ops)
         positions = self.positions
@@ -328,7 +328,7 @@ class Recording(Builder):
         if positions is not None:
             positions.extend([_position()] * len(avals))
         param: Program | tuple[Param, ...] | Scalar  # or what else is no program
-        for param in params:
+        for param in params if primitive.holds is not None else ():
             for part in param if type(param) is tuple else (param,):
                 if type(part) is Program:
                     self.held.append(id(part))
