@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 
 from functrace.control.residuals import SAVE, Pack, Policy, is_policy, pack_p, unpack_p
 from functrace.errors import ArgumentError, ShapeError
-from functrace.ir.aval import ShapeDtype
 from functrace.ir.numpy_source import Spelling, Writer, call_source
 from functrace.ir.parts import Rewrite, inline, output_avals, restrict
 from functrace.ir.primitive import Flags, Holds, Joint, Onto, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
-from functrace.ir.tape import Op
+from functrace.ir.tape import Op, Spec
 from functrace.ops.naming import name_p
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import Tracer, bind
@@ -258,7 +257,7 @@ def _batch(operands: Values, is_batched: Flags, program: Program, policy: Policy
     return tuple(call_program(mapped.interned(), operands, policy))
 
 
-def written(write: Writer, _avals: Sequence[ShapeDtype], program: Program, *_: object) -> Spelling:
+def written(write: Writer, _specs: Sequence[Spec], program: Program, *_: object) -> Spelling:
     """Spell an operation that stands for a program in NumPy source: a call of its function."""
     return functools.partial(call_source, write.program(program))
 

@@ -88,13 +88,13 @@ def choose(
     return tuple(outs)
 
 
-def _lowers(avals: Sequence[ShapeDtype], branches: tuple[Program, ...], batched: Flags) -> Lowering:
+def _lowers(specs: Sequence[Spec], branches: tuple[Program, ...], batched: Flags) -> Lowering:
     last = len(branches) - 1
     if not batched:
         return Lowering(
             branches, lambda runs: lambda which, *operands: runs[min(max(int(which), 0), last)](*operands), fresh=True
         )
-    mapped = tuple([mapped_branch(branch, avals[0].shape[0], batched) for branch in branches])
+    mapped = tuple([mapped_branch(branch, specs[0].shape[0], batched) for branch in branches])
     outs = output_avals(mapped[0])
     return Lowering(mapped, lambda runs: lambda which, *operands: choose(which, operands, runs, outs), fresh=False)
 
@@ -115,10 +115,13 @@ def _aval(which: Spec, *rest: Any) -> Any:
 
 
 def _check_which(which: Spec, rank: int) -> None:
-    kind, shape = (np.dtype(which).kind, ()) if isinstance(which, type) else (which.dtype.kind, which.shape)
-    if kind not in "biu" or len(shape) != rank:
+    if _kind(which) not in "biu" or len(() if isinstance(which, type) else which.shape) != rank:
         wanted = "one bool or integer per example" if rank else "one bool or integer"
         raise ShapeError(f"cond: what chooses the branch is {which}, not {wanted}", fix="compare with a number")
+
+
+def _kind(which: Spec) -> str:
+    return np.dtype(which).kind if isinstance(which, type) else which.dtype.kind
 
 
 def _example(x: ShapeDtype, size: int) -> ShapeDtype:
@@ -294,9 +297,9 @@ def _flattened(x: Array, sizes: tuple[int, int], outer: bool, flag: bool, shape:
     return reshape(full, (math.prod(sizes), *shape))
 
 
-def _written(write: Writer, avals: Sequence[ShapeDtype], branches: Sequence[Program], batched: Flags) -> Spelling:
+def _written(write: Writer, specs: Sequence[Spec], branches: Sequence[Program], batched: Flags) -> Spelling:
     """Spell the choice: a conditional expression, or a call of `choose` for one per example."""
-    size = avals[0].shape[0] if batched else 0
+    size = specs[0].shape[0] if batched else 0
     words = ["when_false", "when_true"] if len(branches) == 2 else [f"case_{n}" for n in range(len(branches))]
     runs = [
         write.program(mapped_branch(branch, size, batched) if batched else branch, word)
@@ -313,7 +316,7 @@ def _written(write: Writer, avals: Sequence[ShapeDtype], branches: Sequence[Prog
             if len(outputs) == 1:  # `choose` takes functions that return tuples
                 listed, left = f"[{', '.join(f'lambda *xs: ({run}(*xs),)' for run in runs)}]", f"({left},)"
             return [f"{left} = {helper}({which}, [{given}], {listed}, {shapes})"]
-        if len(runs) == 2 and avals[0].dtype.kind == "b":
+        if len(runs) == 2 and _kind(specs[0]) == "b":
             return [f"{left} = {runs[1]}({given}) if {which} else {runs[0]}({given})"]
         return [f"{left} = {listed}[min(max(int({which}), 0), {len(runs) - 1})]({given})"]
 

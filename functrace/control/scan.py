@@ -24,6 +24,7 @@ from functrace.ir.numpy_source import Spelling, Writer
 from functrace.ir.parts import Assembly, Lowering, output_avals, reordered, restrict
 from functrace.ir.primitive import Flags, Holds, Joint, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
+from functrace.ir.tape import Spec
 from functrace.ops.elementwise import add
 from functrace.ops.shaping import broadcast_to, moveaxis
 from functrace.tracing.evaluate import evaluate_program
@@ -88,9 +89,7 @@ def run_scan(
     return (*[np.copy(c)[()] for c in carry], *stacks)
 
 
-def _lowers(
-    avals: Sequence[ShapeDtype], body: Program, length: int, reverse: bool, constants: int, carries: int
-) -> Lowering:
+def _lowers(specs: Sequence[Spec], body: Program, length: int, reverse: bool, constants: int, carries: int) -> Lowering:
     outs = output_avals(body)
     sizes = (length, reverse, constants, carries)
     return Lowering((body,), lambda runs: lambda *operands: run_scan(runs[0], outs, operands, *sizes), fresh=False)
@@ -367,7 +366,7 @@ def _mapped_flags(is_batched: Sequence[bool], body: Program, constants: int, car
 
 
 def _written(
-    write: Writer, avals: Sequence[ShapeDtype], body: Program, length: int, reverse: bool, constants: int, carries: int
+    write: Writer, specs: Sequence[Spec], body: Program, length: int, reverse: bool, constants: int, carries: int
 ) -> Spelling:
     """Spell the loop: a ``for`` statement over the steps."""
     step, t = write.program(body, "step"), write.local("t")

@@ -220,7 +220,7 @@ def planning(program: Program, size: int, *, fresh: bool) -> Generator[None, Non
             if lowers is None:
                 steps.append(Step(k, dies, into))
                 continue
-            lowering = lowers(tuple([program.avals[i] for i in operands]), *params)
+            lowering = lowers(tuple(map(program.spec, operands)), *params)
             bodies: list[Plan] = []
             for body in lowering.bodies:
                 optimised = yield from optimizing(body, size)

@@ -148,8 +148,8 @@ class Holds:
         feeds: called as ``feeds(place, *params)``: which inputs of which programs the operand at a place is.
         gives: called as ``gives(place, *params)``: which output of which program the result at a place holds, if it is that
             of many runs; what to call the program's inputs, and each of the runs. For listings.
-        lowers: called as ``lowers(avals, *params)``, with the avals of the operands: a `functrace.ir.parts.Lowering`.
-            Without it, what runs is the eval rule.
+        lowers: called as ``lowers(specs, *params)``, with what ``aval`` is told of the operands: a
+            `functrace.ir.parts.Lowering`. Without it, what runs is the eval rule.
     """
 
     runs: Rule

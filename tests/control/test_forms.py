@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import functrace as ft
 from functrace.control import cond_p, scan_p
 from functrace.errors import ParseError, ProgramError
 from functrace.ir.parts import output_avals
-from functrace.ir.program import Program
+from functrace.ir.program import Literal, Program
 from functrace.transforms import jvp_program, linearize_program, transpose_program, vmap_program
 from tests.control.programs import (
     FUNCTIONS,
@@ -109,6 +110,16 @@ def test_source_of_a_choice_is_a_conditional_expression() -> None:
     assert "[min(max(int(n), 0), 2)]" in number.as_python("f")
     for n in (-4, 0, 1, 2, 9):
         assert_same(emitted(number)(np.int64(n), X), X * (min(max(n, 0), 2) + 1.0))
+
+
+@pytest.mark.parametrize("which", [True, False, 0, 1])
+def test_source_of_a_choice_by_a_number_in_the_program(which: bool | int) -> None:
+    program = ft.trace(lambda which, x: ft.cond(which, np.sin, np.cos, x))(True, 1.0)
+    (equation,) = program.equations
+    chosen = replace(equation, inputs=(Literal(which), program.inputs[1]))
+    made = Program.build([program.inputs[1]], [chosen], equation.outputs).check()
+    for found in (emitted(made)(1.0), ft.evaluate(made, 1.0)):
+        assert_same(found, np.sin(1.0) if which else np.cos(1.0))
 
 
 def cond_of_three(n: Any, x: Any) -> Any:
