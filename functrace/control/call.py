@@ -7,11 +7,14 @@ executor runs calls in line (`inline`), so that their values die as early as tho
 Floor: 4.
 """
 
+# A tracer's own fields are underscored for users; the library's rooms read them.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from functrace.control.residuals import SAVE, Pack, Policy, is_policy, pack_p, unpack_p
 from functrace.errors import ArgumentError, ShapeError
@@ -27,6 +30,11 @@ from functrace.transforms.linearize import Split, jvp_program, split_program
 from functrace.transforms.replay import tangent_program
 from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
+
+if TYPE_CHECKING:
+    from functrace.ir.primitive import Operand, Runs
+    from functrace.ir.program import Param
+    from functrace.typing import Array
 
 
 def call_program(program: Program, operands: Sequence[Any], policy: Policy = SAVE) -> list[Any]:
@@ -125,7 +133,7 @@ def transposed_program(
 # -- rules ---------------------------------------------------------------------------------------------------------------
 
 
-def _aval(*specs: Any) -> Any:
+def _aval(*specs: *tuple[*tuple[Spec, ...], Program, Param | Pack]) -> Any:
     *operands, program, policy = specs
     if not is_policy(policy):
         raise ArgumentError("call: the policy is none", fix="use (), ('recompute', *names) or a Pack")
@@ -233,7 +241,9 @@ def _packing_soon(forward: Program, count: int, residuals: list[int], policy: Pa
     return write.finish([*map(write.operand, forward.output_ids[:count]), *[packed[i] for i in residuals]])
 
 
-def _transpose(cts: Tangents, before: Tangents | None, *rest: Any) -> Any:
+def _transpose(
+    cts: Tangents, before: Sequence[Array | None] | None, *rest: *tuple[*tuple[Operand, ...], Program, Policy]
+) -> Any:
     *operands, program, policy = rest
     found = transposed_program(program, [is_linear(x) for x in operands], cts, before)
     results = call_program(found.program.interned(), [*[operands[k] for k in found.values], *found.cotangents], policy)
@@ -257,6 +267,20 @@ def _batch(operands: Values, is_batched: Flags, program: Program, policy: Policy
     return tuple(call_program(mapped.interned(), operands, policy))
 
 
+def _mapped(is_batched: Sequence[bool], program: Program, _policy: Policy) -> Sequence[bool]:
+    return mapped_outputs(program, is_batched)
+
+
+def run_once(_inputs: object, program: Program, *_: object) -> Runs:
+    """Say that an operation runs its program once."""
+    return (((1, program),),)
+
+
+def _itself(program: Program, *_: object) -> Program:
+    """The program that an operation stands for: its first param."""
+    return program
+
+
 def written(write: Writer, _specs: Sequence[Spec], program: Program, *_: object) -> Spelling:
     """Spell an operation that stands for a program in NumPy source: a call of its function."""
     return functools.partial(call_source, write.program(program))
@@ -272,8 +296,8 @@ call_p = Primitive(
     params=("program", "policy"),
     many=True,
     written=written,
-    holds=Holds(lambda inputs, program, policy: (((1, program),),), stands_for=lambda program, policy: program),
-    mapped=lambda is_batched, program, policy: mapped_outputs(program, is_batched),
+    holds=Holds(run_once, stands_for=_itself),
+    mapped=_mapped,
 )
 """``call x y {program={…}, policy=()}``: the outputs of a program."""
 

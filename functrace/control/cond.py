@@ -25,8 +25,8 @@ from functrace.control.call import at_places, check_operands, evaluate_fresh, tr
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.numpy_source import Spelling, Writer
-from functrace.ir.parts import Assembly, Lowering, output_avals, restrict
-from functrace.ir.primitive import Flags, Holds, Joint, Primitive, Tangents, Values, is_linear
+from functrace.ir.parts import Assembly, Compiled, Lowering, output_avals, restrict
+from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec
 from functrace.ops.shaping import broadcast_to, broadcast_to_p, reshape
@@ -48,7 +48,7 @@ def cond_program(which: Value, operands: Sequence[Any], branches: Sequence[Progr
     return list(bind(cond_p, (which, *operands), (tuple([b.interned() for b in branches]), batched)))
 
 
-def _eval(*rest: Any) -> Any:
+def _eval(*rest: *tuple[Array, *tuple[Array, ...], tuple[Program, ...], Flags]) -> Any:
     which, *operands, branches, batched = rest
     if not batched:
         return evaluate_fresh(branches[min(max(int(which), 0), len(branches) - 1)], operands)
@@ -89,26 +89,34 @@ def choose(
 
 
 def _lowers(specs: Sequence[Spec], branches: tuple[Program, ...], batched: Flags) -> Lowering:
-    last = len(branches) - 1
     if not batched:
-        return Lowering(
-            branches, lambda runs: lambda which, *operands: runs[min(max(int(which), 0), last)](*operands), fresh=True
-        )
+        return Lowering(branches, functools.partial(_chosen, len(branches) - 1), fresh=True)
     mapped = tuple([mapped_branch(branch, specs[0].shape[0], batched) for branch in branches])
-    outs = output_avals(mapped[0])
-    return Lowering(mapped, lambda runs: lambda which, *operands: choose(which, operands, runs, outs), fresh=False)
+    return Lowering(mapped, functools.partial(_chosen_by_each, output_avals(mapped[0])), fresh=False)
 
 
-def _aval(which: Spec, *rest: Any) -> Any:
+def _chosen(last: int, runs: Sequence[Compiled]) -> Compiled:
+    def run(which: Array, *operands: Array) -> tuple[Any, ...]:
+        return runs[min(max(int(which), 0), last)](*operands)
+
+    return run
+
+
+def _chosen_by_each(outs: Sequence[ShapeDtype], runs: Sequence[Compiled]) -> Compiled:
+    def run(which: Array, *operands: Array) -> tuple[Any, ...]:
+        return choose(which, operands, runs, outs)
+
+    return run
+
+
+def _aval(which: Spec, *rest: *tuple[*tuple[ShapeDtype, ...], tuple[Program, ...], Flags]) -> Any:
     *operands, branches, batched = rest
     outs = output_avals(branches[0])
     if any(output_avals(b) != outs for b in branches):
         raise ShapeError("cond: the branches return different avals", fix="make them return the same shapes and dtypes")
     _check_which(which, 1 if batched else 0)
-    single = operands
-    if batched:
-        (size,) = which.shape
-        single = [_example(x, size) if flag else x for x, flag in zip(operands, batched, strict=True)]
+    size = which.shape[0] if batched else 0
+    single = [_example(x, size) if flag else x for x, flag in zip(operands, batched, strict=True)] if batched else operands
     for branch in branches:
         check_operands("cond", branch, single)
     return tuple([stacked(size, a) for a in outs]) if batched else outs
@@ -204,7 +212,8 @@ def _join(splits: Sequence[Split], count: int) -> tuple[list[Program], list[Prog
             mine[word, place] = slot
         chosen.append(mine)
     kept = sorted({place for split in splits for word, place in split.sources if word == "input"})
-    forwards, linears = [], []
+    forwards: list[Program] = []
+    linears: list[Program] = []
     for split, mine in zip(splits, chosen, strict=True):
         forward = split.forward
         build = Assembly()
@@ -235,14 +244,14 @@ def _variable(split: Split, word: str, place: int, count: int) -> int:
     return split.forward.output_ids[place + (count if word == "new" else 0)]
 
 
-def _transpose(cts: Tangents, which: Array, *rest: Any) -> Any:
+def _transpose(cts: Tangents, which: Array, *rest: *tuple[*tuple[Operand, ...], tuple[Program, ...], Flags]) -> Any:
     *operands, branches, batched = rest
     linear = [is_linear(x) for x in operands]
     found = [transposed_program(b, linear, cts) for b in branches]
     values = sorted({k for f in found for k in f.values})
     places = sorted({k for f in found for k in f.linear})
     given = [ct for ct in cts if ct is not None]
-    made = []
+    made: list[Program] = []
     for branch, f in zip(branches, found, strict=True):
         build = Assembly()
         avals = [branch.avals[i] for i in branch.input_ids]
@@ -283,7 +292,7 @@ def _batch(operands: Values, is_batched: Flags, branches: tuple[Program, ...], b
     return tuple([reshape(r, (size, inner, *shape_of(r)[1:])) for r in results])
 
 
-def _mapped(is_batched: Flags, branches: tuple[Program, ...], batched: Flags) -> list[bool]:
+def _mapped(is_batched: Sequence[bool], branches: tuple[Program, ...], batched: Flags) -> list[bool]:
     """Say which results have a batch axis: if one example chooses for itself, all."""
     if is_batched[0] or batched:
         return [True] * len(branches[0].output_ids)
@@ -330,6 +339,11 @@ def _runs(inputs: Sequence[Any], branches: tuple[Program, ...], batched: Flags) 
     return tuple([((1, branch),) for branch in branches])
 
 
+def _feeds(place: int, branches: tuple[Program, ...], _batched: Flags) -> list[tuple[Program, int]]:
+    """All operands but the first are operands of every branch."""
+    return [(branch, place - 1) for branch in branches] if place else []
+
+
 cond_p = Primitive(
     "cond",
     eval=_eval,
@@ -343,7 +357,7 @@ cond_p = Primitive(
         _runs,
         kept=lambda read, *_: sorted(read),
         lowers=_lowers,
-        feeds=lambda place, branches, batched: tuple([(branch, place - 1) for branch in branches]) if place else (),
+        feeds=_feeds,
     ),
     written=_written,
     mapped=_mapped,

@@ -19,12 +19,14 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.control.call import at_places, call_p, call_program, check_operands, evaluate_fresh, written
+from functrace.control.call import at_places, call_p, call_program, check_operands, evaluate_fresh, run_once, written
 from functrace.errors import ArgumentError, NotDifferentiableError, ProgramError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.numpy_source import Spelling, Writer
 from functrace.ir.parts import Rewrite, output_avals, restrict
-from functrace.ir.primitive import Flags, Holds, Joint, Primitive, Tangents, Values, is_linear
+from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
+from functrace.ir.tape import Spec
 from functrace.ops.reductions import reduce_sum_p
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import bind
@@ -71,7 +73,7 @@ class Deferred:
 Rule = Program | Failed | Deferred
 
 
-def _check_rules(name: str, program: Program, explicit: int, *rules: Rule) -> None:
+def _check_rules(name: str, program: Program, explicit: int, *rules: object) -> None:
     """Check that rules are such, and that there are as many explicit operands as is said."""
     if not all(isinstance(rule, Program | Failed | Deferred) for rule in rules):
         raise ArgumentError(f"{name}: a rule is no program", fix="use functrace.custom_jvp or functrace.custom_vjp")
@@ -166,7 +168,7 @@ def _spread(found: Sequence[Any], avals: Sequence[ShapeDtype]) -> list[Any]:
 # -- custom_jvp ------------------------------------------------------------------------------------------------------------
 
 
-def _custom_jvp_aval(*rest: Any) -> Any:
+def _custom_jvp_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Rule, int]) -> Any:
     *operands, program, rule, explicit = rest
     check_operands("custom_jvp", program, operands)
     _check_rules("custom_jvp", program, explicit, rule)
@@ -233,7 +235,10 @@ def _custom_jvp_batch(operands: Values, is_batched: Flags, program: Program, rul
     size = batch_size(operands, is_batched)
     mapped = vmap_program(program, size, is_batched)
     dots = _dots(is_batched, program, explicit)
-    change = lambda rule: (vmap_program(rule, size, [*is_batched, *dots]),)  # noqa: E731
+
+    def change(rule: Program) -> tuple[Program, ...]:
+        return (vmap_program(rule, size, [*is_batched, *dots]),)
+
     (rule,) = _mapped((rule,), change, (size, tuple(is_batched)))
     return tuple(custom_jvp_program(mapped, rule, operands, explicit))
 
@@ -248,7 +253,7 @@ custom_jvp_p = Primitive(
     params=("program", "rule", "explicit"),
     many=True,
     written=written,
-    holds=Holds(lambda inputs, program, *_: (((1, program),),), stands_for=lambda program, *_: program),
+    holds=call_p.holds,
 )
 """``custom_jvp x {program={…}, rule={…}, explicit=1}``: the outputs of a function that brings its jvp."""
 
@@ -262,7 +267,7 @@ def _transposed_function(cts: Tangents, rest: tuple[Any, ...], *, others: int) -
 # -- custom_vjp ------------------------------------------------------------------------------------------------------------
 
 
-def _custom_vjp_aval(*rest: Any) -> Any:
+def _custom_vjp_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Rule, Rule, int]) -> Any:
     *operands, program, forward, backward, explicit = rest
     check_operands("custom_vjp", program, operands)
     _check_rules("custom_vjp", program, explicit, forward, backward)
@@ -322,7 +327,7 @@ custom_vjp_p = Primitive(
     params=("program", "forward", "backward", "explicit"),
     many=True,
     written=written,
-    holds=Holds(lambda inputs, program, *_: (((1, program),),), stands_for=lambda program, *_: program),
+    holds=call_p.holds,
 )
 """``custom_vjp x {program={…}, forward={…}, backward={…}, explicit=1}``: the outputs of a function that brings its vjp."""
 
@@ -340,7 +345,7 @@ def pushed(backward: Program, residuals: int) -> Program:
     return remembered(transpose_program, backward, linear)
 
 
-def _pushforward_aval(*rest: Any) -> Any:
+def _pushforward_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, int]) -> Any:
     *operands, backward, residuals = rest
     values = [backward.avals[i] for i in backward.input_ids[:residuals]]
     if list(operands) != [*values, *output_avals(backward)]:
@@ -361,7 +366,7 @@ def _pushforward_rule(primals: Values, tangents: Tangents, backward: Program, re
     return outputs, results[len(outputs) :]
 
 
-def _pushforward_transpose(cts: Tangents, *rest: Any) -> Any:
+def _pushforward_transpose(cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Program, int]) -> Any:
     *operands, backward, residuals = rest
     avals = [backward.avals[i] for i in backward.input_ids[residuals:]]
     given = [_zeros(a) if ct is None else ct for ct, a in zip(cts, avals, strict=True)]
@@ -379,6 +384,10 @@ def _pushforward_batch(operands: Values, is_batched: Flags, backward: Program, r
     return bind(pushforward_p, operands, (mapped.interned(), residuals))
 
 
+def _pushforward_written(write: Writer, specs: Sequence[Spec], backward: Program, residuals: int) -> Spelling:
+    return written(write, specs, pushed(backward, residuals))
+
+
 pushforward_p = Primitive(
     "pushforward",
     eval=lambda *rest: evaluate_fresh(pushed(rest[-2], rest[-1]), rest[:-2]),
@@ -388,7 +397,7 @@ pushforward_p = Primitive(
     batch=_pushforward_batch,
     params=("backward", "residuals"),
     many=True,
-    holds=Holds(lambda inputs, backward, residuals: (((1, backward),),)),
-    written=lambda write, avals, backward, residuals: written(write, avals, pushed(backward, residuals)),
+    holds=Holds(run_once),
+    written=_pushforward_written,
 )
 """``pushforward r x_dot {backward={…}, residuals=1}``: the tangents whose transpose is a custom backward program."""

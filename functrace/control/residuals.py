@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
     from typing_extensions import TypeIs
 
+    from functrace.ir.program import Param
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ SAVE: Policy = ()
 RECOMPUTE: tuple[str, ...] = ("recompute",)
 
 
-def is_policy(value: object) -> TypeIs[Policy]:
+def is_policy(value: Param | Pack) -> TypeIs[Policy]:
     """Whether a value is one of the policies above."""
     if isinstance(value, tuple):
         return value[:1] in (SAVE, RECOMPUTE) and all(isinstance(word, str) for word in value)
@@ -145,7 +147,7 @@ class Packed:
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.array(self.unpack(), dtype, copy=copy)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | slice | tuple[Any, ...]) -> Any:
         return np.asarray(self)[index]
 
 
@@ -163,7 +165,7 @@ class PackedStack(Packed):
         """Return the array, with every step unpacked."""
         return np.stack([step.unpack() for step in self.held])
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | slice | tuple[Any, ...]) -> Any:
         return self.held[index] if isinstance(index, int) else np.asarray(self)[index]
 
 
@@ -221,13 +223,17 @@ def _pack_aval(x: ShapeDtype, policy: object) -> ShapeDtype:
     return x
 
 
+def _unpack_aval(x: ShapeDtype) -> ShapeDtype:
+    return x
+
+
 pack_p = Primitive(
     "pack",
     eval=_pack,
     aval=_pack_aval,
-    jvp=lambda primals, outputs, tangents, policy: tangents[0],
-    transpose=lambda ct, x, policy: (ct,),
-    batch=lambda operands, is_batched, policy: bind(pack_p, operands, (policy,)),
+    jvp=lambda primals, outputs, tangents, *_: tangents[0],
+    transpose=lambda ct, *_: (ct,),
+    batch=lambda operands, is_batched, *policy: bind(pack_p, operands, policy),
     params=("policy",),
     effects=True,
 )
@@ -236,10 +242,10 @@ pack_p = Primitive(
 unpack_p = Primitive(
     "unpack",
     eval=_unpack,
-    aval=lambda x: x,
-    jvp=lambda primals, outputs, tangents: tangents[0],
-    transpose=lambda ct, x: (ct,),
-    batch=lambda operands, is_batched: bind(unpack_p, operands),
+    aval=_unpack_aval,
+    jvp=lambda primals, outputs, tangents, *_: tangents[0],
+    transpose=lambda ct, *_: (ct,),
+    batch=lambda operands, is_batched, *_: bind(unpack_p, operands),
     effects=True,
     view=True,
     written="{0}",  # source cannot hold what packs, so nothing is packed there

@@ -12,17 +12,17 @@ Floor: 4.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from functrace.control.call import at_places, call_program, check_operands
 from functrace.control.residuals import Packed, PackedStack
 from functrace.errors import ShapeError
-from functrace.ir.aval import ShapeDtype
+from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.numpy_source import Spelling, Writer
-from functrace.ir.parts import Assembly, Lowering, output_avals, reordered, restrict
-from functrace.ir.primitive import Flags, Holds, Joint, Primitive, Tangents, Values, is_linear
+from functrace.ir.parts import Assembly, Compiled, Lowering, output_avals, reordered, restrict
+from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec
 from functrace.ops.elementwise import add
@@ -32,6 +32,10 @@ from functrace.tracing.recording import bind
 from functrace.transforms.linearize import Split, jvp_program, split_program
 from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import batch_size, dependent_outputs, mapped_outputs, vmap_program
+
+if TYPE_CHECKING:
+    from functrace.ir.primitive import Runs
+    from functrace.typing import Array
 
 
 def scan_program(
@@ -57,7 +61,7 @@ def stacked_aval(length: int, aval: ShapeDtype) -> ShapeDtype:
     return ShapeDtype((length, *aval.shape), aval.dtype)
 
 
-def _eval(*rest: Any) -> Any:
+def _eval(*rest: *tuple[*tuple[Array, ...], Program, int, bool, int, int]) -> Any:
     *operands, body, length, reverse, constants, carries = rest
     return run_scan(
         lambda *values: evaluate_program(body, values), output_avals(body), operands, length, reverse, constants, carries
@@ -92,12 +96,16 @@ def run_scan(
 def _lowers(specs: Sequence[Spec], body: Program, length: int, reverse: bool, constants: int, carries: int) -> Lowering:
     outs = output_avals(body)
     sizes = (length, reverse, constants, carries)
-    return Lowering((body,), lambda runs: lambda *operands: run_scan(runs[0], outs, operands, *sizes), fresh=False)
+
+    def join(runs: Sequence[Compiled]) -> Compiled:
+        return lambda *operands: run_scan(runs[0], outs, operands, *sizes)
+
+    return Lowering((body,), join, fresh=False)
 
 
-def _aval(*rest: Any) -> Any:
+def _aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, int, bool, int, int]) -> Any:
     *operands, body, length, _, constants, carries = rest
-    sliced = []
+    sliced: list[ShapeDtype] = []
     for k, spec in enumerate(operands):
         if k >= constants + carries:
             if not spec.shape or spec.shape[0] != length:
@@ -152,7 +160,9 @@ def _jvp(
     ends = (constants, constants + carries, total)
     moved = iter(range(total, total + sum(flags)))
     dots = [next(moved) if flag else None for flag in flags]
-    order, groups, start = [], [], 0
+    order: list[int] = []
+    groups: list[int] = []
+    start = 0
     for end in ends:
         group = [*range(start, end), *[d for d in dots[start:end] if d is not None]]
         groups.append(len(group))
@@ -258,7 +268,7 @@ def _invariants(
     return [direct[i] for i in wanted]
 
 
-def _transpose(cts: Tangents, *rest: Any) -> Any:
+def _transpose(cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Program, int, bool, int, int]) -> Any:
     *operands, body, length, reverse, constants, carries = rest
     linear: list[bool] = [is_linear(x) for x in operands]
     while True:  # a carry that starts as a constant zero may become linear in a step
@@ -292,7 +302,7 @@ def _transpose(cts: Tangents, *rest: Any) -> Any:
     totals = [build.place(add, (s, by_place[k]), ()) for s, k in zip(sums, summed, strict=True)]
     carried = [by_place[k] for k in range(constants, constants + carries)]
     step = build.program([*totals, *carried, *[by_place[k] for k in sliced]], made.name)
-    starts = [_zeros(operands[k].aval) for k in summed]
+    starts = [_zeros(aval_of(operands[k])) for k in summed]
     before = [_zeros(a) if ct is None else ct for a, ct in zip(avals, cts[:carries], strict=False)]
     results = scan_program(
         step,
@@ -308,7 +318,7 @@ def _zeros(aval: ShapeDtype) -> Any:
 
 def _transpose_with_known_carry(
     cts: Tangents,
-    operands: Values,
+    operands: tuple[Operand, ...],
     linear: list[bool],
     body: Program,
     length: int,
@@ -342,7 +352,7 @@ def _batch(
 ) -> Any:
     size = batch_size(operands, is_batched)
     flags, outs = _mapped_flags(is_batched, body, constants, carries)
-    values = []
+    values: list[Array] = []
     for k, (x, flag, was) in enumerate(zip(operands, flags, is_batched, strict=True)):
         if flag and not was:
             x = broadcast_to(x, (size, *body.avals[body.input_ids[k]].shape))
@@ -396,6 +406,20 @@ def _gives(place: int, body: Program, length: int, _reverse: bool, constants: in
     return body, place, kinds, f"each of {length} steps"
 
 
+def _runs(_inputs: object, body: Program, length: int, *_: object) -> Runs:
+    return (((length, body),),)
+
+
+def _feeds(place: int, body: Program, *_: object) -> list[tuple[Program, int]]:
+    return [(body, place)]
+
+
+def _mapped(
+    is_batched: Sequence[bool], body: Program, _length: int, _reverse: bool, constants: int, carries: int
+) -> list[bool]:
+    return _mapped_flags(is_batched, body, constants, carries)[1]
+
+
 scan_p = Primitive(
     "scan",
     eval=_eval,
@@ -406,15 +430,13 @@ scan_p = Primitive(
     params=("body", "length", "reverse", "constants", "carries"),
     many=True,
     holds=Holds(
-        lambda inputs, body, length, *_: (((length, body),),),
-        kept=lambda read, *params: sorted(read.union(range(params[4]))),  # carries may still serve the next step
-        feeds=lambda place, body, *_: ((body, place),),
+        _runs,
+        kept=lambda read, *params: sorted({*read, *range(params[4])}),  # carries may still serve the next step
+        feeds=_feeds,
         gives=_gives,
         lowers=_lowers,
     ),
     written=_written,
-    mapped=lambda is_batched, body, _length, _reverse, constants, carries: _mapped_flags(
-        is_batched, body, constants, carries
-    )[1],
+    mapped=_mapped,
 )
 """``scan c0 h0 xs {body={…}, length=5, reverse=False, constants=1, carries=1}``: final carry, stacked results."""

@@ -6,8 +6,9 @@ Floor: 6.
 from functrace.executor.backend import Backend, compiled
 from functrace.executor.cache import TransformCache, run_recorded
 from functrace.executor.numpy_source import NUMPY, generate
-from functrace.executor.plan import Compiled, Group, Plan, Step, plan, planned
+from functrace.executor.plan import Group, Plan, Step, plan, planned
 from functrace.executor.runner import Runner
+from functrace.ir.parts import Compiled
 
 __all__ = [
     "NUMPY",

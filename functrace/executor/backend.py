@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
-from functrace.executor.plan import Compiled, Plan, Step
+from functrace.executor.plan import Plan, Step
+from functrace.ir.parts import Compiled
 from functrace.passes import finished
 
 

@@ -20,7 +20,8 @@ import numpy as np
 from functrace.executor.backend import joined
 from functrace.executor.cache import holds
 from functrace.executor.kernels import KERNELS
-from functrace.executor.plan import Compiled, Plan, Step
+from functrace.executor.plan import Plan, Step
+from functrace.ir.parts import Compiled
 from functrace.ir.program import Program
 from functrace.passes import finished
 from functrace.source import GENERATED_FILES, printable

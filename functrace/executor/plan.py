@@ -18,13 +18,11 @@ from types import MappingProxyType
 from typing import Any, final
 
 from functrace.executor.reuse import Buffers
+from functrace.ir.parts import Compiled
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
 from functrace.ir.text import equation_text
 from functrace.passes import finished, optimized, optimizing
-
-Compiled = Callable[..., tuple[Any, ...]]
-"""A compiled program: called with one argument per input, it returns a tuple of outputs."""
 
 
 @final

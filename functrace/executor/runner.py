@@ -20,8 +20,9 @@ import numpy as np
 from functrace.executor.backend import Backend, compiled
 from functrace.executor.cache import collector_paused
 from functrace.executor.numpy_source import NUMPY
-from functrace.executor.plan import Compiled, planned, planning
+from functrace.executor.plan import planned, planning
 from functrace.ir.check import held_programs
+from functrace.ir.parts import Compiled
 from functrace.ir.program import Position, Program
 from functrace.passes import EARLY, LATE, optimized, optimizing
 from functrace.source import hide_own_frames

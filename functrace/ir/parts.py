@@ -151,18 +151,21 @@ class Rewrite(Assembly):
         return self.program(chosen, source.name, source.input_names, names)
 
 
+Compiled = Callable[..., tuple[Any, ...]]
+"""A compiled form of a program: called with one argument per input, it returns a tuple of outputs."""
+
+
 class Lowering(NamedTuple):
     """How an operation that holds programs runs once they are compiled.
 
     Args:
         bodies: the programs to compile; they need not be the very ones that are held.
-        join: makes, of their compiled forms, the function from operands to results. A compiled form is called with one
-            argument per input, and returns a tuple of outputs.
+        join: makes, of their compiled forms, the function from operands to results.
         fresh: whether what a compiled form returns must not share memory with its arguments.
     """
 
     bodies: tuple[Program, ...]
-    join: Callable[[Sequence[Callable[..., tuple[Any, ...]]]], Callable[..., Any]]
+    join: Callable[[Sequence[Compiled]], Callable[..., Any]]
     fresh: bool
 
 

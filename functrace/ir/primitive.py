@@ -24,9 +24,9 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Concatenate, TypeAlias, final
 
 import numpy as np
 
@@ -37,6 +37,11 @@ from functrace.typing import Array
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
+    from functrace.ir.numpy_source import Spelling, Writer
+    from functrace.ir.parts import Lowering
+    from functrace.ir.program import Program
+    from functrace.ir.tape import Spec
+
 Rule = Callable[..., Any]
 Values: TypeAlias = tuple[Array, ...]
 """What a rule is given of the operands, or of the results: arrays, or traced values."""
@@ -46,6 +51,16 @@ Flags: TypeAlias = tuple[bool, ...]
 """Which operands have a batch axis."""
 Params: TypeAlias = tuple[Any, ...]
 """The static parameters of an operation: hashable, each what its primitive says."""
+
+if TYPE_CHECKING:
+    # The params come last, and are what each primitive says.
+    JvpRule = Callable[Concatenate[Values, Values, Any, ...], Any]
+    JointRule = Callable[Concatenate[Values, Tangents, ...], Any]
+    TransposeRule = Callable[Concatenate[Any, ...], Any]
+    OntoRule = Callable[Concatenate[Any, Sequence[Array | None] | None, ...], Any]
+    BatchRule = Callable[Concatenate[Values, Flags, ...], Any]
+    Written = Callable[Concatenate[Writer, Sequence[Spec], ...], Spelling]
+    Runs = Sequence[Sequence[tuple[int, Program]]]
 
 
 @final
@@ -104,8 +119,8 @@ class Joint:
             one to the other are residuals.
     """
 
-    jvp: Rule
-    linearize: Rule
+    jvp: JointRule
+    linearize: JointRule
 
     def __call__(self, *_args: object, **_kwargs: object) -> Any:
         """Refuse: the transform chooses one of the two."""
@@ -125,7 +140,7 @@ class Onto:
             what it returns for a linear operand holds that cotangent already.
     """
 
-    rule: Rule
+    rule: OntoRule
 
     def __call__(self, cts: Array | Tangents, *rest: Any) -> Any:
         """Transpose as other rules do, from no cotangents."""
@@ -152,12 +167,12 @@ class Holds:
             `functrace.ir.parts.Lowering`. Without it, what runs is the eval rule.
     """
 
-    runs: Rule
-    stands_for: Rule | None = None
-    kept: Rule | None = None
-    feeds: Rule | None = None
-    gives: Rule | None = None
-    lowers: Rule | None = None
+    runs: Callable[Concatenate[Sequence[Spec], ...], Runs]
+    stands_for: Callable[..., Program] | None = None
+    kept: Callable[Concatenate[Set[int], ...], list[int]] | None = None
+    feeds: Callable[Concatenate[int, ...], Sequence[tuple[Program, int]]] | None = None
+    gives: Callable[Concatenate[int, ...], tuple[Program, int, Sequence[str], str] | None] | None = None
+    lowers: Callable[Concatenate[Sequence[Spec], ...], Lowering] | None = None
 
 
 @final
@@ -219,21 +234,21 @@ class Primitive:
     name: str
     eval: Rule
     aval: Rule
-    jvp: Rule | Marker | Joint | Absent
-    transpose: Rule | Onto | Absent
-    batch: Rule | Absent
+    jvp: JvpRule | Marker | Joint | Absent
+    transpose: TransposeRule | Onto | Absent
+    batch: BatchRule | Absent
     params: tuple[str, ...] = ()
     many: bool = False
     view: bool = False
     writable: bool = False
     fresh: Callable[[ShapeDtype], bool] | None = None
-    flops: Rule | None = None
-    written: str | Rule | None = None
+    flops: Callable[[tuple[ShapeDtype, ...], tuple[ShapeDtype, ...], Mapping[str, Any]], float] | None = None
+    written: str | Written | None = None
     effects: bool = False
-    fails: Rule | None = None
-    check: Rule | None = None
+    fails: Callable[..., bool] | None = None
+    check: Callable[Concatenate[Callable[[int], Any], ...], None] | None = None
     holds: Holds | None = None
-    mapped: Rule | None = None
+    mapped: Callable[Concatenate[Sequence[bool], ...], Sequence[bool]] | None = None
 
     def __repr__(self) -> str:
         return self.name
