@@ -14,6 +14,7 @@ import numpy as np
 from functrace.errors import ConcretizationError
 from functrace.ir.tape import inferred
 from functrace.numpy.array import TracedArray, record_one
+from functrace.numpy.operands import Arrayed, Operand
 from functrace.numpy.operators import Operator, set_operators
 from functrace.numpy.views import in_place_number, is_scalar, may_be_array
 from functrace.ops import elementwise as ew
@@ -32,7 +33,7 @@ def _binary(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
     primitive = row.primitive
     unequal = {"eq": False, "ne": True}.get(row.name)  # no number equals None or a text, element by element
 
-    def operator(self: Any, other: Any) -> Any:
+    def operator(self: TracedArray, other: Any) -> Any:
         recording = self._recording
         kind = type(other)
         if kind is TracedArray:
@@ -86,7 +87,7 @@ def _in_place(row: Operator) -> Callable[[Any, Any], Any]:
     """
     primitive = row.primitive
 
-    def operator(self: Any, other: Any) -> Any:
+    def operator(self: TracedArray, other: Any) -> Any:
         result = bind(primitive, (self, other))
         if not self.aval.shape:
             if self._view is None and not may_be_array(self._recording.ops[self._id][0]):
@@ -137,12 +138,12 @@ def _power(self: TracedArray, n: Any, modulo: None = None) -> Any:
     return _plain_power(self, n)
 
 
-def _power_in_place(self: Any, n: Any) -> Any:
+def _power_in_place(self: TracedArray, n: Operand) -> Any:
     result = self**n
     return self._assign(result, "power", fresh=True) if self.aval.shape else in_place_number(self, result, "power")
 
 
-def _matmul_in_place(self: Any, other: Any) -> Any:
+def _matmul_in_place(self: TracedArray, other: Arrayed) -> Any:
     return self._assign(self @ other, "matmul", fresh=True)
 
 

@@ -14,8 +14,8 @@ import dis
 import math
 import sys
 import weakref
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from functrace.ir.primitive import Primitive
 from functrace.ir.tape import inferred
 from functrace.numpy.at import At
 from functrace.numpy.indexing import has_array, parse_index, select, store
-from functrace.numpy.operands import checked_order
+from functrace.numpy.operands import Arrayed, DtypeLike, Index, Operand, checked_order
 from functrace.numpy.tables import FUNCTIONS, LIKE, unsupported_function
 from functrace.numpy.ufuncs import call_ufunc
 from functrace.numpy.view_kinds import FlatView, ImagView, IndexView, RealView, View
@@ -59,7 +59,7 @@ _ref = weakref.ref
 _getframe = sys._getframe
 
 
-def record_one(primitive: Primitive, x: Any, params: tuple[Any, ...] = ()) -> Any:
+def record_one(primitive: Primitive, x: Arrayed, params: tuple[Any, ...] = ()) -> Any:
     """Apply a primitive to one operand: the other half of the hot path, `bind` with everything in line."""
     if type(x) is not TracedArray:
         return bind(primitive, (x,), params)
@@ -100,9 +100,46 @@ class TracedArray(Tracer):
     __slots__ = ()
     __array_priority__ = 1000.0
 
+    if TYPE_CHECKING:  # for type checkers: operators are set in functrace/numpy/arithmetic.py
+
+        def __neg__(self) -> Any: ...
+        def __pos__(self) -> Any: ...
+        def __abs__(self) -> Any: ...
+        def __invert__(self) -> Any: ...
+        def __add__(self, other: Operand) -> Any: ...
+        def __radd__(self, other: Operand) -> Any: ...
+        def __sub__(self, other: Operand) -> Any: ...
+        def __rsub__(self, other: Operand) -> Any: ...
+        def __mul__(self, other: Operand) -> Any: ...
+        def __rmul__(self, other: Operand) -> Any: ...
+        def __truediv__(self, other: Operand) -> Any: ...
+        def __rtruediv__(self, other: Operand) -> Any: ...
+        def __floordiv__(self, other: Operand) -> Any: ...
+        def __rfloordiv__(self, other: Operand) -> Any: ...
+        def __mod__(self, other: Operand) -> Any: ...
+        def __rmod__(self, other: Operand) -> Any: ...
+        def __pow__(self, other: Operand) -> Any: ...
+        def __rpow__(self, other: Operand) -> Any: ...
+        def __matmul__(self, other: Operand) -> Any: ...
+        def __rmatmul__(self, other: Operand) -> Any: ...
+        def __and__(self, other: Operand) -> Any: ...
+        def __rand__(self, other: Operand) -> Any: ...
+        def __or__(self, other: Operand) -> Any: ...
+        def __ror__(self, other: Operand) -> Any: ...
+        def __xor__(self, other: Operand) -> Any: ...
+        def __rxor__(self, other: Operand) -> Any: ...
+        def __lshift__(self, other: Operand) -> Any: ...
+        def __rlshift__(self, other: Operand) -> Any: ...
+        def __rshift__(self, other: Operand) -> Any: ...
+        def __rrshift__(self, other: Operand) -> Any: ...
+        def __lt__(self, other: Operand) -> Any: ...
+        def __le__(self, other: Operand) -> Any: ...
+        def __gt__(self, other: Operand) -> Any: ...
+        def __ge__(self, other: Operand) -> Any: ...
+
     # -- what NumPy asks -----------------------------------------------------------------------
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Operand, **kwargs: Any) -> Any:
         if not kwargs and method == "__call__":
             primitive = _UNARY.get(ufunc)
             if primitive is not None:
@@ -112,7 +149,9 @@ class TracedArray(Tracer):
                 return bind(primitive, inputs)
         return call_ufunc(ufunc, method, inputs, kwargs)
 
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         for kind in types:
             if kind is not np.ndarray and kind is not TracedArray and issubclass(kind, np.ndarray):
                 refuse_subclass(kind)
@@ -124,7 +163,7 @@ class TracedArray(Tracer):
             return creation(self, *args, **kwargs)
         return implementation(*args, **kwargs)
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: DtypeLike = None, copy: bool | None = None) -> Any:
         if self.dtype.kind not in "fc":  # T[i] of a plain T: integers and bools carry no derivative that could be lost
             try:
                 values = self._concrete()
@@ -179,7 +218,7 @@ class TracedArray(Tracer):
         return linked(ew.real(self), RealView(self))
 
     @real.setter
-    def real(self, value: Any) -> None:
+    def real(self, value: Operand) -> None:
         self.real[...] = value
 
     @property
@@ -190,7 +229,7 @@ class TracedArray(Tracer):
         return linked(ew.imag(self), ImagView(self))
 
     @imag.setter
-    def imag(self, value: Any) -> None:
+    def imag(self, value: Operand) -> None:
         if self.dtype.kind != "c":
             raise DtypeError(f"a real array ({self.aval}) has no imaginary part to set", fix="use .astype(complex) first")
         self.imag[...] = value
@@ -204,7 +243,7 @@ class TracedArray(Tracer):
         return made
 
     @flat.setter
-    def flat(self, value: Any) -> None:
+    def flat(self, value: Operand) -> None:
         self.flat[...] = FUNCTIONS[np.resize](value, (self.size,)) if np.ndim(value) else value
 
     @property
@@ -267,7 +306,7 @@ class TracedArray(Tracer):
             tracer._view = None
         return tracer
 
-    def _read(self, index: Any) -> Any:
+    def _read(self, index: Index) -> Any:
         """Read any index: a view where it is basic, a copy where arrays or masks stand in it."""
         selected = select(self, index)
         if selected is not None:
@@ -275,14 +314,14 @@ class TracedArray(Tracer):
         template, arrays = parse_index(self, index)
         return read_at(self, template, arrays, has_array(index))
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Index, value: Operand) -> None:
         if type(index) is int and type(value) is TracedArray and type(value._view) is IndexView:
             self._refuse_shuffle(value)
         if type(value) is TracedArray and is_part_of(self, value, lambda: parse_index(self, index)):
             return
         self._assign(store(self, index, value), "assignment", fresh=True)
 
-    def _refuse_shuffle(self, row: Any) -> None:
+    def _refuse_shuffle(self, row: TracedArray) -> None:
         """Refuse to be shuffled by NumPy, which swaps rows one by one and would read some that it has already written.
 
         Its code is compiled, and looks like Python's ``x[i] = row`` but for the instruction that is running.
@@ -305,12 +344,13 @@ class TracedArray(Tracer):
             raise UnsupportedFunctionError("len() of unsized object: a 0-d array has no length", fix="use .size")
         return self.shape[0]
 
-    def __contains__(self, value: Any) -> bool:
-        return bool((self == value).any())
+    def __contains__(self, value: Operand) -> bool:
+        found: Any = self == value
+        return bool(found.any())
 
     # -- in place ------------------------------------------------------------------------------
 
-    def _assign(self, result: Any, what: str, *, fresh: bool = False) -> Any:
+    def _assign(self, result: Arrayed, what: str, *, fresh: bool = False) -> Any:
         """Let this handle name a new value, as NumPy's in-place operations do.
 
         ``fresh`` says that the result was recorded for this, so that no other handle names it.
@@ -335,14 +375,13 @@ class TracedArray(Tracer):
         self._replace(result, fresh=fresh)
         return self
 
-    def _replace(self, result: Any, *, fresh: bool) -> None:
+    def _replace(self, result: Arrayed, *, fresh: bool) -> None:
         if self._view is None or self._view.base is None:
             check_writable(self)
         if type(result) is TracedFlat:
             result = result.copy()
-        if type(result) is not TracedArray:
-            result = self._recording.handle(self._recording.capture(result))
-        rebind(self, result, fresh=fresh)
+        traced = result if type(result) is TracedArray else self._recording.handle(self._recording.capture(result))
+        rebind(self, traced, fresh=fresh)
 
     # -- Python's questions --------------------------------------------------------------------
 
@@ -384,7 +423,7 @@ class TracedArray(Tracer):
             "functrace.value(x) gives the plain number, functrace.stop_gradient(x) a constant",
         )
 
-    def item(self, *args: Any) -> Any:
+    def item(self, *args: SupportsIndex | tuple[SupportsIndex, ...]) -> Any:
         """The element as a Python number; refused for floats, whose derivative would be lost."""
         if self.dtype.kind in "fc":
             raise self._lost("x.item()")
@@ -424,15 +463,15 @@ class TracedArray(Tracer):
             fix="map with functrace.vmap, or in threads; functrace.value(x) gives the plain values, without derivative",
         )
 
-    def __deepcopy__(self, memo: Any) -> Any:
+    def __deepcopy__(self, memo: object) -> Any:
         return self.copy()
 
     # -- operators: the others are set in functrace/numpy/arithmetic.py ---------------------------------
 
-    def __divmod__(self, other: Any) -> Any:
+    def __divmod__(self, other: Arrayed) -> Any:
         return self // other, self % other
 
-    def __rdivmod__(self, other: Any) -> Any:
+    def __rdivmod__(self, other: Arrayed) -> Any:
         return other // self, other % self
 
     def __round__(self, ndigits: int | None = None) -> Any:
@@ -457,7 +496,7 @@ class TracedFlat(TracedArray):
 
     __slots__ = ()
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Index) -> Any:
         part = super().__getitem__(index)
         return part.copy() if isinstance(part, TracedArray) and part.aval.shape else part
 

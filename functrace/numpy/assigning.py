@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import DtypeError, ShapeError
-from functrace.numpy.operands import stacked
+from functrace.numpy.operands import Operand, stacked
 from functrace.ops.shaping import convert, written
 from functrace.tracing.recording import LITERALS, Tracer, as_array
 
 
-def assigned(value: Any, dtype: np.dtype[Any]) -> Any:
+def assigned(value: Operand, dtype: np.dtype[Any]) -> Any:
     """Return a value as an operand of a dtype, cast as NumPy's assignment casts it.
 
     A Python number that needs no cast stays one.
@@ -43,7 +43,7 @@ def assigned(value: Any, dtype: np.dtype[Any]) -> Any:
     return array if array.dtype == dtype else written(value, array.shape, dtype)
 
 
-def numeric(value: Any) -> np.ndarray[Any, Any]:
+def numeric(value: Operand) -> np.ndarray[Any, Any]:
     """Return a plain value as an array of numbers.
 
     Raises:
@@ -55,7 +55,7 @@ def numeric(value: Any) -> np.ndarray[Any, Any]:
     return array
 
 
-def start_of(value: Any, dtype: np.dtype[Any]) -> Any:
+def start_of(value: Operand, dtype: np.dtype[Any]) -> Any:
     """Return the number that a reduction starts from, in the dtype of its result.
 
     Raises:

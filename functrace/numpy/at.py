@@ -6,7 +6,7 @@ Floor: 6.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -15,12 +15,16 @@ from functrace.ir.aval import shape_of
 from functrace.numpy.assigning import assigned
 from functrace.numpy.indexing import only_mask, parse_index, put_at, read, store, without_leading_ones
 from functrace.numpy.masked import MaskedSelection, is_mask
-from functrace.numpy.operands import known
+from functrace.numpy.operands import Arrayed, Index, Operand, known
 from functrace.numpy.tables import ufunc_method
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import ARRAY, StaticIndex, gather, scatter_add, scatter_set
 from functrace.ops.shaping import broadcast_to, convert, reshape
 from functrace.tracing.recording import LITERALS, Tracer, as_array, bind
+from functrace.typing import Scalar
+
+if TYPE_CHECKING:
+    from functrace.numpy.array import TracedArray
 
 # -- x.at[index] -----------------------------------------------------------------------------------------------
 
@@ -35,10 +39,10 @@ class At:
 
     __slots__ = ("x",)
 
-    def __init__(self, x: Any) -> None:
+    def __init__(self, x: Arrayed) -> None:
         self.x = x
 
-    def __getitem__(self, index: Any) -> AtIndex:
+    def __getitem__(self, index: Index) -> AtIndex:
         return AtIndex(self.x, index)
 
 
@@ -51,44 +55,44 @@ class AtIndex:
 
     __slots__ = ("index", "x")
 
-    def __init__(self, x: Any, index: Any) -> None:
+    def __init__(self, x: Arrayed, index: Index) -> None:
         self.x, self.index = x, index
 
     def get(self) -> Any:
         """Return ``x[index]``."""
         return read(self.x, self.index)
 
-    def set(self, values: Any) -> Any:
+    def set(self, values: Operand) -> Any:
         """Return a copy in which ``x[index] = values``."""
         return store(self.x, self.index, values)
 
-    def add(self, values: Any) -> Any:
+    def add(self, values: Operand) -> Any:
         """Return a copy in which ``values`` are added to ``x[index]``."""
         return self._sum(ew.add, values)
 
-    def subtract(self, values: Any) -> Any:
+    def subtract(self, values: Operand) -> Any:
         """Return a copy in which ``values`` are subtracted from ``x[index]``."""
         return self._sum(ew.sub, values)
 
-    def multiply(self, values: Any) -> Any:
+    def multiply(self, values: Operand) -> Any:
         """Return a copy in which ``x[index]`` is multiplied by ``values``."""
         return self._update(ew.mul, values)
 
     mul = multiply
 
-    def divide(self, values: Any) -> Any:
+    def divide(self, values: Operand) -> Any:
         """Return a copy in which ``x[index]`` is divided by ``values``."""
         return self._update(ew.div, values)
 
-    def power(self, values: Any) -> Any:
+    def power(self, values: Operand) -> Any:
         """Return a copy in which ``x[index]`` is raised to ``values``."""
         return self._update(ew.power, values)
 
-    def min(self, values: Any) -> Any:
+    def min(self, values: Operand) -> Any:
         """Return a copy in which ``x[index]`` is at most ``values``."""
         return self._update(ew.minimum, values)
 
-    def max(self, values: Any) -> Any:
+    def max(self, values: Operand) -> Any:
         """Return a copy in which ``x[index]`` is at least ``values``."""
         return self._update(ew.maximum, values)
 
@@ -96,7 +100,7 @@ class AtIndex:
         """Return a copy in which ``x[index]`` is replaced by an elementwise function of itself."""
         return store(self.x, self.index, function(read(self.x, self.index)))
 
-    def _sum(self, primitive: ew.Elementwise, values: Any) -> Any:
+    def _sum(self, primitive: ew.Elementwise, values: Operand) -> Any:
         x = self.x
         if isinstance(self.index, Tracer) and is_mask(self.index):
             return self._update(primitive, values)
@@ -107,7 +111,7 @@ class AtIndex:
         v = broadcast_to(without_leading_ones(v, len(shape_of(part))), shape_of(part))
         return bind(primitive, (x, scatter_add(v, template, arrays, shape_of(x))))
 
-    def _update(self, primitive: ew.Elementwise, values: Any) -> Any:
+    def _update(self, primitive: ew.Elementwise, values: Operand) -> Any:
         x, mask = self.x, only_mask(self.x, self.index)
         if mask is not None and shape_of(values) == ():
             return (
@@ -119,20 +123,20 @@ class AtIndex:
         part = gather(x, template, arrays)
         if not arrays or all(shape_of(a) == () for a in arrays):
             return put_at(x, template, arrays, assigned(bind(primitive, (part, values)), x.dtype))
-        values = values if type(values) in LITERALS or isinstance(values, Tracer) else as_array(values)
+        given: Any = values if type(values) in LITERALS or isinstance(values, Tracer) else as_array(values)
         target = shape_of(part)
         rounds = _rounds(template, arrays, shape_of(x), target)
         if len(rounds) == 1:
-            return put_at(x, template, arrays, assigned(bind(primitive, (part, values)), x.dtype))
+            return put_at(x, template, arrays, assigned(bind(primitive, (part, given)), x.dtype))
         if len(rounds) > MOST_UNROLLED:
             raise UnsupportedFunctionError(
                 f"x.at[…].{primitive} with indices that repeat more than {MOST_UNROLLED} times, or are not known",
                 fix="use .add, which has no such limit, or pass indices that are not traced",
             )
-        return _one_after_another(x, template, arrays, target, rounds, primitive, values)
+        return _one_after_another(x, template, arrays, target, rounds, primitive, given)
 
 
-def _masked_update(x: Any, mask: Any, primitive: ew.Elementwise, value: Any) -> Any:
+def _masked_update(x: Arrayed, mask: Tracer, primitive: ew.Elementwise, value: Operand) -> Any:
     selection = MaskedSelection(x, mask, ConcretizationError("a traced mask", fix="use np.where"))
     ufunc = primitive.eval
     return store(x, mask, selection.__array_ufunc__(ufunc, "__call__", selection, value))  # type: ignore[arg-type]
@@ -158,7 +162,13 @@ def _rounds(
 
 
 def _one_after_another(
-    x: Any, template: StaticIndex, arrays: tuple[Any, ...], target: tuple[int, ...], rounds: Any, primitive: Any, values: Any
+    x: Arrayed,
+    template: StaticIndex,
+    arrays: tuple[Any, ...],
+    target: tuple[int, ...],
+    rounds: list[np.ndarray[Any, Any]],
+    primitive: ew.Elementwise,
+    values: Arrayed | Scalar,
 ) -> Any:
     shape = shape_of(x)
     size = int(np.prod(shape))
@@ -178,7 +188,7 @@ _KINDS = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
 
 def _in_place_at(update: Callable[[AtIndex, Any], Any], name: str) -> Callable[..., None]:
-    def at(x: Any, index: Any, values: Any) -> None:
+    def at(x: TracedArray, index: Index, values: Operand) -> None:
         given = values if isinstance(values, Tracer) else as_array(values)
         fits = _KINDS[given.dtype.kind] <= _KINDS[x.dtype.kind] and not (name == "divide" and x.dtype.kind in "biu")
         if fits and not isinstance(given, Tracer):

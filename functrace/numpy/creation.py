@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
@@ -19,9 +19,15 @@ from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
 from functrace.numpy.assigning import numeric
 from functrace.numpy.indexing import without_leading_ones
-from functrace.numpy.layout import C_ORDER, F_ORDER, order_like
+from functrace.numpy.layout import C_ORDER, F_ORDER, Order, order_like
 from functrace.numpy.operands import (
+    Arrayed,
     Casting,
+    DtypeLike,
+    Operand,
+    OrderLike,
+    Shape,
+    Sizes,
     arrayed,
     cast_to,
     checked_order,
@@ -37,15 +43,21 @@ from functrace.numpy.view_kinds import LaidView
 from functrace.numpy.views import is_scalar, linked, new_array, owned, reshaped, shares
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import broadcast_to, convert, filled
-from functrace.tracing.recording import LITERALS, Tracer, claimed
+from functrace.tracing.recording import LITERALS, Tracer, Value, claimed
+from functrace.typing import Scalar
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from functrace.numpy.array import TracedArray
 
 # -- arrays from nests --------------------------------------------------------------------------------
 
 
 @implements(np.array, creates=True)
 def array(
-    object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = "K", subok: bool = False,
-    ndmin: int = 0, like: Any = None,
+    object: Operand, dtype: DtypeLike = None, *, copy: bool | None = True, order: OrderLike = "K", subok: bool = False,
+    ndmin: int = 0, like: Arrayed | None = None,
 ) -> Any:  # fmt: skip
     """As ``numpy.array``, also for traced values and for nested lists of them.
 
@@ -65,13 +77,12 @@ def array(
     if isinstance(object, Tracer):
         made = _laid(object, object.dtype if dtype is None else np.dtype(dtype), letter, copy)
     else:
-        made = stacked(object)
-        made = new_array(cast_to(made, dtype), F_ORDER if letter == "F" else C_ORDER)
+        made = new_array(cast_to(arrayed(object), dtype), F_ORDER if letter == "F" else C_ORDER)
     missing = ndmin - len(shape_of(made))
     return reshaped(made, (1,) * missing + shape_of(made)) if missing > 0 else made
 
 
-def _laid(x: Any, dtype: Any, letter: str, copy: bool | None) -> Any:
+def _laid(x: TracedArray, dtype: np.dtype[Any], letter: str, copy: bool | None) -> Any:
     """A traced value as an array of a dtype in an order: a copy, or where none is needed, itself."""
     if x.dtype != dtype:
         if copy is False:
@@ -91,21 +102,35 @@ def _laid(x: Any, dtype: Any, letter: str, copy: bool | None) -> Any:
 
 
 @implements(np.asarray, creates=True)
-def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None) -> Any:
+def asarray(
+    a: Operand,
+    dtype: DtypeLike = None,
+    order: OrderLike = None,
+    *,
+    device: str | None = None,
+    copy: bool | None = None,
+    like: Arrayed | None = None,
+) -> Any:
     """As ``numpy.asarray``, also for traced values and for nested lists of them."""
     return array(a, dtype, copy=copy, order="K" if order is None else order, like=like)
 
 
 @implements(np.asanyarray, creates=True)
 def asanyarray(
-    a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None, like: Any = None
+    a: Operand,
+    dtype: DtypeLike = None,
+    order: OrderLike = None,
+    *,
+    device: str | None = None,
+    copy: bool | None = None,
+    like: Arrayed | None = None,
 ) -> Any:
     """As ``numpy.asanyarray``, also for traced values and for nested lists of them."""
     return array(a, dtype, copy=copy, order="K" if order is None else order, subok=True, like=like)
 
 
 @implements(np.ascontiguousarray, creates=True)
-def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+def ascontiguousarray(a: Operand, dtype: DtypeLike = None, *, like: Arrayed | None = None) -> Any:
     """As ``numpy.ascontiguousarray``, also for traced values and for nested lists of them."""
     if not holds_tracer(a) and like is None:
         return np.ascontiguousarray(a, dtype)
@@ -113,7 +138,7 @@ def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
 
 
 @implements(np.asfortranarray, creates=True)
-def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+def asfortranarray(a: Operand, dtype: DtypeLike = None, *, like: Arrayed | None = None) -> Any:
     """As ``numpy.asfortranarray``, also for traced values and for nested lists of them."""
     if not holds_tracer(a) and like is None:
         return np.asfortranarray(a, dtype)
@@ -121,7 +146,7 @@ def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
 
 
 @implements(np.require, creates=True)
-def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = None) -> Any:
+def require(a: Operand, dtype: DtypeLike = None, requirements: Any = None, *, like: Arrayed | None = None) -> Any:
     """As ``numpy.require``, also for traced values; these are aligned and writable, and who owns memory is not known."""
     if not holds_tracer(a) and like is None:
         return np.require(a, dtype, requirements)
@@ -135,26 +160,32 @@ def require(a: Any, dtype: Any = None, requirements: Any = None, *, like: Any = 
 # -- arrays like another one ------------------------------------------------------------------------------
 
 
-def _as_shape(shape: Any) -> tuple[int, ...]:
+def _as_shape(shape: Sizes) -> tuple[int, ...]:
     return shape if type(shape) is tuple and all(type(n) is int for n in shape) else int_tuple(shape)
 
 
-def _like(a: Any, dtype: Any, shape: Any, value: Any, order: Any) -> Any:
+def _like(a: Arrayed, dtype: DtypeLike, shape: Sizes | None, value: Scalar, order: OrderLike) -> Any:
     sizes = a.shape if shape is None else _as_shape(shape)
     return new_array(filled(a, sizes, a.dtype if dtype is None else dtype, value), _order_of(sizes, a, order))
 
 
-def _order_of(shape: Any, a: Any, order: Any) -> Any:
+def _order_of(shape: Shape, a: Arrayed, order: OrderLike) -> Order:
     """The order in which the functions named ``…_like`` lay out an array of a shape."""
     letter = checked_order(order, "zeros_like and its kin")
-    if not isinstance(a, Tracer) or (letter == "K" and len(shape) != a.ndim):
-        letter = "C" if letter in "AK" else letter
-    return order_like(a, letter) if letter in "AK" else F_ORDER if letter == "F" else C_ORDER
+    if not isinstance(a, Tracer):
+        return F_ORDER if letter == "F" else C_ORDER
+    return order_like(a, "C" if letter == "K" and len(shape) != a.ndim else letter)
 
 
 @implements(np.zeros_like)
 def zeros_like(
-    a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
+    a: Arrayed,
+    dtype: DtypeLike = None,
+    order: OrderLike = "K",
+    subok: bool = True,
+    shape: Sizes | None = None,
+    *,
+    device: str | None = None,
 ) -> Any:
     """As ``numpy.zeros_like``; traced, so that traced values can be written into it."""
     return _like(a, dtype, shape, 0, order)
@@ -162,7 +193,13 @@ def zeros_like(
 
 @implements(np.ones_like)
 def ones_like(
-    a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
+    a: Arrayed,
+    dtype: DtypeLike = None,
+    order: OrderLike = "K",
+    subok: bool = True,
+    shape: Sizes | None = None,
+    *,
+    device: str | None = None,
 ) -> Any:
     """As ``numpy.ones_like``; traced, so that traced values can be written into it."""
     return _like(a, dtype, shape, 1, order)
@@ -170,7 +207,14 @@ def ones_like(
 
 @implements(np.empty_like)
 def empty_like(
-    prototype: Any, /, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *, device: Any = None
+    prototype: Arrayed,
+    /,
+    dtype: DtypeLike = None,
+    order: OrderLike = "K",
+    subok: bool = True,
+    shape: Sizes | None = None,
+    *,
+    device: str | None = None,
 ) -> Any:
     """As ``numpy.empty_like``, filled with zeros."""
     return _like(prototype, dtype, shape, 0, order)
@@ -178,9 +222,15 @@ def empty_like(
 
 @implements(np.full_like)
 def full_like(
-    a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None, *,
-    device: Any = None,
-) -> Any:  # fmt: skip
+    a: Arrayed,
+    fill_value: Operand,
+    dtype: DtypeLike = None,
+    order: OrderLike = "K",
+    subok: bool = True,
+    shape: Sizes | None = None,
+    *,
+    device: str | None = None,
+) -> Any:
     """As ``numpy.full_like``; ``fill_value`` may be traced."""
     shape, dtype = shape_of(a) if shape is None else _as_shape(shape), a.dtype if dtype is None else np.dtype(dtype)
     fill_value = stacked(fill_value)
@@ -195,7 +245,15 @@ def full_like(
 
 
 @implements(np.full, creates=True)
-def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, device: Any = None, like: Any = None) -> Any:
+def full(
+    shape: Sizes,
+    fill_value: Operand,
+    dtype: DtypeLike = None,
+    order: Literal["C", "F"] = "C",
+    *,
+    device: str | None = None,
+    like: Arrayed | None = None,
+) -> Any:
     """As ``numpy.full``; ``fill_value`` may be traced."""
     shape, fill_value = _as_shape(shape), stacked(fill_value)
     if isinstance(fill_value, Tracer):
@@ -206,7 +264,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *, de
 
 
 @implements(np.copyto)
-def copyto(dst: Any, src: Any, casting: Casting = "same_kind", where: Any = True) -> None:
+def copyto(dst: TracedArray, src: Operand, casting: Casting = "same_kind", where: Value = True) -> None:
     """As ``numpy.copyto`` into a traced value; a plain ndarray cannot hold a traced one."""
     need_traced(dst, "numpy.copyto (or numpy.full_like of a plain array)")
     src = stacked(src)
@@ -226,7 +284,7 @@ def copyto(dst: Any, src: Any, casting: Casting = "same_kind", where: Any = True
 
 
 @implements(np.arange, creates=True)
-def arange(*args: Any, dtype: Any = None, device: Any = None, like: Any = None) -> Any:
+def arange(*args: Any, dtype: DtypeLike = None, device: str | None = None, like: Arrayed | None = None) -> Any:
     """As ``numpy.arange``; traced ends are asked for their values to know the length, the elements stay traced.
 
     Raises:
@@ -245,9 +303,16 @@ def arange(*args: Any, dtype: Any = None, device: Any = None, like: Any = None) 
 
 @implements(np.linspace)
 def linspace(
-    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: Any = 0, *,
-    device: Any = None,
-) -> Any:  # fmt: skip
+    start: Operand,
+    stop: Operand,
+    num: SupportsIndex = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: DtypeLike = None,
+    axis: SupportsIndex = 0,
+    *,
+    device: str | None = None,
+) -> Any:
     """As ``numpy.linspace``."""
     num = operator.index(num)
     if num < 0:
@@ -275,7 +340,13 @@ def linspace(
 
 @implements(np.logspace)
 def logspace(
-    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: Any = 0
+    start: Operand,
+    stop: Operand,
+    num: SupportsIndex = 50,
+    endpoint: bool = True,
+    base: Operand = 10.0,
+    dtype: DtypeLike = None,
+    axis: SupportsIndex = 0,
 ) -> Any:
     """As ``numpy.logspace``."""
     base = stacked(base)
@@ -288,7 +359,14 @@ def logspace(
 
 
 @implements(np.geomspace)
-def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: Any = 0) -> Any:
+def geomspace(
+    start: Operand,
+    stop: Operand,
+    num: SupportsIndex = 50,
+    endpoint: bool = True,
+    dtype: DtypeLike = None,
+    axis: SupportsIndex = 0,
+) -> Any:
     """As ``numpy.geomspace``, for real ends."""
     start, stop = arrayed(start), arrayed(stop)
     kind = np.result_type(start.dtype, stop.dtype, float(operator.index(num)))
@@ -312,12 +390,12 @@ def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype
 
 @implements_like(np.zeros)
 @implements_like(np.empty)
-def _zeros(like: Any, shape: Any, dtype: Any = float, *_: Any, **__: Any) -> Any:
+def _zeros(like: TracedArray, shape: Sizes, dtype: npt.DTypeLike = float, *_: object, **__: object) -> Any:
     return filled(like, _as_shape(shape), dtype, 0)
 
 
 @implements_like(np.ones)
-def _ones(like: Any, shape: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
+def _ones(like: TracedArray, shape: Sizes, dtype: DtypeLike = None, *_: object, **__: object) -> Any:
     return filled(like, _as_shape(shape), float if dtype is None else dtype, 1)
 
 

@@ -6,12 +6,13 @@ Floor: 6.
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from functrace.errors import AxisError, ShapeError
-from functrace.numpy.operands import at_least, cast_to, flattened, one_axis, stored
+from functrace.ir.aval import aval_of
+from functrace.numpy.operands import Arrayed, DtypeLike, Out, at_least, cast_to, flattened, one_axis, stored
 from functrace.numpy.tables import implements
 from functrace.numpy.view_kinds import DiagonalView
 from functrace.numpy.views import linked
@@ -21,7 +22,7 @@ from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import permute
 
 
-def _diagonal_last(a: Any, axis1: Any, axis2: Any, what: str) -> Any:
+def _diagonal_last(a: Arrayed, axis1: SupportsIndex, axis2: SupportsIndex, what: str) -> Any:
     at_least(a, 2, what)
     i, j = one_axis(axis1, a.ndim), one_axis(axis2, a.ndim)
     if i == j:
@@ -30,7 +31,7 @@ def _diagonal_last(a: Any, axis1: Any, axis2: Any, what: str) -> Any:
 
 
 @implements(np.diagonal, method="diagonal")
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(a: Arrayed, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """As ``numpy.diagonal``."""
     axes, offset = _diagonal_last(a, axis1, axis2, "diagonal"), operator.index(offset)
 
@@ -38,7 +39,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 
 @implements(np.trace, method="trace")
-def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+def trace(a: Arrayed, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DtypeLike = None, out: Out = None) -> Any:
     """As ``numpy.trace``."""
     axes = _diagonal_last(a, axis1, axis2, "trace")
     d = shaping.diagonal(permute(a, axes), operator.index(offset))
@@ -46,24 +47,24 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
 
 @implements(np.diag)
-def diag(v: Any, k: int = 0) -> Any:
+def diag(v: Arrayed, k: int = 0) -> Any:
     """As ``numpy.diag``."""
     if v.ndim == 2:
         return diagonal(v, k)
     if v.ndim != 1:
-        raise ShapeError(f"Input must be 1- or 2-d. diag got {v.aval}", fix="use np.diagonal")
+        raise ShapeError(f"Input must be 1- or 2-d. diag got {aval_of(v)}", fix="use np.diagonal")
     k = operator.index(k)
     n = v.shape[0] + abs(k)
     return shaping.embed_diagonal(v, k, n, n)
 
 
 @implements(np.diagflat)
-def diagflat(v: Any, k: int = 0) -> Any:
+def diagflat(v: Arrayed, k: int = 0) -> Any:
     """As ``numpy.diagflat``."""
     return diag(flattened(v), k)
 
 
-def _triangle(m: Any, k: int, lower: bool, what: str) -> Any:
+def _triangle(m: Arrayed, k: int, lower: bool, what: str) -> Any:
     # NumPy broadcasts a vector against the mask, too.
     if m.ndim < 1:
         raise ShapeError(f"{what} needs at least 1 axis", fix="pass a vector or matrices")
@@ -74,22 +75,22 @@ def _triangle(m: Any, k: int, lower: bool, what: str) -> Any:
 
 
 @implements(np.tril)
-def tril(m: Any, k: int = 0) -> Any:
+def tril(m: Arrayed, k: int = 0) -> Any:
     """As ``numpy.tril``."""
     return _triangle(m, operator.index(k), True, "tril")
 
 
 @implements(np.triu)
-def triu(m: Any, k: int = 0) -> Any:
+def triu(m: Arrayed, k: int = 0) -> Any:
     """As ``numpy.triu``."""
     return _triangle(m, operator.index(k), False, "triu")
 
 
 @implements(np.linalg.diagonal)
-def _linalg_diagonal(x: Any, /, *, offset: int = 0) -> Any:
+def _linalg_diagonal(x: Arrayed, /, *, offset: int = 0) -> Any:
     return diagonal(x, offset, -2, -1)
 
 
 @implements(np.linalg.trace)
-def _linalg_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+def _linalg_trace(x: Arrayed, /, *, offset: int = 0, dtype: DtypeLike = None) -> Any:
     return trace(x, offset, -2, -1, dtype)

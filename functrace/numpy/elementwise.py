@@ -7,19 +7,31 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterable
 from typing import Any, cast
 
 import numpy as np
 
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.numpy.number import DTYPES, TracedNumber, alike, common_dtype, weak_kind
-from functrace.numpy.operands import NOT_GIVEN, arrayed, cast_to, need_traced, operand, stored
+from functrace.numpy.operands import (
+    NOT_GIVEN,
+    Arrayed,
+    DtypeLike,
+    Operand,
+    Out,
+    arrayed,
+    cast_to,
+    need_traced,
+    operand,
+    stored,
+)
 from functrace.numpy.reductions import all_
 from functrace.numpy.tables import FUNCTIONS, array_method, implements
 from functrace.numpy.views import is_scalar, new_array, owned
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
-from functrace.tracing.recording import bind
+from functrace.tracing.recording import Value, bind
 
 _METHODS_CLIP = cast("Any", np)._core.umath.clip
 """What the method of a plain ndarray calls."""
@@ -29,7 +41,7 @@ _METHODS_CLIP = cast("Any", np)._core.umath.clip
 
 
 @implements(np.where, weak=True)
-def where(condition: Any, x: Any = NOT_GIVEN, y: Any = NOT_GIVEN, /) -> Any:
+def where(condition: Operand, x: Operand = NOT_GIVEN, y: Operand = NOT_GIVEN, /) -> Any:
     """As ``numpy.where``; with one argument, as ``numpy.nonzero``."""
     if x is NOT_GIVEN and y is NOT_GIVEN:
         return FUNCTIONS[np.nonzero](arrayed(condition))
@@ -40,7 +52,7 @@ def where(condition: Any, x: Any = NOT_GIVEN, y: Any = NOT_GIVEN, /) -> Any:
 
 
 @implements(np.select, of_sequence=True, weak=True)
-def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+def select(condlist: Iterable[Operand], choicelist: Iterable[Operand], default: Operand = 0) -> Any:
     """As ``numpy.select``: for each element the first choice whose condition holds."""
     conditions, choices = list(condlist), list(choicelist)
     if len(conditions) != len(choices) or not conditions:
@@ -64,14 +76,14 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 @implements(np.clip, _METHODS_CLIP, method="clip", weak=True)
 def clip(
-    a: Any,
-    a_min: Any = NOT_GIVEN,
-    a_max: Any = NOT_GIVEN,
-    out: Any = None,
+    a: Operand,
+    a_min: Operand = NOT_GIVEN,
+    a_max: Operand = NOT_GIVEN,
+    out: Out = None,
     *,
-    min: Any = NOT_GIVEN,
-    max: Any = NOT_GIVEN,
-    dtype: Any = None,
+    min: Operand = NOT_GIVEN,
+    max: Operand = NOT_GIVEN,
+    dtype: DtypeLike = None,
 ) -> Any:
     """As ``numpy.clip``; on a bound the derivative is that of the array, as in PyTorch."""
     if (a_min is not NOT_GIVEN or a_max is not NOT_GIVEN) and (min is not NOT_GIVEN or max is not NOT_GIVEN):
@@ -103,14 +115,14 @@ def clip(
 
 
 @implements(np.round, np.around, method="round")
-def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+def round(a: Operand, decimals: int = 0, out: Out = None) -> Any:
     """As ``numpy.round``: piecewise constant, derivative 0."""
     result = bind(ew.round_p, (arrayed(a),), (operator.index(decimals),))
     return stored(result, out, "round")
 
 
 @implements(np.fix)
-def fix(x: Any, out: Any = None) -> Any:
+def fix(x: Operand, out: Out = None) -> Any:
     """As ``numpy.fix``: piecewise constant, derivative 0."""
     result = ew.trunc(arrayed(x))
     return stored(result, out, "fix")
@@ -120,7 +132,9 @@ def fix(x: Any, out: Any = None) -> Any:
 
 
 @implements(np.nan_to_num, weak=True)
-def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+def nan_to_num(
+    x: Operand, copy: bool = True, nan: Value = 0.0, posinf: Value | None = None, neginf: Value | None = None
+) -> Any:
     """As ``numpy.nan_to_num``; what is replaced has the derivative 0."""
     x = arrayed(x)
     if x.dtype.kind not in "fc":
@@ -133,13 +147,13 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
         result = _numbers_only(x, nan, posinf, neginf)
     if copy:
         return result
-    need_traced(x, "numpy.nan_to_num with copy=False")
-    if not x.shape and is_scalar(x):
+    target = need_traced(x, "numpy.nan_to_num with copy=False")
+    if not target.shape and is_scalar(target):
         return result
-    return stored(result, x, "nan_to_num")
+    return stored(result, target, "nan_to_num")
 
 
-def _numbers_only(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+def _numbers_only(x: Arrayed, nan: Value, posinf: Value | None, neginf: Value | None) -> Any:
     info = np.finfo(x.dtype)
     for value in (nan, posinf, neginf):
         if value is not None and not np.can_cast(getattr(value, "dtype", type(value)), x.dtype, "same_kind"):
@@ -151,7 +165,7 @@ def _numbers_only(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
 
 
 @implements(np.sinc)
-def sinc(x: Any) -> Any:
+def sinc(x: Operand) -> Any:
     """As ``numpy.sinc``; derivatives of every order are exact at 0."""
     return ew.sinc(arrayed(x))
 
@@ -160,80 +174,86 @@ def sinc(x: Any) -> Any:
 
 
 @implements(np.real)
-def real(val: Any) -> Any:
+def real(val: Operand) -> Any:
     """As ``numpy.real``."""
-    return arrayed(val).real
+    x: Any = arrayed(val)
+    return x.real
 
 
 @implements(np.imag)
-def imag(val: Any) -> Any:
+def imag(val: Operand) -> Any:
     """As ``numpy.imag``."""
-    return arrayed(val).imag
+    x: Any = arrayed(val)
+    return x.imag
 
 
 @implements(np.angle)
-def angle(z: Any, deg: bool = False) -> Any:
+def angle(z: Operand, deg: bool = False) -> Any:
     """As ``numpy.angle``."""
     result = ew.angle(arrayed(z))
     return ew.mul(result, 180 / math.pi) if deg else result
 
 
 @implements(np.real_if_close)
-def real_if_close(a: Any, tol: float = 100) -> Any:
+def real_if_close(a: Operand, tol: float = 100) -> Any:
     """As ``numpy.real_if_close``; asks for values, so not under vmap or trace."""
-    a = arrayed(a)
-    if a.dtype.kind != "c":
-        return a
-    limit = tol * np.finfo(a.dtype).eps if tol > 1 else tol
-    return a.real if bool(all_(ew.less(ew.absolute(a.imag), limit))) else a
+    x: Any = arrayed(a)
+    if x.dtype.kind != "c":
+        return x
+    limit = tol * np.finfo(x.dtype).eps if tol > 1 else tol
+    return x.real if bool(all_(ew.less(ew.absolute(x.imag), limit))) else x
 
 
 @implements(np.isreal)
-def isreal(x: Any) -> Any:
+def isreal(x: Operand) -> Any:
     """As ``numpy.isreal``."""
-    return ew.equal(arrayed(x).imag, 0)
+    return ew.equal(imag(x), 0)
 
 
 @implements(np.iscomplex)
-def iscomplex(x: Any) -> Any:
+def iscomplex(x: Operand) -> Any:
     """As ``numpy.iscomplex``."""
-    return ew.not_equal(arrayed(x).imag, 0)
+    return ew.not_equal(imag(x), 0)
 
 
 # -- comparisons ---------------------------------------------------------------------------------------------------------
 
 
 @implements(np.isclose, weak=True)
-def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+def isclose(
+    a: Operand, b: Operand, rtol: float | Arrayed = 1e-5, atol: float | Arrayed = 1e-8, equal_nan: bool = False
+) -> Any:
     """As ``numpy.isclose``."""
-    a, b = operand(a), operand(b)
-    kind = weak_kind(b)
+    x, y = operand(a), operand(b)
+    kind = weak_kind(y)
     if kind in (bool, int):  # NumPy compares with a float, which Python numbers become without a width
-        b = b * 1.0
-    elif kind is None and b.dtype.kind in "biu":
-        b = convert(b, np.float64)
-    near = ew.less_equal(abs(a - b), atol + rtol * abs(b))  # operators: Python's arithmetic between Python numbers
-    result = ew.logical_or(ew.logical_and(near, ew.isfinite(b)), ew.equal(a, b))
+        y = y * 1.0
+    elif kind is None and y.dtype.kind in "biu":
+        y = convert(y, np.float64)
+    near = ew.less_equal(abs(x - y), atol + rtol * abs(y))  # operators: Python's arithmetic between Python numbers
+    result = ew.logical_or(ew.logical_and(near, ew.isfinite(y)), ew.equal(x, y))
     if equal_nan:
-        result = ew.logical_or(result, ew.logical_and(ew.isnan(a), ew.isnan(b)))
+        result = ew.logical_or(result, ew.logical_and(ew.isnan(x), ew.isnan(y)))
     return result
 
 
 @implements(np.allclose, weak=True)
-def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+def allclose(
+    a: Operand, b: Operand, rtol: float | Arrayed = 1e-5, atol: float | Arrayed = 1e-8, equal_nan: bool = False
+) -> Any:
     """As ``numpy.allclose``; the result is traced."""
     return all_(isclose(a, b, rtol, atol, equal_nan))
 
 
 @implements(np.array_equal)
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+def array_equal(a1: Operand, a2: Operand, equal_nan: bool = False) -> Any:
     """As ``numpy.array_equal``; the result is traced where the shapes agree."""
     a1, a2 = arrayed(a1), arrayed(a2)
     return all_(_same(a1, a2, equal_nan)) if a1.shape == a2.shape else False
 
 
 @implements(np.array_equiv)
-def array_equiv(a1: Any, a2: Any) -> Any:
+def array_equiv(a1: Operand, a2: Operand) -> Any:
     """As ``numpy.array_equiv``; the result is traced where the shapes broadcast."""
     a1, a2 = arrayed(a1), arrayed(a2)
     try:
@@ -243,7 +263,7 @@ def array_equiv(a1: Any, a2: Any) -> Any:
     return all_(ew.equal(a1, a2))
 
 
-def _same(a: Any, b: Any, equal_nan: bool) -> Any:
+def _same(a: Arrayed, b: Arrayed, equal_nan: bool) -> Any:
     same = ew.equal(a, b)
     if equal_nan and a.dtype.kind in "fc" and b.dtype.kind in "fc":
         same = ew.logical_or(same, ew.logical_and(ew.isnan(a), ew.isnan(b)))
@@ -251,26 +271,26 @@ def _same(a: Any, b: Any, equal_nan: bool) -> Any:
 
 
 @implements(np.isposinf)
-def isposinf(x: Any, out: Any = None) -> Any:
+def isposinf(x: Operand, out: Out = None) -> Any:
     """As ``numpy.isposinf``."""
     result = ew.equal(arrayed(x), math.inf)
     return stored(result, out, "isposinf")
 
 
 @implements(np.isneginf)
-def isneginf(x: Any, out: Any = None) -> Any:
+def isneginf(x: Operand, out: Out = None) -> Any:
     """As ``numpy.isneginf``."""
     result = ew.equal(arrayed(x), -math.inf)
     return stored(result, out, "isneginf")
 
 
 @implements(np.divmod)
-def divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
+def divmod(x1: Value, x2: Value) -> tuple[Any, Any]:
     """As ``numpy.divmod``."""
     return ew.floor_divide(x1, x2), ew.remainder(x1, x2)
 
 
 @array_method("conjugate", "conj")
-def _conjugate(x: Any) -> Any:
+def _conjugate(x: Arrayed) -> Any:
     """As ``numpy.ndarray.conjugate``: a real array is its own, not a copy as by ``numpy.conjugate``."""
     return ew.conj(x) if x.dtype.kind == "c" else x

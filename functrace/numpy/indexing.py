@@ -11,7 +11,7 @@ Floor: 6.
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -19,19 +19,19 @@ from functrace.errors import ConcretizationError, ShapeError, TracedIndexError
 from functrace.ir.aval import shape_of
 from functrace.numpy.assigning import assigned
 from functrace.numpy.masked import MaskedSelection, is_mask, known_mask
-from functrace.numpy.operands import holds_tracer, stacked
+from functrace.numpy.operands import Arrayed, Index, Operand, holds_tracer, stacked
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import ARRAY, StaticIndex, gather, scatter_set
-from functrace.ops.shaping import convert, reshape
-from functrace.tracing.recording import Tracer, as_array
+from functrace.ops.shaping import V, convert, reshape
+from functrace.tracing.recording import Tracer, Value, as_array
 
 
-def has_array(index: Any) -> bool:
+def has_array(index: Index) -> bool:
     """Whether a plain 0-d array stands in an index: NumPy then copies what it reads."""
     return any(type(k) is np.ndarray and not k.ndim for k in (index if type(index) is tuple else (index,)))
 
 
-def _bound(bound: Any) -> int | None:
+def _bound(bound: SupportsIndex | None) -> int | None:
     if bound is None or type(bound) is int:
         return bound
     try:
@@ -68,7 +68,7 @@ def _entry(entry: Any) -> Any:
     return array
 
 
-def parse_index(x: Any, index: Any) -> tuple[StaticIndex, tuple[Any, ...]]:
+def parse_index(x: Value, index: Index) -> tuple[StaticIndex, tuple[Any, ...]]:
     """Return the static template of an index into ``x``, and its index arrays.
 
     Raises:
@@ -112,9 +112,9 @@ def parse_index(x: Any, index: Any) -> tuple[StaticIndex, tuple[Any, ...]]:
     return tuple(template), tuple(arrays)
 
 
-def only_mask(x: Any, index: Any) -> Any:
+def only_mask(x: Value, index: Index) -> Any:
     """The mask, if the index is nothing but a mask that fits ``x``, otherwise ``None``."""
-    mask = index[0] if type(index) is tuple and len(index) == 1 else index
+    mask: Any = index[0] if type(index) is tuple and len(index) == 1 else index
     if type(mask) is list:
         mask = _entry(mask)
     if not is_mask(mask):
@@ -123,7 +123,7 @@ def only_mask(x: Any, index: Any) -> Any:
     return mask if shape == shape_of(x)[: len(shape)] else None
 
 
-def select(x: Any, index: Any) -> Any:
+def select(x: Arrayed, index: Index) -> Any:
     """Return ``x[mask]`` where the index is a single bool, or a mask whose value is not known; otherwise ``None``."""
     mask = only_mask(x, index)
     if mask is not None:
@@ -138,7 +138,7 @@ def select(x: Any, index: Any) -> Any:
     return None
 
 
-def read(x: Any, index: Any) -> Any:
+def read(x: Arrayed, index: Index) -> Any:
     """Return ``x[index]`` as a new array, never a view."""
     selected = select(x, index)
     if selected is not None:
@@ -150,27 +150,27 @@ def read(x: Any, index: Any) -> Any:
 # -- writing -------------------------------------------------------------------------------------------------
 
 
-def without_leading_ones(v: Any, rank: int) -> Any:
+def without_leading_ones(v: V, rank: int) -> V:
     """Return a value without the axes of size 1 in front that it has beyond a rank, as NumPy's assignments drop them."""
     shape = shape_of(v)
     extra = len(shape) - rank
     return reshape(v, shape[extra:]) if extra > 0 and all(n == 1 for n in shape[:extra]) else v
 
 
-def _rank_read(x: Any, template: StaticIndex, arrays: tuple[Any, ...]) -> int:
+def _rank_read(x: Value, template: StaticIndex, arrays: tuple[Any, ...]) -> int:
     taken = sum(k is not None and k is not Ellipsis and type(k) is not tuple for k in template)
     rank = len(shape_of(x)) - taken + sum(k is None for k in template)
     return rank + max((len(shape_of(a)) for a in arrays), default=0)
 
 
-def put_at(x: Any, template: StaticIndex, arrays: tuple[Any, ...], v: Any) -> Any:
+def put_at(x: Value, template: StaticIndex, arrays: tuple[Any, ...], v: Value) -> Any:
     """Return a copy of ``x`` with ``v`` written at a parsed index; ``v`` is an operand of the right dtype."""
     if shape_of(v):
         v = without_leading_ones(v, _rank_read(x, template, arrays))
     return scatter_set(x, template, v, arrays)
 
 
-def _put_where(x: Any, mask: Any, v: Any) -> Any:
+def _put_where(x: Arrayed, mask: Value, v: Value) -> Any:
     """``x[mask] = v`` as a choice, if what is written does not depend on how many elements are; otherwise ``None``."""
     shape, rank = shape_of(x), len(shape_of(mask))
     rest = shape[rank:]
@@ -191,7 +191,7 @@ def _put_where(x: Any, mask: Any, v: Any) -> Any:
     return convert(result, x.dtype)
 
 
-def store(x: Any, index: Any, value: Any) -> Any:
+def store(x: Arrayed, index: Index, value: Operand) -> Any:
     """Return a copy of ``x`` in which ``x[index] = value``, as NumPy's assignment means it."""
     if type(value) is MaskedSelection:
         if value.goes_with(index) and shape_of(value.full) == shape_of(x):

@@ -8,14 +8,20 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from functrace.errors import DtypeError, ShapeError
 from functrace.ir.aval import shape_of
 from functrace.numpy.operands import (
+    Arrayed,
     Casting,
+    DtypeLike,
+    OneAxis,
+    Operand,
+    Out,
     along,
     arrayed,
     at_least,
@@ -35,12 +41,11 @@ from functrace.ops.shaping import convert
 # -- joining -------------------------------------------------------------------------------------------
 
 
-def _join(arrays: Any, axis: int, dtype: Any, casting: Casting) -> Any:
-    arrays = [cast_to(x, dtype, casting) for x in arrays]
-    return joining.concatenate(arrays, axis)
+def _join(arrays: Iterable[Arrayed], axis: int, dtype: DtypeLike, casting: Casting) -> Arrayed:
+    return joining.concatenate([cast_to(x, dtype, casting) for x in arrays], axis)
 
 
-def _sequence(arrays: Any, what: str) -> list[Any]:
+def _sequence(arrays: Iterable[Operand], what: str) -> list[Any]:
     found = [arrayed(x) for x in arrays]
     if not found:
         raise ShapeError(f"{what} needs at least one array", fix="pass a sequence that is not empty")
@@ -48,7 +53,15 @@ def _sequence(arrays: Any, what: str) -> list[Any]:
 
 
 @implements(np.concatenate, of_sequence=True)
-def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
+def concatenate(
+    arrays: Iterable[Operand],
+    /,
+    axis: OneAxis = 0,
+    out: Out = None,
+    *,
+    dtype: DtypeLike = None,
+    casting: Casting = "same_kind",
+) -> Arrayed:
     """As ``numpy.concatenate``."""
     found = _sequence(arrays, "concatenate")
     if axis is None:
@@ -60,7 +73,14 @@ def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = 
 
 
 @implements(np.stack, of_sequence=True)
-def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
+def stack(
+    arrays: Iterable[Operand],
+    axis: SupportsIndex = 0,
+    out: Out = None,
+    *,
+    dtype: DtypeLike = None,
+    casting: Casting = "same_kind",
+) -> Any:
     """As ``numpy.stack``."""
     found = [cast_to(x, dtype, casting) for x in _sequence(arrays, "stack")]
     if len({shape_of(x) for x in found}) > 1:
@@ -70,26 +90,26 @@ def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, cas
 
 
 @implements(np.vstack, of_sequence=True)
-def vstack(tup: Any, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
+def vstack(tup: Iterable[Operand], *, dtype: DtypeLike = None, casting: Casting = "same_kind") -> Any:
     """As ``numpy.vstack``."""
     return _join([atleast_2d(x) for x in _sequence(tup, "vstack")], 0, dtype, casting)
 
 
 @implements(np.hstack, of_sequence=True)
-def hstack(tup: Any, *, dtype: Any = None, casting: Casting = "same_kind") -> Any:
+def hstack(tup: Iterable[Operand], *, dtype: DtypeLike = None, casting: Casting = "same_kind") -> Any:
     """As ``numpy.hstack``."""
     found = [atleast_1d(x) for x in _sequence(tup, "hstack")]
     return _join(found, 0 if len(shape_of(found[0])) == 1 else 1, dtype, casting)
 
 
 @implements(np.dstack, of_sequence=True)
-def dstack(tup: Any) -> Any:
+def dstack(tup: Iterable[Operand]) -> Any:
     """As ``numpy.dstack``."""
     return _join([atleast_3d(x) for x in _sequence(tup, "dstack")], 2, None, "same_kind")
 
 
 @implements(np.column_stack, of_sequence=True)
-def column_stack(tup: Any) -> Any:
+def column_stack(tup: Iterable[Operand]) -> Any:
     """As ``numpy.column_stack``."""
     columns = []
     for x in _sequence(tup, "column_stack"):
@@ -99,7 +119,7 @@ def column_stack(tup: Any) -> Any:
 
 
 @implements(np.block)
-def block(arrays: Any) -> Any:
+def block(arrays: Iterable[Operand]) -> Any:
     """As ``numpy.block``."""
     depth, ndim = _block_depth(arrays, "arrays")
     ndim = max(depth, ndim)
@@ -129,13 +149,13 @@ def _block_depth(nest: Any, where: str) -> tuple[int, int]:
 
 
 @implements(np.append)
-def append(arr: Any, values: Any, axis: Any = None) -> Any:
+def append(arr: Operand, values: Operand, axis: OneAxis = None) -> Any:
     """As ``numpy.append``."""
     return concatenate((arr, values), axis)
 
 
 @implements(np.ediff1d)
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+def ediff1d(ary: Operand, to_end: Operand | None = None, to_begin: Operand | None = None) -> Any:
     """As ``numpy.ediff1d``."""
     ary = arrayed(ary)
     x = flattened(ary)
@@ -155,7 +175,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 
 
 @implements(np.array_split)
-def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
+def array_split(ary: Arrayed, indices_or_sections: Any, axis: SupportsIndex = 0) -> list[Any]:
     """As ``numpy.array_split``."""
     axis = one_axis(axis, ary.ndim)
     n = ary.shape[axis]
@@ -171,7 +191,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
 
 
 @implements(np.split)
-def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
+def split(ary: Arrayed, indices_or_sections: Any, axis: SupportsIndex = 0) -> list[Any]:
     """As ``numpy.split``."""
     if np.ndim(indices_or_sections) == 0:
         n, sections = ary.shape[one_axis(axis, ary.ndim)], operator.index(indices_or_sections)
@@ -183,28 +203,28 @@ def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
 
 
 @implements(np.hsplit)
-def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def hsplit(ary: Arrayed, indices_or_sections: Any) -> list[Any]:
     """As ``numpy.hsplit``."""
     at_least(ary, 1, "hsplit")
     return split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0)
 
 
 @implements(np.vsplit)
-def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def vsplit(ary: Arrayed, indices_or_sections: Any) -> list[Any]:
     """As ``numpy.vsplit``."""
     at_least(ary, 2, "vsplit")
     return split(ary, indices_or_sections, 0)
 
 
 @implements(np.dsplit)
-def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def dsplit(ary: Arrayed, indices_or_sections: Any) -> list[Any]:
     """As ``numpy.dsplit``."""
     at_least(ary, 3, "dsplit")
     return split(ary, indices_or_sections, 2)
 
 
 @implements(np.unstack)
-def unstack(x: Any, /, *, axis: Any = 0) -> tuple[Any, ...]:
+def unstack(x: Arrayed, /, *, axis: SupportsIndex = 0) -> tuple[Any, ...]:
     """As ``numpy.unstack``."""
     at_least(x, 1, "unstack")
     axis = one_axis(axis, x.ndim)

@@ -320,7 +320,7 @@ def _axes(strides: Sequence[int]) -> list[int]:
     return sorted(range(len(strides)), key=lambda k: -abs(strides[k]))
 
 
-def _merged(laid: Laid, _aval: ShapeDtype, *_params: Any) -> Sequence[int]:
+def _merged(laid: Laid, _aval: ShapeDtype, *_params: object) -> Sequence[int]:
     """A ufunc's result: the iterator allocates it."""
     operands = [_small(*x) for x in laid]
     flags: Any = [["readonly"]] * len(operands) + [["writeonly", "allocate"]]
@@ -333,7 +333,7 @@ def elements_in_memory(known: np.ndarray[Any, Any]) -> tuple[int, ...]:
     return tuple(_merged([(ShapeDtype(known.shape, known.dtype), known.strides)], ShapeDtype((), known.dtype)))
 
 
-def _reduced(laid: Laid, _aval: ShapeDtype, axes: Shape, *_params: Any) -> Sequence[int]:
+def _reduced(laid: Laid, _aval: ShapeDtype, axes: Shape, *_params: object) -> Sequence[int]:
     """A reduction's result: likewise, with the reduced axes left out."""
     ((aval, strides),) = laid
     left = iter(range(aval.ndim))
@@ -348,21 +348,21 @@ def _reduced(laid: Laid, _aval: ShapeDtype, axes: Shape, *_params: Any) -> Seque
     return _axes(made.operands[-1].strides)
 
 
-def _like_first(laid: Laid, _aval: ShapeDtype, *_params: Any) -> Sequence[int]:
+def _like_first(laid: Laid, _aval: ShapeDtype, *_params: object) -> Sequence[int]:
     """A copy in "K" order of the first operand."""
     return _axes(laid[0][1])
 
 
-def _in_c_order(_laid: Laid, aval: ShapeDtype, *_params: Any) -> Sequence[int]:
+def _in_c_order(_laid: Laid, aval: ShapeDtype, *_params: object) -> Sequence[int]:
     return range(aval.ndim)
 
 
-def _if_all_are(laid: Laid, aval: ShapeDtype, *_params: Any) -> Sequence[int] | None:
+def _if_all_are(laid: Laid, aval: ShapeDtype, *_params: object) -> Sequence[int] | None:
     """C order if all operands are; otherwise not worked out."""
     return range(aval.ndim) if all(stand_in(*x).flags.c_contiguous for x in laid) else None
 
 
-def _if_matrix(laid: Laid, aval: ShapeDtype, *_params: Any) -> Sequence[int] | None:
+def _if_matrix(laid: Laid, aval: ShapeDtype, *_params: object) -> Sequence[int] | None:
     """C order for one matrix; for stacks of them, if all operands are."""
     return range(aval.ndim) if aval.ndim <= 2 else _if_all_are(laid, aval)
 

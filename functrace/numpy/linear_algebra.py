@@ -11,13 +11,25 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import aval_of
-from functrace.numpy.operands import arrayed, axis_tuple, exact_axis, flattened, known, normalize_axes
+from functrace.numpy.operands import (
+    NOT_GIVEN,
+    Arrayed,
+    Axis,
+    Operand,
+    arrayed,
+    axis_tuple,
+    exact_axis,
+    flattened,
+    known,
+    normalize_axes,
+)
 from functrace.numpy.tables import FUNCTIONS, implements
 from functrace.numpy.views import laid_out
 from functrace.ops import elementwise as ew
@@ -43,7 +55,7 @@ QRResult = type(np.linalg.qr(np.eye(1)))
 # -- numpy.linalg: operands ------------------------------------------------------------------------------
 
 
-def _matrices(name: str, x: Any, *, square: bool = False) -> Any:
+def _matrices(name: str, x: Operand, *, square: bool = False) -> Arrayed:
     """Return an operand with at least two axes and a dtype that LAPACK has, as NumPy converts it."""
     x = arrayed(x)
     if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
@@ -55,7 +67,7 @@ def _matrices(name: str, x: Any, *, square: bool = False) -> Any:
     return _inexact(name, x)
 
 
-def _inexact(name: str, x: Any) -> Any:
+def _inexact(name: str, x: Arrayed) -> Arrayed:
     kind = x.dtype.kind
     if kind in "biu":
         return convert(x, np.float64)
@@ -65,7 +77,7 @@ def _inexact(name: str, x: Any) -> Any:
 
 
 @implements(np.linalg.solve)
-def solve(a: Any, b: Any) -> Any:
+def solve(a: Operand, b: Operand) -> Any:
     """As ``numpy.linalg.solve``: ``b`` is one vector if it has one axis, else a stack of matrices."""
     a, b = _matrices("solve", a, square=True), _inexact("solve", arrayed(b))
     dtype = np.result_type(a.dtype, b.dtype)
@@ -79,25 +91,25 @@ def solve(a: Any, b: Any) -> Any:
 
 
 @implements(np.linalg.inv)
-def inv(a: Any) -> Any:
+def inv(a: Operand) -> Any:
     """As ``numpy.linalg.inv``."""
     return linalg.inv(_matrices("inv", a, square=True))
 
 
 @implements(np.linalg.det)
-def det(a: Any) -> Any:
+def det(a: Operand) -> Any:
     """As ``numpy.linalg.det``; the gradient is right for singular matrices, too."""
     return linalg.det(_matrices("det", a, square=True))
 
 
 @implements(np.linalg.slogdet)
-def slogdet(a: Any) -> Any:
+def slogdet(a: Operand) -> Any:
     """As ``numpy.linalg.slogdet``."""
     return SlogdetResult(*bind(linalg.slogdet_p, (_matrices("slogdet", a, square=True),)))
 
 
 @implements(np.linalg.cholesky)
-def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+def cholesky(a: Operand, /, *, upper: bool = False) -> Any:
     """As ``numpy.linalg.cholesky``; the gradient is that of the symmetric part of ``a``."""
     a = _matrices("cholesky", a, square=True)
     return laid_out(linalg.adjoint(linalg.cholesky(linalg.adjoint(a)))) if upper else linalg.cholesky(a)
@@ -111,25 +123,25 @@ def _uplo(name: str, given: str) -> str:
 
 
 @implements(np.linalg.eigh)
-def eigh(a: Any, UPLO: str = "L") -> Any:
+def eigh(a: Operand, UPLO: str = "L") -> Any:
     """As ``numpy.linalg.eigh``; the gradient is that of the symmetric part of ``a``."""
     return EighResult(*bind(linalg.eigh_p, (_matrices("eigh", a, square=True),), (_uplo("eigh", UPLO),)))
 
 
 @implements(np.linalg.eigvalsh)
-def eigvalsh(a: Any, UPLO: str = "L") -> Any:
+def eigvalsh(a: Operand, UPLO: str = "L") -> Any:
     """As ``numpy.linalg.eigvalsh``; the gradient is that of the symmetric part of ``a``."""
     return bind(linalg.eigvalsh_p, (_matrices("eigvalsh", a, square=True),), (_uplo("eigvalsh", UPLO),))
 
 
 @implements(np.linalg.svdvals)
-def svdvals(x: Any, /) -> Any:
+def svdvals(x: Operand, /) -> Any:
     """As ``numpy.linalg.svdvals``."""
     return bind(linalg.svdvals_p, (_matrices("svdvals", x),))
 
 
 @implements(np.linalg.svd)
-def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+def svd(a: Operand, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """As ``numpy.linalg.svd``; the vectors have a derivative if there are none that merely complete a basis."""
     a = _matrices("svd", a)
     if hermitian:
@@ -147,7 +159,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
 
 
 @implements(np.linalg.qr)
-def qr(a: Any, mode: str = "reduced") -> Any:
+def qr(a: Operand, mode: str = "reduced") -> Any:
     """As ``numpy.linalg.qr``, in the modes ``reduced`` and ``r``."""
     a = _matrices("qr", a)
     if mode == "complete" and a.shape[-2] <= a.shape[-1]:
@@ -161,14 +173,16 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
 
 @implements(np.linalg.pinv)
-def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Any:
+def pinv(
+    a: Operand, rcond: float | Arrayed | None = None, hermitian: bool = False, *, rtol: float | Arrayed | None = NOT_GIVEN
+) -> Any:
     """As ``numpy.linalg.pinv``; the derivative holds where the rank does not change."""
     a = _matrices("pinv", a)
-    if rtol is not np._NoValue:
+    if rtol is not NOT_GIVEN:
         if rcond is not None:
             raise ShapeError("numpy.linalg.pinv: rtol and rcond cannot both be set", fix="pass one of them")
         rcond = max(a.shape[-2:]) * float(np.finfo(a.dtype).eps) if rtol is None else rtol
-    if isinstance(rcond, Tracer) or np.ndim(rcond):
+    if isinstance(rcond, Tracer) or (rcond is not None and np.ndim(rcond)):
         raise UnsupportedFunctionError(
             "numpy.linalg.pinv of traced values needs one number for rcond", fix="pass a Python float"
         )
@@ -179,7 +193,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
 
 
 @implements(np.linalg.matrix_power)
-def matrix_power(a: Any, n: Any) -> Any:
+def matrix_power(a: Operand, n: SupportsIndex) -> Any:
     """As ``numpy.linalg.matrix_power``, by repeated squaring."""
     a, n = arrayed(a), operator.index(n)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
@@ -199,7 +213,7 @@ def matrix_power(a: Any, n: Any) -> Any:
 
 
 @implements(np.linalg.tensorinv)
-def tensorinv(a: Any, ind: int = 2) -> Any:
+def tensorinv(a: Operand, ind: int = 2) -> Any:
     """As ``numpy.linalg.tensorinv``: the inverse for ``tensordot`` over ``ind`` axes."""
     a = arrayed(a)
     if ind <= 0:
@@ -210,7 +224,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
 
 
 @implements(np.linalg.tensorsolve)
-def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+def tensorsolve(a: Operand, b: Operand, axes: Sequence[int] | None = None) -> Any:
     """As ``numpy.linalg.tensorsolve``: solve ``tensordot(a, x, x.ndim) = b``."""
     a, b = arrayed(a), arrayed(b)
     if axes is not None:
@@ -229,7 +243,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
 
 
 @implements(np.linalg.norm)
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(x: Operand, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False) -> Any:
     """As ``numpy.linalg.norm``; the derivative of every norm at 0 is 0."""
     x = arrayed(x)
     if x.dtype.kind not in "fc":
@@ -240,7 +254,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
             return _keep(linalg.euclidean_norm(x, axes), x.shape, axes, keepdims)
         axes = tuple(range(x.ndim))
     else:
-        axes = axis_tuple(exact_axis(axis) if isinstance(axis, tuple) else (axis,), x.ndim)
+        several: Any = exact_axis(axis) if isinstance(axis, tuple) else (axis,)
+        axes = axis_tuple(several, x.ndim)
     if len(axes) == 1:
         result = _vector_norm(x, ord, axes[0])
     elif len(axes) == 2:
@@ -252,18 +267,18 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     return _keep(result, x.shape, axes, keepdims)
 
 
-def _keep(result: Any, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> Any:
+def _keep(result: Arrayed, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> Any:
     return reshape(result, kept_shape(shape, axes)) if keepdims else result
 
 
-def _unknown_order(ord: Any, what: str) -> ShapeError:
+def _unknown_order(ord: float | str | None, what: str) -> ShapeError:
     return ShapeError(
         f"numpy.linalg.norm: ord={ord!r} is not defined for {what}",
         fix="vectors take None and any number; matrices None, 'fro', 'nuc', 1, -1, 2, -2, inf, -inf",
     )
 
 
-def _vector_norm(x: Any, ord: Any, axis: int) -> Any:
+def _vector_norm(x: Arrayed, ord: float | str | None, axis: int) -> Any:
     if isinstance(ord, str):
         raise _unknown_order(ord, "vectors")
     if isinstance(ord, Tracer):
@@ -287,7 +302,7 @@ def _vector_norm(x: Any, ord: Any, axis: int) -> Any:
     return ew.where(zero, 0.0, ew.power(ew.where(zero, 1.0, total), 1.0 / float(ord)))
 
 
-def _matrix_norm(x: Any, ord: Any, row: int, column: int) -> Any:
+def _matrix_norm(x: Arrayed, ord: float | str | None, row: int, column: int) -> Any:
     if row == column:
         raise ShapeError("numpy.linalg.norm: the two axes of a matrix norm must differ", fix="pass two axes")
     if ord in (None, "fro", "f"):
@@ -306,7 +321,7 @@ def _matrix_norm(x: Any, ord: Any, row: int, column: int) -> Any:
 
 
 @implements(np.linalg.vector_norm)
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def vector_norm(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, ord: float | str | None = 2) -> Any:
     """As ``numpy.linalg.vector_norm``: over any number of axes, as if flattened."""
     x = arrayed(x)
     if x.dtype.kind not in "fc":
@@ -321,13 +336,13 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 
 
 @implements(np.linalg.matrix_norm)
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Any:
     """As ``numpy.linalg.matrix_norm``: over the last two axes."""
     return norm(x, axis=(-2, -1), keepdims=keepdims, ord=ord)
 
 
 @implements(np.linalg.cond)
-def cond(x: Any, p: Any = None) -> Any:
+def cond(x: Operand, p: float | str | None = None) -> Any:
     """As ``numpy.linalg.cond``; a singular matrix raises unless ``p`` is ``None``, 2 or -2."""
     x = _matrices("cond", x)
     if x.size == 0:
@@ -340,7 +355,7 @@ def cond(x: Any, p: Any = None) -> Any:
 
 
 @implements(np.linalg.matrix_rank)
-def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+def matrix_rank(A: Operand, tol: Operand | None = None, hermitian: bool = False, *, rtol: Operand | None = None) -> Any:
     """As ``numpy.linalg.matrix_rank``: an integer without derivative, so values must be known."""
     tol, rtol = [None if x is None else known(x) for x in (tol, rtol)]
     return np.linalg.matrix_rank(known(A), tol, hermitian, rtol=rtol)

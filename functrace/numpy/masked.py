@@ -16,21 +16,21 @@ import numpy as np
 from functrace.errors import ConcretizationError, DtypeError
 from functrace.ir.aval import shape_of
 from functrace.numpy.assigning import assigned
-from functrace.numpy.operands import known
+from functrace.numpy.operands import Arrayed, Index, Operand, known
 from functrace.numpy.operators import Operator, set_operators
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import broadcast_to, convert, reshape
-from functrace.tracing.recording import LITERALS, Tracer, bind
+from functrace.tracing.recording import LITERALS, Recording, Tracer, bind
 
 
-def is_mask(entry: Any) -> bool:
+def is_mask(entry: object) -> bool:
     """Whether an entry of an index is a mask: a bool, or an array of them."""
     return isinstance(entry, bool | np.bool_) or (
         isinstance(entry, np.ndarray | Tracer) and entry.dtype == np.bool_  # type: ignore[attr-defined]
     )
 
 
-def known_mask(mask: Any) -> np.ndarray[Any, Any]:
+def known_mask(mask: Operand | Tracer) -> np.ndarray[Any, Any]:
     """The value of a mask; raises where it is not known."""
     try:
         return known(mask)
@@ -56,14 +56,14 @@ class MaskedSelection:
     __slots__ = ("condition", "error", "full", "key")
     __array_priority__ = 1001.0
 
-    def __init__(self, x: Any, mask: Any, error: ConcretizationError) -> None:
+    def __init__(self, x: Arrayed, mask: Tracer, error: ConcretizationError) -> None:
         self.key, self.error = (mask._recording, mask._id), error
         condition = reshape(mask, shape_of(mask) + (1,) * (len(shape_of(x)) - len(shape_of(mask))))
         # Copies: the handles may name other values by the time that the selection is used.
         self.condition = condition._recording.handle(condition._id)
         self.full = x._recording.handle(x._id) if isinstance(x, Tracer) else x
 
-    def goes_with(self, mask: Any) -> bool:
+    def goes_with(self, mask: Operand) -> bool:
         """Whether a mask is the one that selected these elements, or was computed in the same way."""
         recording, variable = self.key
         return isinstance(mask, Tracer) and mask._recording is recording and _same(recording, mask._id, variable)
@@ -91,10 +91,10 @@ class MaskedSelection:
         made.full = bind(primitive, tuple(operands))
         return made
 
-    def __array__(self, *_args: Any, **_kwargs: Any) -> Any:
+    def __array__(self, *_args: object, **_kwargs: object) -> Any:
         raise self.refuse()
 
-    def __array_function__(self, *_args: Any) -> Any:
+    def __array_function__(self, *_args: object) -> Any:
         raise self.refuse()
 
     def __getattr__(self, name: str) -> Any:
@@ -108,10 +108,10 @@ class MaskedSelection:
     def __iter__(self) -> Any:
         raise self.refuse()
 
-    def __getitem__(self, _index: Any) -> Any:
+    def __getitem__(self, _index: object) -> Any:
         raise self.refuse()
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Index, value: Arrayed) -> None:
         everything = index is Ellipsis or (type(index) is slice and index == slice(None))
         if not everything or shape_of(value) != () or isinstance(value, MaskedSelection):
             raise self.refuse()
@@ -124,7 +124,7 @@ class MaskedSelection:
         raise self.refuse()
 
 
-def _same(recording: Any, a: int, b: int, depth: int = 8) -> bool:
+def _same(recording: Recording, a: int, b: int, depth: int = 8) -> bool:
     """Whether two variables (or literals) of a recording are computed by the same operations from the same ones."""
     if a == b:
         return True
@@ -143,14 +143,14 @@ def _same(recording: Any, a: int, b: int, depth: int = 8) -> bool:
 
 
 def _selection_operator(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
-    def method(self: Any, other: Any) -> Any:
+    def method(self: MaskedSelection, other: Operand) -> Any:
         return self.__array_ufunc__(row.ufunc, "__call__", *((other, self) if reflected else (self, other)))
 
     return method
 
 
 def _in_place_selection_operator(row: Operator) -> Callable[[Any, Any], Any]:
-    def method(self: Any, other: Any) -> Any:
+    def method(self: MaskedSelection, other: Operand) -> Any:
         result, dtype = self.__array_ufunc__(row.ufunc, "__call__", self, other), self.full.dtype
         if not np.can_cast(result.full.dtype, dtype, "same_kind"):
             raise DtypeError(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable
+from types import ModuleType
 from typing import Any, final
 
 import numpy as np
@@ -86,7 +87,7 @@ class Joiner:
         return np.concatenate(arrays) if self._name == "r_" else np.column_stack(arrays)
 
 
-def lookup(module: Any, name: str, where: str) -> Any:
+def lookup(module: ModuleType, name: str, where: str) -> Any:
     """Return what a namespace calls ``name``: a wrapper around the function of ``module``, or its constant or class.
 
     Raises:
@@ -115,7 +116,7 @@ def lookup(module: Any, name: str, where: str) -> Any:
 class Namespace:
     """A namespace inside `functrace.numpy`: ``linalg``, ``fft``."""
 
-    def __init__(self, module: Any, where: str) -> None:
+    def __init__(self, module: ModuleType, where: str) -> None:
         self.__dict__.update(_module=module, __name__=where, __doc__=module.__doc__)
 
     def __getattr__(self, name: str) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import DtypeError
-from functrace.numpy.operands import NOT_GIVEN, arrayed, stored
+from functrace.numpy.operands import NOT_GIVEN, Arrayed, Axis, DtypeLike, Flag, OneAxis, Operand, Out, arrayed, stored
 from functrace.numpy.reductions import (
     any_,
     argmax,
@@ -32,10 +32,11 @@ from functrace.numpy.running import cumprod, cumsum
 from functrace.numpy.tables import FUNCTIONS, implements
 from functrace.ops import elementwise as ew
 from functrace.ops.checks import require
-from functrace.tracing.recording import Tracer
+from functrace.tracing.recording import Tracer, Value
+from functrace.typing import Scalar
 
 
-def _without_nan(a: Any, fill: Any) -> tuple[Any, Any]:
+def _without_nan(a: Operand, fill: Scalar) -> tuple[Arrayed, Arrayed | bool]:
     """The array with NaN replaced, and the mask of the numbers; ``True`` where the dtype has no NaN."""
     a = arrayed(a)
     if a.dtype.kind not in "fc":
@@ -44,7 +45,7 @@ def _without_nan(a: Any, fill: Any) -> tuple[Any, Any]:
     return ew.where(missing, fill, a), ew.logical_not(missing)
 
 
-def _and(mask: Any, where: Any) -> Any:
+def _and(mask: Value, where: Value) -> Any:
     if where is True or where is NOT_GIVEN:
         return mask
     return where if mask is True else ew.logical_and(mask, where)
@@ -52,13 +53,13 @@ def _and(mask: Any, where: Any) -> Any:
 
 @implements(np.nansum)
 def nansum(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = False,
-    initial: Any = NOT_GIVEN,
-    where: Any = True,
+    a: Operand,
+    axis: Axis = None,
+    dtype: DtypeLike = None,
+    out: Out = None,
+    keepdims: Flag = False,
+    initial: Operand | None = NOT_GIVEN,
+    where: Value = True,
 ) -> Any:
     """As ``numpy.nansum``."""
     return sum(_without_nan(a, 0.0)[0], axis, dtype, out, keepdims, initial, where)
@@ -66,13 +67,13 @@ def nansum(
 
 @implements(np.nanprod)
 def nanprod(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = False,
-    initial: Any = NOT_GIVEN,
-    where: Any = True,
+    a: Operand,
+    axis: Axis = None,
+    dtype: DtypeLike = None,
+    out: Out = None,
+    keepdims: Flag = False,
+    initial: Operand | None = NOT_GIVEN,
+    where: Value = True,
 ) -> Any:
     """As ``numpy.nanprod``."""
     return prod(_without_nan(a, 1.0)[0], axis, dtype, out, keepdims, initial, where)
@@ -80,7 +81,12 @@ def nanprod(
 
 def _nan_extreme(name: str, extreme: Callable[..., Any], worst: float) -> Callable[..., Any]:
     def nan_extreme(
-        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = NOT_GIVEN, where: Any = True
+        a: Operand,
+        axis: Axis = None,
+        out: Out = None,
+        keepdims: Flag = False,
+        initial: Operand | None = NOT_GIVEN,
+        where: Value = True,
     ) -> Any:
         filled, mask = _without_nan(a, worst)
         if is_given(initial) and not isinstance(initial, Tracer) and initial != initial:
@@ -103,7 +109,7 @@ nanmin = implements(np.nanmin)(_nan_extreme("nanmin", min, math.inf))
 
 @implements(np.nanmean)
 def nanmean(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+    a: Operand, axis: Axis = None, dtype: DtypeLike = None, out: Out = None, keepdims: Flag = False, *, where: Value = True
 ) -> Any:
     """As ``numpy.nanmean``."""
     if dtype is not None and arrayed(a).dtype.kind in "fc" and np.dtype(dtype).kind not in "fc":
@@ -114,16 +120,16 @@ def nanmean(
 
 @implements(np.nanvar)
 def nanvar(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = False,
+    a: Operand,
+    axis: Axis = None,
+    dtype: DtypeLike = None,
+    out: Out = None,
+    ddof: float | Arrayed = 0,
+    keepdims: Flag = False,
     *,
-    where: Any = True,
-    mean: Any = NOT_GIVEN,
-    correction: Any = NOT_GIVEN,
+    where: Value = True,
+    mean: Value = NOT_GIVEN,
+    correction: float | Arrayed = NOT_GIVEN,
 ) -> Any:
     """As ``numpy.nanvar``; NaN where there are not more than ``ddof`` numbers."""
     result = _nan_variance(a, axis, dtype, ddof, keepdims, where, mean, correction)
@@ -132,16 +138,16 @@ def nanvar(
 
 @implements(np.nanstd)
 def nanstd(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = False,
+    a: Operand,
+    axis: Axis = None,
+    dtype: DtypeLike = None,
+    out: Out = None,
+    ddof: float | Arrayed = 0,
+    keepdims: Flag = False,
     *,
-    where: Any = True,
-    mean: Any = NOT_GIVEN,
-    correction: Any = NOT_GIVEN,
+    where: Value = True,
+    mean: Value = NOT_GIVEN,
+    correction: float | Arrayed = NOT_GIVEN,
 ) -> Any:
     """As ``numpy.nanstd``; the derivative at equal numbers is 0."""
     result = ew.sqrt_of_square(_nan_variance(a, axis, dtype, ddof, keepdims, where, mean, correction))
@@ -149,7 +155,14 @@ def nanstd(
 
 
 def _nan_variance(
-    a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, where: Any, given_mean: Any, correction: Any
+    a: Operand,
+    axis: Axis,
+    dtype: DtypeLike,
+    ddof: float | Arrayed,
+    keepdims: Flag,
+    where: Value,
+    given_mean: Value,
+    correction: float | Arrayed,
 ) -> Any:
     filled, mask = _without_nan(a, 0.0)
     mask = _and(mask, where)
@@ -163,7 +176,7 @@ def _nan_variance(
 
 
 def _nan_position(name: str, position: Callable[..., Any], worst: float) -> Callable[..., Any]:
-    def nan_position(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    def nan_position(a: Operand, axis: Axis = None, out: Out = None, *, keepdims: Flag = False) -> Any:
         filled, numbers = _without_nan(a, worst)
         if numbers is not True:
             some = FUNCTIONS[np.any](numbers, axis)
@@ -182,12 +195,12 @@ nanargmin = implements(np.nanargmin)(_nan_position("nanargmin", argmin, math.inf
 
 
 @implements(np.nancumsum)
-def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def nancumsum(a: Operand, axis: OneAxis = None, dtype: DtypeLike = None, out: Out = None) -> Any:
     """As ``numpy.nancumsum``."""
     return cumsum(_without_nan(a, 0.0)[0], axis, dtype, out)
 
 
 @implements(np.nancumprod)
-def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def nancumprod(a: Operand, axis: OneAxis = None, dtype: DtypeLike = None, out: Out = None) -> Any:
     """As ``numpy.nancumprod``."""
     return cumprod(_without_nan(a, 1.0)[0], axis, dtype, out)

@@ -29,13 +29,14 @@ from functrace.errors import ConcretizationError, DtypeError, UnsupportedFunctio
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import INPUT, Primitive
 from functrace.numpy.array import TracedArray
-from functrace.numpy.operands import operand
+from functrace.numpy.operands import Arrayed, DtypeLike, Operand, operand
 from functrace.numpy.operators import Operator, set_operators
 from functrace.numpy.tables import ROWS
 from functrace.ops import elementwise as ew
 from functrace.ops.checks import require
 from functrace.ops.shaping import convert
 from functrace.tracing.recording import LITERALS, Recording, Tracer, bind, leaked
+from functrace.typing import Scalar
 
 DTYPES: dict[type, np.dtype[Any]] = {kind: np.dtype(kind) for kind in (bool, int, float, complex)}
 """What a number is where nothing else decides."""
@@ -140,7 +141,7 @@ class Numbers(Recording):
         )
 
 
-def _within(x: Any, info: np.iinfo[Any], dtype: np.dtype[Any]) -> Any:
+def _within(x: Arrayed, info: np.iinfo[Any], dtype: np.dtype[Any]) -> Any:
     """Return an int64; the program raises where a dtype does not hold it."""
     own = np.iinfo(np.int64)
     above = ew.greater_equal(x, int(info.min)) if info.min > own.min else None
@@ -149,7 +150,7 @@ def _within(x: Any, info: np.iinfo[Any], dtype: np.dtype[Any]) -> Any:
     return x if both is None else require(x, both, "OverflowError", f"Python integer out of bounds for {dtype}")
 
 
-def _as_float(n: Any) -> Any:
+def _as_float(n: int | TracedNumber) -> Any:
     """An integer that is compared with a float: Python compares exactly, a float64 holds 53 bits.
 
     Raises:
@@ -171,7 +172,7 @@ _AS_FLOATS: dict[Primitive, Callable[..., Any]] = {
 """Operations between integers that may leave 64 bits, as they are carried out between floats."""
 
 
-def _without_overflow(result: Any, primitive: Primitive, arrays: tuple[Any, ...]) -> Any:
+def _without_overflow(result: Arrayed, primitive: Primitive, arrays: tuple[Any, ...]) -> Any:
     """Return an int64; the program raises where Python's integer would need more than 64 bits, where NumPy wraps around."""
     if primitive in (ew.floor_divide, ew.remainder):
         result = require(result, ew.not_equal(arrays[1], 0), "ZeroDivisionError", "integer division or modulo by zero")
@@ -204,14 +205,14 @@ def settled_dtypes(primitive: Primitive, operands: tuple[Any, ...]) -> list[Any]
     return [None] * len(kinds)
 
 
-def weak_kind(x: Any) -> type | None:
+def weak_kind(x: object) -> type | None:
     """Return the Python type of a number, traced or not, which is weak where it meets an array; ``None`` of all else."""
     if isinstance(x, TracedNumber):
         return x.kind
     return type(x) if type(x) in LITERALS else None
 
 
-def _kind(x: Any) -> Any:
+def _kind(x: Operand) -> Any:
     return weak_kind(x) or (x.dtype if isinstance(x, Tracer) else np.asarray(x).dtype)
 
 
@@ -243,7 +244,7 @@ def strong(x: Any) -> Any:
     return {key: strong(value) for key, value in x.items()} if type(x) is dict else x
 
 
-def as_number(result: Any, kind: type | None) -> Any:
+def as_number(result: Arrayed, kind: type | None) -> Any:
     """Return a traced result that is a Python number by the function's own account as one, which is weak."""
     if kind is None or not isinstance(result, Tracer) or isinstance(result, TracedNumber):
         return result
@@ -255,10 +256,10 @@ def _operator(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
     """Make an operator: between numbers as Python has it, otherwise by `Numbers.record`."""
     primitive = row.primitive
 
-    def operator(self: Any, other: Any) -> Any:
+    def operator(self: TracedNumber, other: Operand) -> Any:
         if type(other) is str or other is None:
             return NotImplemented
-        pair = (other, self) if reflected else (self, other)
+        pair: tuple[Any, ...] = (other, self) if reflected else (self, other)
         if weak_kind(other) is None:
             return bind(primitive, pair)
         if primitive in _ORDERS and complex in map(_kind, pair):
@@ -315,14 +316,16 @@ class TracedNumber(TracedArray):
 
     # -- what NumPy asks -----------------------------------------------------------------------
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if ufunc is np.divmod and method == "__call__" and not kwargs and not all(map(weak_kind, inputs)):
             return inputs[0] // inputs[1], inputs[0] % inputs[1]
         if method != "__call__" or kwargs or ufunc not in ew.UFUNCS:
             return getattr(ufunc, method)(*strong(inputs), **strong(kwargs))
         return bind(ew.UFUNCS[ufunc], inputs)
 
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         if func is np.real or func is np.imag:  # they ask for the attribute
             return getattr(args[0], func.__name__) if args else getattr(kwargs["val"], func.__name__)
         row = ROWS.get(func)
@@ -344,7 +347,7 @@ class TracedNumber(TracedArray):
     def __index__(self) -> int:
         return self._concrete()
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: DtypeLike = None, copy: bool | None = None) -> Any:
         return self._concrete()
 
     # -- operators -----------------------------------------------------------------------------
@@ -352,7 +355,7 @@ class TracedNumber(TracedArray):
     def __hash__(self) -> int:
         return hash(self._concrete())
 
-    def __pow__(self, n: Any, modulo: Any = None) -> Any:
+    def __pow__(self, n: Operand, modulo: None = None) -> Any:
         if modulo is not None:
             raise UnsupportedFunctionError("pow() with a modulus has no implementation", fix="write k**n % m")
         if weak_kind(n) is None:
@@ -403,17 +406,17 @@ class TracedNumber(TracedArray):
     def __copy__(self) -> TracedNumber:
         return self
 
-    def __deepcopy__(self, memo: Any) -> TracedNumber:
+    def __deepcopy__(self, memo: object) -> TracedNumber:
         return self
 
-    def _no_array(self, *_index: Any) -> NoReturn:
+    def _no_array(self, *_index: object) -> NoReturn:
         raise UnsupportedFunctionError(
             f"a traced {self.kind.__name__} is a number, and has no elements", fix="make an array of it: np.asarray(k)"
         )
 
     __getitem__ = __setitem__ = __len__ = __iter__ = __contains__ = _no_array  # type: ignore[assignment]
 
-    def _power(self, base: Any, n: Any) -> Any:
+    def _power(self, base: TracedNumber | Scalar, n: Any) -> Any:
         """Python's power: of two integers it is an integer or a float, as the sign of the exponent says."""
         if issubclass(_kind(base), int) and issubclass(_kind(n), int):
             if isinstance(n, TracedNumber):

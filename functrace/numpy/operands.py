@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any, Literal, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -19,11 +20,43 @@ from functrace.errors import AxisError, DtypeError, LostGradientError, ShapeErro
 from functrace.ir.aval import shape_of
 from functrace.ops import joining
 from functrace.ops.shaping import convert, reshape
-from functrace.tracing.recording import LITERALS, Tracer, as_array
+from functrace.tracing.recording import LITERALS, Tracer, Value, as_array
+from functrace.typing import Array, ArrayLike
+
+if TYPE_CHECKING:
+    from types import EllipsisType
+
+    import numpy.typing as npt
+
+    from functrace.numpy.array import TracedArray
 
 Shape = tuple[int, ...]
 Axes = tuple[int, ...]
 Casting = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
+
+Operand: TypeAlias = "ArrayLike | TracedArray"
+"""What is read as an array: arrays, traced values, numbers, nests of lists of them."""
+Arrayed: TypeAlias = "Array | TracedArray"
+"""What has been read as an array: `arrayed`."""
+OneAxis: TypeAlias = "SupportsIndex | None"
+"""``axis=`` of what runs along one axis; ``None`` for all elements in a row, or for what is usual."""
+Axis: TypeAlias = "SupportsIndex | Sequence[SupportsIndex] | None"
+"""``axis=`` of what may go along several."""
+Sizes: TypeAlias = "SupportsIndex | Sequence[SupportsIndex] | Arrayed"
+"""A shape, or other integers: one, or several."""
+OrderLike: TypeAlias = Literal["K", "A", "C", "F"] | None
+"""``order=``; ``None`` for what is usual."""
+DtypeLike: TypeAlias = "npt.DTypeLike | None"
+"""``dtype=``; ``None`` for what is usual."""
+Out: TypeAlias = "Arrayed | None"
+"""``out=``, which must be traced."""
+Flag: TypeAlias = "bool | np.bool_"
+"""``keepdims=`` and the like."""
+Index: TypeAlias = "Operand | slice | EllipsisType | None"
+"""What stands between brackets; a tuple of these is an `Operand`, too."""
+
+K = TypeVar("K", bound="Axis")
+X = TypeVar("X", bound="Arrayed")
 
 NOT_GIVEN: Any = np._NoValue
 """NumPy's own mark of an argument that was not passed."""
@@ -39,7 +72,7 @@ def holds_tracer(value: object) -> bool:
     return isinstance(value, Tracer) or (isinstance(value, list | tuple) and any(map(holds_tracer, value)))
 
 
-def stacked(value: Any) -> Any:
+def stacked(value: Operand) -> Operand:
     """Turn a nest of lists that holds traced values into one traced array; anything else stays as it is.
 
     Raises:
@@ -57,7 +90,7 @@ def stacked(value: Any) -> Any:
     return joining.stack(parts, 0)
 
 
-def arrayed(x: Any) -> Any:
+def arrayed(x: Operand) -> Arrayed:
     """Return a traced value or an array as it is, a list that holds traced values stacked, anything else as an array."""
     if isinstance(x, Tracer) or type(x) is np.ndarray:
         return x
@@ -65,17 +98,17 @@ def arrayed(x: Any) -> Any:
     return x if isinstance(x, Tracer) else as_array(x)
 
 
-def operand(x: Any) -> Any:
+def operand(x: Operand) -> Any:
     """Return an operand of arithmetic: a Python number as it is, which stays weak, anything else as `arrayed` does."""
     return x if type(x) in LITERALS else arrayed(x)
 
 
-def flattened(x: Any) -> Any:
+def flattened(x: Arrayed) -> Arrayed:
     """Return all elements of an array as a vector, in C order."""
     return reshape(x, (math.prod(shape_of(x)),))
 
 
-def known(x: Any) -> np.ndarray[Any, Any]:
+def known(x: Operand | Tracer) -> np.ndarray[Any, Any]:
     """Return the plain value of an array-like, which may hold traced values.
 
     Raises:
@@ -84,7 +117,7 @@ def known(x: Any) -> np.ndarray[Any, Any]:
     return as_array(_plain(x))
 
 
-def _plain(x: Any) -> Any:
+def _plain(x: object) -> Any:
     if isinstance(x, list | tuple):
         return [_plain(part) for part in x]
     return x._concrete() if isinstance(x, Tracer) else x
@@ -93,7 +126,7 @@ def _plain(x: Any) -> Any:
 # -- axes -------------------------------------------------------------------------------------------------------------
 
 
-def exact_axis(axis: Any) -> Any:
+def exact_axis(axis: K) -> K:
     """Return ``axis=`` as NumPy's compiled functions take it: an integer that is no bool; ``None`` and tuples of them pass.
 
     (Its Python functions, such as ``median``, take bools and lists too.)
@@ -104,7 +137,7 @@ def exact_axis(axis: Any) -> Any:
     return axis
 
 
-def one_axis(axis: Any, ndim: int) -> int:
+def one_axis(axis: SupportsIndex, ndim: int) -> int:
     """Return an axis as a non-negative int; raises `AxisError` if there is no such axis."""
     k = operator.index(axis)
     if not -ndim <= k < ndim:
@@ -112,35 +145,36 @@ def one_axis(axis: Any, ndim: int) -> int:
     return k % ndim
 
 
-def axis_tuple(axis: Any, ndim: int) -> Axes:
+def axis_tuple(axis: Axis, ndim: int) -> Axes:
     """Return axes (an int, several) in the order given, non-negative.
 
     Raises:
         AxisError: if an axis is out of bounds or named twice.
     """
     is_one = hasattr(axis, "__index__") and not getattr(axis, "ndim", 0)
-    found = tuple([one_axis(k, ndim) for k in ((axis,) if is_one else axis)])
+    several: Any = (axis,) if is_one else axis
+    found = tuple([one_axis(k, ndim) for k in several])
     if len(set(found)) != len(found):
         raise AxisError(f"axis {axis} names an axis twice", fix="name every axis once")
     return found
 
 
-def normalize_axes(axis: Any, ndim: int) -> Axes:
+def normalize_axes(axis: Axis, ndim: int) -> Axes:
     """Return axes as reductions take them (``None`` for all, an int, several) sorted, non-negative; see `axis_tuple`."""
     return tuple(range(ndim)) if axis is None else tuple(sorted(axis_tuple(axis, ndim)))
 
 
-def lined_up(a: Any, axis: Any) -> tuple[Any, int]:
+def lined_up(a: Arrayed, axis: OneAxis) -> tuple[Arrayed, int]:
     """Return an array and the axis that a function works along; without one (``None``), all elements in a row."""
     return (flattened(a), 0) if axis is None else (a, one_axis(axis, len(shape_of(a))))
 
 
-def along(axis: int, part: Any) -> tuple[Any, ...]:
+def along(axis: int, part: object) -> tuple[Any, ...]:
     """Return the static index that takes ``part`` of one axis."""
     return (*(_ALL,) * axis, part)
 
 
-def at_least(x: Any, ndim: int, what: str) -> None:
+def at_least(x: Value, ndim: int, what: str) -> None:
     """Check that an array has so many axes."""
     if len(shape_of(x)) < ndim:
         raise ShapeError(f"{what} needs an array with at least {ndim} axes, got shape {shape_of(x)}", fix="add an axis")
@@ -182,7 +216,7 @@ def checked_order(order: object, what: str) -> str:
     return letter
 
 
-def cast_to(x: Any, dtype: Any, casting: Casting = "unsafe") -> Any:
+def cast_to(x: X, dtype: DtypeLike, casting: Casting = "unsafe") -> X:
     """Return an array in the dtype that ``dtype=`` and ``casting=`` ask for; ``None`` leaves it as it is."""
     if dtype is None:
         return x
@@ -194,17 +228,18 @@ def cast_to(x: Any, dtype: Any, casting: Casting = "unsafe") -> Any:
 # -- out= and other targets -------------------------------------------------------------------------------------------
 
 
-def need_traced(target: object, what: str) -> None:
-    """Check that what is written to is traced: in a plain ndarray the derivative of what is written would be lost."""
+def need_traced(target: Operand, what: str) -> TracedArray:
+    """Return what is written to, which must be traced: in a plain ndarray the derivative would be lost."""
     if not isinstance(target, Tracer):
         raise LostGradientError(
             f"{what} would write a traced value into a plain ndarray and lose its derivative",
             fix="use the returned value, or let the target be traced too: np.zeros_like(x) of a traced x, or "
             "np.array(target, like=x)",
         )
+    return target
 
 
-def stored(result: Any, out: Any, name: str) -> Any:
+def stored(result: Arrayed, out: Out, name: str) -> Arrayed:
     """Return the result of the NumPy function of a name; where there is ``out=``, written into it.
 
     Raises:
@@ -213,5 +248,4 @@ def stored(result: Any, out: Any, name: str) -> Any:
     """
     if out is None:
         return result
-    need_traced(out, f"numpy.{name} with out=")
-    return out._assign(result, name)
+    return need_traced(out, f"numpy.{name} with out=")._assign(result, name)

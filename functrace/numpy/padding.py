@@ -6,7 +6,7 @@ Floor: 6.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, SupportsIndex, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
 from functrace.numpy.creation import linspace
 from functrace.numpy.layout import UNKNOWN, order_like
-from functrace.numpy.operands import along, arrayed, one_axis
+from functrace.numpy.operands import Arrayed, Operand, along, arrayed, one_axis
 from functrace.numpy.shaping import flip
 from functrace.numpy.tables import implements
 from functrace.numpy.taking import take
@@ -23,7 +23,7 @@ from functrace.ops import joining, shaping
 from functrace.ops.indexing import index_static
 from functrace.ops.shaping import broadcast_to as broadcast
 from functrace.ops.shaping import convert
-from functrace.tracing.recording import Tracer, as_array
+from functrace.tracing.recording import Tracer, Value, as_array
 
 _PAD_OPTIONS: dict[str, tuple[str, ...]] = {
     "constant": ("constant_values",), "edge": (), "empty": (), "wrap": (), "linear_ramp": ("end_values",),
@@ -32,7 +32,7 @@ _PAD_OPTIONS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def _pairs(values: Any, ndim: int, what: str) -> Any:
+def _pairs(values: Operand, ndim: int, what: str) -> Arrayed:
     """Spread values given once, as one pair, or as one pair per axis, to an array of shape ``(ndim, 2)``."""
     if isinstance(values, Tracer):
         return broadcast(values, (ndim, 2))
@@ -43,16 +43,16 @@ def _pairs(values: Any, ndim: int, what: str) -> Any:
 
 
 @implements(np.pad)
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
+def pad(array: Operand, pad_width: Operand | dict[SupportsIndex, Any], mode: str = "constant", **kwargs: Any) -> Any:
     """As ``numpy.pad``; padding by a function of the user's is not supported."""
-    array = arrayed(array)
+    x = arrayed(array)
     options = _PAD_OPTIONS.get(mode) if isinstance(mode, str) else None
     if options is None:
         raise UnsupportedFunctionError(f"pad: mode {mode!r} is not supported", fix=f"use one of {', '.join(_PAD_OPTIONS)}")
     unknown = [name for name in kwargs if name not in options]
     if unknown:
         raise ShapeError(f"unsupported keyword arguments for mode {mode!r}: {unknown}", fix="leave them out")
-    ndim = len(shape_of(array))
+    ndim = len(shape_of(x))
     if isinstance(pad_width, dict):
         widths: Any = [(0, 0)] * ndim
         for key, width in pad_width.items():
@@ -61,7 +61,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
         widths = _pairs(pad_width, ndim, "pad_width")
         if widths.dtype.kind not in "iu":
             raise DtypeError(f"pad: pad_width must be of integral type, not {widths.dtype}", fix="pass ints")
-    given = order_like(array, "A") if isinstance(array, Tracer) else UNKNOWN
+    given = order_like(x, "A") if isinstance(x, Tracer) else UNKNOWN
     ends = _pairs(kwargs.get(options[0], 0), ndim, options[0]) if options and options[0].endswith("_values") else None
     for axis in range(ndim):
         low, high = int(widths[axis][0]), int(widths[axis][1])
@@ -69,34 +69,34 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
             raise ShapeError("index can't contain negative values: pad_width is a count", fix="cut with x[1:] instead")
         if not low and not high:
             continue
-        n = shape_of(array)[axis]
+        n = shape_of(x)[axis]
         if mode in ("edge", "reflect", "symmetric", "wrap", *_STATISTICS) and n == 0:
             raise ShapeError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'", fix="use those")
         if mode in ("constant", "empty"):
-            array = _pad_constant(array, axis, low, high, None if ends is None else ends[axis])
+            x = _pad_constant(x, axis, low, high, None if ends is None else ends[axis])
         elif mode == "linear_ramp":
             assert ends is not None
-            array = _pad_ramp(array, axis, low, high, ends[axis])
+            x = _pad_ramp(x, axis, low, high, ends[axis])
         elif mode in _STATISTICS:
             lengths = kwargs.get("stat_length")
             chosen = None if lengths is None else _pairs(lengths, ndim, "stat_length")[axis]
-            array = _pad_statistic(array, axis, low, high, mode, chosen)
+            x = _pad_statistic(x, axis, low, high, mode, chosen)
         elif kwargs.get("reflect_type", "even") == "odd":
-            array = _pad_odd(array, axis, low, high, mode)
+            x = _pad_odd(x, axis, low, high, mode)
         else:
-            array = take(array, np.pad(np.arange(n), (low, high), cast("Any", mode)), axis)
-    return owned(array, given)
+            x = take(x, np.pad(np.arange(n), (low, high), cast("Any", mode)), axis)
+    return owned(x, given)
 
 
-def _surround(x: Any, axis: int, before: Any, after: Any) -> Any:
+def _surround(x: Arrayed, axis: int, before: Arrayed, after: Arrayed) -> Arrayed:
     return joining.concatenate([part for part in (before, x, after) if shape_of(part)[axis]], axis)
 
 
-def _pad_constant(x: Any, axis: int, low: int, high: int, ends: Any) -> Any:
+def _pad_constant(x: Arrayed, axis: int, low: int, high: int, ends: Arrayed | None) -> Arrayed:
     shape = shape_of(x)
     first, last = (0, 0) if ends is None else (ends[0], ends[1])
 
-    def side(value: Any, size: int) -> Any:
+    def side(value: Value, size: int) -> Any:
         sizes = (*shape[:axis], size, *shape[axis + 1 :])
         if isinstance(value, Tracer):
             return broadcast(convert(value, x.dtype), sizes)
@@ -105,26 +105,27 @@ def _pad_constant(x: Any, axis: int, low: int, high: int, ends: Any) -> Any:
     return _surround(x, axis, side(first, low), side(last, high))
 
 
-def _pad_ramp(x: Any, axis: int, low: int, high: int, ends: Any) -> Any:
+def _pad_ramp(x: Arrayed, axis: int, low: int, high: int, ends: Arrayed) -> Arrayed:
     dtype = x.dtype
     edges = [index_static(x, along(axis, k)) for k in (0, -1)]
     before, after = (
         linspace(broadcast(arrayed(end), shape_of(edge)), edge, size, endpoint=False, dtype=dtype, axis=axis)
         for end, edge, size in zip((ends[0], ends[1]), edges, (low, high), strict=True)
     )
-    return _surround(x, axis, before, flip(after, axis) if isinstance(after, Tracer) else np.flip(after, axis))
+    turned: Callable[..., Any] = flip if isinstance(after, Tracer) else np.flip
+    return _surround(x, axis, before, turned(after, axis))
 
 
 _STATISTICS: dict[str, Callable[..., Any]] = {"maximum": np.max, "minimum": np.min, "mean": np.mean, "median": np.median}
 
 
-def _pad_statistic(x: Any, axis: int, low: int, high: int, mode: str, lengths: Any) -> Any:
+def _pad_statistic(x: Arrayed, axis: int, low: int, high: int, mode: str, lengths: Arrayed | None) -> Arrayed:
     n, shape = shape_of(x)[axis], shape_of(x)
     first, last = (n, n) if lengths is None else (min(int(lengths[0]), n), min(int(lengths[1]), n))
     if mode in ("maximum", "minimum") and min(first, last) == 0:
         raise ShapeError("stat_length of 0 yields no value for padding", fix="pass a positive stat_length")
 
-    def side(part: Any, size: int) -> Any:
+    def side(part: tuple[int, int, None], size: int) -> Any:
         value = _STATISTICS[mode](index_static(x, along(axis, part)), axis=axis, keepdims=True)
         if x.dtype.kind in "iu" and mode in ("mean", "median"):
             value = np.round(value)
@@ -133,7 +134,7 @@ def _pad_statistic(x: Any, axis: int, low: int, high: int, mode: str, lengths: A
     return _surround(x, axis, side((0, first, None), low), side((n - last, n, None), high))
 
 
-def _pad_odd(x: Any, axis: int, low: int, high: int, mode: Any) -> Any:
+def _pad_odd(x: Any, axis: int, low: int, high: int, mode: Any) -> Arrayed:
     # Odd reflection is linear, so NumPy itself tells the weights when it pads the identity.
     n = shape_of(x)[axis]
     weights = np.pad(np.eye(n, dtype=x.dtype), ((low, high), (0, 0)), mode, reflect_type="odd")
@@ -142,7 +143,7 @@ def _pad_odd(x: Any, axis: int, low: int, high: int, mode: Any) -> Any:
     return np.moveaxis(np.concatenate(parts, -1), -1, axis)
 
 
-def _combined(x: Any, weights: np.ndarray[Any, Any]) -> Any:
+def _combined(x: Arrayed, weights: np.ndarray[Any, Any]) -> Any:
     """Combinations of elements along the last axis, few each: an element that has no part in one may be infinite."""
     order = np.argsort(weights == 0, axis=1, kind="stable")  # those that have a part first
     total: Any = np.zeros((), x.dtype)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import operator
 import warnings
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,20 @@ import numpy as np
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import aval_of, shape_of
 from functrace.numpy.layout import UNKNOWN, layout_of
-from functrace.numpy.operands import along, arrayed, at_least, axis_tuple, cast_to, exact_axis, flattened, one_axis, stored
+from functrace.numpy.operands import (
+    Arrayed,
+    Operand,
+    Out,
+    along,
+    arrayed,
+    at_least,
+    axis_tuple,
+    cast_to,
+    exact_axis,
+    flattened,
+    one_axis,
+    stored,
+)
 from functrace.numpy.tables import FUNCTIONS, implements
 from functrace.numpy.view_kinds import EinsumView
 from functrace.numpy.views import copied_kind, linked, new_array, owned
@@ -27,7 +41,7 @@ from functrace.ops.shaping import moveaxis, permute, reshape
 from functrace.tracing.recording import Tracer, bind
 
 
-def _conj(x: Any) -> Any:
+def _conj(x: Arrayed) -> Any:
     return ew.conj(x) if x.dtype.kind == "c" else x
 
 
@@ -35,13 +49,13 @@ def _conj(x: Any) -> Any:
 
 
 @implements(np.matmul)
-def matmul(x1: Any, x2: Any, /, out: Any = None) -> Any:
+def matmul(x1: Operand, x2: Operand, /, out: Out = None) -> Any:
     """As ``numpy.matmul``."""
     return stored(bind(matmul_p, (arrayed(x1), arrayed(x2))), out, "matmul")
 
 
 @implements(np.dot, method="dot")
-def dot(a: Any, b: Any, out: Any = None) -> Any:
+def dot(a: Operand, b: Operand, out: Out = None) -> Any:
     """As ``numpy.dot``: the last axis of ``a`` with the last but one of ``b``, without broadcasting of stacks."""
     a, b = arrayed(a), arrayed(b)
     if a.ndim == 0 or b.ndim == 0:
@@ -62,7 +76,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 
 
 @implements(np.inner)
-def inner(a: Any, b: Any, /) -> Any:
+def inner(a: Operand, b: Operand, /) -> Any:
     """As ``numpy.inner``: the last axes, without conjugation."""
     a, b = arrayed(a), arrayed(b)
     if a.ndim == 0 or b.ndim == 0:
@@ -72,20 +86,20 @@ def inner(a: Any, b: Any, /) -> Any:
 
 
 @implements(np.outer)
-def outer(a: Any, b: Any, out: Any = None) -> Any:
+def outer(a: Operand, b: Operand, out: Out = None) -> Any:
     """As ``numpy.outer``: operands are flattened."""
     a, b = flattened(arrayed(a)), flattened(arrayed(b))
     return stored(ew.mul(reshape(a, (a.size, 1)), b), out, "outer")
 
 
 @implements(np.vdot)
-def vdot(a: Any, b: Any, /) -> Any:
+def vdot(a: Operand, b: Operand, /) -> Any:
     """As ``numpy.vdot``: operands are flattened, the first one is conjugated."""
     return bind(matmul_p, (flattened(_conj(arrayed(a))), flattened(arrayed(b))))
 
 
 @implements(np.tensordot)
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+def tensordot(a: Operand, b: Operand, axes: int | Iterable[Any] = 2) -> Any:
     """As ``numpy.tensordot``: a sum over pairs of axes, as one matrix product."""
     a, b = arrayed(a), arrayed(b)
     if isinstance(axes, int | np.integer):
@@ -96,8 +110,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
             )
         left, right = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     else:
-        left, right = [exact_axis(tuple(k) if np.ndim(k) else k) for k in axes]
-        left, right = axis_tuple(left, a.ndim), axis_tuple(right, b.ndim)
+        of_a, of_b = [exact_axis(tuple(k) if np.ndim(k) else k) for k in axes]
+        left, right = axis_tuple(of_a, a.ndim), axis_tuple(of_b, b.ndim)
     if len(left) != len(right):
         raise ShapeError(f"tensordot: {len(left)} axes of a, and {len(right)} of b", fix="name the axes in pairs")
     if any(a.shape[i] != b.shape[j] for i, j in zip(left, right, strict=True)):
@@ -116,7 +130,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 
 
 @implements(np.kron)
-def kron(a: Any, b: Any) -> Any:
+def kron(a: Operand, b: Operand) -> Any:
     """As ``numpy.kron``."""
     a, b = arrayed(a), arrayed(b)
     rank = max(a.ndim, b.ndim)
@@ -127,7 +141,7 @@ def kron(a: Any, b: Any) -> Any:
 
 
 @implements(np.cross)
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
+def cross(a: Operand, b: Operand, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
     """As ``numpy.cross``: vectors of 3 (or, deprecated by NumPy, 2) components."""
     if axis is not None:
         axisa = axisb = axisc = axis
@@ -164,7 +178,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
 
 
 @implements(np.vecdot, np.linalg.vecdot)
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Any:
     """As ``numpy.vecdot``: products of vectors of a stack, the first one conjugated."""
     a, b = arrayed(x1), arrayed(x2)
     for x in (a, b):
@@ -177,7 +191,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 
 @implements(np.matvec)
-def matvec(x1: Any, x2: Any, /) -> Any:
+def matvec(x1: Operand, x2: Operand, /) -> Any:
     """As ``numpy.matvec``: matrices of a stack times vectors of a stack."""
     a, v = arrayed(x1), arrayed(x2)
     at_least(a, 2, "matvec")
@@ -189,7 +203,7 @@ def matvec(x1: Any, x2: Any, /) -> Any:
 
 
 @implements(np.vecmat)
-def vecmat(x1: Any, x2: Any, /) -> Any:
+def vecmat(x1: Operand, x2: Operand, /) -> Any:
     """As ``numpy.vecmat``: vectors of a stack, conjugated, times matrices of a stack."""
     v, a = _conj(arrayed(x1)), arrayed(x2)
     at_least(v, 1, "vecmat")
@@ -209,7 +223,7 @@ def _as_subscripts(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
         return operands[0].replace(" ", ""), operands[1:]
     terms, values = operands[1::2], operands[: 2 * (len(operands) // 2) : 2]
 
-    def text(axes: Any) -> str:
+    def text(axes: Sequence[int]) -> str:
         return "".join("..." if k is Ellipsis else LETTERS[_sorted_letters(operator.index(k))] for k in axes)
 
     left = ",".join(text(axes) for axes in terms)
@@ -255,7 +269,7 @@ def _explicit(subscripts: str, ranks: tuple[int, ...]) -> str:
 
 
 @implements(np.einsum)
-def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any) -> Any:
+def einsum(*operands: Any, out: Out = None, optimize: object = False, **kwargs: Any) -> Any:
     """As ``numpy.einsum``; more than two operands are always contracted along an optimized path."""
     dtype, casting, _ = kwargs.pop("dtype", None), kwargs.pop("casting", "safe"), kwargs.pop("order", None)
     if kwargs:
@@ -273,7 +287,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any
 
 
 @implements(np.einsum_path)
-def einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
+def einsum_path(*operands: object, optimize: object = "greedy", einsum_call: bool = False) -> Any:
     """As ``numpy.einsum_path``: depends on shapes only."""
     subscripts, values = _as_subscripts(operands)
     stand_ins = [np.broadcast_to(np.empty((), x.dtype), x.shape) for x in map(arrayed, values)]
@@ -281,7 +295,7 @@ def einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = Fa
 
 
 @implements(np.linalg.multi_dot, of_sequence=True)
-def multi_dot(arrays: Any, *, out: Any = None) -> Any:
+def multi_dot(arrays: Iterable[Operand], *, out: Out = None) -> Any:
     """As ``numpy.linalg.multi_dot``: a chain of products in the cheapest order."""
     chain = [arrayed(x) for x in arrays]
     if len(chain) < 2:
@@ -319,7 +333,7 @@ def _chained(chain: list[Any], split: dict[tuple[int, int], int], i: int, j: int
 
 
 @implements(np.linalg.outer)
-def linalg_outer(x1: Any, x2: Any, /) -> Any:
+def linalg_outer(x1: Operand, x2: Operand, /) -> Any:
     """As ``numpy.linalg.outer``: of vectors."""
     a, b = arrayed(x1), arrayed(x2)
     if a.ndim != 1 or b.ndim != 1:
@@ -328,7 +342,7 @@ def linalg_outer(x1: Any, x2: Any, /) -> Any:
 
 
 @implements(np.linalg.cross)
-def linalg_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def linalg_cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Any:
     """As ``numpy.linalg.cross``: of vectors of 3 components."""
     a, b = arrayed(x1), arrayed(x2)
     for x in (a, b):
@@ -339,12 +353,12 @@ def linalg_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 
 @implements(np.linalg.tensordot)
-def linalg_tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+def linalg_tensordot(x1: Operand, x2: Operand, /, *, axes: int | Iterable[Any] = 2) -> Any:
     """As ``numpy.linalg.tensordot``."""
     return tensordot(x1, x2, axes)
 
 
 @implements(np.linalg.matmul)
-def linalg_matmul(x1: Any, x2: Any, /) -> Any:
+def linalg_matmul(x1: Operand, x2: Operand, /) -> Any:
     """As ``numpy.linalg.matmul``."""
     return bind(matmul_p, (arrayed(x1), arrayed(x2)))

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import DtypeError, ShapeError, TracedIndexError, UnsupportedFunctionError
-from functrace.ir.aval import shape_of
+from functrace.ir.aval import aval_of, shape_of
 from functrace.numpy.nan_reductions import nanmean
-from functrace.numpy.operands import NOT_GIVEN, arrayed, normalize_axes, stored
+from functrace.numpy.operands import NOT_GIVEN, Arrayed, Axis, Flag, Operand, Out, arrayed, normalize_axes, stored
 from functrace.numpy.reductions import finished, mean
 from functrace.numpy.tables import FUNCTIONS, implements
 from functrace.ops import elementwise as ew
@@ -35,7 +35,7 @@ _ELEMENTS = frozenset({"lower", "higher", "nearest"})
 """Methods whose quantiles are elements, in their dtype; so are those of integer orders by the method "linear"."""
 
 
-def _place(n: Any, q: Any, method: str) -> Any:
+def _place(n: int | Arrayed, q: Arrayed, method: str) -> Any:
     """Where the quantile stands among ``n`` sorted numbers, as a real position (Hyndman and Fan 1996)."""
     if method in _CONTINUOUS:
         alpha, beta = _CONTINUOUS[method]
@@ -58,7 +58,7 @@ def _place(n: Any, q: Any, method: str) -> Any:
 
 
 def _quantile(
-    a: Any, q: Any, axis: Any, method: str, keepdims: Any, *, weak: bool, skips_nan: bool, is_element: bool
+    a: Arrayed, q: Arrayed, axis: Axis, method: str, keepdims: Flag, *, weak: bool, skips_nan: bool, is_element: bool
 ) -> Any:
     a = arrayed(a)
     if a.dtype.kind in "bc":
@@ -76,7 +76,7 @@ def _quantile(
     if skips_nan and 0 in a.shape:
         return nanmean(a, axis, keepdims=keepdims)  # as NumPy: whatever the shape of q
     if n == 0:
-        raise TracedIndexError(f"quantile: no elements along axis {axis} of {a.aval}", fix="leave empty arrays out")
+        raise TracedIndexError(f"quantile: no elements along axis {axis} of {aval_of(a)}", fix="leave empty arrays out")
     x = sorting.sort(x, rank - 1)
     missing = ew.isnan(x)
     count: Any = n
@@ -94,7 +94,7 @@ def _quantile(
     fraction = ew.where(is_outside, 0.0, ew.sub(at, below))
     fraction = convert(fraction, floating.dtype) if weak or q.dtype.kind != "f" else fraction
 
-    def read(places: Any) -> Any:
+    def read(places: Arrayed) -> Any:
         missing_axes = rank - len(shape_of(places))
         places = reshape(places, (1,) * missing_axes + shape_of(places))
         return sorting.take_along_axis(x, broadcast_to(places, (*x.shape[:-1], shape_of(places)[-1])), rank - 1)
@@ -115,7 +115,7 @@ def _quantile(
     return reshape(result, (*q_shape, *reduced))
 
 
-def _refuse_weights(weights: Any) -> None:
+def _refuse_weights(weights: object) -> None:
     if weights is not None:
         raise UnsupportedFunctionError(
             "weights= of quantiles has no implementation on traced values", fix="repeat the elements with np.repeat instead"
@@ -124,15 +124,15 @@ def _refuse_weights(weights: Any) -> None:
 
 def _quantile_function(name: str, scale: float, *, skips_nan: bool) -> Callable[..., Any]:
     def function(
-        a: Any,
-        q: Any,
-        axis: Any = None,
-        out: Any = None,
+        a: Operand,
+        q: Operand,
+        axis: Axis = None,
+        out: Out = None,
         overwrite_input: bool = False,
         method: str = "linear",
-        keepdims: Any = False,
+        keepdims: Flag = False,
         *,
-        weights: Any = None,
+        weights: Operand | None = None,
     ) -> Any:
         _refuse_weights(weights)
         weak = type(q) in LITERALS or (isinstance(q, Tracer) and not q.aval.shape)
@@ -167,7 +167,7 @@ nanpercentile = implements(np.nanpercentile)(_quantile_function("nanpercentile",
 
 
 @implements(np.median)
-def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
+def median(a: Operand, axis: Axis = None, out: Out = None, overwrite_input: bool = False, keepdims: Flag = False) -> Any:
     """As ``numpy.median``; of an even count the two in the middle share the derivative."""
     a = arrayed(a)
     axes = normalize_axes(axis, a.ndim)
@@ -185,7 +185,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
 
 
 @implements(np.nanmedian)
-def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
+def nanmedian(a: Operand, axis: Axis = None, out: Out = None, overwrite_input: bool = False, keepdims: Flag = False) -> Any:
     """As ``numpy.nanmedian``; of an even count the two in the middle share the derivative."""
     a = arrayed(a)
     if a.dtype.kind not in "fc" or 0 in a.shape:

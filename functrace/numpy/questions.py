@@ -6,48 +6,53 @@ Floor: 6.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functrace.numpy.operands import Casting, axis_tuple
+from functrace.numpy.operands import Arrayed, Axis, Casting, Operand, axis_tuple
 from functrace.numpy.tables import implements
 from functrace.numpy.views import shares
 from functrace.tracing.recording import Tracer
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
-def _spec(x: Any) -> Any:
+    from functrace.numpy.array import TracedArray
+
+
+def _spec(x: object) -> Any:
     return x.dtype if isinstance(x, Tracer) else x
 
 
-def _probe(x: Any) -> Any:
+def _probe(x: Arrayed) -> Any:
     """A stand-in without values, whose shape and dtype answer questions."""
     return np.broadcast_to(np.zeros((), x.dtype), x.shape) if isinstance(x, Tracer) else x
 
 
 @implements(np.size)
-def _size(a: Any, axis: Any = None) -> int:
+def _size(a: Arrayed, axis: Axis = None) -> int:
     return a.size if axis is None else math.prod(a.shape[k] for k in axis_tuple(axis, a.ndim))
 
 
 @implements(np.min_scalar_type)
-def _min_scalar_type(a: Any, /) -> np.dtype[Any]:
+def _min_scalar_type(a: TracedArray, /) -> np.dtype[Any]:
     return a.dtype if a.ndim else np.min_scalar_type(a._concrete())
 
 
-def _root(x: Any) -> Any:
+def _root(x: Operand) -> Any:
     while isinstance(x, Tracer) and x._view is not None and x._view.base is not None and shares(x._view):
         x = x._view.base
     return x
 
 
 @implements(np.may_share_memory, np.shares_memory)
-def _shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
+def _shares_memory(a: Operand, b: Operand, /, max_work: object = None) -> bool:
     return _root(a) is _root(b)
 
 
 @implements(np.can_cast)
-def _can_cast(from_: Any, to: Any, casting: Casting = "safe") -> bool:
+def _can_cast(from_: Operand | npt.DTypeLike, to: Arrayed | npt.DTypeLike, casting: Casting = "safe") -> bool:
     return np.can_cast(_spec(from_), _spec(to), casting)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -18,13 +18,27 @@ from functrace.ir.aval import aval_of, shape_of
 from functrace.ir.primitive import Primitive
 from functrace.numpy.array import TracedArray, record_one
 from functrace.numpy.assigning import start_of
-from functrace.numpy.operands import NOT_GIVEN, arrayed, axis_tuple, cast_to, exact_axis, normalize_axes, stored
+from functrace.numpy.operands import (
+    NOT_GIVEN,
+    Arrayed,
+    Axis,
+    DtypeLike,
+    Flag,
+    Operand,
+    Out,
+    arrayed,
+    axis_tuple,
+    cast_to,
+    exact_axis,
+    normalize_axes,
+    stored,
+)
 from functrace.numpy.tables import FUNCTIONS, implements
 from functrace.ops import elementwise as ew
 from functrace.ops import reductions as ops
 from functrace.ops.checks import require
 from functrace.ops.shaping import broadcast_to, convert, reshape
-from functrace.tracing.recording import Tracer, as_array, bind
+from functrace.tracing.recording import Tracer, Value, as_array, bind
 
 _new = object.__new__
 
@@ -38,24 +52,24 @@ _ALL = tuple(tuple(range(n)) for n in range(65))
 # -- what they have in common --------------------------------------------------------------------------------
 
 
-def finished(result: Any, shape: tuple[int, ...], axes: ops.Axes, keepdims: Any, out: Any, name: str) -> Any:
+def finished(result: Arrayed, shape: tuple[int, ...], axes: ops.Axes, keepdims: Flag, out: Out, name: str) -> Any:
     """Put the reduced axes back if asked to, and write to a traced ``out``."""
     if keepdims is not False and keepdims is not NOT_GIVEN and keepdims:
         result = ops.expand_reduced(result, shape, axes)
     return stored(result, out, name)
 
 
-def _axes_of(axis: Any, ndim: int) -> ops.Axes:
+def _axes_of(axis: Axis, ndim: int) -> ops.Axes:
     """Return the axes of a reduction that is a ufunc's: a 0-d array has an axis 0 for these, as for NumPy's."""
     return () if ndim == 0 and type(axis) is int and axis in (0, -1) else normalize_axes(exact_axis(axis), ndim)
 
 
-def is_given(value: object) -> bool:
+def is_given(value: object) -> TypeGuard[Operand]:
     """Whether ``initial=`` or the like was given a value."""
     return value is not NOT_GIVEN and value is not None
 
 
-def where_only(x: Any, where: Any, fill: Any) -> Any:
+def where_only(x: Arrayed, where: Value, fill: Value) -> Arrayed:
     """``x`` where the mask holds, elsewhere a number that changes nothing."""
     if where is True or where is NOT_GIVEN:
         return x
@@ -65,13 +79,13 @@ def where_only(x: Any, where: Any, fill: Any) -> Any:
     return result
 
 
-def _check_identity(initial: Any, a: Any, axes: ops.Axes, where: Any) -> None:
+def _check_identity(initial: Operand | None, a: Arrayed, axes: ops.Axes, where: Value) -> None:
     """Check that ``initial=None``, which says that a reduction has no identity, leaves it an element to start from."""
     if initial is None and ((where is not True and where is not NOT_GIVEN) or ops.count(a.shape, axes) == 0):
         raise ShapeError("a reduction without identity needs elements, and no where=", fix="leave out initial=None")
 
 
-def _kept(x: Any) -> Any:
+def _kept(x: Arrayed) -> Arrayed:
     """A reduction over no axes: a copy."""
     return ew.positive(x) if x.dtype.kind != "b" else ew.bitwise_or(x, x)
 
@@ -81,13 +95,13 @@ def _kept(x: Any) -> Any:
 
 @implements(np.sum, method="sum", reduce=np.add)
 def sum(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = False,
-    initial: Any = NOT_GIVEN,
-    where: Any = True,
+    a: Operand,
+    axis: Axis = None,
+    dtype: DtypeLike = None,
+    out: Out = None,
+    keepdims: Flag = False,
+    initial: Operand | None = NOT_GIVEN,
+    where: Value = True,
 ) -> Any:
     """As ``numpy.sum``."""
     plain = axis is None and dtype is None and out is None and keepdims is False and initial is NOT_GIVEN and where is True
@@ -105,13 +119,13 @@ def sum(
 
 @implements(np.prod, method="prod", reduce=np.multiply)
 def prod(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = False,
-    initial: Any = NOT_GIVEN,
-    where: Any = True,
+    a: Operand,
+    axis: Axis = None,
+    dtype: DtypeLike = None,
+    out: Out = None,
+    keepdims: Flag = False,
+    initial: Operand | None = NOT_GIVEN,
+    where: Value = True,
 ) -> Any:
     """As ``numpy.prod``; the derivative is exact where factors are zero."""
     a = where_only(cast_to(arrayed(a), dtype), where, 1)
@@ -125,7 +139,12 @@ def prod(
 
 def _extreme(name: str, reduce: Primitive, combine: Callable[..., Any]) -> Callable[..., Any]:
     def extreme(
-        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = NOT_GIVEN, where: Any = True
+        a: Operand,
+        axis: Axis = None,
+        out: Out = None,
+        keepdims: Flag = False,
+        initial: Operand | None = NOT_GIVEN,
+        where: Value = True,
     ) -> Any:
         a = arrayed(a)
         if where is not True and where is not NOT_GIVEN:
@@ -153,7 +172,7 @@ min = implements(np.min, np.amin, method="min", reduce=np.minimum)(_extreme("min
 
 
 @implements(np.ptp)
-def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+def ptp(a: Operand, axis: Axis = None, out: Out = None, keepdims: Flag = False) -> Any:
     """As ``numpy.ptp``."""
     result = ew.sub(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
     return stored(result, out, "ptp")
@@ -163,7 +182,7 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any
 
 
 def _truth(name: str, primitive: Primitive, neutral: bool) -> Callable[..., Any]:
-    def truth(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+    def truth(a: Operand, axis: Axis = None, out: Out = None, keepdims: Flag = False, *, where: Value = True) -> Any:
         a = arrayed(a)
         if where is not True and where is not NOT_GIVEN:
             a = where_only(ew.not_equal(a, 0), where, neutral)
@@ -182,7 +201,7 @@ all_ = implements(np.all, method="all", reduce=np.logical_and)(_truth("all", ops
 
 
 def _position(name: str, primitive: Primitive) -> Callable[..., Any]:
-    def position(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    def position(a: Operand, axis: Axis = None, out: Out = None, *, keepdims: Flag = False) -> Any:
         a = arrayed(a)
         if isinstance(axis, tuple):
             raise DtypeError(f"{name} takes one axis, not {axis!r}", fix="reshape the array, so that the axes are one")
@@ -205,7 +224,7 @@ argmin = implements(np.argmin, method="argmin")(_position("argmin", ops.argmin_p
 
 
 @implements(np.count_nonzero)
-def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+def count_nonzero(a: Operand, axis: Axis = None, *, keepdims: Flag = False) -> Any:
     """As ``numpy.count_nonzero``."""
     return sum(ew.not_equal(arrayed(a), 0), axis, keepdims=keepdims)
 
@@ -213,7 +232,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
 # -- mean and spread -----------------------------------------------------------------------------------------
 
 
-def count_of(a: Any, axes: ops.Axes, where: Any) -> Any:
+def count_of(a: Arrayed, axes: ops.Axes, where: Value) -> Any:
     """How many elements go into each result: a number, or an array with the reduced axes kept under ``where``."""
     if where is True or where is NOT_GIVEN:
         return ops.count(a.shape, axes)
@@ -222,7 +241,7 @@ def count_of(a: Any, axes: ops.Axes, where: Any) -> Any:
     return ops.expand_reduced(ops.reduce_sum(mask, axes) if axes else convert(mask, np.intp), a.shape, axes)
 
 
-def _working(a: Any, dtype: Any) -> tuple[Any, Any]:
+def _working(a: Arrayed, dtype: DtypeLike) -> tuple[Any, Any]:
     """The operand in the dtype that a mean is taken in, and the dtype of the result (``None``: as it comes)."""
     if dtype is not None:
         return convert(a, dtype), dtype
@@ -232,7 +251,9 @@ def _working(a: Any, dtype: Any) -> tuple[Any, Any]:
 
 
 @implements(np.mean, method="mean")
-def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+def mean(
+    a: Operand, axis: Axis = None, dtype: DtypeLike = None, out: Out = None, keepdims: Flag = False, *, where: Value = True
+) -> Any:
     """As ``numpy.mean``."""
     plain = axis is None and dtype is None and out is None and keepdims is False and where is True
     if plain and type(a) is TracedArray and a.aval.dtype.char in "fdFD":
@@ -244,12 +265,12 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     return finished(dropped(result, a.shape, axes), a.shape, axes, keepdims, out, "mean")
 
 
-def dropped(x: Any, shape: tuple[int, ...], axes: ops.Axes) -> Any:
+def dropped(x: Arrayed, shape: tuple[int, ...], axes: ops.Axes) -> Any:
     """Return a result that may have the reduced axes with size 1 without them."""
     return reshape(x, ops.dropped_shape(shape, axes))
 
 
-def _mean(x: Any, axes: ops.Axes, where: Any) -> Any:
+def _mean(x: Arrayed, axes: ops.Axes, where: Value) -> Any:
     """The mean, with the reduced axes kept if there is a mask."""
     n = count_of(x, axes, where)
     total = record_one(ops.reduce_sum_p, where_only(x, where, 0), (axes,))
@@ -260,16 +281,16 @@ def _mean(x: Any, axes: ops.Axes, where: Any) -> Any:
 
 @implements(np.var, method="var")
 def var(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = False,
+    a: Operand,
+    axis: Axis = None,
+    dtype: DtypeLike = None,
+    out: Out = None,
+    ddof: float | Arrayed = 0,
+    keepdims: Flag = False,
     *,
-    where: Any = True,
-    mean: Any = NOT_GIVEN,
-    correction: Any = NOT_GIVEN,
+    where: Value = True,
+    mean: Value = NOT_GIVEN,
+    correction: float | Arrayed = NOT_GIVEN,
 ) -> Any:
     """As ``numpy.var``."""
     result, shape, axes = variance_of(a, axis, dtype, ddof, where, mean, correction)
@@ -277,7 +298,13 @@ def var(
 
 
 def variance_of(
-    a: Any, axis: Any, dtype: Any, ddof: Any, where: Any, given_mean: Any, correction: Any
+    a: Operand,
+    axis: Axis,
+    dtype: DtypeLike,
+    ddof: float | Arrayed,
+    where: Value,
+    given_mean: Value,
+    correction: float | Arrayed,
 ) -> tuple[Any, tuple[int, ...], ops.Axes]:
     """Return a variance, the shape of the array, and the reduced axes, for `finished`."""
     a = arrayed(a)
@@ -312,16 +339,16 @@ def variance_of(
 
 @implements(np.std, method="std")
 def std(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = False,
+    a: Operand,
+    axis: Axis = None,
+    dtype: DtypeLike = None,
+    out: Out = None,
+    ddof: float | Arrayed = 0,
+    keepdims: Flag = False,
     *,
-    where: Any = True,
-    mean: Any = NOT_GIVEN,
-    correction: Any = NOT_GIVEN,
+    where: Value = True,
+    mean: Value = NOT_GIVEN,
+    correction: float | Arrayed = NOT_GIVEN,
 ) -> Any:
     """As ``numpy.std``; the derivative at equal numbers is 0."""
     result, shape, axes = variance_of(a, axis, dtype, ddof, where, mean, correction)
@@ -329,7 +356,9 @@ def std(
 
 
 @implements(np.average)
-def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
+def average(
+    a: Operand, axis: Axis = None, weights: Operand | None = None, returned: bool = False, *, keepdims: Flag = False
+) -> Any:
     """As ``numpy.average``."""
     a = arrayed(a)
     axes = normalize_axes(axis, a.ndim)
@@ -337,23 +366,23 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         result = mean(a, axes, keepdims=keepdims)
         scale: Any = np.asarray(ops.count(a.shape, axes), result.dtype)[()]
     else:
-        weights = arrayed(weights)
-        if weights.shape != a.shape:
+        w = arrayed(weights)
+        if w.shape != a.shape:
             if axis is None:
                 raise ShapeError(
-                    f"average: weights of shape {weights.shape} for an array of shape {a.shape} need an axis",
+                    f"average: weights of shape {w.shape} for an array of shape {a.shape} need an axis",
                     fix="pass axis=",
                 )
             order = axis_tuple(axis, a.ndim)
-            if weights.shape != tuple(a.shape[k] for k in order):
+            if w.shape != tuple(a.shape[k] for k in order):
                 raise ShapeError(
-                    f"average: weights of shape {weights.shape} do not fit axis {axis} of {a.shape}",
+                    f"average: weights of shape {w.shape} do not fit axis {axis} of {a.shape}",
                     fix="give one weight per element along the axis",
                 )
-            weights = FUNCTIONS[np.transpose](weights, tuple(int(k) for k in np.argsort(order)))
-            weights = reshape(weights, tuple(n if k in axes else 1 for k, n in enumerate(a.shape)))
-        dtype = np.result_type(a.dtype, weights.dtype, *([np.float64] if a.dtype.kind in "biu" else []))
-        spread = broadcast_to(convert(weights, dtype), a.shape)
+            w = FUNCTIONS[np.transpose](w, tuple(int(k) for k in np.argsort(order)))
+            w = reshape(w, tuple(n if k in axes else 1 for k, n in enumerate(a.shape)))
+        dtype = np.result_type(a.dtype, w.dtype, *([np.float64] if a.dtype.kind in "biu" else []))
+        spread = broadcast_to(convert(w, dtype), a.shape)
         scale = sum(spread, axes, keepdims=keepdims)
         scale = require(scale, ew.not_equal(scale, 0), "ZeroDivisionError", "Weights sum to zero, can't be normalized")
         result = ew.div(sum(ew.mul(a, spread), axes, keepdims=keepdims), scale)

@@ -7,14 +7,26 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from functrace.errors import ShapeError, UnsupportedFunctionError
-from functrace.ir.aval import shape_of
+from functrace.ir.aval import aval_of, shape_of
 from functrace.numpy.layout import UNKNOWN
-from functrace.numpy.operands import arrayed, axis_tuple, exact_axis, flattened, int_tuple, lined_up
+from functrace.numpy.operands import (
+    Arrayed,
+    Axis,
+    OneAxis,
+    Operand,
+    Sizes,
+    arrayed,
+    axis_tuple,
+    exact_axis,
+    flattened,
+    int_tuple,
+    lined_up,
+)
 from functrace.numpy.shaping import broadcast_arrays
 from functrace.numpy.tables import implements
 from functrace.numpy.taking import take
@@ -27,9 +39,12 @@ from functrace.ops.shaping import convert, permute
 from functrace.ops.shaping import reshape as reshape_to
 from functrace.tracing.recording import Tracer
 
+if TYPE_CHECKING:
+    from functrace.numpy.array import TracedArray
+
 
 @implements(np.tile)
-def tile(A: Any, reps: Any) -> Any:
+def tile(A: Arrayed, reps: Any) -> Any:
     """As ``numpy.tile``."""
     times = int_tuple(reps) if np.ndim(reps) else (operator.index(reps),)
     ndim = max(len(times), A.ndim)
@@ -43,7 +58,7 @@ def tile(A: Any, reps: Any) -> Any:
 
 
 @implements(np.repeat, method="repeat")
-def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
+def repeat(a: Operand, repeats: Any, axis: OneAxis = None) -> Any:
     """As ``numpy.repeat``; traced counts are asked for their values."""
     a = arrayed(a)
     a, axis = lined_up(a, exact_axis(axis))
@@ -67,7 +82,9 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
 
 
 @implements(np.lib.stride_tricks.sliding_window_view)
-def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Any:
+def sliding_window_view(
+    x: Arrayed, window_shape: Sizes, axis: Axis = None, *, subok: bool = False, writeable: bool = False
+) -> Any:
     """As ``numpy.lib.stride_tricks.sliding_window_view``: a view that cannot be written."""
     if writeable:
         raise UnsupportedFunctionError("sliding_window_view: writeable=True is not supported", fix="leave it out")
@@ -79,11 +96,11 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
         count = shape_of(x)[k] - size + 1
         if size < 0 or count < 1:
             raise ShapeError(
-                f"window shape cannot be larger than input array shape: {size} along axis {k} of {x.aval}",
+                f"window shape cannot be larger than input array shape: {size} along axis {k} of {aval_of(x)}",
                 fix="make the window smaller",
             )
 
-    def read(base: Any) -> Any:
+    def read(base: Arrayed) -> Any:
         for size, k in zip(sizes, axes, strict=True):
             count = shape_of(base)[k] - size + 1
             windows = take(base, np.arange(count)[:, None] + np.arange(size), k)
@@ -95,7 +112,7 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
 
 
 @implements(np.resize)
-def resize(a: Any, new_shape: Any) -> Any:
+def resize(a: Arrayed, new_shape: Sizes) -> Any:
     """As ``numpy.resize``."""
     shape = int_tuple(new_shape) if new_shape != () else ()
     if min(shape, default=0) < 0:
@@ -108,7 +125,7 @@ def resize(a: Any, new_shape: Any) -> Any:
 
 
 @implements(np.meshgrid)
-def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
+def meshgrid(*xi: Operand, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
     """As ``numpy.meshgrid``."""
     if indexing not in ("xy", "ij"):
         raise ShapeError("Valid values for `indexing` are 'xy' and 'ij'.", fix="pass one of them")
@@ -127,7 +144,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 
 
 @implements(np.vander)
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+def vander(x: TracedArray, N: int | None = None, increasing: bool = False) -> Any:
     """As ``numpy.vander``."""
     if x.ndim != 1:
         raise ShapeError(f"x must be a one-dimensional array or sequence, vander got {x.aval}", fix="pass a vector")

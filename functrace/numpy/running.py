@@ -11,7 +11,21 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import AxisError, ShapeError
-from functrace.numpy.operands import NOT_GIVEN, along, arrayed, cast_to, exact_axis, lined_up, one_axis, stored
+from functrace.numpy.operands import (
+    NOT_GIVEN,
+    Arrayed,
+    DtypeLike,
+    OneAxis,
+    Operand,
+    Out,
+    along,
+    arrayed,
+    cast_to,
+    exact_axis,
+    lined_up,
+    one_axis,
+    stored,
+)
 from functrace.numpy.reductions import sum
 from functrace.numpy.tables import FUNCTIONS, implements
 from functrace.ops import cumulative
@@ -19,10 +33,11 @@ from functrace.ops import elementwise as ew
 from functrace.ops.indexing import index_static
 from functrace.ops.joining import concatenate
 from functrace.ops.shaping import broadcast_to, reshape
+from functrace.tracing.recording import Value
 
 
 @implements(np.cumsum, method="cumsum", accumulate=np.add)
-def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumsum(a: Operand, axis: OneAxis = None, dtype: DtypeLike = None, out: Out = None) -> Any:
     """As ``numpy.cumsum``."""
     a, axis = lined_up(cast_to(arrayed(a), dtype), exact_axis(axis))
     result = cast_to(cumulative.cumsum(a, axis), dtype)
@@ -30,7 +45,7 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
 
 
 @implements(np.cumprod, method="cumprod", accumulate=np.multiply)
-def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumprod(a: Operand, axis: OneAxis = None, dtype: DtypeLike = None, out: Out = None) -> Any:
     """As ``numpy.cumprod``; the derivative is exact where factors are zero."""
     a, axis = lined_up(cast_to(arrayed(a), dtype), exact_axis(axis))
     result = cast_to(cumulative.cumprod(a, axis), dtype)
@@ -38,7 +53,9 @@ def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any
 
 
 def _with_initial(name: str, running: Callable[..., Any], neutral: int) -> Callable[..., Any]:
-    def function(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False) -> Any:
+    def function(
+        x: Operand, /, *, axis: OneAxis = None, dtype: DtypeLike = None, out: Out = None, include_initial: bool = False
+    ) -> Any:
         x = arrayed(x)
         if axis is None:
             if x.ndim != 1:
@@ -63,7 +80,7 @@ cumulative_prod = implements(np.cumulative_prod)(_with_initial("cumulative_prod"
 
 
 @implements(np.diff)
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = NOT_GIVEN, append: Any = NOT_GIVEN) -> Any:
+def diff(a: Operand, n: int = 1, axis: int = -1, prepend: Operand = NOT_GIVEN, append: Operand = NOT_GIVEN) -> Arrayed:
     """As ``numpy.diff``."""
     if n < 0:
         raise ShapeError(f"diff: the order must not be negative, got {n}", fix="pass n >= 0")
@@ -78,21 +95,20 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = NOT_GIVEN, append: A
         parts.insert(0, _edge(prepend, a, axis))
     if append is not NOT_GIVEN:
         parts.append(_edge(append, a, axis))
-    if len(parts) > 1:
-        a = FUNCTIONS[np.concatenate](parts, axis)
-    difference = ew.not_equal if a.dtype.kind == "b" else ew.sub
+    x: Arrayed = FUNCTIONS[np.concatenate](parts, axis) if len(parts) > 1 else a
+    difference = ew.not_equal if x.dtype.kind == "b" else ew.sub
     for _ in range(n):
-        a = difference(index_static(a, along(axis, (1, None, None))), index_static(a, along(axis, (None, -1, None))))
-    return a
+        x = difference(index_static(x, along(axis, (1, None, None))), index_static(x, along(axis, (None, -1, None))))
+    return x
 
 
-def _edge(part: Any, a: Any, axis: int) -> Any:
+def _edge(part: Operand, a: Arrayed, axis: int) -> Any:
     part = arrayed(part)
     return broadcast_to(part, (*a.shape[:axis], 1, *a.shape[axis + 1 :])) if part.ndim == 0 else part
 
 
 @implements(np.trapezoid)
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(y: Operand, x: Operand | None = None, dx: Value = 1.0, axis: int = -1) -> Any:
     """As ``numpy.trapezoid``."""
     y = arrayed(y)
     axis = one_axis(axis, y.ndim)

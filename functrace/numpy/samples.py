@@ -13,7 +13,7 @@ from functrace.errors import DtypeError, ShapeError
 from functrace.ir.aval import shape_of
 from functrace.numpy.joining import concatenate
 from functrace.numpy.layout import UNKNOWN, order_like
-from functrace.numpy.operands import along, arrayed, axis_tuple, flattened, stacked
+from functrace.numpy.operands import Arrayed, Axis, DtypeLike, Operand, along, arrayed, axis_tuple, flattened, stacked
 from functrace.numpy.tables import implements
 from functrace.numpy.taking import take
 from functrace.numpy.views import laid_out
@@ -25,44 +25,51 @@ from functrace.tracing.recording import Tracer, as_array
 
 
 @implements(np.interp)
-def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+def interp(
+    x: Operand,
+    xp: Operand,
+    fp: Operand,
+    left: Operand | None = None,
+    right: Operand | None = None,
+    period: float | Arrayed | None = None,
+) -> Any:
     """As ``numpy.interp``; differentiable by ``x``, ``xp``, ``fp``, ``left`` and ``right``."""
-    x, xp, fp = (convert(y, np.result_type(y.dtype, float)) for y in map(arrayed, (x, xp, fp)))
+    at, xp, fp = (convert(y, np.result_type(y.dtype, float)) for y in map(arrayed, (x, xp, fp)))
     if len(shape_of(xp)) != 1 or shape_of(xp) != shape_of(fp) or not shape_of(xp)[0]:
         raise ShapeError(
             f"interp: xp and fp must be vectors of one size of at least 1, got {shape_of(xp)} and {shape_of(fp)}",
             fix="pass one value per point",
         )
-    if xp.dtype.kind == "c" or x.dtype.kind == "c":
+    if xp.dtype.kind == "c" or at.dtype.kind == "c":
         raise DtypeError("interp: x and xp must be real", fix="take the real part")
-    left, right = (end if end is None else _outside(end, fp.dtype) for end in (left, right))
+    before, behind = (end if end is None else _outside(end, fp.dtype) for end in (left, right))
     if period is not None:
-        period = abs(period)
-        x, xp = x % period, xp % period
+        turn: Any = abs(period)
+        at, xp = at % turn, xp % turn
         order = np.argsort(xp)
         xp, fp = take(xp, order), take(fp, order)
-        xp = concatenate((xp[-1:] - period, xp, xp[:1] + period))
+        xp = concatenate((xp[-1:] - turn, xp, xp[:1] + turn))
         fp = concatenate((fp[-1:], fp, fp[:1]))
-        left = right = None
+        before = behind = None
     n = shape_of(xp)[0]
-    upper = np.clip(np.searchsorted(xp, x, "right"), 1, max(n - 1, 1))
+    upper = np.clip(np.searchsorted(xp, at, "right"), 1, max(n - 1, 1))
     lower = upper - 1
     upper = np.minimum(upper, n - 1)
     x0, y0 = take(xp, lower), take(fp, lower)
     dx, dy = take(xp, upper) - x0, take(fp, upper) - y0
     flat = ew.equal(dx, 0)
-    made = ew.add(ew.mul(ew.div(dy, ew.where(flat, 1.0, dx)), ew.sub(x, x0)), y0)
+    made = ew.add(ew.mul(ew.div(dy, ew.where(flat, 1.0, dx)), ew.sub(at, x0)), y0)
     first, last = index_static(xp, (0,)), index_static(xp, (n - 1,))
-    made = ew.where(ew.less(x, first), index_static(fp, (0,)) if left is None else left, made)
+    made = ew.where(ew.less(at, first), index_static(fp, (0,)) if before is None else before, made)
     outside = index_static(fp, (n - 1,))
-    made = ew.where(ew.equal(x, last), outside, made)
-    return ew.where(ew.greater(x, last), outside if right is None else right, made)
+    made = ew.where(ew.equal(at, last), outside, made)
+    return ew.where(ew.greater(at, last), outside if behind is None else behind, made)
 
 
 _MODES = ("full", "same", "valid")
 
 
-def _slid(a: Any, v: Any, mode: Any, what: str) -> tuple[Any, Any, str]:
+def _slid(a: Operand, v: Operand, mode: str | int, what: str) -> tuple[Arrayed, Arrayed, str]:
     a, v = arrayed(a), arrayed(v)
     mode = _MODES[::-1][mode] if isinstance(mode, int) and 0 <= mode < 3 else mode
     if mode not in _MODES:
@@ -75,7 +82,7 @@ def _slid(a: Any, v: Any, mode: Any, what: str) -> tuple[Any, Any, str]:
     return a, v, mode
 
 
-def _cut(full_result: Any, m: int, n: int, mode: str, start: int) -> Any:
+def _cut(full_result: Arrayed, m: int, n: int, mode: str, start: int) -> Any:
     small, large = min(m, n), max(m, n)
     if mode == "full":
         return full_result
@@ -85,7 +92,7 @@ def _cut(full_result: Any, m: int, n: int, mode: str, start: int) -> Any:
 
 
 @implements(np.convolve)
-def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
+def convolve(a: Operand, v: Operand, mode: str = "full") -> Any:
     """As ``numpy.convolve``."""
     a, v, mode = _slid(a, v, mode, "convolve")
     m, n = len(a), len(v)
@@ -93,7 +100,7 @@ def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
 
 
 @implements(np.correlate)
-def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
+def correlate(a: Operand, v: Operand, mode: str = "valid") -> Any:
     """As ``numpy.correlate``: of ``a`` with the complex conjugate of ``v``."""
     a, v, mode = _slid(a, v, mode, "correlate")
     m, n = len(a), len(v)
@@ -103,7 +110,7 @@ def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
     return _cut(made, m, n, mode, (m - 1) // 2 if n > m and m % 2 else min(m, n) // 2 if n > m else (n - 1) // 2)
 
 
-def _outside(end: Any, dtype: Any) -> Any:
+def _outside(end: Operand, dtype: np.dtype[Any]) -> Arrayed:
     """What `interp` gives outside of its points: one number, real where the others are."""
     end = stacked(end)
     if not isinstance(end, Tracer):
@@ -114,7 +121,7 @@ def _outside(end: Any, dtype: Any) -> Any:
 
 
 @implements(np.gradient)
-def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+def gradient(f: Operand, *varargs: Operand, axis: Axis = None, edge_order: int = 1) -> Any:
     """As ``numpy.gradient``; differentiable by the values and by the spacings."""
     f = arrayed(f)
     ndim = len(shape_of(f))
@@ -135,7 +142,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     return made[0] if len(axes) == 1 else tuple(made)
 
 
-def _gradient_along(f: Any, spacing: Any, axis: int, edge_order: int) -> Any:
+def _gradient_along(f: Arrayed, spacing: Operand, axis: int, edge_order: int) -> Any:
     n, ndim = shape_of(f)[axis], len(shape_of(f))
     if n < edge_order + 1:
         raise ShapeError(
@@ -171,16 +178,23 @@ def _gradient_along(f: Any, spacing: Any, axis: int, edge_order: int) -> Any:
     return joining.concatenate([convert(x, f.dtype) for x in (left, inner, right)], axis)
 
 
-def _one_sided(y0: Any, y1: Any, y2: Any, h1: Any, h2: Any) -> Any:
+def _one_sided(y0: Arrayed, y1: Arrayed, y2: Arrayed, h1: Arrayed, h2: Arrayed) -> Any:
     """Second-order difference at the end ``y0``, seen from outside; ``h1`` and ``h2`` are the next two steps."""
     return (2.0 * h1 + h2) / (h1 * (h1 + h2)) * y0 - (h1 + h2) / (h1 * h2) * y1 + h1 / (h2 * (h1 + h2)) * y2
 
 
 @implements(np.cov)
 def cov(
-    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, fweights: Any = None,
-    aweights: Any = None, *, dtype: Any = None,
-) -> Any:  # fmt: skip
+    m: Operand,
+    y: Operand | None = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: float | Arrayed | None = None,
+    fweights: Operand | None = None,
+    aweights: Operand | None = None,
+    *,
+    dtype: DtypeLike = None,
+) -> Any:
     """As ``numpy.cov``."""
     if ddof is not None and ddof != int(ddof):
         raise ShapeError("ddof must be integer", fix="pass 0 or 1")
@@ -223,7 +237,7 @@ def cov(
 
 
 @implements(np.corrcoef)
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+def corrcoef(x: Operand, y: Operand | None = None, rowvar: bool = True, *, dtype: DtypeLike = None) -> Any:
     """As ``numpy.corrcoef``; NumPy's clipping to [-1, 1] only moves values by rounding, and is left out."""
     c = cov(x, y, rowvar, dtype=dtype)
     if not len(shape_of(c)):

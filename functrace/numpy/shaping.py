@@ -9,8 +9,8 @@ Floor: 6.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -18,8 +18,13 @@ from functrace.errors import AxisError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
 from functrace.numpy.layout import elements_in_memory, is_row, layout_of, order_like
 from functrace.numpy.operands import (
+    Arrayed,
+    Axis,
     Casting,
+    DtypeLike,
+    Operand,
     Shape,
+    Sizes,
     arrayed,
     at_least,
     axis_tuple,
@@ -51,13 +56,16 @@ from functrace.ops.shaping import broadcast_to as broadcast
 from functrace.ops.shaping import reshape as reshape_to
 from functrace.tracing.recording import Tracer
 
+if TYPE_CHECKING:
+    from functrace.numpy.array import TracedArray
+
 _ALL = (None, None, None)
 
 
 # -- helpers -------------------------------------------------------------------------------------------
 
 
-def _known_layout(a: Any, what: str) -> Any:
+def _known_layout(a: TracedArray, what: str) -> Any:
     """A stand-in with the strides that NumPy would give ``a``; raises where they are not known."""
     found = layout_of(a)
     if found is None:
@@ -73,7 +81,7 @@ def _known_layout(a: Any, what: str) -> Any:
 
 
 @implements(np.reshape)
-def reshape(a: Any, /, shape: Any, order: Any = "C", *, copy: bool | None = None) -> Any:
+def reshape(a: TracedArray, /, shape: Sizes, order: str | None = "C", *, copy: bool | None = None) -> Any:
     """As ``numpy.reshape``."""
     sizes = full_shape(int_tuple(shape) if shape != () else (), a.size)
     letter = checked_order(order, "reshape")
@@ -93,16 +101,18 @@ def reshape(a: Any, /, shape: Any, order: Any = "C", *, copy: bool | None = None
 
 
 @array_method("reshape")
-def _reshape_method(x: Any, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
+def _reshape_method(
+    x: TracedArray, *shape: SupportsIndex | Sequence[SupportsIndex], order: str = "C", copy: bool | None = None
+) -> Any:
     """As ``numpy.ndarray.reshape``: sizes one by one, or a tuple of them."""
-    sizes = shape[0] if len(shape) == 1 and not isinstance(shape[0], int | np.integer) else shape
+    sizes: Any = shape[0] if len(shape) == 1 and not isinstance(shape[0], int | np.integer) else shape
     if order != "C" or copy is not None:
         return reshape(x, sizes, order=order, copy=copy)
     sizes = (sizes,) if isinstance(sizes, int | np.integer) else sizes
     return reshaped(x, full_shape(tuple(map(operator.index, sizes)), x.size))
 
 
-def _need_view(result: Any, what: str) -> None:
+def _need_view(result: TracedArray, what: str) -> None:
     """Check that a result is a view, as ``copy=False`` asks."""
     link = result
     while link._view is not None and link._view.base is not None:
@@ -121,38 +131,38 @@ def _reversed(ndim: int) -> Shape:
 
 
 @implements(np.ravel)
-def ravel(a: Any, order: Any = "C", *, copy: bool = False) -> Any:
+def ravel(a: Operand, order: str | None = "C", *, copy: bool = False) -> Any:
     """As ``numpy.ravel``, or with ``copy`` as ``numpy.ndarray.flatten``."""
-    a = arrayed(a)
+    x: Any = arrayed(a)
     letter = checked_order(order, "ravel")
-    axes = tuple(range(a.ndim))
+    axes = tuple(range(x.ndim))
     if letter == "F":
-        axes = _reversed(a.ndim)
-    elif letter in "AK" and not is_row(a.shape):
-        known = _known_layout(a, f"ravel with order={order!r}")
+        axes = _reversed(x.ndim)
+    elif letter in "AK" and not is_row(x.shape):
+        known = _known_layout(x, f"ravel with order={order!r}")
         if letter == "A":
-            axes = _reversed(a.ndim) if known.flags.fnc else axes
+            axes = _reversed(x.ndim) if known.flags.fnc else axes
         else:
             axes = elements_in_memory(known)
-    view = RavelView(a, axes)
-    result = view.read(a)
-    return owned(result) if copy or not isinstance(a, Tracer) else linked(result, view)
+    view = RavelView(x, axes)
+    result = view.read(x)
+    return owned(result) if copy or not isinstance(x, Tracer) else linked(result, view)
 
 
 @array_method("ravel")
-def _ravel_method(x: Any, order: str = "C") -> Any:
+def _ravel_method(x: TracedArray, order: str = "C") -> Any:
     """As ``numpy.ndarray.ravel``."""
     return ravel(x, order)
 
 
 @array_method("flatten")
-def _flatten_method(x: Any, order: str = "C") -> Any:
+def _flatten_method(x: TracedArray, order: str = "C") -> Any:
     """As ``numpy.ndarray.flatten``: always a copy."""
     return ravel(x, order, copy=True)
 
 
 @implements(np.transpose)
-def transpose(a: Any, axes: Any = None) -> Any:
+def transpose(a: TracedArray, axes: Sequence[SupportsIndex] | None = None) -> Any:
     """As ``numpy.transpose``."""
     if axes is None:
         return transposed(a, _reversed(a.ndim))
@@ -163,14 +173,14 @@ def transpose(a: Any, axes: Any = None) -> Any:
 
 
 @array_method("transpose")
-def _transpose_method(x: Any, *axes: Any) -> Any:
+def _transpose_method(x: TracedArray, *axes: SupportsIndex | Sequence[SupportsIndex]) -> Any:
     """As ``numpy.ndarray.transpose``: axes one by one, or a tuple of them."""
-    order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int | np.integer) else axes
+    order: Any = axes[0] if len(axes) == 1 and not isinstance(axes[0], int | np.integer) else axes
     return transpose(x, tuple(order) if order else None)
 
 
 @implements(np.swapaxes, method="swapaxes")
-def swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
+def swapaxes(a: Arrayed, axis1: SupportsIndex, axis2: SupportsIndex) -> Any:
     """As ``numpy.swapaxes``."""
     axes = list(range(a.ndim))
     i, j = one_axis(axis1, a.ndim), one_axis(axis2, a.ndim)
@@ -179,7 +189,7 @@ def swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
 
 
 @implements(np.moveaxis)
-def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+def moveaxis(a: Arrayed, source: Sizes, destination: Sizes) -> Any:
     """As ``numpy.moveaxis``."""
     sources, targets = axis_tuple(source, a.ndim), axis_tuple(destination, a.ndim)
     if len(sources) != len(targets):
@@ -193,7 +203,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
 
 
 @implements(np.rollaxis)
-def rollaxis(a: Any, axis: Any, start: int = 0) -> Any:
+def rollaxis(a: TracedArray, axis: SupportsIndex, start: int = 0) -> Any:
     """As ``numpy.rollaxis``."""
     n = a.ndim
     axis = one_axis(axis, n)
@@ -206,14 +216,14 @@ def rollaxis(a: Any, axis: Any, start: int = 0) -> Any:
 
 
 @implements(np.matrix_transpose, np.linalg.matrix_transpose)
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: Arrayed, /) -> Any:
     """As ``numpy.matrix_transpose``."""
     at_least(x, 2, "matrix_transpose")
     return swapaxes(x, -1, -2)
 
 
 @implements(np.squeeze, method="squeeze")
-def squeeze(a: Any, axis: Any = None) -> Any:
+def squeeze(a: TracedArray, axis: Axis = None) -> Any:
     """As ``numpy.squeeze``."""
     if axis is None:
         axes = tuple(k for k, n in enumerate(a.shape) if n == 1)
@@ -226,16 +236,16 @@ def squeeze(a: Any, axis: Any = None) -> Any:
 
 
 @implements(np.expand_dims)
-def expand_dims(a: Any, axis: Any) -> Any:
+def expand_dims(a: Arrayed, axis: SupportsIndex | Sequence[SupportsIndex]) -> Any:
     """As ``numpy.expand_dims``."""
-    given = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
+    given: Any = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     ndim = len(shape_of(a)) + len(given)
     axes = axis_tuple(given, ndim)
     sizes = iter(shape_of(a))
     return reshaped(a, tuple(1 if k in axes else next(sizes) for k in range(ndim)))
 
 
-def _atleast(*arrays: Any, ndim: int, place: Callable[[Shape], Shape]) -> Any:
+def _atleast(*arrays: Operand, ndim: int, place: Callable[[Shape], Shape]) -> Any:
     made = []
     for x in map(arrayed, arrays):
         shape = shape_of(x)
@@ -244,40 +254,40 @@ def _atleast(*arrays: Any, ndim: int, place: Callable[[Shape], Shape]) -> Any:
 
 
 @implements(np.atleast_1d)
-def atleast_1d(*arys: Any) -> Any:
+def atleast_1d(*arys: Operand) -> Any:
     """As ``numpy.atleast_1d``."""
     return _atleast(*arys, ndim=1, place=lambda _: (1,))
 
 
 @implements(np.atleast_2d)
-def atleast_2d(*arys: Any) -> Any:
+def atleast_2d(*arys: Operand) -> Any:
     """As ``numpy.atleast_2d``."""
     return _atleast(*arys, ndim=2, place=lambda shape: (1, *shape) if shape else (1, 1))
 
 
 @implements(np.atleast_3d)
-def atleast_3d(*arys: Any) -> Any:
+def atleast_3d(*arys: Operand) -> Any:
     """As ``numpy.atleast_3d``."""
     places = {0: lambda s: (1, 1, 1), 1: lambda s: (1, *s, 1), 2: lambda s: (*s, 1)}
     return _atleast(*arys, ndim=3, place=lambda shape: places[len(shape)](shape))
 
 
 @implements(np.broadcast_to)
-def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+def broadcast_to(array: Arrayed, shape: Sizes, subok: bool = False) -> Any:
     """As ``numpy.broadcast_to``."""
     sizes = int_tuple(shape) if shape != () else ()
     return linked(broadcast(array, sizes), BroadcastView(array, sizes))
 
 
 @implements(np.broadcast_arrays)
-def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
+def broadcast_arrays(*args: Operand, subok: bool = False) -> tuple[Any, ...]:
     """As ``numpy.broadcast_arrays``."""
     arrays = [arrayed(x) for x in args]
     shape = _common_shape("broadcast_arrays", arrays)
     return tuple(broadcast_to(x, shape) if isinstance(x, Tracer) else np.broadcast_to(x, shape) for x in arrays)
 
 
-def _common_shape(what: str, arrays: Any) -> Shape:
+def _common_shape(what: str, arrays: Iterable[Operand]) -> Shape:
     try:
         return np.broadcast_shapes(*(shape_of(x) for x in arrays))
     except ValueError:
@@ -286,14 +296,21 @@ def _common_shape(what: str, arrays: Any) -> Shape:
 
 
 @implements(np.copy)
-def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
+def copy(a: TracedArray, order: str | None = "K", subok: bool = False) -> Any:
     """As ``numpy.copy``: an array, also of a scalar."""
     return owned(a, order_like(a, checked_order(order, "copy")))
 
 
 @implements(np.astype)
 def astype(
-    x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None, order: Any = "K", casting: Casting = "unsafe"
+    x: TracedArray,
+    dtype: DtypeLike,
+    /,
+    *,
+    copy: bool = True,
+    device: str | None = None,
+    order: str | None = "K",
+    casting: Casting = "unsafe",
 ) -> Any:
     """As ``numpy.astype``."""
     letter = checked_order(order, "astype")
@@ -310,14 +327,14 @@ def astype(
 
 @array_method("astype")
 def _astype_method(
-    x: Any, dtype: Any, order: str = "K", casting: Casting = "unsafe", subok: bool = True, copy: bool = True
+    x: TracedArray, dtype: DtypeLike, order: str = "K", casting: Casting = "unsafe", subok: bool = True, copy: bool = True
 ) -> Any:
     """As ``numpy.ndarray.astype``; a cast to an integer ends the derivative, as NumPy means it."""
     return astype(x, dtype, copy=copy, order=order, casting=casting)
 
 
 @array_method("resize")
-def _resize_method(x: Any, *new_shape: Any, refcheck: bool = True) -> None:
+def _resize_method(x: object, *new_shape: Sizes, refcheck: bool = True) -> None:
     """Raise: a traced value keeps its shape, which ``numpy.ndarray.resize`` changes in place."""
     raise UnsupportedFunctionError(
         "x.resize changes the shape of an array in place, which has no meaning on traced values",
@@ -326,7 +343,7 @@ def _resize_method(x: Any, *new_shape: Any, refcheck: bool = True) -> None:
 
 
 @array_method("view")
-def _view_method(x: Any, *args: Any, **kwargs: Any) -> Any:
+def _view_method(x: TracedArray, *args: object, **kwargs: object) -> Any:
     """A view of all of it; another dtype has no meaning on traced values."""
     if args or kwargs:
         raise unsupported_function(np.ndarray.view)
@@ -337,28 +354,28 @@ def _view_method(x: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @implements(np.flip)
-def flip(m: Any, axis: Any = None) -> Any:
+def flip(m: Arrayed, axis: Axis = None) -> Any:
     """As ``numpy.flip``."""
     axes = normalize_axes(axis, m.ndim)
     return indexed(m, tuple((None, None, -1) if k in axes else _ALL for k in range(m.ndim)))
 
 
 @implements(np.fliplr)
-def fliplr(m: Any) -> Any:
+def fliplr(m: Arrayed) -> Any:
     """As ``numpy.fliplr``."""
     at_least(m, 2, "fliplr")
     return flip(m, 1)
 
 
 @implements(np.flipud)
-def flipud(m: Any) -> Any:
+def flipud(m: Arrayed) -> Any:
     """As ``numpy.flipud``."""
     at_least(m, 1, "flipud")
     return flip(m, 0)
 
 
 @implements(np.rot90)
-def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+def rot90(m: Arrayed, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
     """As ``numpy.rot90``."""
     at_least(m, 2, "rot90")
     if len(tuple(axes)) != 2:
@@ -373,11 +390,12 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
 
 
 @implements(np.roll)
-def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+def roll(a: Arrayed, shift: Sizes, axis: Axis = None) -> Any:
     """As ``numpy.roll``."""
     if axis is None:
         return owned(reshape_to(roll(flattened(a), sum(int_tuple(shift)), 0), a.shape))
-    shifts, axes = int_tuple(shift), tuple(axis) if isinstance(axis, tuple | list) else (axis,)
+    shifts = int_tuple(shift)
+    axes: Any = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     count = max(len(shifts), len(axes))
     if {len(shifts), len(axes)} - {1, count}:
         raise ShapeError(f"roll: {len(shifts)} shifts do not fit {len(axes)} axes", fix="give one shift per axis")
@@ -385,7 +403,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     for n, k in zip(shifts * (count // len(shifts)), axes * (count // len(axes)), strict=True):
         k = one_axis(k, a.ndim)
         total[k] = total.get(k, 0) + n
-    result = a
+    result: Any = a
     for k, n in total.items():
         n = n % a.shape[k] if a.shape[k] else 0
         if n:

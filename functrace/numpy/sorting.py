@@ -6,12 +6,13 @@ Floor: 6.
 from __future__ import annotations
 
 import operator
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
-from functrace.numpy.operands import arrayed, exact_axis, known, lined_up, one_axis
+from functrace.numpy.operands import Arrayed, OneAxis, Operand, arrayed, exact_axis, known, lined_up, one_axis
 from functrace.numpy.reductions import all_
 from functrace.numpy.tables import array_method, implements
 from functrace.ops import elementwise as ew
@@ -20,35 +21,44 @@ from functrace.ops.indexing import index_static
 from functrace.ops.shaping import convert
 from functrace.tracing.recording import bind
 
+if TYPE_CHECKING:
+    from functrace.numpy.array import TracedArray
 
-def _kind(kind: Any, order: Any, stable: Any) -> str | None:
+
+def _kind(kind: str | None, order: str | None, stable: bool | None) -> str | None:
     if order is not None:
         raise UnsupportedFunctionError("order= needs fields, which traced values do not have", fix="leave order out")
     return "stable" if stable else kind
 
 
 @implements(np.sort)
-def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+def sort(
+    a: Operand, axis: OneAxis = -1, kind: str | None = None, order: str | None = None, *, stable: bool | None = None
+) -> Arrayed:
     """As ``numpy.sort``."""
     a, axis = lined_up(arrayed(a), axis)
     return ops.sort(a, axis, _kind(kind, order, stable))
 
 
 @array_method("sort")
-def _sort_in_place(x: Any, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
+def _sort_in_place(
+    x: TracedArray, axis: int = -1, kind: str | None = None, order: str | None = None, *, stable: bool | None = None
+) -> None:
     """Sort in place."""
     x._assign(sort(x, axis, kind, order, stable=stable), "sort", fresh=True)
 
 
 @implements(np.argsort, method="argsort")
-def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+def argsort(
+    a: Operand, axis: OneAxis = -1, kind: str | None = None, order: str | None = None, *, stable: bool | None = None
+) -> Any:
     """As ``numpy.argsort``: integers, without derivative."""
     a, axis = lined_up(arrayed(a), exact_axis(axis))
     return ops.argsort(a, axis, _kind(kind, order, stable))
 
 
 @implements(np.sort_complex)
-def sort_complex(a: Any) -> Any:
+def sort_complex(a: Operand) -> Any:
     """As ``numpy.sort_complex``."""
     a = sort(a)
     if a.dtype.kind == "c":
@@ -56,7 +66,7 @@ def sort_complex(a: Any) -> Any:
     return convert(a, "F" if a.dtype.char in "bhBH" else "G" if a.dtype.char == "g" else "D")
 
 
-def _places(kth: Any, n: int) -> tuple[int, ...]:
+def _places(kth: Operand, n: int) -> tuple[int, ...]:
     listed = np.atleast_1d(known(kth))
     found = []
     for k in listed.tolist():
@@ -67,7 +77,7 @@ def _places(kth: Any, n: int) -> tuple[int, ...]:
 
 
 @implements(np.argpartition, method="argpartition")
-def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
+def argpartition(a: Operand, kth: Operand, axis: OneAxis = -1, kind: str = "introselect", order: str | None = None) -> Any:
     """As ``numpy.argpartition``: integers, without derivative."""
     a, axis = lined_up(arrayed(a), exact_axis(axis))
     _kind(None, order, None)
@@ -75,29 +85,31 @@ def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", or
 
 
 @implements(np.partition)
-def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
+def partition(a: Operand, kth: Operand, axis: OneAxis = -1, kind: str = "introselect", order: str | None = None) -> Any:
     """As ``numpy.partition``; the elements beside the k-th may stand in another order than NumPy's."""
     a, axis = lined_up(arrayed(a), axis)
     return ops.take_along_axis(a, argpartition(a, kth, axis, kind, order), axis, is_permutation=True)
 
 
 @array_method("partition")
-def _partition_in_place(x: Any, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+def _partition_in_place(
+    x: TracedArray, kth: Operand, axis: int = -1, kind: str = "introselect", order: str | None = None
+) -> None:
     """Partition in place."""
     x._assign(partition(x, kth, axis, kind, order), "partition", fresh=True)
 
 
 @implements(np.lexsort, of_sequence=True)
-def lexsort(keys: Any, axis: int = -1) -> Any:
+def lexsort(keys: Iterable[Operand], axis: int = -1) -> Any:
     """As ``numpy.lexsort``: integers, without derivative."""
-    keys = tuple(arrayed(k) for k in keys)
-    if len({k.shape for k in keys}) != 1:
+    arrays = tuple(arrayed(k) for k in keys)
+    if len({k.shape for k in arrays}) != 1:
         raise ShapeError("lexsort: the keys must have equal shapes", fix="broadcast them first")
-    return bind(ops.lexsort_p, keys, (one_axis(axis, keys[0].ndim),))
+    return bind(ops.lexsort_p, arrays, (one_axis(axis, arrays[0].ndim),))
 
 
 @implements(np.searchsorted, method="searchsorted")
-def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+def searchsorted(a: Operand, v: Operand, side: str = "left", sorter: Operand | None = None) -> Any:
     """As ``numpy.searchsorted``: integers, without derivative."""
     a = arrayed(a)
     if a.ndim != 1:
@@ -105,12 +117,12 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     if side not in ("left", "right"):
         raise ShapeError(f"searchsorted: side must be 'left' or 'right', got {side!r}", fix="pass 'left' or 'right'")
     if sorter is not None:
-        a = ops.take_along_axis(a, arrayed(sorter), 0)
+        return ops.searchsorted(ops.take_along_axis(a, arrayed(sorter), 0), arrayed(v), side)
     return ops.searchsorted(a, arrayed(v), side)
 
 
 @implements(np.digitize)
-def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+def digitize(x: Operand, bins: Operand, right: bool = False) -> Any:
     """As ``numpy.digitize``: integers, without derivative."""
     bins, x = arrayed(bins), arrayed(x)
     if "c" in (bins.dtype.kind, x.dtype.kind):

@@ -59,7 +59,7 @@ UFUNC_METHODS: dict[tuple[np.ufunc, str], Callable[..., Any]] = {}
 
 
 def implements(
-    *functions: Any,
+    *functions: Callable[..., Any],
     method: str = "",
     reduce: np.ufunc | None = None,
     accumulate: np.ufunc | None = None,
@@ -94,7 +94,7 @@ def implements(
     return add
 
 
-def implements_like(function: Any) -> Callable[[F], F]:
+def implements_like(function: Callable[..., Any]) -> Callable[[F], F]:
     """Make a function what ``like=`` of a traced value means for a creation function; it takes that value first."""
     return lambda does: _put(LIKE, function, does)
 
@@ -116,19 +116,19 @@ def ufunc_method(ufunc: np.ufunc, name: str) -> Callable[[F], F]:
     return lambda does: _put(UFUNC_METHODS, (ufunc, name), does)
 
 
-def _put(table: dict[Any, Any], key: Any, value: V) -> V:
+def _put(table: dict[Any, Any], key: object, value: V) -> V:
     assert key not in table, f"two rows for {key}"
     table[key] = value
     return value
 
 
-def function_name(func: Any) -> str:
+def function_name(func: object) -> str:
     """The name that users know: ``numpy.linalg.norm``."""
     module = getattr(func, "__module__", None) or "numpy"
     return f"{module}.{getattr(func, '__qualname__', getattr(func, '__name__', repr(func)))}"
 
 
-def unsupported_function(func: Any, why: str = "has no implementation on traced values") -> UnsupportedFunctionError:
+def unsupported_function(func: object, why: str = "has no implementation on traced values") -> UnsupportedFunctionError:
     """The error for a NumPy function that traced values cannot go through; names it and the way out."""
     return UnsupportedFunctionError(
         f"{function_name(func)} {why}",

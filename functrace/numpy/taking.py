@@ -6,7 +6,8 @@ Floor: 6.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +19,10 @@ from functrace.numpy.layout import UNKNOWN, order_like
 from functrace.numpy.masked import is_mask, known_mask
 from functrace.numpy.number import alike
 from functrace.numpy.operands import (
+    Arrayed,
+    OneAxis,
+    Operand,
+    Out,
     along,
     arrayed,
     exact_axis,
@@ -26,7 +31,6 @@ from functrace.numpy.operands import (
     known,
     lined_up,
     need_traced,
-    stacked,
     stored,
 )
 from functrace.numpy.tables import array_method, implements, unsupported_function
@@ -38,8 +42,11 @@ from functrace.ops.joining import concatenate
 from functrace.ops.shaping import broadcast_to, convert, moveaxis, reshape
 from functrace.tracing.recording import Tracer
 
+if TYPE_CHECKING:
+    from functrace.numpy.array import TracedArray
 
-def _integers(indices: Any, what: str) -> Any:
+
+def _integers(indices: Operand, what: str) -> Arrayed:
     indices = arrayed(indices)
     if indices.dtype.kind == "b" or (indices.size == 0 and not isinstance(indices, Tracer)):
         return convert(indices, np.intp)
@@ -49,7 +56,7 @@ def _integers(indices: Any, what: str) -> Any:
 
 
 @implements(np.take, method="take")
-def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
+def take(a: Operand, indices: Operand, axis: OneAxis = None, out: Out = None, mode: str = "raise") -> Arrayed:
     """As ``numpy.take``; the indices may be traced."""
     a, indices = arrayed(a), _integers(indices, "the indices of take")
     a, axis = lined_up(a, exact_axis(axis))
@@ -57,7 +64,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     return stored(laid_out(gather(a, along(axis, ARRAY), (indices,))), out, "take")
 
 
-def _bounded(indices: Any, size: int, mode: str) -> Any:
+def _bounded(indices: Arrayed, size: int, mode: str) -> Any:
     """Indices that ``mode`` brings into bounds; with 'raise', whoever reads or writes there checks them."""
     if mode == "wrap":
         return ew.remainder(indices, size)
@@ -68,7 +75,7 @@ def _bounded(indices: Any, size: int, mode: str) -> Any:
     return indices
 
 
-def _along(arr: Any, indices: Any, axis: int, what: str) -> tuple[Any, StaticIndex, tuple[Any, ...]]:
+def _along(arr: Arrayed, indices: Operand, axis: int, what: str) -> tuple[Any, StaticIndex, tuple[Any, ...]]:
     indices = _integers(indices, what)
     shape, wanted = shape_of(arr), shape_of(indices)
     if len(wanted) != len(shape):
@@ -81,7 +88,7 @@ def _along(arr: Any, indices: Any, axis: int, what: str) -> tuple[Any, StaticInd
 
 
 @implements(np.take_along_axis)
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+def take_along_axis(arr: Operand, indices: Operand, axis: int | None = -1) -> Any:
     """As ``numpy.take_along_axis``."""
     arr, axis = lined_up(arrayed(arr), axis)
     _, template, arrays = _along(arr, indices, axis, "the indices of take_along_axis")
@@ -89,7 +96,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
 
 
 @implements(np.put_along_axis)
-def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+def put_along_axis(arr: TracedArray, indices: Operand, values: Operand, axis: int | None) -> None:
     """As ``numpy.put_along_axis``; ``arr`` must be traced."""
     need_traced(arr, "numpy.put_along_axis")
     target, axis = lined_up(arr, axis)
@@ -99,7 +106,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
 
 
 @implements(np.compress)
-def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
+def compress(condition: Operand, a: Operand, axis: OneAxis = None, out: Out = None) -> Any:
     """As ``numpy.compress``; the condition's value must be known."""
     a = arrayed(a)
     chosen = np.flatnonzero(known_mask(condition))
@@ -107,13 +114,13 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
 
 
 @array_method("compress")
-def _compress_method(x: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
+def _compress_method(x: Operand, condition: Operand, axis: OneAxis = None, out: Out = None) -> Any:
     """As ``numpy.ndarray.compress``."""
     return compress(condition, x, axis, out)
 
 
 @implements(np.extract)
-def extract(condition: Any, arr: Any) -> Any:
+def extract(condition: Operand, arr: Operand) -> Any:
     """As ``numpy.extract``."""
     arr = arrayed(arr)
     condition = known_mask(condition)
@@ -121,7 +128,7 @@ def extract(condition: Any, arr: Any) -> Any:
 
 
 @implements(np.choose, method="choose", of_sequence=True, weak=True)
-def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+def choose(a: Operand, choices: Sequence[Operand], out: Out = None, mode: str = "raise") -> Any:
     """As ``numpy.choose``; ``a`` may be traced."""
     index = _integers(a, "the first argument of choose")
     parts = alike(list(choices))
@@ -137,7 +144,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
 
 
 @implements(np.delete)
-def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
+def delete(arr: Operand, obj: Any, axis: OneAxis = None) -> Any:
     """As ``numpy.delete``."""
     arr, axis = lined_up(arrayed(arr), axis)
     obj = obj if isinstance(obj, slice) or not holds_tracer(obj) else known(obj)
@@ -148,7 +155,7 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
 
 
 @implements(np.insert, weak=True)
-def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
+def insert(arr: Operand, obj: slice | Operand, values: Operand, axis: OneAxis = None) -> Any:
     """As ``numpy.insert``."""
     arr = arrayed(arr)
     values = arrayed(assigned(values, arr.dtype))
@@ -171,31 +178,31 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     source = np.empty(total, np.intp)  # which of the elements, and behind them of the values, stands where
     source[np.setdiff1d(np.arange(total), places)] = np.arange(size)
     source[places] = np.arange(size, total)
-    values = convert(without_leading_ones(assigned(values, arr.dtype), ndim), arr.dtype)
-    values = broadcast_to(values, (*shape[:axis], len(places), *shape[axis + 1 :]))
-    made = gather(concatenate([arr, values], axis), along(axis, ARRAY), (source,))
+    written = convert(without_leading_ones(assigned(values, arr.dtype), ndim), arr.dtype)
+    added = broadcast_to(written, (*shape[:axis], len(places), *shape[axis + 1 :]))
+    made = gather(concatenate([arr, added], axis), along(axis, ARRAY), (source,))
     return laid_out(made, order_like(arr, "A") if isinstance(arr, Tracer) else UNKNOWN)
 
 
 @implements(np.nonzero, method="nonzero")
-def nonzero(a: Any) -> tuple[Any, ...]:
+def nonzero(a: Operand) -> tuple[Any, ...]:
     """As ``numpy.nonzero``; the values must be known."""
     return np.nonzero(_known_for(a, "nonzero"))
 
 
 @implements(np.argwhere)
-def argwhere(a: Any) -> Any:
+def argwhere(a: Operand) -> Any:
     """As ``numpy.argwhere``."""
     return np.argwhere(_known_for(a, "argwhere"))
 
 
 @implements(np.flatnonzero)
-def flatnonzero(a: Any) -> Any:
+def flatnonzero(a: Operand) -> Any:
     """As ``numpy.flatnonzero``."""
     return np.flatnonzero(_known_for(a, "flatnonzero"))
 
 
-def _known_for(a: Any, name: str) -> np.ndarray[Any, Any]:
+def _known_for(a: Operand, name: str) -> np.ndarray[Any, Any]:
     try:
         return known(a)
     except ConcretizationError as error:
@@ -210,7 +217,7 @@ def _known_for(a: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 @implements(np.put, method="put", weak=True)
-def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+def put(a: TracedArray, ind: Operand, v: Operand, mode: str = "raise") -> None:
     """As ``numpy.put``; ``a`` must be traced."""
     need_traced(a, "numpy.put")
     need_array(a, "put")
@@ -223,7 +230,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
         a._assign(reshape(result, shape_of(a)), "put")
 
 
-def _cycled(v: Any, count: int) -> Any:
+def _cycled(v: Arrayed, count: int) -> Arrayed | None:
     """The values repeated or cut to ``count``; ``None`` if there are none (NumPy then does nothing)."""
     v = flattened(v)
     size = shape_of(v)[0]
@@ -232,43 +239,43 @@ def _cycled(v: Any, count: int) -> Any:
     return v if size == count else gather(v, (ARRAY,), (np.arange(count) % size,))
 
 
-def _safe(values: Any, dtype: np.dtype[Any], what: str) -> Any:
+def _safe(values: Operand, dtype: np.dtype[Any], what: str) -> Arrayed:
     """Return values for `place` and `putmask`, flat: cast, or refused, as NumPy's own do it."""
     if holds_tracer(values):
-        values = stacked(values)
-        if not np.can_cast(values.dtype, dtype, "safe"):
-            raise DtypeError(f"{what}: cannot cast {values.dtype} to {dtype} safely", fix="convert the values first")
-        return flattened(convert(values, dtype))
+        array = arrayed(values)
+        if not np.can_cast(array.dtype, dtype, "safe"):
+            raise DtypeError(f"{what}: cannot cast {array.dtype} to {dtype} safely", fix="convert the values first")
+        return flattened(convert(array, dtype))
     made = np.empty(numeric(values).size, dtype)
     np.putmask(made, np.ones(made.shape, bool), values)
     return made
 
 
 @implements(np.putmask)
-def putmask(a: Any, mask: Any, values: Any) -> None:
+def putmask(a: TracedArray, mask: Operand, values: Operand) -> None:
     """As ``numpy.putmask``; ``a`` must be traced."""
     need_traced(a, "numpy.putmask")
-    values = _cycled(_safe(values, a.dtype, "putmask"), a.size)
-    if values is not None:
-        result = ew.where(arrayed(mask), reshape(assigned(values, a.dtype), a.shape), a)
+    written = _cycled(_safe(values, a.dtype, "putmask"), a.size)
+    if written is not None:
+        result = ew.where(arrayed(mask), reshape(assigned(written, a.dtype), a.shape), a)
         a._assign(result, "putmask")
 
 
 @implements(np.place)
-def place(arr: Any, mask: Any, vals: Any) -> None:
+def place(arr: TracedArray, mask: Operand, vals: Operand) -> None:
     """As ``numpy.place``; ``arr`` must be traced."""
     need_traced(arr, "numpy.place")
     chosen = np.flatnonzero(known_mask(mask))
     values = _cycled(_safe(vals, arr.dtype, "place"), len(chosen))
     if values is None and len(chosen):
         raise ShapeError("cannot insert from an empty array", fix="pass at least one value")
-    if len(chosen):
+    if values is not None and len(chosen):
         result = put_at(flattened(arr), (ARRAY,), (chosen,), assigned(values, arr.dtype))
         arr._assign(reshape(result, arr.shape), "place")
 
 
 @array_method("fill")
-def _fill_method(x: Any, value: Any) -> None:
+def _fill_method(x: TracedArray, value: Operand) -> None:
     """Write a number into every element."""
     if np.ndim(value):
         raise ShapeError("fill takes one number", fix="write x[...] = values")
@@ -277,7 +284,7 @@ def _fill_method(x: Any, value: Any) -> None:
 
 
 @implements(np.fill_diagonal)
-def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+def fill_diagonal(a: TracedArray, val: Operand, wrap: bool = False) -> None:
     """As ``numpy.fill_diagonal``; ``a`` must be traced."""
     need_traced(a, "numpy.fill_diagonal")
     numbers = np.arange(a.size).reshape(a.shape)
@@ -290,7 +297,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 
 
 @implements(np.ix_)
-def ix_(*args: Any) -> tuple[Any, ...]:
+def ix_(*args: Operand) -> tuple[Any, ...]:
     """As ``numpy.ix_``; integer sequences may be traced."""
     made = []
     for k, arg in enumerate(args):
@@ -305,35 +312,35 @@ def ix_(*args: Any) -> tuple[Any, ...]:
     return tuple(made)
 
 
-def _stand_in(x: Any) -> np.ndarray[Any, Any]:
+def _stand_in(x: Operand) -> np.ndarray[Any, Any]:
     """A plain array of the same shape, for functions that look at nothing else."""
     return np.broadcast_to(np.empty((), np.bool_), shape_of(x))
 
 
 @implements(np.triu_indices_from)
-def triu_indices_from(arr: Any, k: int = 0) -> Any:
+def triu_indices_from(arr: Operand, k: int = 0) -> Any:
     """As ``numpy.triu_indices_from``."""
     return np.triu_indices_from(_stand_in(arr), k)
 
 
 @implements(np.tril_indices_from)
-def tril_indices_from(arr: Any, k: int = 0) -> Any:
+def tril_indices_from(arr: Operand, k: int = 0) -> Any:
     """As ``numpy.tril_indices_from``."""
     return np.tril_indices_from(_stand_in(arr), k)
 
 
 @implements(np.diag_indices_from)
-def diag_indices_from(arr: Any) -> Any:
+def diag_indices_from(arr: Operand) -> Any:
     """As ``numpy.diag_indices_from``."""
     return np.diag_indices_from(_stand_in(arr))
 
 
-def _within(indices: Any, size: int) -> Any:
+def _within(indices: Arrayed, size: int) -> Any:
     return ew.logical_and(ew.greater_equal(indices, 0), ew.less(indices, size))
 
 
 @implements(np.unravel_index)
-def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]:
+def unravel_index(indices: Operand, shape: int | Sequence[int], order: str = "C") -> tuple[Any, ...]:
     """As ``numpy.unravel_index``, in C order where the indices are traced."""
     if order != "C":
         raise unsupported_function(np.unravel_index, "supports only order='C' on traced values")
@@ -348,7 +355,9 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Any, ...]
 
 
 @implements(np.ravel_multi_index)
-def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
+def ravel_multi_index(
+    multi_index: Iterable[Operand], dims: Sequence[int], mode: str | Sequence[str] = "raise", order: str = "C"
+) -> Any:
     """As ``numpy.ravel_multi_index``, in C order where the indices are traced."""
     if order != "C":
         raise unsupported_function(np.ravel_multi_index, "supports only order='C' on traced values")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -15,19 +15,36 @@ from functrace.errors import DtypeError
 from functrace.ir.primitive import Primitive
 from functrace.numpy.assigning import start_of
 from functrace.numpy.nan_reductions import nanmax, nanmin
-from functrace.numpy.operands import NOT_GIVEN, arrayed, cast_to, exact_axis, normalize_axes, one_axis
+from functrace.numpy.operands import (
+    NOT_GIVEN,
+    Arrayed,
+    Axis,
+    DtypeLike,
+    Flag,
+    Operand,
+    arrayed,
+    cast_to,
+    exact_axis,
+    normalize_axes,
+    one_axis,
+)
 from functrace.numpy.reductions import finished, is_given, where_only
 from functrace.numpy.tables import ufunc_method
 from functrace.ops import cumulative
 from functrace.ops import elementwise as ew
 from functrace.ops import reductions as ops
 from functrace.ops.shaping import broadcast_to, convert, reshape
-from functrace.tracing.recording import bind
+from functrace.tracing.recording import Value, bind
 
 
 def _log_sum(ufunc: np.ufunc, scale: float) -> Callable[..., Any]:
     def reduce(
-        a: Any, axis: Any = 0, dtype: Any = None, keepdims: Any = False, initial: Any = NOT_GIVEN, where: Any = True
+        a: Operand,
+        axis: Axis = 0,
+        dtype: DtypeLike = None,
+        keepdims: Flag = False,
+        initial: Operand | None = NOT_GIVEN,
+        where: Value = True,
     ) -> Any:
         a = where_only(_looped(ufunc, arrayed(a), dtype), where, -math.inf)
         axes = normalize_axes(exact_axis(axis), a.ndim)
@@ -45,7 +62,12 @@ def _log_sum(ufunc: np.ufunc, scale: float) -> Callable[..., Any]:
 
 def _skipping(nan_extreme: Callable[..., Any]) -> Callable[..., Any]:
     def reduce(
-        a: Any, axis: Any = 0, dtype: Any = None, keepdims: Any = False, initial: Any = NOT_GIVEN, where: Any = True
+        a: Operand,
+        axis: Axis = 0,
+        dtype: DtypeLike = None,
+        keepdims: Flag = False,
+        initial: Operand | None = NOT_GIVEN,
+        where: Value = True,
     ) -> Any:
         return nan_extreme(cast_to(arrayed(a), dtype), axis, None, keepdims, initial, where)
 
@@ -54,7 +76,12 @@ def _skipping(nan_extreme: Callable[..., Any]) -> Callable[..., Any]:
 
 @ufunc_method(np.hypot, "reduce")
 def _hypot_reduce(
-    a: Any, axis: Any = 0, dtype: Any = None, keepdims: Any = False, initial: Any = 0.0, where: Any = True
+    a: Operand,
+    axis: Axis = 0,
+    dtype: DtypeLike = None,
+    keepdims: Flag = False,
+    initial: Operand | None = 0.0,
+    where: Value = True,
 ) -> Any:
     a = where_only(_looped(np.hypot, arrayed(a), dtype), where, 0)
     axes = normalize_axes(exact_axis(axis), a.ndim)
@@ -72,7 +99,7 @@ def _hypot_reduce(
     return finished(result, a.shape, axes, keepdims, None, "hypot.reduce")
 
 
-def _looped(ufunc: np.ufunc, a: Any, dtype: Any) -> Any:
+def _looped(ufunc: np.ufunc, a: Arrayed, dtype: DtypeLike) -> Any:
     """The operand in the dtype in which a ufunc reduces it."""
     wanted = a.dtype if dtype is None else np.dtype(dtype)
     try:
@@ -85,7 +112,7 @@ def _looped(ufunc: np.ufunc, a: Any, dtype: Any) -> Any:
 
 
 def _accumulate(primitive: Primitive) -> Callable[..., Any]:
-    def accumulate(a: Any, axis: Any = 0, dtype: Any = None) -> Any:
+    def accumulate(a: Operand, axis: SupportsIndex = 0, dtype: DtypeLike = None) -> Any:
         a = cast_to(arrayed(a), dtype)
         return bind(primitive, (a,), (one_axis(exact_axis(axis), a.ndim),))
 

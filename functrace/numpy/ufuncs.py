@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import DtypeError, UnsupportedFunctionError
-from functrace.numpy.operands import need_traced, stored
+from functrace.numpy.operands import Casting, DtypeLike, need_traced, stored
 from functrace.numpy.tables import FUNCTIONS, UFUNC_METHODS
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import broadcast_to, convert
@@ -79,7 +79,7 @@ def _raise(ufunc: np.ufunc, method: str) -> Any:
     )
 
 
-def _cast(ufunc: np.ufunc, inputs: tuple[Any, ...], dtype: Any, casting: Any) -> tuple[Any, ...]:
+def _cast(ufunc: np.ufunc, inputs: tuple[Any, ...], dtype: DtypeLike, casting: Casting) -> tuple[Any, ...]:
     """The operands as the loop takes them that ``dtype=`` and ``casting=`` choose; NumPy says whether there is one.
 
     Raises:

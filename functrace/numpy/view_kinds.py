@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -26,20 +26,24 @@ from functrace.numpy.layout import (
     reshaped_like,
     stand_in,
 )
+from functrace.numpy.operands import Arrayed
 from functrace.ops import elementwise as ew
 from functrace.ops import shaping
 from functrace.ops.contraction import einsum
 from functrace.ops.indexing import ARRAY, gather, index_p, scatter_set
 from functrace.ops.shaping import permute, reshape
-from functrace.tracing.recording import Tracer, bind
+from functrace.tracing.recording import Tracer, Value, bind
 
 Shape = tuple[int, ...]
+Stand: TypeAlias = np.ndarray[Any, Any]
+"""An array with strides, whose memory is not to be read."""
 
 
 class View:
     """A view of all of its base; the other kinds say what differs."""
 
     __slots__ = ("base",)
+    base: Any
     copied: ClassVar[Order] = C_ORDER
     """Order of what it is if it is a copy."""
     either: ClassVar[Order] = UNKNOWN
@@ -49,18 +53,18 @@ class View:
     is_array: ClassVar[bool] = False
     """Whether it is an array even of a scalar."""
 
-    def __init__(self, base: Any) -> None:
+    def __init__(self, base: Value) -> None:
         self.base = base
 
-    def read(self, base: Any) -> Any:
+    def read(self, base: Arrayed) -> Any:
         """Return the view's value, from the base's."""
         return base
 
-    def write(self, base: Any, new: Any) -> Any:
+    def write(self, base: Arrayed, new: Arrayed) -> Any:
         """Return the base's new value after the view has become ``new``."""
         return new
 
-    def layout(self, base: Any) -> Any:
+    def layout(self, base: Stand) -> Stand | None:
         """Return a stand-in for the view, of one for its base; ``None`` if its strides are not known."""
         return base
 
@@ -68,7 +72,7 @@ class View:
         """Whether it is a view, or a copy (``False``); ``None`` if that is not known."""
         return True
 
-    def of(self, base: Any) -> View:
+    def of(self, base: Arrayed) -> View:
         """Return the same view of another base."""
         made = copy.copy(self)
         made.base = base
@@ -95,16 +99,16 @@ class IndexView(View):
 
     __slots__ = ("index",)
 
-    def __init__(self, base: Any, index: tuple[Any, ...]) -> None:
+    def __init__(self, base: Value, index: tuple[Any, ...]) -> None:
         self.base, self.index = base, index
 
-    def read(self, base: Any) -> Any:
+    def read(self, base: Arrayed) -> Any:
         return bind(index_p, (base,), (self.index,))
 
-    def write(self, base: Any, new: Any) -> Any:
+    def write(self, base: Arrayed, new: Arrayed) -> Any:
         return scatter_set(base, self.index, new)
 
-    def layout(self, base: Any) -> Any:
+    def layout(self, base: Stand) -> Stand | None:
         return indexed_like(base, self.index)
 
     def is_at(self, template: tuple[Any, ...], arrays: tuple[Any, ...]) -> bool:
@@ -117,16 +121,16 @@ class TransposeView(View):
 
     __slots__ = ("axes",)
 
-    def __init__(self, base: Any, axes: Shape) -> None:
+    def __init__(self, base: Value, axes: Shape) -> None:
         self.base, self.axes = base, axes
 
-    def read(self, base: Any) -> Any:
+    def read(self, base: Arrayed) -> Any:
         return permute(base, self.axes)
 
-    def write(self, base: Any, new: Any) -> Any:
+    def write(self, base: Arrayed, new: Arrayed) -> Any:
         return permute(new, _inverse(self.axes))
 
-    def layout(self, base: Any) -> Any:
+    def layout(self, base: Stand) -> Stand | None:
         return base.transpose(self.axes)
 
 
@@ -135,13 +139,13 @@ class RealView(View):
 
     __slots__ = ()
 
-    def read(self, base: Any) -> Any:
+    def read(self, base: Arrayed) -> Any:
         return ew.real(base)
 
-    def write(self, base: Any, new: Any) -> Any:
+    def write(self, base: Arrayed, new: Arrayed) -> Any:
         return ew.add(ew.mul(ew.imag(base), 1j), new)
 
-    def layout(self, base: Any) -> Any:
+    def layout(self, base: Stand) -> Stand | None:
         return base.real
 
 
@@ -150,13 +154,13 @@ class ImagView(View):
 
     __slots__ = ()
 
-    def read(self, base: Any) -> Any:
+    def read(self, base: Arrayed) -> Any:
         return ew.imag(base)
 
-    def write(self, base: Any, new: Any) -> Any:
+    def write(self, base: Arrayed, new: Arrayed) -> Any:
         return ew.add(ew.real(base), ew.mul(new, 1j))
 
-    def layout(self, base: Any) -> Any:
+    def layout(self, base: Stand) -> Stand | None:
         return base.imag
 
 
@@ -166,7 +170,7 @@ class ReadOnlyView(View):
     __slots__ = ()
     is_array = True
 
-    def write(self, base: Any, new: Any) -> Any:
+    def write(self, base: Arrayed, new: Arrayed) -> Any:
         raise ShapeError("assignment destination is read-only", fix="write into a copy: x.copy()")
 
 
@@ -175,13 +179,13 @@ class BroadcastView(ReadOnlyView):
 
     __slots__ = ("shape",)
 
-    def __init__(self, base: Any, shape: Shape) -> None:
+    def __init__(self, base: Value, shape: Shape) -> None:
         self.base, self.shape = base, shape
 
-    def read(self, base: Any) -> Any:
+    def read(self, base: Arrayed) -> Any:
         return shaping.broadcast_to(base, self.shape)
 
-    def layout(self, base: Any) -> Any:
+    def layout(self, base: Stand) -> Stand | None:
         return np.broadcast_to(base, self.shape)
 
 
@@ -190,13 +194,13 @@ class DiagonalView(ReadOnlyView):
 
     __slots__ = ("axes", "offset")
 
-    def __init__(self, base: Any, axes: Shape, offset: int) -> None:
+    def __init__(self, base: Value, axes: Shape, offset: int) -> None:
         self.base, self.axes, self.offset = base, axes, offset
 
-    def read(self, base: Any) -> Any:
+    def read(self, base: Arrayed) -> Any:
         return shaping.diagonal(permute(base, self.axes), self.offset)
 
-    def layout(self, base: Any) -> Any:
+    def layout(self, base: Stand) -> Stand | None:
         return np.diagonal(base.transpose(self.axes), self.offset, -2, -1)
 
 
@@ -211,20 +215,20 @@ class EinsumView(View):
 
     __slots__ = ("out", "term")
 
-    def __init__(self, base: Any, term: str, out: str) -> None:
+    def __init__(self, base: Value, term: str, out: str) -> None:
         self.base, self.term, self.out = base, term, out
 
-    def read(self, base: Any) -> Any:
+    def read(self, base: Arrayed) -> Any:
         return einsum(f"{self.term}->{self.out}", base)
 
-    def write(self, base: Any, new: Any) -> Any:
+    def write(self, base: Arrayed, new: Arrayed) -> Any:
         sizes = dict(zip(self.term, shape_of(base), strict=True))
         places = [self.out.index(letter) for letter in self.term]
         key = [np.arange(sizes[a]).reshape([-1 if k == place else 1 for k in range(len(self.out))])
                for a, place in zip(self.term, places, strict=True)]  # fmt: skip
         return scatter_set(base, (ARRAY,) * len(key), new, tuple(key))
 
-    def layout(self, base: Any) -> Any:
+    def layout(self, base: Stand) -> Stand | None:
         return np.einsum(f"{self.term}->{self.out}", base)
 
 
@@ -233,13 +237,13 @@ class WindowView(ReadOnlyView):
 
     __slots__ = ("_read", "axes", "sizes")
 
-    def __init__(self, base: Any, sizes: Shape, axes: Shape, read: Callable[[Any], Any]) -> None:
+    def __init__(self, base: Value, sizes: Shape, axes: Shape, read: Callable[[Any], Any]) -> None:
         self.base, self.sizes, self.axes, self._read = base, sizes, axes, read
 
-    def read(self, base: Any) -> Any:
+    def read(self, base: Arrayed) -> Any:
         return self._read(base)
 
-    def layout(self, base: Any) -> Any:
+    def layout(self, base: Stand) -> Stand | None:
         return np.lib.stride_tricks.sliding_window_view(base, self.sizes, self.axes)
 
 
@@ -249,17 +253,17 @@ class GatherView(View):
     __slots__ = ("arrays", "sure", "template")
     is_certain = False
 
-    def __init__(self, base: Any, template: tuple[Any, ...], arrays: tuple[Any, ...], sure: bool | None) -> None:
+    def __init__(self, base: Value, template: tuple[Any, ...], arrays: tuple[Any, ...], sure: bool | None) -> None:
         self.base, self.template, self.sure = base, template, sure
         self.arrays = tuple([a._recording.handle(a._id) if isinstance(a, Tracer) else a for a in arrays])
 
-    def read(self, base: Any) -> Any:
+    def read(self, base: Arrayed) -> Any:
         return gather(base, self.template, self.arrays)
 
-    def write(self, base: Any, new: Any) -> Any:
+    def write(self, base: Arrayed, new: Arrayed) -> Any:
         return scatter_set(base, self.template, new, self.arrays)
 
-    def layout(self, base: Any) -> Any:
+    def layout(self, base: Stand) -> Stand | None:
         return indexed_like(base, tuple([0 if k == ARRAY else k for k in self.template]))
 
     def shares(self) -> bool | None:
@@ -283,18 +287,18 @@ class SharedView(View):
     __slots__ = ("owner", "stand_ins")
     is_array = True
 
-    def __init__(self, base: Any, owner: str) -> None:
+    def __init__(self, base: Value, owner: str) -> None:
         self.base, self.owner = base, owner
         self.stand_ins: list[Any] = []
         """Handles that stand for the result among the views of what it shares memory with, as long as it is alive."""
 
-    def read(self, base: Any) -> Any:
+    def read(self, base: Arrayed) -> Any:
         raise self._refusal()
 
-    def write(self, base: Any, new: Any) -> Any:
+    def write(self, base: Arrayed, new: Arrayed) -> Any:
         raise self._refusal()
 
-    def layout(self, base: Any) -> Any:
+    def layout(self, base: Stand) -> Stand | None:
         return None
 
     def _refusal(self) -> CapturedArrayError:
@@ -313,7 +317,7 @@ class Settling(View):
     __slots__ = ("_shares",)
     is_certain = False
 
-    def of(self, base: Any) -> View:
+    def of(self, base: Arrayed) -> View:
         made = copy.copy(self)
         made.base, made._shares = base, ...
         return made
@@ -328,7 +332,7 @@ class Settling(View):
         raise NotImplementedError
 
 
-def _is_guarded(x: Any) -> bool:
+def _is_guarded(x: Tracer | None) -> bool:
     """Whether a value is, or is a view of, a result that shares memory in a way that a program cannot say."""
     while x is not None and x._view is not None:
         if type(x._view) is SharedView:
@@ -342,16 +346,16 @@ class ReshapeView(Settling):
 
     __slots__ = ("shape",)
 
-    def __init__(self, base: Any, shape: Shape) -> None:
+    def __init__(self, base: Value, shape: Shape) -> None:
         self.base, self.shape, self._shares = base, shape, ...
 
-    def read(self, base: Any) -> Any:
+    def read(self, base: Arrayed) -> Any:
         return reshape(base, self.shape)
 
-    def write(self, base: Any, new: Any) -> Any:
+    def write(self, base: Arrayed, new: Arrayed) -> Any:
         return reshape(new, shape_of(base))
 
-    def layout(self, base: Any) -> Any:
+    def layout(self, base: Stand) -> Stand | None:
         return reshaped_like(base, self.shape)
 
     def _worked_out(self) -> bool | None:
@@ -383,7 +387,7 @@ class FlatView(ReshapeView):
     def shares(self) -> bool | None:
         return True
 
-    def layout(self, base: Any) -> Any:
+    def layout(self, base: Stand) -> Stand | None:
         return reshaped_like(base, self.shape) if _is_reshapable(base, self.shape) else None
 
 
@@ -393,17 +397,17 @@ class RavelView(Settling):
     __slots__ = ("axes",)
     either = C_ORDER
 
-    def __init__(self, base: Any, axes: Shape) -> None:
+    def __init__(self, base: Value, axes: Shape) -> None:
         self.base, self.axes, self._shares = base, axes, ...
 
-    def read(self, base: Any) -> Any:
-        return reshape(permute(base, self.axes), (base.aval.size,))
+    def read(self, base: Arrayed) -> Any:
+        return reshape(permute(base, self.axes), (base.size,))
 
-    def write(self, base: Any, new: Any) -> Any:
+    def write(self, base: Arrayed, new: Arrayed) -> Any:
         shape = shape_of(base)
         return permute(reshape(new, tuple([shape[k] for k in self.axes])), _inverse(self.axes))
 
-    def layout(self, base: Any) -> Any:
+    def layout(self, base: Stand) -> Stand | None:
         return stand_in(ShapeDtype((base.size,), base.dtype), (base.itemsize,))
 
     def _worked_out(self) -> bool | None:
@@ -419,16 +423,17 @@ class LaidView(Settling):
     __slots__ = ("copied", "either", "letter")
     is_array = True
 
-    def __init__(self, base: Any, letter: str) -> None:
+    def __init__(self, base: Value, letter: str) -> None:
         self.base, self.letter, self._shares = base, letter, ...
         self.copied = self.either = order_like(base, letter)  # type: ignore[misc]
 
-    def layout(self, base: Any) -> Any:
-        if self._flag(base.flags):
+    def layout(self, base: Stand) -> Stand | None:
+        if self._flag(base):
             return base
         return np.empty_like(stand_in(ShapeDtype(base.shape, np.bool_), base.strides), base.dtype, self.letter)  # type: ignore[call-overload]
 
-    def _flag(self, flags: Any) -> bool:
+    def _flag(self, of: Stand) -> bool:
+        flags = of.flags
         wanted = {"C": flags.c_contiguous, "F": flags.f_contiguous, "A": flags.c_contiguous or flags.f_contiguous}
         return wanted.get(self.letter, True)
 
@@ -436,7 +441,7 @@ class LaidView(Settling):
         if self.base.aval.size <= 1:
             return True
         known = layout_of(self.base)
-        return None if known is None else self._flag(known.flags)
+        return None if known is None else self._flag(known)
 
 
 def _inverse(axes: Shape) -> Shape:

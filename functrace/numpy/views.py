@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from functrace.errors import DtypeError, FunctraceError, UnsupportedFunctionErro
 from functrace.ir.aval import shape_of
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.numpy.layout import C_ORDER, Order, is_row, order_like
+from functrace.numpy.operands import Arrayed
 from functrace.numpy.view_kinds import (
     BroadcastView,
     GatherView,
@@ -49,7 +50,11 @@ from functrace.numpy.view_kinds import (
 from functrace.ops.indexing import gather, index_p
 from functrace.ops.shaping import permute, reshape
 from functrace.source import Source, user_source
-from functrace.tracing.recording import OPEN, Recording, Tracer, bind, check_writable, renewed
+from functrace.tracing.recording import OPEN, Recording, Tracer, Value, bind, check_writable, renewed
+from functrace.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from functrace.numpy.array import TracedArray
 
 Shape = tuple[int, ...]
 
@@ -57,27 +62,26 @@ Shape = tuple[int, ...]
 # -- making them ------------------------------------------------------------------------------------------------------
 
 
-def linked(result: Any, view: View) -> Any:
+def linked(result: Value, view: View) -> Any:
     """Make ``result`` the given view, where it and its base are traced by one recording, or a body reads an outer value."""
     base = view.base
     if not (isinstance(result, Tracer) and isinstance(base, Tracer)):
         return result
-    if result is base:
-        result = base._recording.handle(base._id)  # of the base's own recording: a view, not a copy
+    made = base._recording.handle(base._id) if result is base else result  # of the base's own recording: a view, not a copy
     if not base.aval.shape and is_scalar(base):
         if type(view) is BroadcastView:  # read-only, though nobody writes to a scalar
-            result._view = BroadcastView(owned(base), view.shape)
-        elif view.is_array and not result.aval.shape:
-            result._view = Owned(C_ORDER)
-    elif result._recording is base._recording:
-        result._view = view
-        watch(base._recording.views, result)
-    elif result._recording.scope is not OPEN:
-        result._view = view  # nothing can be written while a body is recorded, so there is nothing to watch
-    return result
+            made._view = BroadcastView(owned(base), view.shape)
+        elif view.is_array and not made.aval.shape:
+            made._view = Owned(C_ORDER)
+    elif made._recording is base._recording:
+        made._view = view
+        watch(base._recording.views, made)
+    elif made._recording.scope is not OPEN:
+        made._view = view  # nothing can be written while a body is recorded, so there is nothing to watch
+    return made
 
 
-def guard(result: Any, bases: Sequence[Any], owner: str) -> None:
+def guard(result: Value, bases: Sequence[Any], owner: str) -> None:
     """Refuse later writes to a result, and to traced values that it shares memory with while it is alive.
 
     NumPy scalars never change, so results without axes are left alone.
@@ -94,7 +98,7 @@ def guard(result: Any, bases: Sequence[Any], owner: str) -> None:
             result._view.stand_ins.append(stand_in)
 
 
-def snapshot(x: Any, values: Any) -> np.ndarray[Any, Any]:
+def snapshot(x: Tracer, values: ArrayLike) -> np.ndarray[Any, Any]:
     """Return a plain array of the values of ``x``, which NumPy would let share its memory.
 
     It cannot be written to, nor can ``x`` and what shares memory with it, as long as the snapshot is alive.
@@ -113,13 +117,13 @@ def _let_go(_stand_in: Tracer) -> None:
     """What a finalizer calls, which has kept its argument alive so far."""
 
 
-def base_of(x: Any) -> Any:
+def base_of(x: Tracer) -> Any:
     """Return what a traced value is a view of, or may be; ``None`` if it has memory of its own."""
     view = x._view
     return None if view is None or view.base is None or shares(view) is False else view.base
 
 
-def replayed(value: Any, views: Sequence[View]) -> Any:
+def replayed(value: Arrayed, views: Sequence[View]) -> Any:
     """Return a view of a view … of ``value``, by views of something else, from the first to the last."""
     for view in views:
         view = view.of(value)
@@ -127,7 +131,7 @@ def replayed(value: Any, views: Sequence[View]) -> Any:
     return value
 
 
-def watch(views: list[weakref.ref[Any]], view: Any) -> None:
+def watch(views: list[weakref.ref[Any]], view: Tracer) -> None:
     """Remember a view by a weak reference; dead ones go whenever the list has grown to a power of two."""
     count = len(views)
     if count > 63 and not count & (count - 1):
@@ -135,20 +139,21 @@ def watch(views: list[weakref.ref[Any]], view: Any) -> None:
     views.append(weakref.ref(view))
 
 
-def owned(result: Any, order: Order = C_ORDER) -> Any:
+def owned(result: Value, order: Order = C_ORDER) -> Any:
     """Return ``result`` as an array with memory of its own, in an order: a new handle, if it is one that others have.
 
     For results of functions that the tape does not tell the layout of; the 0-d ones among them become arrays.
     """
-    if isinstance(result, Tracer):
-        result = renewed(result)
-        result._view = Owned(order)
-        if not is_row(result.aval.shape):
-            result._recording.copies.setdefault(result._id, []).append(order)
-    return result
+    if not isinstance(result, Tracer):
+        return result
+    made = renewed(result)
+    made._view = Owned(order)
+    if not is_row(made.aval.shape):
+        made._recording.copies.setdefault(made._id, []).append(order)
+    return made
 
 
-def new_array(result: Any, order: Order = C_ORDER) -> Any:
+def new_array(result: Value, order: Order = C_ORDER) -> Any:
     """Return a result that was recorded just now, and is nobody else's, as an array laid out in an order."""
     if isinstance(result, Tracer):
         result._view = Owned(order)
@@ -157,28 +162,28 @@ def new_array(result: Any, order: Order = C_ORDER) -> Any:
     return result
 
 
-def copied(x: Any, letter: str) -> Any:
+def copied(x: Tracer, letter: str) -> Any:
     """A copy in an order; of a scalar, a scalar."""
     return owned(x, order_like(x, letter)) if x.aval.shape else copied_kind(renewed(x), is_scalar(x))
 
 
-def copied_kind(made: Any, scalar: bool | None) -> Any:
+def copied_kind(made: Tracer, scalar: bool | None) -> Any:
     """Return a 0-d result as what its operand is: a scalar, an array, or one of the two."""
     made._view = None if scalar else MaybeScalar(C_ORDER) if scalar is None else Owned(C_ORDER)
     return made
 
 
-def reshaped(x: Any, shape: Shape) -> Any:
+def reshaped(x: Arrayed, shape: Shape) -> Any:
     """Reshape; a view of ``x`` wherever NumPy's would be one (its strides decide), otherwise a copy."""
     return linked(reshape(x, shape), ReshapeView(x, shape)) if isinstance(x, Tracer) else reshape(x, shape)
 
 
-def transposed(x: Any, axes: Shape) -> Any:
+def transposed(x: Arrayed, axes: Shape) -> Any:
     """Permute the axes (all non-negative); a view of ``x``."""
     return linked(permute(x, axes), TransposeView(x, axes))
 
 
-def indexed(x: Any, index: tuple[Any, ...]) -> Any:
+def indexed(x: Arrayed, index: tuple[Any, ...]) -> Any:
     """Read a static basic index; a view of ``x`` if the result is an array, as the hot path in ``__getitem__``."""
     result = bind(index_p, (x,), (index,))
     if shape_of(result):
@@ -190,7 +195,7 @@ def indexed(x: Any, index: tuple[Any, ...]) -> Any:
     return linked(result, IndexView(x, index))
 
 
-def read_at(x: Any, template: tuple[Any, ...], arrays: tuple[Any, ...], has_array: bool) -> Any:
+def read_at(x: Arrayed, template: tuple[Any, ...], arrays: tuple[Any, ...], has_array: bool) -> Any:
     """Read a parsed index: a view where NumPy's index is basic, which it is not if a 0-d array stands in it.
 
     Args:
@@ -210,14 +215,14 @@ def read_at(x: Any, template: tuple[Any, ...], arrays: tuple[Any, ...], has_arra
     return linked(result, GatherView(x, template, arrays, None if None in scalars else True))
 
 
-def laid_out(result: Any, order: Order = C_ORDER) -> Any:
+def laid_out(result: Value, order: Order = C_ORDER) -> Any:
     """Say how a result is laid out that was recorded just now and is nobody else's; its kind stays what it is."""
     if isinstance(result, Tracer):
         result._recording.layouts[result._id] = order
     return result
 
 
-def is_part_of(x: Any, value: Any, parse: Callable[[], Any]) -> bool:
+def is_part_of(x: Tracer, value: object, parse: Callable[[], Any]) -> bool:
     """Whether a value is the view of ``x`` that is to be written there, as ``x[index] += y`` ends.
 
     Args:
@@ -234,7 +239,7 @@ def is_part_of(x: Any, value: Any, parse: Callable[[], Any]) -> bool:
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
-def rebind(x: Any, result: Any, *, fresh: bool) -> None:
+def rebind(x: Tracer, result: Tracer, *, fresh: bool) -> None:
     """Let a handle name a new value, and all that shares memory with it see the change.
 
     Args:
@@ -270,7 +275,7 @@ def rebind(x: Any, result: Any, *, fresh: bool) -> None:
         _read_again(x, before, after, unchanged)
 
 
-def _read_again(root: Any, before: Recording, after: Recording, unchanged: int) -> None:
+def _read_again(root: Tracer, before: Recording, after: Recording, unchanged: int) -> None:
     """Read the living views of a handle again."""
     alive = []
     for reference in before.views:
@@ -302,7 +307,7 @@ def shares(view: View) -> bool | None:
     return view.is_certain or view.shares()
 
 
-def _root(x: Any) -> tuple[Any, bool]:
+def _root(x: Tracer) -> tuple[Any, bool]:
     """The handle whose memory ``x`` shows, or may show, and whether it is sure; what turns out to be a copy is cut off."""
     sure = True
     while (view := x._view) is not None and (base := view.base) is not None:
@@ -316,7 +321,7 @@ def _root(x: Any) -> tuple[Any, bool]:
     return x, sure
 
 
-def _unsettle_family(x: Any) -> None:
+def _unsettle_family(x: Tracer) -> None:
     """Unsettle a handle, and all that shares memory with it, or may."""
     root, _ = _root(x)
     family = [other for reference in root._recording.views if (other := reference()) is not None]
@@ -363,13 +368,13 @@ def is_scalar(x: Tracer) -> bool | None:
         x = value
 
 
-def need_array(x: Any, what: str) -> None:
+def need_array(x: Tracer, what: str) -> None:
     """Check that a 0-d value is an array: NumPy lets these methods of a scalar do nothing, in silence."""
     if not x.aval.shape and is_scalar(x) is not False:
         raise DtypeError(f"{what} of a 0-d value ({x.aval}) that may be a scalar, which never changes", fix="use np.copy(x)")
 
 
-def in_place_number(x: Any, result: Any, what: str) -> Any:
+def in_place_number(x: TracedArray, result: TracedArray, what: str) -> Any:
     """The result of an in-place operator on a 0-d value: a new scalar, or the array itself, changed."""
     scalar = is_scalar(x)
     if scalar is False:
@@ -383,7 +388,7 @@ def in_place_number(x: Any, result: Any, what: str) -> Any:
     return result
 
 
-def unsettle(x: Any) -> None:
+def unsettle(x: Tracer) -> None:
     """Let every further use of a handle raise, because its value is not known."""
     if type(x._recording) is not Unsettled:
         x._recording = Unsettled(x)
@@ -407,7 +412,7 @@ class _NoLayouts(dict[int, Any]):
 
     __slots__ = ()
 
-    def get(self, _variable: int, _default: Any = None) -> None:  # type: ignore[override]
+    def get(self, _variable: int, _default: object = None) -> None:  # type: ignore[override]
         return None
 
 
@@ -426,7 +431,7 @@ class Unsettled(Recording):
         self.made: Source | None = user_source()
         self.what = x.aval
 
-    def refuse(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+    def refuse(self, *_args: object, **_kwargs: object) -> NoReturn:
         """Raise."""
         if not self.what.shape:
             raise UnsupportedFunctionError(

@@ -24,7 +24,7 @@ from functrace.ir.tape import Spec
 from functrace.ops import counts
 from functrace.ops.elementwise import add, mul, plus, where
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.recording import Tracer, Value, bind
 from functrace.typing import Array
 
 Shape = tuple[int, ...]
@@ -306,7 +306,7 @@ def _pairwise(subscripts: str, shapes: tuple[Shape, ...]) -> tuple[tuple[tuple[i
     return tuple(steps)
 
 
-def einsum(subscripts: str, *operands: Array) -> Any:
+def einsum(subscripts: str, *operands: Array | Tracer) -> Any:
     """Contract operands by explicit subscripts such as ``'ab,bc->ac'`` (no ellipsis).
 
     An axis of size 1 broadcasts, as in NumPy. More than two operands are contracted pairwise.

@@ -56,7 +56,7 @@ class Elementwise(Primitive):
 
     source: str = ""
 
-    def __call__(self, *operands: Value) -> Any:
+    def __call__(self, *operands: Value) -> Array:
         """Apply to arrays or traced values: `bind`, in line, since rules call primitives more than anything else does."""
         newest = None
         for value in operands:

@@ -33,7 +33,7 @@ from functrace.ops.elementwise import add, conj, div, equal, imag, mul, neg, rea
 from functrace.ops.indexing import index_static
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import permute, reshape
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.recording import Tracer, Value, bind
 from functrace.typing import Array
 
 Shape = tuple[int, ...]
@@ -71,7 +71,7 @@ def _real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return cast("Any", np.empty(0, dtype)).real.dtype
 
 
-def adjoint(x: Array) -> Any:
+def adjoint(x: Array | Tracer) -> Any:
     """Conjugate transpose of the matrices of a stack."""
     return swap_last(conj(x) if x.dtype.kind == "c" else x)
 

@@ -8,7 +8,7 @@ Floor: 2.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -17,12 +17,14 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import LINEAR, Flags, Primitive, Values
 from functrace.ops import counts
 from functrace.tracing.recording import Tracer, Value, bind, claimed
-from functrace.typing import Array
+from functrace.typing import Array, ArrayLike
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 Shape = tuple[int, ...]
+V = TypeVar("V", bound=Value)
+"""What stays of its kind: a plain array plain, a traced one traced."""
 
 
 # -- reshape -----------------------------------------------------------------------------------------
@@ -54,7 +56,7 @@ reshape_p = Primitive(
 )
 
 
-def reshape(x: Value, shape: Shape) -> Any:
+def reshape(x: V, shape: Shape) -> V:
     """Return ``x`` with another shape (no ``-1`` here)."""
     return x if shape_of(x) == shape else bind(reshape_p, (x,), (shape,))
 
@@ -81,12 +83,12 @@ permute_p = Primitive(
 )
 
 
-def permute(x: Value, axes: Shape) -> Any:
+def permute(x: V, axes: Shape) -> V:
     """Return ``x`` with its axes in another order (all non-negative)."""
     return x if axes == tuple(range(len(axes))) else bind(permute_p, (x,), (axes,))
 
 
-def moveaxis(x: Value, source: int, destination: int) -> Any:
+def moveaxis(x: V, source: int, destination: int) -> V:
     """Return ``x`` with one axis moved (both positions non-negative)."""
     axes = [k for k in range(len(shape_of(x))) if k != source]
     axes.insert(destination, source)
@@ -108,7 +110,7 @@ roll_p = Primitive(
 )
 
 
-def roll(x: Value, shift: int, axis: int) -> Any:
+def roll(x: V, shift: int, axis: int) -> V:
     """Return ``x`` with its elements moved on along one axis (non-negative), the last ones back to the front."""
     return bind(roll_p, (x,), (shift, axis))
 
@@ -148,7 +150,7 @@ broadcast_to_p = Primitive(
 )
 
 
-def broadcast_to(x: Value, shape: Shape) -> Any:
+def broadcast_to(x: V, shape: Shape) -> V:
     """Return ``x`` broadcast to a shape."""
     return x if shape_of(x) == shape else bind(broadcast_to_p, (x,), (shape,))
 
@@ -173,7 +175,7 @@ convert_p = Primitive(
 )
 
 
-def convert(x: Value, dtype: DTypeLike) -> Any:
+def convert(x: V, dtype: DTypeLike) -> V:
     """Return ``x`` cast to a dtype; complex to real drops the imaginary part, as ``.real`` does."""
     dtype = np.dtype(dtype)
     known = getattr(x, "dtype", None)
@@ -182,7 +184,8 @@ def convert(x: Value, dtype: DTypeLike) -> Any:
     if known is not None and known.kind == "c" and dtype.kind == "f":
         from functrace.ops.elementwise import real
 
-        return convert(real(x), dtype)
+        part: Any = real(x)
+        return convert(part, dtype)
     return bind(convert_p, (x,), (dtype,))
 
 
@@ -191,7 +194,7 @@ def convert(x: Value, dtype: DTypeLike) -> Any:
 _LITERAL_TYPES = {np.dtype(kind): kind for kind in (bool, int, float, complex)}
 
 
-def written(value: Value, shape: Shape, dtype: np.dtype[Any]) -> Any:
+def written(value: Value | ArrayLike, shape: Shape, dtype: np.dtype[Any]) -> Any:
     """Return plain numbers cast to a dtype as NumPy's assignment casts them; it refuses what does not fit."""
     made = np.empty(shape, dtype)
     made[...] = value
