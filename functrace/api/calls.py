@@ -6,7 +6,7 @@ Floor: 7.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -51,12 +51,12 @@ def as_value(leaf: Any, what: str) -> Any:
     return array[()]
 
 
-def is_position(argnums: Any) -> bool:
+def is_position(argnums: object) -> TypeGuard[int]:
     """Whether ``argnums`` names one argument, so that there is one derivative and not a tuple of them."""
     return isinstance(argnums, (int, np.integer))
 
 
-def check_argnums(argnums: Any, transform: str) -> tuple[int, ...]:
+def check_argnums(argnums: object, transform: str) -> tuple[int, ...]:
     """Return ``argnums`` as a tuple.
 
     Raises:
@@ -76,7 +76,7 @@ def check_argnums(argnums: Any, transform: str) -> tuple[int, ...]:
     )
 
 
-def check_function(f: Any, transform: str, usage: str = "{0}(f) returns a function: call {0}(f)(x)") -> None:
+def check_function(f: object, transform: str, usage: str = "{0}(f) returns a function: call {0}(f)(x)") -> None:
     """Check that what is to be transformed can be called.
 
     Raises:
@@ -86,7 +86,7 @@ def check_function(f: Any, transform: str, usage: str = "{0}(f) returns a functi
         raise ArgumentError(f"{transform} takes a function, not a {type(f).__name__}", fix=usage.format(transform))
 
 
-def normalize_argnums(argnums: Any, count: int, what: str) -> tuple[int, ...]:
+def normalize_argnums(argnums: object, count: int, what: str) -> tuple[int, ...]:
     """Return ``argnums`` as a tuple of non-negative positions.
 
     Raises:

@@ -26,11 +26,13 @@ from functrace.ops.elementwise import not_equal
 from functrace.ops.shaping import convert, convert_p
 from functrace.tracing.capture import held_array
 from functrace.tracing.recording import Tracer, known_value
-from functrace.tree import flatten, paths, unflatten
-from functrace.typing import A, B, PyTree, R, Ts
+from functrace.tree import PyTreeSpec, flatten, paths, unflatten
+from functrace.typing import A, Array, B, PyTree, R, Scalar, Ts
 
 
-def cond(pred: Any, true_fun: Callable[[*Ts], A], false_fun: Callable[[*Ts], B], *operands: *Ts) -> A | B:
+def cond(
+    pred: Scalar | Array | np.generic | Tracer, true_fun: Callable[[*Ts], A], false_fun: Callable[[*Ts], B], *operands: *Ts
+) -> A | B:
     """Return ``true_fun(*operands)`` if ``pred`` is true, else ``false_fun(*operands)``.
 
     Where the predicate has a value (on plain values, and under ``grad``, ``vjp``, ``jvp`` …), the branch that it chooses is
@@ -81,7 +83,7 @@ def cond(pred: Any, true_fun: Callable[[*Ts], A], false_fun: Callable[[*Ts], B],
     return unflatten(taken.out_tree, map(as_number, results, numbers))
 
 
-def _predicate(pred: Any) -> Any:
+def _predicate(pred: Scalar | Array | np.generic | Tracer) -> Any:
     value = as_value(pred, "the predicate of cond")
     if shape_of(value) != ():
         raise ShapeError(
@@ -193,12 +195,12 @@ def scan(
 
 
 def _stage_body(
-    f: Any,
+    f: Callable[..., Any],
     carry: list[Any],
     numbers: list[type | None],
-    carry_tree: Any,
+    carry_tree: PyTreeSpec,
     slices: list[ShapeDtype],
-    arrays_tree: Any,
+    arrays_tree: PyTreeSpec,
     owner: str,
     name: str,
     reads: list[Any],
@@ -236,7 +238,7 @@ def _length(arrays: list[Any], xs: PyTree, length: int | None, owner: str) -> in
     return next(iter(sizes.values()))
 
 
-def _check_body(staged: Staged, carry_tree: Any, owner: str) -> tuple[int, Any]:
+def _check_body(staged: Staged, carry_tree: PyTreeSpec, owner: str) -> tuple[int, Any]:
     """Return the number of leaves of the carry, and the structure of the pair that the body returns."""
     tree = staged.out_tree
     if tree.type is not tuple or tree.num_children != 2:

@@ -28,7 +28,7 @@ from functrace.ir.parts import with_inputs
 from functrace.ops.shaping import convert
 from functrace.tracing.recording import Tracer, as_array, is_recording
 from functrace.transforms import is_differentiable
-from functrace.tree import flatten, paths, unflatten
+from functrace.tree import PyTreeSpec, flatten, paths, unflatten
 from functrace.typing import P, PyTree, R
 
 Q = ParamSpec("Q")
@@ -54,7 +54,7 @@ class _Custom(Generic[P, R]):
     def __get__(self, instance: None, owner: type | None = None) -> Self: ...
     @overload
     def __get__(self: _Custom[Concatenate[Any, Q], R], instance: object, owner: type | None = None) -> Callable[Q, R]: ...
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Bind as a method."""
         return self if instance is None else functools.partial(self, instance)  # type: ignore[arg-type]
 
@@ -176,7 +176,7 @@ class custom_vjp(_Custom[P, R]):
         operands = Operands(others, {})
         run = self.staged(lambda *xs: self.f(*self.whole(fixed, xs)), operands)
 
-        def forward(*xs: Any) -> tuple[Any, Any]:
+        def forward(*xs: object) -> tuple[Any, Any]:
             result = fwd(*self.whole(fixed, xs))
             if not (isinstance(result, tuple) and len(result) == 2):
                 raise TreeError(
@@ -185,7 +185,7 @@ class custom_vjp(_Custom[P, R]):
             check_like(result[0], run.out_tree, run.out_avals, f"the result of fwd of {self.name}", self.name)
             return result
 
-        def backward(residuals: Any, cotangent: Any) -> Any:
+        def backward(residuals: object, cotangent: object) -> Any:
             return _check_cotangents(bwd(*fixed, residuals, cotangent), others, self.name)
 
         if is_in_own_rule(self):
@@ -201,7 +201,9 @@ class custom_vjp(_Custom[P, R]):
         guard_results(results, run.origins, operands.values, self.name)
         return unflatten(run.out_tree, results)
 
-    def _deferred(self, forward: Any, backward: Any, fixed: list[Any], operands: Operands, run: Staged) -> VjpRule:
+    def _deferred(
+        self, forward: Callable[..., Any], backward: Callable[..., Any], fixed: list[Any], operands: Operands, run: Staged
+    ) -> VjpRule:
         still = operands.without_values()
 
         def record() -> tuple[Rule, ...]:
@@ -213,7 +215,7 @@ class custom_vjp(_Custom[P, R]):
         return VjpRule(made, made, [])
 
 
-def _check_cotangents(found: Any, args: tuple[Any, ...], name: str) -> list[Any]:
+def _check_cotangents(found: object, args: tuple[Any, ...], name: str) -> list[Any]:
     """Check what ``bwd`` returned against the arguments; returns a cotangent or ``None`` per operand."""
     what = f"bwd of {name}"
     if not isinstance(found, tuple | list) or len(found) != len(args):
@@ -235,7 +237,7 @@ def _check_cotangents(found: Any, args: tuple[Any, ...], name: str) -> list[Any]
     return flat
 
 
-def check_like(tree: PyTree, treedef: Any, avals: Sequence[ShapeDtype | None], what: str, of: str) -> list[Any]:
+def check_like(tree: PyTree, treedef: PyTreeSpec, avals: Sequence[ShapeDtype | None], what: str, of: str) -> list[Any]:
     """Flatten what a rule returned, which must fit; returns the leaves, cast to the dtype wanted where that is safe.
 
     Raises:
@@ -304,7 +306,7 @@ class custom_jvp(_Custom[P, R]):
 
         function: Callable[..., Any] = self.__call__
 
-        def rule(primals: Any, tangents: Any) -> Any:
+        def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
             if len(rules) != len(primals):
                 raise ArgumentError(
                     f"defjvps of {self.name}: {len(rules)} rules for {len(primals)} arguments", fix="give one each"
@@ -356,7 +358,7 @@ class custom_jvp(_Custom[P, R]):
         function = self.rule
         assert function is not None
 
-        def rule(primals: Any, tangents: Any) -> tuple[list[Any], list[Any]]:
+        def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
             result = function(*fixed, primals, tangents)
             if not (isinstance(result, tuple) and len(result) == 2):
                 raise TreeError(f"{what} returned a {type(result).__name__}, not a pair", fix="return result, tangent")

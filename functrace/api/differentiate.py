@@ -168,7 +168,7 @@ def _differentiate(
     wanted = functools.partial(_scalar, owner, holomorphic)
 
     @transformed(transform, f)
-    def differentiated(*args: Any, **kwargs: Any) -> Any:
+    def differentiated(*args: object, **kwargs: object) -> Any:
         chosen = (0,) if first_only and args else normalize_argnums(argnums, len(args), owner)
         leaf = args[chosen[0]] if len(chosen) == 1 else None
         if type(leaf) in _LEAVES:
@@ -221,7 +221,7 @@ def _grad_transform(count: int, with_value: bool) -> tuple[Any, Callable[[Progra
     return ("grad", count, with_value), build
 
 
-def _floats(leaf: Any, what: str, owner: str, holomorphic: bool) -> Any:
+def _floats(leaf: object, what: str, owner: str, holomorphic: bool) -> Any:
     """Return an argument's leaf as a value that can be differentiated."""
     value = as_value(leaf, what)
     kind = value.dtype.kind
@@ -236,7 +236,7 @@ def _floats(leaf: Any, what: str, owner: str, holomorphic: bool) -> Any:
     return value
 
 
-def _scalar(owner: str, holomorphic: bool, recording: Recording, out: Any) -> list[Any]:
+def _scalar(owner: str, holomorphic: bool, recording: Recording, out: object) -> list[Any]:
     """Check that a result is one number that has a derivative."""
     if type(out) is TracedArray and out._recording is recording and out.aval.shape == () and out.aval.dtype.kind == "f":
         if holomorphic:
@@ -301,7 +301,7 @@ class Primals:
         return [*self.active, *[False] * (len(program.input_ids) - len(self.active))]
 
 
-def _directions(tangents: Any, tree: PyTreeSpec, avals: Sequence[ShapeDtype], active: Sequence[bool], owner: str) -> Any:
+def _directions(tangents: PyTree, tree: PyTreeSpec, avals: Sequence[ShapeDtype], active: Sequence[bool], owner: str) -> Any:
     """Return the tangents of those arguments that are differentiated; see `check_like`."""
     found = check_like(tangents, tree, avals, TANGENTS, f"the primals of {owner}")
     return [tangent for tangent, flag in zip(found, active, strict=True) if flag]
@@ -348,7 +348,7 @@ class Pushforward(_Linear):
 
     __slots__ = ()
 
-    def __call__(self, *tangents: Any) -> Any:
+    def __call__(self, *tangents: object) -> Any:
         """Return the tangent of the result."""
         chosen = _directions(tangents, self.in_tree, self.in_avals, self.active, self.owner)
         return unflatten(self.out_tree, self.runner([*self.residuals, *chosen], self.lines))
@@ -381,13 +381,13 @@ def vjp(
 def vjp(f: Callable[[*Ts], R], *primals: *Ts, has_aux: Literal[False] = False) -> tuple[R, Callable[[Any], tuple[*Ts]]]: ...
 @overload
 def vjp(
-    f: Callable[..., tuple[R, Aux]], *primals: Any, has_aux: Literal[True], **kwargs: Any
+    f: Callable[..., tuple[R, Aux]], *primals: object, has_aux: Literal[True], **kwargs: object
 ) -> tuple[R, Callable[[Any], tuple[Any, ...]], Aux]: ...
 @overload
 def vjp(
-    f: Callable[..., R], *primals: Any, has_aux: Literal[False] = False, **kwargs: Any
+    f: Callable[..., R], *primals: object, has_aux: Literal[False] = False, **kwargs: object
 ) -> tuple[R, Callable[[Any], tuple[Any, ...]]]: ...
-def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: Any) -> Any:
+def vjp(f: Callable[..., Any], *primals: object, has_aux: bool = False, **kwargs: object) -> Any:
     """Compute ``f(*primals)`` and its pullback.
 
     Args:
@@ -425,13 +425,19 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: A
 
 @overload
 def jvp(
-    f: Callable[..., tuple[R, Aux]], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[True], **kwargs: Any
+    f: Callable[..., tuple[R, Aux]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Literal[True],
+    **kwargs: object,
 ) -> tuple[R, R, Aux]: ...
 @overload
 def jvp(
-    f: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[False] = False, **kwargs: Any
+    f: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any], has_aux: Literal[False] = False, **kwargs: object
 ) -> tuple[R, R]: ...
-def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False, **kwargs: Any) -> Any:
+def jvp(
+    f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False, **kwargs: object
+) -> Any:
     """Compute ``f(*primals)`` and its derivative in the direction of ``tangents``.
 
     Args:
@@ -490,13 +496,13 @@ def linearize(
 def linearize(f: Callable[[*Ts], R], *primals: *Ts, has_aux: Literal[False] = False) -> tuple[R, Callable[[*Ts], R]]: ...
 @overload
 def linearize(
-    f: Callable[..., tuple[R, Aux]], *primals: Any, has_aux: Literal[True], **kwargs: Any
+    f: Callable[..., tuple[R, Aux]], *primals: object, has_aux: Literal[True], **kwargs: object
 ) -> tuple[R, Callable[..., R], Aux]: ...
 @overload
 def linearize(
-    f: Callable[..., R], *primals: Any, has_aux: Literal[False] = False, **kwargs: Any
+    f: Callable[..., R], *primals: object, has_aux: Literal[False] = False, **kwargs: object
 ) -> tuple[R, Callable[..., R]]: ...
-def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False, **kwargs: Any) -> Any:
+def linearize(f: Callable[..., Any], *primals: object, has_aux: bool = False, **kwargs: object) -> Any:
     """Compute ``f(*primals)`` and its derivative there as a linear function of tangents.
 
     Args:

@@ -15,13 +15,15 @@ from functrace.errors import DtypeError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.tracing.recording import Tracer
 from functrace.transforms import is_differentiable
-from functrace.tree import leaves_or_none
+from functrace.tree import PyTreeSpec, leaves_or_none
 from functrace.typing import PyTree
 
 TANGENTS, COTANGENTS = "tangents", "cotangents"
 
 
-def check_like(tree: PyTree, treedef: Any, avals: Sequence[ShapeDtype], what: str, of: str, *, linear: bool = False) -> Any:
+def check_like(
+    tree: PyTree, treedef: PyTreeSpec, avals: Sequence[ShapeDtype], what: str, of: str, *, linear: bool = False
+) -> Any:
     """Flatten tangents or cotangents, which must fit avals; casts real numbers to the dtype wanted.
 
     ``None`` inside the nest stands for zeros, and so do zeros of JAX's dtype float0. Cotangents of integers are of no
@@ -51,6 +53,6 @@ def check_like(tree: PyTree, treedef: Any, avals: Sequence[ShapeDtype], what: st
     return values
 
 
-def _is_float0(leaf: Any) -> bool:
+def _is_float0(leaf: object) -> bool:
     """Whether this is JAX's tangent of an integer: an array of a dtype without bytes."""
     return isinstance(leaf, np.ndarray) and leaf.dtype.kind == "V" and leaf.dtype.itemsize == 0

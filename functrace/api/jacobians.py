@@ -25,7 +25,7 @@ from functrace.ops.shaping import moveaxis, reshape
 from functrace.tracing.recording import Recording
 from functrace.transforms import is_differentiable, jvp_program, vmap_program
 from functrace.tree import flatten, unflatten
-from functrace.typing import A, Aux, B, P, Ts
+from functrace.typing import A, Aux, B, P, PyTree, Ts
 
 
 @overload
@@ -68,7 +68,7 @@ def jacrev(
     owner = f"jacrev of {function_name(f)}"
 
     @transformed("jacrev", f)
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
+    def jacobian(*args: object, **kwargs: object) -> Any:
         chosen = normalize_argnums(argnums, len(args), owner)
         primals = [args[k] for k in chosen]
         _check_arguments(primals, owner, holomorphic, complex_is_fine=True)
@@ -113,7 +113,7 @@ def jacfwd(
     owner = f"jacfwd of {function_name(f)}"
 
     @transformed("jacfwd", f)
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
+    def jacobian(*args: object, **kwargs: object) -> Any:
         chosen = normalize_argnums(argnums, len(args), owner)
         primals = tuple(args[k] for k in chosen)
         _check_arguments(primals, owner, holomorphic, complex_is_fine=False)
@@ -176,14 +176,14 @@ def hessian(
 
 
 @overload
-def hvp(f: Callable[..., Any], primals: tuple[A], tangents: tuple[Any], **kwargs: Any) -> A: ...
+def hvp(f: Callable[..., Any], primals: tuple[A], tangents: tuple[Any], **kwargs: object) -> A: ...
 @overload
 def hvp(
-    f: Callable[..., Any], primals: tuple[A, B, *Ts], tangents: tuple[Any, Any, *tuple[Any, ...]], **kwargs: Any
+    f: Callable[..., Any], primals: tuple[A, B, *Ts], tangents: tuple[Any, Any, *tuple[Any, ...]], **kwargs: object
 ) -> tuple[A, B, *Ts]: ...
 @overload
-def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], **kwargs: Any) -> Any: ...
-def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], **kwargs: Any) -> Any:
+def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], **kwargs: object) -> Any: ...
+def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], **kwargs: object) -> Any:
     """Return the product of the Hessian of ``f`` with ``tangents``, forward over reverse.
 
     Args:
@@ -227,17 +227,17 @@ def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) ->
     """
 
     @functools.wraps(f, updated=())
-    def summed(*args: Any, **kwargs: Any) -> Any:
+    def summed(*args: object, **kwargs: object) -> Any:
         return np.sum(f(*args, **kwargs))
 
     return transformed("elementwise_grad", f)(grad(summed, argnums))
 
 
-def _at(f: Callable[..., Any], args: tuple[Any, ...], chosen: tuple[int, ...], kwargs: Any) -> Callable[..., Any]:
+def _at(f: Callable[..., Any], args: tuple[Any, ...], chosen: tuple[int, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
     """``f`` as a function of the chosen arguments only."""
 
     @functools.wraps(f, updated=())
-    def partial(*xs: Any) -> Any:
+    def partial(*xs: object) -> Any:
         full, named = own_arrays([None if k in chosen else x for k, x in enumerate(args)], kwargs)
         for k, x in zip(chosen, xs, strict=True):
             full[k] = x
@@ -301,7 +301,7 @@ def _basis(leaves: list[Any]) -> list[Any]:
     return made
 
 
-def _split_rows(rows: Any, leaves: list[Any]) -> list[Any]:
+def _split_rows(rows: PyTree, leaves: list[Any]) -> list[Any]:
     """Cut the mapped pullbacks' results (a tuple per argument) into one nest per output leaf."""
     flat, tree = flatten(rows)
     start, results = 0, []

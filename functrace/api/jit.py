@@ -156,7 +156,7 @@ def jit(
     is_static = statics.any
 
     @transformed("jit", f)
-    def jitted(*args: Any, **kwargs: Any) -> Any:
+    def jitted(*args: object, **kwargs: object) -> Any:
         try:
             if not kwargs and not is_static:  # arrays and floats by position: `_Signature`, in line
                 parts: list[Any] = []
@@ -269,7 +269,7 @@ class ProgramCache:
         self.misses = 0
         self._others = 0  # ticks of the clock that are no hits
 
-    def add(self, key: Any, staged: Compiled) -> None:
+    def add(self, key: object, staged: Compiled) -> None:
         """Keep a program; the least recently used ones go."""
         self._others += 1
         self.kept.add(key, staged)
@@ -362,7 +362,7 @@ class _Signature:
 
     __slots__ = ("is_traced", "key", "leaves", "named", "numbers", "placed", "specs", "static", "tree", "values")
 
-    def __init__(self, statics: Statics, args: tuple[Any, ...], kwargs: dict[str, Any], name: str, jitted: Any) -> None:
+    def __init__(self, statics: Statics, args: tuple[Any, ...], kwargs: dict[str, Any], name: str, jitted: object) -> None:
         self.static: dict[int | str, Any] = {}
         if statics.any:
             self.static.update({k: args[k] for k in statics.positions if k < len(args)})
@@ -453,7 +453,7 @@ def _int64(value: int, name: str) -> np.int64:
         ) from None
 
 
-def _static_key(value: Any, place: int | str, name: str) -> Any:
+def _static_key(value: object, place: int | str, name: str) -> Any:
     """Return a static value as a key."""
     try:
         return exact_key(value)
@@ -467,7 +467,7 @@ def _static_key(value: Any, place: int | str, name: str) -> Any:
         ) from None
 
 
-def _check_value(owner: Any, name: str) -> None:
+def _check_value(owner: object, name: str) -> None:
     """Check that the object of a jitted method is a value: equal by what it holds, so that a change of it is seen.
 
     Raises:
@@ -486,7 +486,7 @@ def _check_value(owner: Any, name: str) -> None:
 _NO_OBJECTS = (*ARRAYS, tuple, list, dict, type(None))
 
 
-def _is_method_of(owner: Any, name: str, jitted: Any) -> bool:
+def _is_method_of(owner: object, name: str, jitted: object) -> bool:
     """Whether a first argument is the object whose class has the jitted function as a method, and no pytree or number."""
     if type(owner) in DTYPES or isinstance(owner, _NO_OBJECTS):
         return False

@@ -48,7 +48,7 @@ def exact_key(value: Any) -> Hashable:
     return _exact(value, ())
 
 
-def static_key(value: Any) -> Hashable:
+def static_key(value: object) -> Hashable:
     """Return a key for any value: exact, or the object itself if it has no hash. Who keeps the key must keep the value."""
     try:
         return exact_key(value)
@@ -56,7 +56,7 @@ def static_key(value: Any) -> Hashable:
         return id(value)
 
 
-def _exact(value: Any, outer: tuple[int, ...]) -> Hashable:
+def _exact(value: object, outer: tuple[int, ...]) -> Hashable:
     kind = type(value)
     if kind in _PLAIN:
         return kind, value
@@ -74,7 +74,7 @@ def _exact(value: Any, outer: tuple[int, ...]) -> Hashable:
     return kind, seen, None if isinstance(value, tuple) or not _has_hash(value) else value
 
 
-def _has_hash(value: Any) -> bool:
+def _has_hash(value: object) -> bool:
     try:
         hash(value)
     except TypeError:
@@ -82,7 +82,7 @@ def _has_hash(value: Any) -> bool:
     return True
 
 
-def _parts(value: Any) -> Iterable[Any]:
+def _parts(value: object) -> Iterable[Any]:
     """What a value consists of, where its own equality may overlook differences."""
     if isinstance(value, tuple | list | set | frozenset):
         return value

@@ -25,7 +25,7 @@ from functrace.tree import PyTreeSpec, flatten, unflatten
 from functrace.typing import PyTree
 
 
-def linear_transpose(f: Callable[..., Any], *primals: Any, **kwargs: Any) -> Callable[[Any], Any]:
+def linear_transpose(f: Callable[..., Any], *primals: object, **kwargs: object) -> Callable[[Any], Any]:
     """Return the transpose of a linear function.
 
     Args:

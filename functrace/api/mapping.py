@@ -19,13 +19,13 @@ from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program
 from functrace.ops.shaping import moveaxis
 from functrace.tracing.capture import held_array
-from functrace.tracing.recording import MAPPED, Recording, Tracer
+from functrace.tracing.recording import MAPPED, Recording, Tracer, Value
 from functrace.transforms import vmap_program
 from functrace.tree import flatten, paths, prefix_leaves, unflatten
-from functrace.typing import P, R
+from functrace.typing import P, PyTree, R
 
 
-def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0, axis_size: int | None = None) -> Callable[P, R]:
+def vmap(f: Callable[P, R], in_axes: PyTree = 0, out_axes: PyTree = 0, axis_size: int | None = None) -> Callable[P, R]:
     """Return a function that maps ``f`` over an axis of its arguments.
 
     Args:
@@ -116,7 +116,7 @@ def _input(recording: Recording, value: Any, is_mapped: bool) -> Any:
     return tracer
 
 
-def _normalize(axis: int | None, value: Any, owner: str) -> int | None:
+def _normalize(axis: int | None, value: Value, owner: str) -> int | None:
     if axis is None:
         return None
     rank = len(shape_of(value))
@@ -128,7 +128,7 @@ def _normalize(axis: int | None, value: Any, owner: str) -> int | None:
 
 
 def _batch_size(
-    places: list[int | None], values: list[Any], args: Any, kwargs: Any, axis_size: int | None, owner: str
+    places: list[int | None], values: list[Any], args: PyTree, kwargs: PyTree, axis_size: int | None, owner: str
 ) -> int:
     sizes = {}
     names = [f"args{p}" for p in paths(args)] + [f"kwargs{p}" for p in paths(kwargs)]
@@ -146,11 +146,11 @@ def _batch_size(
     return found.pop()
 
 
-def _to_front(value: Any, axis: int) -> Any:
+def _to_front(value: Value, axis: int) -> Any:
     return value if axis == 0 else moveaxis(value, axis, 0)
 
 
-def _from_front(value: Any, axis: int | None, owner: str) -> Any:
+def _from_front(value: Value, axis: int | None, owner: str) -> Any:
     if axis is None or axis == 0:
         return value
     rank = len(shape_of(value))

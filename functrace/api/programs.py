@@ -49,7 +49,7 @@ def trace(f: Callable[..., Any]) -> Callable[..., Program]:
     name = function_name(f)
 
     @transformed("trace", f)
-    def traced(*args: Any, **kwargs: Any) -> Program:
+    def traced(*args: object, **kwargs: object) -> Program:
         owner = f"trace of {name}"
         frame = user_frame()
         here = None if frame is None else (frame.f_code, frame.f_lasti)
@@ -99,7 +99,7 @@ def input_names(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     return names
 
 
-def evaluate(program: Program, *arguments: Any) -> Any:
+def evaluate(program: Program, *arguments: object) -> Any:
     """Evaluate a program on flat arguments, by the reference evaluator.
 
     Returns:
@@ -155,7 +155,7 @@ def is_traced(x: PyTree) -> bool:
     return any(isinstance(leaf, Tracer | MaskedSelection) for leaf in flatten(x)[0])
 
 
-def _constant(leaf: Any) -> Any:
+def _constant(leaf: object) -> Any:
     if isinstance(leaf, TracedArray):
         return ew.stop_gradient(leaf)
     return np.copy(leaf) if isinstance(leaf, np.ndarray) else leaf

@@ -29,7 +29,7 @@ from functrace.numpy.number import TracedNumber
 from functrace.numpy.views import new_array
 from functrace.source import is_users, source_of_traceback
 from functrace.tracing.capture import Held, held_array, read_only_memory
-from functrace.tracing.recording import BODY, Recording, Tracer
+from functrace.tracing.recording import BODY, Recording, Tracer, Value
 from functrace.tree import PyTreeSpec, flatten, unflatten
 
 Called = tuple[Sequence[Any], dict[str, Any]]
@@ -115,12 +115,12 @@ class Recorded:
         """How many leaves of the auxiliary data are traced here: results of a transformed program, behind the outputs."""
         return len(self._own)
 
-    def transformed(self, transform: Any, build: Callable[[Program], Any]) -> tuple[Any, list[Any]]:
+    def transformed(self, transform: object, build: Callable[[Program], Any]) -> tuple[Any, list[Any]]:
         """Return what ``build`` makes of the program, which may be in the cache, and the arguments to run it on."""
         own = self._own
         return run_recorded(self.recording, [*self.outputs, *[i for _, i in own]] if own else self.outputs, transform, build)
 
-    def program(self, name: str, also: Sequence[int] = (), **details: Any) -> Program:
+    def program(self, name: str, also: Sequence[int] = (), **details: object) -> Program:
         """Return the program of the outputs, and of other variables, with what it captured as constants."""
         return self.recording.program((*self.outputs, *also), name=identifier(name), **details)
 
@@ -173,7 +173,7 @@ def identifier(name: str) -> str:
     return name if name.isidentifier() else "program"
 
 
-def output_variable(recording: Recording, leaf: Any) -> int:
+def output_variable(recording: Recording, leaf: object) -> int:
     """Return the variable of an output leaf; one that is not traced becomes a captured value."""
     if isinstance(leaf, TracedNumber):
         leaf = leaf.strong()
@@ -189,7 +189,7 @@ def output_variable(recording: Recording, leaf: Any) -> int:
     )
 
 
-def _split_aux(result: Any, what: str) -> tuple[Any, Any]:
+def _split_aux(result: object, what: str) -> tuple[Any, Any]:
     """Return the function's result and its auxiliary data."""
     if not (isinstance(result, tuple) and len(result) == 2):
         raise ArgumentError(
@@ -220,7 +220,7 @@ def _own_tracers(recording: Recording, leaves: list[Any]) -> list[tuple[int, int
 # -- arguments as inputs ---------------------------------------------------------------------------------------------------
 
 
-def add_input(recording: Recording, value: Any, leaf: Any = None) -> Any:
+def add_input(recording: Recording, value: Value, leaf: object = None) -> Any:
     """Make an argument an input of the recording; the array is held as it is now.
 
     Args:
@@ -242,7 +242,7 @@ def own_arrays(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], 
     return [_own(x) for x in args], {key: _own(x) for key, x in kwargs.items()} if kwargs else kwargs
 
 
-def _own(value: Any) -> Any:
+def _own(value: object) -> Any:
     """A plain array as it is now. What only the function knows (a masked array, a memmap) is handed on as it is."""
     if type(value) is not np.ndarray:
         return value
@@ -363,7 +363,7 @@ def stage(
     """
     found: list[Any] = []
 
-    def wanted(recording: Recording, result: Any) -> Sequence[Any]:
+    def wanted(recording: Recording, result: object) -> Sequence[Any]:
         leaves, tree = flatten(result)
         numbers = [number_type(leaf) for leaf in leaves]
         if numbers.count(None) < len(numbers):

@@ -75,7 +75,7 @@ def checkpoint(f: Callable[..., Any] | None = None, *, policy: Policy = RECOMPUT
     name = function_name(f)
 
     @transformed("checkpoint", f)
-    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+    def checkpointed(*args: object, **kwargs: object) -> Any:
         operands = Operands(args, kwargs).if_traced()
         staged = stage(f, operands, f"checkpoint of {name}", name, computed_only=True)
         program = staged.program.interned()
@@ -198,7 +198,7 @@ def saved_residuals(f: Callable[P, Any]) -> Callable[P, Residuals]:
     name = function_name(f)
 
     @transformed("saved_residuals", f)
-    def listed(*args: Any, **kwargs: Any) -> Residuals:
+    def listed(*args: object, **kwargs: object) -> Residuals:
         args, kwargs = map_leaves(lambda leaf: np.float64(leaf) if type(leaf) is float else leaf, (args, kwargs))
         operands = Operands(args, kwargs)
         owner = f"saved_residuals of {name}"

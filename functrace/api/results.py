@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from functrace.numpy.number import TracedNumber
 from functrace.numpy.view_kinds import GatherView, View
 from functrace.numpy.views import Unsettled, base_of, guard, replayed
-from functrace.tracing.recording import LITERALS, Recording, Tracer
+from functrace.tracing.recording import LITERALS, Recording, Tracer, Value
 
 
 class Origin(NamedTuple):
@@ -35,7 +35,7 @@ class Origin(NamedTuple):
     captured: Any = None
 
 
-def origin_of(recording: Recording, leaf: Any) -> Origin:
+def origin_of(recording: Recording, leaf: object) -> Origin:
     """Return the origin of a leaf of a result; its recording is still open."""
     views: list[View] = []
     root = leaf
@@ -94,7 +94,7 @@ def whole_result(origins: Sequence[Origin], computed: Sequence[Any], values: Seq
     return results
 
 
-def _guard_beside(result: Any, origin: Origin, values: Sequence[Any], owner: str) -> None:
+def _guard_beside(result: Value, origin: Origin, values: Sequence[Any], owner: str) -> None:
     captured = origin.captured if isinstance(origin.captured, Tracer) and not origin.captured._recording.closed else None
     guard(result, [captured if origin.place is None else values[origin.place]], owner)
 
@@ -122,6 +122,6 @@ def guard_results(
             guard(result, [origin.root if origin.place is None else values[origin.place], *others], owner)
 
 
-def number_type(leaf: Any) -> type | None:
+def number_type(leaf: object) -> type | None:
     """The type of a Python number, traced or not, which has a kind but no width (NEP 50); ``None`` for whatever else."""
     return leaf.kind if isinstance(leaf, TracedNumber) else type(leaf) if type(leaf) in LITERALS else None

@@ -30,7 +30,7 @@ _recorded_now: ContextVar[tuple[Any, ...]] = ContextVar("functions whose rules a
 
 
 @contextmanager
-def recording_rule(function: Any) -> Iterator[None]:
+def recording_rule(function: object) -> Iterator[None]:
     """Note that a function's rule is being recorded."""
     token = _recorded_now.set((*_recorded_now.get(), function))
     try:
@@ -39,7 +39,7 @@ def recording_rule(function: Any) -> Iterator[None]:
         _recorded_now.reset(token)
 
 
-def is_in_own_rule(function: Any) -> bool:
+def is_in_own_rule(function: object) -> bool:
     """Whether a function's rule is being recorded, which calls it."""
     return any(f is function for f in _recorded_now.get())
 
@@ -95,7 +95,7 @@ def record_vjp(
     word = "{} of {}" if is_function else "the {} rule of {}"
     residuals: Any = None
 
-    def pushed(*args: Any, **kwargs: Any) -> Any:
+    def pushed(*args: object, **kwargs: object) -> Any:
         nonlocal residuals
         result, residuals = forward(*args, **kwargs)
         return result
@@ -132,7 +132,7 @@ def _record_backward(
         cotangents = [_direction(recording, aval) for aval in outer.out_avals]
         return (residuals(), unflatten(outer.out_tree, cotangents)), {}
 
-    def pulled(*args: Any) -> list[Any]:
+    def pulled(*args: object) -> list[Any]:
         pairs = zip(backward(*args), avals, strict=True)
         return [_zeros(aval) if ct is None else ct for ct, aval in pairs if is_differentiable(aval)]
 
@@ -175,7 +175,7 @@ def record_jvp(
             leaves[place] = _direction(recording, aval)
         return (primals, unflatten(operands.tree, leaves)[0]), {}
 
-    def pushed(primals: Any, tangents: Any) -> list[Any]:
+    def pushed(primals: object, tangents: object) -> list[Any]:
         outs, moved = rule(primals, tangents)
         return [*outs, *[t for t, aval in zip(moved, out_avals, strict=True) if is_differentiable(aval)]]
 
@@ -214,6 +214,6 @@ def _zeros(aval: ShapeDtype) -> Any:
     return np.zeros(aval.shape, aval.dtype)[()]
 
 
-def _no_tangent(x: Any) -> Any:
+def _no_tangent(x: object) -> Any:
     """The tangent of an argument's leaf that is not an array: zero for numbers."""
     return type(x)(0) if isinstance(x, int | float | complex) and not isinstance(x, bool) else x

@@ -25,14 +25,14 @@ class Transformed(functools.partial):  # type: ignore[type-arg]  # a call costs 
     def __repr__(self) -> str:
         return f"<functrace {described(self)}>"
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Bind as a method."""
         return self if instance is None else types.MethodType(self, instance)
 
     def __copy__(self) -> Transformed:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Transformed:
+    def __deepcopy__(self, memo: object) -> Transformed:
         return self
 
     def __reduce__(self) -> Any:
@@ -67,7 +67,7 @@ def transformed(transform: str, f: Callable[..., Any]) -> Callable[[Callable[...
     return decorate
 
 
-def described(f: Any) -> str:
+def described(f: object) -> str:
     """Say what a function is: ``jit(grad(loss))``."""
     if isinstance(f, Transformed):
         return f"{f.transform}({described(f.__wrapped__)})"  # type: ignore[attr-defined]
