@@ -13,6 +13,7 @@ from functrace.torch.dtypes import dtype, get_default_dtype, set_default_dtype
 from functrace.torch.namespace import *  # noqa: F403 (the functions and dtypes, by rows)
 from functrace.torch.size import Size
 from functrace.torch.tensor import Tensor, is_tensor
+from functrace.torch.warnings import is_warn_always_enabled, set_warn_always
 
 __all__ = [
     "Size",
@@ -23,10 +24,12 @@ __all__ = [
     "get_default_dtype",
     "is_grad_enabled",
     "is_tensor",
+    "is_warn_always_enabled",
     "nn",
     "no_grad",
     "set_default_dtype",
     "set_grad_enabled",
+    "set_warn_always",
     "utils",
 ]  # fmt: skip
 __all__ += namespace.__all__

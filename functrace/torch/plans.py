@@ -19,9 +19,9 @@ from __future__ import annotations
 import contextvars
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -37,14 +37,15 @@ from functrace.ops.contraction import matmul_p
 from functrace.ops.elementwise import Elementwise
 from functrace.ops.indexing import index_p
 from functrace.ops.reductions import reduce_sum_p
-from functrace.ops.shaping import broadcast_to_p, convert_p
+from functrace.ops.shaping import broadcast_to_p, convert_p, permute_p, reshape_p
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import NO_EDGE, OpNode, _sequence, edge
 from functrace.torch.autograd.saved import SavedTensor
-from functrace.torch.promotion import Promotion
+from functrace.torch.promotion import Promotion, broadcasting
 from functrace.torch.tensor import Operand, Tensor, Value, view_of, wrap
 from functrace.tracing import Recording, Tracer, bind
+from functrace.tracing.evaluate import evaluate_program
 from functrace.transforms import backward_program
 
 _MOST_BYTES = 64 << 20
@@ -172,7 +173,7 @@ class Plan(Kept):
             self.selected = tuple(kept.index(p) for p in positions)
         self._needed = len(needed)
         self.unpacks = tuple(p < 0 or p >= len(self.specs) or not _is_number(self.specs[p]) for p in kept)
-        self._take(backward)
+        self._take(conjugated(backward, len(needed)))
         return True
 
     def _rows(self, operands: int, results: int) -> list[tuple[str, int]]:
@@ -208,41 +209,62 @@ class Plan(Kept):
         return ShapeDtype((), np.result_type(*dtypes, kind(0)))
 
     def _take(self, backward: Program) -> None:
-        """Split off the outputs that are a cotangent as it came: no copy is made of it."""
+        """Split off the outputs that are a cotangent as it came, or a view of it: no copy is made of them."""
         self.backward = backward
         self.nbytes += BYTES_PER_OP * len(backward.ops)
         count = self._needed
-        arriving = {variable: k for k, variable in enumerate(backward.input_ids)}
-        passed = [arriving.get(i, -1) for i in backward.output_ids]
-        passed = [k if k >= count else -1 for k in passed]
-        rest = [i for i, k in zip(backward.output_ids, passed, strict=True) if k < 0]
+        arriving = {variable: k - count for k, variable in enumerate(backward.input_ids) if k >= count}
+        shown = [views_of_cotangent(backward, i, arriving) for i in backward.output_ids]
+        rest = [i for i, view in zip(backward.output_ids, shown, strict=True) if view is None]
         self._runner = Runner(restrict(backward, backward.input_ids, rest, keep=True).program) if rest else None
         computed = iter(range(len(rest)))
-        moves = iter([(True, k) if k >= 0 else (False, next(computed)) for k in passed])
-        # One entry per edge: which input passes through, or which computed result it is, or None.
+        moves: Iterator[Move] = iter([(next(computed), None) if view is None else view for view in shown])
         self.moves = tuple(next(moves) if p is not None and self.active[p] else None for p in self.edge_positions)
         assert next(moves, None) is None, "an active operand has no edge"
         self._calls, self._compiled = 0, None
-        self._single = self._runner is not None and self.moves == ((False, 0),)
+        self._single = self.moves == ((0, None),)
 
-    def pull(self, values: list[Any]) -> list[Tensor | None]:
-        """Run the backward program on arrays: what was saved, then gradients; returns one gradient per edge."""
-        if self.selected is not None:
-            values = [values[k] for k in self.selected] + values[len(self.saves) :]
+    def fits(self, values: Sequence[Any]) -> bool:
+        """Whether what was unpacked has the shapes and dtypes that the backward program was made for."""
+        program = self.backward
+        avals = [program.avals[i] for i in program.input_ids]
+        chosen = values if self.selected is None else [values[k] for k in self.selected]
+        return all(
+            v.shape == aval.shape and v.dtype == aval.dtype
+            for v, aval in zip(chosen, avals, strict=False)
+            if isinstance(v, _ndarray)
+        )
+
+    def pull(self, values: list[Any], grads: Sequence[Any]) -> list[Tensor | None]:
+        """Run the backward program on the arrays that were saved; returns one gradient per edge."""
         runner = self._runner
-        if runner is None:
-            return [None if move is None else wrap(values[move[1]]) for move in self.moves]
-        compiled = self._compiled
-        if compiled is None or type(values[-1]) is not _ndarray:
-            results = runner(values)
-            self._calls += 1
-            if self._calls == 2:
-                self._compiled = runner.compile()
-        else:
-            results = compiled(*values)
-        if self._single:
-            return [wrap(results[0])]
-        return [None if m is None else wrap(values[m[1]] if m[0] else results[m[1]]) for m in self.moves]
+        results: Sequence[Any] = ()
+        if runner is not None:
+            if self.selected is not None:
+                values = [values[k] for k in self.selected]
+            for g in grads:
+                values.append(g._array)
+            compiled = self._compiled
+            if compiled is None or type(values[-1]) is not _ndarray:
+                results = runner(values)
+                self._calls += 1
+                if self._calls == 2:
+                    self._compiled = runner.compile()
+            else:
+                results = compiled(*values)
+            if self._single:
+                return [wrap(results[0])]
+        made: list[Tensor | None] = []
+        for move in self.moves:
+            if move is None:
+                made.append(None)
+            elif move[1] is None:
+                made.append(wrap(results[move[0]]))
+            elif move[1]:
+                made.append(wrap(shown_by(grads[move[0]]._array, move[1])))
+            else:
+                made.append(grads[move[0]])
+        return made
 
     def pull_tensors(self, saved: list[Any], grads: list[Any]) -> list[Tensor | None]:
         """Evaluate the backward program on tensors, equation by equation, so that it is recorded in turn."""
@@ -294,6 +316,62 @@ class Plan(Kept):
 
     def _details(self) -> dict[str, Any]:
         return {} if self.op.details is None else self.op.details(self.specs, self.params)
+
+
+Views = tuple[tuple[Primitive, tuple[Any, ...]], ...]
+Move: TypeAlias = tuple[int, "Views | None"]
+"""Where an edge's gradient comes from: a computed result, or a cotangent and the views to take of it, first to last."""
+_VIEWS = (reshape_p, permute_p, broadcast_to_p)
+
+
+def views_of_cotangent(program: Program, output: int, arriving: dict[int, int]) -> Move | None:
+    """Return which cotangent an output is a view of, and how; None if it is computed."""
+    views: list[tuple[Primitive, tuple[Any, ...]]] = []
+    while output not in arriving:
+        if output < 0:
+            return None
+        primitive, operands, params = program.ops[output]
+        if primitive not in _VIEWS:
+            return None
+        views.append((primitive, params))
+        output = operands[0]
+    return arriving[output], tuple(reversed(views))
+
+
+def shown_by(array: Any, views: Views) -> Any:
+    """Return what views show of an array; what is expanded cannot be written to."""
+    for primitive, params in views:
+        if isinstance(array, Tracer):
+            array = bind(primitive, (array,), params)
+        elif primitive is broadcast_to_p and not array.ndim:
+            # 0.6 us, against 2.2 us for numpy.broadcast_to: the gradient of every full sum comes here.
+            array = _ndarray(params[0], array.dtype, array, 0, (0,) * len(params[0]))
+            array.flags.writeable = False
+        else:
+            array = primitive.eval(array, *params)
+    return array
+
+
+def conjugated(backward: Program, needed: int) -> Program:
+    """Return a backward program in PyTorch's convention: its gradients are the conjugates of the core's cotangents.
+
+    Args:
+        backward: the core's program.
+        needed: how many of its inputs are saved values; the others are cotangents.
+    """
+    cotangents, outputs = set(backward.input_ids[needed:]), backward.output_ids
+    if all(backward.avals[i].dtype.kind != "c" for i in (*cotangents, *outputs)):
+        return backward
+    with Recording(backward.name, keeps_source=False) as recording:
+        given = [recording.new_input(backward.avals[i]) for i in backward.input_ids]
+        turned = [ew.conj(x) if i in cotangents and x.dtype.kind == "c" else x
+                  for i, x in zip(backward.input_ids, given, strict=True)]  # fmt: skip
+        results = evaluate_program(backward, turned)
+        passed = dict(zip(backward.input_ids, given, strict=True))
+        made = [passed[i] if i in cotangents else ew.conj(r) if r.dtype.kind == "c" else r
+                for i, r in zip(outputs, results, strict=True)]  # fmt: skip
+        ids = [r._id if isinstance(r, Tracer) else recording.capture(r) for r in made]
+        return recording.program(tuple(ids), name=backward.name)
 
 
 def _is_number(spec: Any) -> bool:
@@ -568,4 +646,5 @@ def op_of(primitive: Primitive) -> Op:
 
     node = _NODES.get(primitive) or "".join(part.title() for part in primitive.name.split("_")) + "Backward0"
     saves = (("self", 0), ("other", 1), *((f"operand{k}", k) for k in range(2, 8)), ("result", -1))
-    return Op(node, function, saves, static_numbers=primitive is ew.power)
+    promote = broadcasting if isinstance(primitive, Elementwise) else None
+    return Op(node, function, saves, promote, static_numbers=primitive is ew.power)

@@ -106,6 +106,14 @@ def check_broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> None:
             raise RuntimeError(sentences.cannot_broadcast(a, b)) from None
 
 
+def broadcasting(function: Callable[..., Any], specs: Sequence[Any]) -> Callable[..., Any]:
+    """Operands stay as they are; two must broadcast together."""
+    shapes = [s.shape for s in specs if isinstance(s, ShapeDtype)]
+    if len(shapes) == 2:
+        check_broadcast(*shapes)
+    return function
+
+
 def arithmetic(function: Callable[..., Any], specs: Sequence[Any]) -> Callable[..., Any]:
     """Operands are converted to their common dtype."""
     return _converting(function, specs, common_dtype(specs))

@@ -106,7 +106,13 @@ INPUT_WITHOUT_GRAD = "One of the differentiated Tensors does not require grad"
 MATERIALIZE_WITHOUT_ALLOW = (
     "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
 )
-EMPTY_INPUTS = "`inputs` argument to `backward()` cannot be empty."
+MATERIALIZE_EDGE = "materialize_grads cannot be used when the given input is a GradientEdge"
+GRADIENT_KIND = (
+    "Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex) to be true, but got false.  (Could "
+    "this error message be improved?  If so, please report an enhancement request to PyTorch.)"
+)
+HOOK_REPLACES_NONE = "can't replace a None gradient with a non-None value"
+POST_ACCUMULATE_RESULT = "Tensor post accumulate grad hooks should return None."
 HOOK_WITHOUT_GRAD = "cannot register a hook on a tensor that doesn't require gradient"
 POST_ACCUMULATE_NON_LEAF = "post accumulate grad hooks cannot be registered on non-leaf tensors"
 RETAIN_WITHOUT_GRAD = "can't retain_grad on Tensor that has requires_grad=False"
@@ -128,6 +134,53 @@ def unused_input(index: int) -> str:
 def hook_type(given: str) -> str:
     """The sentence for a tensor hook that returned something else than a tensor."""
     return f"expected Variable, but hook returned '{given}'"
+
+
+def hook_tuple(given: str) -> str:
+    """The sentence for a node hook that returned something else than a tuple."""
+    return f"expected tuple, but hook returned '{given}'"
+
+
+def empty_inputs(function: str) -> str:
+    """The sentence for no inputs at all."""
+    return f"`inputs` argument to `{function}()` cannot be empty."
+
+
+def inputs_mapping(function: str, given: str) -> str:
+    """The sentence for inputs in a mapping that is no dict."""
+    return f"`inputs` argument to `{function}()` must be a dict, not {given}. Other Mapping types are not supported."
+
+
+def input_type(given: str) -> str:
+    """The sentence for an input that is neither tensor nor edge."""
+    return f"all inputs have to be Tensors or GradientEdges, but got {given}"
+
+
+def complex_root(dtype: Any) -> str:
+    """The sentence for a root that is not real and has no gradient given."""
+    return f"grad can be implicitly created only for real scalar outputs but got {dtype}"
+
+
+def root_gradient_type(given: str) -> str:
+    """The sentence for a root's gradient that is no tensor."""
+    return f"gradients can be either Tensors or None, but got {given}"
+
+
+def complex_root_gradient(found: tuple[int, int], given: Any, wanted: Any) -> str:
+    """The sentence for a root and its gradient of which only one is complex."""
+    return (
+        "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+        f"grad_output[{found[0]}] has a dtype of {given} and output[{found[1]}] has a dtype of {wanted}."
+    )
+
+
+def gradient_layout(shape: Sequence[int], gradient: Sequence[int], variable: Sequence[int]) -> str:
+    """The warning for a gradient that lies in memory in another order than its leaf."""
+    return (
+        "grad and param do not obey the gradient layout contract. This is not an error, but may impair performance.\n"
+        f"grad.sizes() = {list(shape)}, strides() = {list(gradient)}\n"
+        f"param.sizes() = {list(shape)}, strides() = {list(variable)}"
+    )
 
 
 def hook_size(hook: str) -> str:
@@ -169,9 +222,9 @@ def modified_in_place(
     )
 
 
-def mismatched_root_gradient(given: Any, index: int, expected: Any) -> str:
+def mismatched_root_gradient(found: tuple[int, int], given: Any, expected: Any) -> str:
     """The sentence for a gradient handed to ``backward`` with another shape than its tensor's."""
-    return f"Mismatch in shape: grad_output[{index}] has a shape of {given} and output[{index}] has a shape of {expected}."
+    return f"Mismatch in shape: grad_output[{found[0]}] has a shape of {given} and output[{found[1]}] has a shape of {expected}."
 
 
 def assigned_gradient_dtype(given: Any, wanted: Any) -> str:

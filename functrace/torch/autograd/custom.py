@@ -17,7 +17,7 @@ from typing import Any
 from functrace.ir.aval import ShapeDtype
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.autograd.graph import GraphNode, edge, number, zeros_of
+from functrace.torch.autograd.graph import GraphNode, edge, fitted, number, zeros_of
 from functrace.torch.autograd.saved import SavedTensor
 from functrace.torch.tensor import Tensor, view_of
 
@@ -86,7 +86,6 @@ class FunctionCtx:
 class BackwardCFunction(FunctionCtx, GraphNode):
     """The node of a `Function`; every Function has a subclass of its own."""
 
-    checks_results = False
     requires_grad = False
     """Whether the node is in a graph."""
     _forward_cls: Any
@@ -256,22 +255,6 @@ class BackwardCFunction(FunctionCtx, GraphNode):
         return checked
 
 
-def fitted(gradient: Any, aval: ShapeDtype, name: str, place: int) -> Tensor:
-    """Return a gradient with the shape (summed over axes that were broadcast) and the dtype of its input.
-
-    Raises:
-        RuntimeError: if its shape is not one that the input's broadcasts to.
-    """
-    shape = gradient._array.shape
-    if shape != aval.shape:
-        added = len(shape) - len(aval.shape)
-        if added < 0 or any(n not in (1, m) for n, m in zip(aval.shape, shape[max(added, 0) :], strict=True)):
-            raise RuntimeError(sentences.gradient_shape(name, place, shape, aval.shape))
-        stretched = [added + k for k, (n, m) in enumerate(zip(aval.shape, shape[added:], strict=True)) if n != m]
-        gradient = gradient.sum([*range(added), *stretched], True).reshape(aval.shape)
-    return gradient if gradient._array.dtype == aval.dtype else gradient.to(aval.dtype)
-
-
 # -- outputs -------------------------------------------------------------------------------------------------
 
 
@@ -361,8 +344,6 @@ def _rewrite_history(value: Tensor, node: BackwardCFunction, place: int, outputs
 
 class Error(GraphNode):
     """A node that raises when gradients reach it."""
-
-    checks_results = False
 
     def __init__(self, message: str, outputs: Sequence[Tensor]) -> None:
         self._message = message

@@ -12,9 +12,9 @@ from __future__ import annotations
 import contextvars
 import heapq
 import itertools
+import math
 import threading
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -22,8 +22,10 @@ import numpy as np
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import AccumulateGrad, GradientEdge, GraphNode, edge
+from functrace.torch.dtypes import DTYPES
 from functrace.torch.size import Size
 from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.warnings import warn_once
 
 LEVELS = 20
 """After how many nested backward passes a fresh thread takes over."""
@@ -99,10 +101,10 @@ class Task:
             if needed is None and node._bare:
                 results = node.run(given)
             else:
-                given = self.arrive(node, given)
-                if needed is not None and node not in needed:
+                visited = self.visit(node, given, reached)
+                if visited is None:
                     continue
-                results = call(node, given, reached)
+                results = visited
             if not retain:
                 node.release()
             del given
@@ -152,31 +154,39 @@ class Task:
                     waiting[target] = waiting.get(target, 0) + 1
         return waiting
 
-    def arrive(self, node: GraphNode, given: list[Tensor | None]) -> list[Tensor | None]:
-        """Complete a node's gradients, run the hooks of its tensors, and note what was asked for."""
-        hooks = node.variable._hooks and {0: node.variable._hooks} if type(node) is AccumulateGrad else node._tensor_hooks
-        retained = node._retained
-        wanted = self.wanted
-        if not hooks and not retained and len(given) == 1 and (wanted is None or node not in wanted):
-            return given
+    def visit(
+        self, node: GraphNode, given: list[Tensor | None], reached: set[GraphNode] | None
+    ) -> Sequence[Tensor | None] | None:
+        """Complete a node's gradients, note what was asked for, and run the node with its hooks; None if it need not run.
+
+        What is asked for is noted after the hooks of the tensor if the node need not run, and before them if it runs.
+        """
         count = len(node.output_avals())
         if len(given) < count:
             given = given + [None] * (count - len(given))
-        if hooks:
-            for nr, registered in hooks.items():
-                for hook in list(registered.values()):
-                    gradient = given[nr]
-                    if gradient is not None:
-                        given[nr] = hook_result(hook, gradient)
-        if retained:
-            for nr, reference in retained.items():
-                tensor, gradient = reference(), given[nr]
-                if tensor is not None and gradient is not None:
-                    keep(tensor, gradient)
-        if wanted is not None and node in wanted and not self.accumulates:
-            for nr in wanted[node]:
+        runs = self.needed is None or node in self.needed
+        if not runs:
+            given = call_tensor_hooks(node, given)
+        if self.wanted is not None and not self.accumulates and node in self.wanted:
+            for nr in self.wanted[node]:
                 self.captured[id(node), nr] = given[nr]
-        return given
+        return call(node, call_tensor_hooks(node, given), reached) if runs else None
+
+
+def call_tensor_hooks(node: GraphNode, given: list[Tensor | None]) -> list[Tensor | None]:
+    """Run the hooks of the tensors that are a node's outputs, and keep the gradients that are to be retained."""
+    hooks = node.variable._hooks and {0: node.variable._hooks} if type(node) is AccumulateGrad else node._tensor_hooks
+    if hooks:
+        for nr, registered in hooks.items():
+            for hook in list(registered.values()):
+                given[nr] = hook_result(hook, given[nr])
+    retained = node._retained
+    if retained:
+        for nr, reference in retained.items():
+            tensor, gradient = reference(), given[nr]
+            if tensor is not None and gradient is not None:
+                keep(tensor, gradient)
+    return given
 
 
 def deposit(buffers: dict[GraphNode, list[Tensor | None]], node: GraphNode, nr: int, gradient: Tensor | None) -> None:
@@ -205,52 +215,56 @@ def call(node: GraphNode, given: list[Tensor | None], needed: set[GraphNode] | N
         post = node.variable._post_hooks
         if post:
             for hook in list(post.values()):
-                hook(node.variable)
+                if hook(node.variable) is not None:
+                    raise RuntimeError(sentences.POST_ACCUMULATE_RESULT)
     if node._posthooks:
         for hook in list(node._posthooks.values()):
             results = replaced_all(hook, results, hook(tuple(results), tuple(given)))
     return results
 
 
-def hook_result(hook: Callable[..., Any], gradient: Tensor) -> Tensor:
+def hook_result(hook: Callable[..., Any], gradient: Tensor | None) -> Tensor | None:
     """Call a tensor's hook; returns the gradient that it leaves."""
     replaced = hook(gradient)
-    if replaced is None:
+    if replaced is None or replaced is gradient:
         return gradient
-    if not isinstance(replaced, Tensor):
-        raise TypeError(sentences.hook_type(type(replaced).__name__))
     check_replaced(hook, gradient, replaced)
     return replaced
 
 
-def check_replaced(hook: Callable[..., Any], before: Tensor | None, after: Tensor | None) -> None:
-    """Refuse what a hook returned if it has another shape or dtype than what it was given."""
-    if before is None or after is None:
+def check_replaced(hook: Callable[..., Any], before: Tensor | None, after: Any) -> None:
+    """Refuse what a hook returned if it is no tensor, or has another shape or dtype than what it was given."""
+    if after is None:
         return
+    if before is None:
+        raise RuntimeError(sentences.HOOK_REPLACES_NONE)
+    if not isinstance(after, Tensor):
+        raise TypeError(sentences.hook_type(type(after).__name__))
     name = getattr(hook, "__name__", type(hook).__name__)
-    if after._array.shape != before._array.shape:
-        raise RuntimeError(sentences.hook_size(name))
     if after._array.dtype != before._array.dtype:
         raise RuntimeError(sentences.hook_dtype(name, before.dtype.printed, after.dtype.printed))
+    if after._array.shape != before._array.shape:
+        raise RuntimeError(sentences.hook_size(name))
 
 
 def replaced_all(hook: Callable[..., Any], before: Sequence[Tensor | None], after: Any) -> Sequence[Tensor | None]:
     """Return the gradients that a node's hook leaves."""
     if after is None:
         return before
-    given = after if isinstance(after, tuple) else (after,)
-    if len(given) != len(before):
+    if not isinstance(after, tuple):
+        raise TypeError(sentences.hook_tuple(type(after).__name__))
+    if len(after) != len(before):
         name = getattr(hook, "__name__", type(hook).__name__)
-        raise RuntimeError(sentences.hook_count(name, len(given), len(before)))
-    for a, b in zip(before, given, strict=True):
+        raise RuntimeError(sentences.hook_count(name, len(after), len(before)))
+    for a, b in zip(before, after, strict=True):
         check_replaced(hook, a, b)
-    return given
+    return after
 
 
 def keep(tensor: Tensor, gradient: Tensor) -> None:
     """Keep the gradient of a tensor that was asked to retain it."""
     if tensor._grad is None:
-        tensor._grad = gradient if MODES.recording else wrap(gradient._array.copy())
+        tensor._grad = gradient.clone() if MODES.recording else wrap(gradient._array.copy())
     else:
         tensor._grad = tensor._grad + gradient  # type: ignore[operator]
 
@@ -314,16 +328,20 @@ def backward(
         create_graph: record the pass itself, for derivatives of derivatives.
         inputs: leaves (or other tensors) whose gradient is wanted; all leaves by default.
     """
+    given = None if inputs is None else as_inputs(inputs, "backward")
     roots, grads = make_roots(tensors, grad_tensors)
-    if create_graph:
-        warnings.warn(sentences.CREATE_GRAPH_CYCLE, UserWarning, stacklevel=2)
     wanted = None
-    if inputs is not None:
-        given = as_list(inputs)
-        if not given:
-            raise RuntimeError(sentences.EMPTY_INPUTS)
+    if given is not None:
+        for x in given:
+            if isinstance(x, Tensor):
+                x.retain_grad()
         wanted = [edge_of_input(x) for x in given]
-    execute(Task(roots, create_graph if retain_graph is None else retain_graph, create_graph, wanted, True), grads)
+    task = Task(roots, create_graph if retain_graph is None else retain_graph, create_graph, wanted, True)
+    try:
+        execute(task, grads)
+    finally:
+        if create_graph:
+            warn_once(sentences.CREATE_GRAPH_CYCLE)
 
 
 def grad(
@@ -334,12 +352,12 @@ def grad(
     create_graph: bool = False,
     allow_unused: bool | None = None,
     materialize_grads: bool = False,
-) -> tuple[Any, ...]:
+) -> Any:
     """Return gradients of outputs by inputs, and leave every ``.grad`` alone.
 
     Args:
         outputs: what to differentiate.
-        inputs: by what, in the order of the results.
+        inputs: by what, in the order of the results; for a dict of tensors, they are a dict with the same keys.
         grad_outputs: a gradient for each output; may be left out for scalars.
         retain_graph: keep what was saved, to run again; by default, if ``create_graph``.
         create_graph: record the pass itself, for derivatives of derivatives.
@@ -350,67 +368,87 @@ def grad(
         if allow_unused is False:
             raise ValueError(sentences.MATERIALIZE_WITHOUT_ALLOW)
         allow_unused = True
-    given = as_list(inputs)
+    given = as_inputs(inputs, "grad")
     roots, grads = make_roots(outputs, grad_outputs)
     wanted = [edge_of_input(x) for x in given]
     task = Task(roots, create_graph if retain_graph is None else retain_graph, create_graph, wanted, False)
     execute(task, grads)
-    results = []
-    for k, (x, (node, nr)) in enumerate(zip(given, wanted, strict=True)):
-        found = task.captured.get((id(node), nr))
-        if found is None and not allow_unused:
+    results: list[Any] = [task.captured.get((id(node), nr)) for node, nr in wanted]
+    for k, (x, found) in enumerate(zip(given, results, strict=True)):
+        if found is not None:
+            continue
+        if not allow_unused:
             raise RuntimeError(sentences.unused_input(k))
-        if found is None and materialize_grads:
-            found = wrap(np.zeros(x._array.shape, x._array.dtype))
-        results.append(found)
-    return tuple(results)
+        if materialize_grads:
+            if isinstance(x, GradientEdge):
+                raise RuntimeError(sentences.MATERIALIZE_EDGE)
+            results[k] = wrap(np.zeros(x._array.shape, x._array.dtype))
+            results[k]._requires = create_graph
+    return dict(zip(inputs, results, strict=True)) if type(inputs) is dict else tuple(results)
+
+
+def as_inputs(inputs: Any, function: str) -> list[Any]:
+    """Return one tensor or edge, several, or those of a dict, as a list."""
+    if isinstance(inputs, Mapping) and type(inputs) is not dict:
+        raise TypeError(sentences.inputs_mapping(function, type(inputs).__name__))
+    given = list(inputs.values()) if type(inputs) is dict else as_list(inputs)
+    if not given:
+        raise RuntimeError(sentences.empty_inputs(function))
+    return given
 
 
 def as_list(given: Any) -> list[Any]:
     """Return one tensor or edge, or several, as a list."""
-    return list(given) if isinstance(given, (list, tuple)) and not isinstance(given, GradientEdge) else [given]
+    return [given] if isinstance(given, (Tensor, GradientEdge)) else list(given)
 
 
 def edge_of_input(x: Any) -> tuple[GraphNode | None, int]:
     """Return the edge at which the gradient of an input arrives."""
     if isinstance(x, GradientEdge):
         return x.node, x.output_nr
+    if not isinstance(x, Tensor):
+        raise RuntimeError(sentences.input_type(type(x).__name__))
     found = edge(x)
     if found[0] is None:
         raise RuntimeError(sentences.INPUT_WITHOUT_GRAD)
     return found
 
 
-def make_roots(tensors: Any, gradients: Any) -> tuple[list[tuple[GraphNode, int]], list[Tensor | None]]:
+def make_roots(tensors: Any, gradients: Any) -> tuple[list[tuple[GraphNode, int]], list[Tensor]]:
     """Check the roots of a pass and complete their gradients."""
     given = as_list(tensors)
-    seeds: list[Any]
-    if gradients is None:
-        seeds = [None] * len(given)
-    elif isinstance(gradients, Tensor):
-        seeds = [gradients]
-    else:
-        seeds = list(gradients)
-    if len(seeds) != len(given):
-        raise RuntimeError(f"got {len(given)} tensors and {len(seeds)} gradients")
+    seeds: list[Any] = [None] * len(given) if gradients is None else as_list(gradients)
+    made = [make_seed(given, seeds, k) for k in range(min(len(given), len(seeds)))]
+    if len(made) != len(given):
+        raise RuntimeError(f"got {len(given)} tensors and {len(made)} gradients")
     roots: list[tuple[GraphNode, int]] = []
-    grads: list[Tensor | None] = []
-    for k, (x, seed) in enumerate(zip(given, seeds, strict=True)):
-        if isinstance(x, GradientEdge):
-            aval = x.node.output_avals()[x.output_nr]
-            shape, dtype = aval.shape, aval.dtype
-            found: tuple[GraphNode | None, int] = (x.node, x.output_nr)
-        else:
-            shape, dtype = x._array.shape, x._array.dtype
-            found = edge(x)
-        if seed is None:
-            if found[0] is not None and int(np.prod(shape)) != 1:
-                raise RuntimeError(sentences.NON_SCALAR_ROOT)
-            seed = wrap(np.ones(shape, dtype))
-        elif seed._array.shape != shape:
-            raise RuntimeError(sentences.mismatched_root_gradient(seed.shape, k, Size(shape)))
-        if found[0] is None:
+    for k, x in enumerate(given):
+        node, nr = x[:2] if isinstance(x, GradientEdge) else edge(x)
+        if node is None:
             raise RuntimeError(sentences.root_without_grad(k))
-        roots.append(found)  # type: ignore[arg-type]
-        grads.append(seed)
-    return roots, grads
+        roots.append((node, nr))
+    return roots, made
+
+
+def make_seed(outputs: Sequence[Any], seeds: Sequence[Any], place: int) -> Any:
+    """Return the gradient of one root: as given, or 1 for a real scalar; None if the root has no gradient."""
+    output, seed = outputs[place], seeds[place]
+    aval: Any = output.node.output_avals()[output.output_nr] if isinstance(output, GradientEdge) else output._array
+    if seed is None:
+        if not isinstance(output, GradientEdge) and not output.requires_grad:
+            return None
+        if math.prod(aval.shape) != 1:
+            raise RuntimeError(sentences.NON_SCALAR_ROOT)
+        if aval.dtype.kind != "f":
+            raise RuntimeError(sentences.complex_root(DTYPES[aval.dtype]))
+        return wrap(np.ones(aval.shape, aval.dtype))
+    if not isinstance(seed, Tensor):
+        raise TypeError(sentences.root_gradient_type(type(seed).__name__))
+    # The numbers in these sentences are where something equal is found first, as PyTorch looks it up.
+    if seed._array.shape != aval.shape:
+        found = seeds.index(seed), outputs.index(output)
+        raise RuntimeError(sentences.mismatched_root_gradient(found, seed.shape, Size(aval.shape)))
+    if (seed._array.dtype.kind == "c") != (aval.dtype.kind == "c"):
+        found = seeds.index(seed), outputs.index(output)
+        raise RuntimeError(sentences.complex_root_gradient(found, seed.dtype, DTYPES[aval.dtype]))
+    return seed if seed._array.dtype == aval.dtype else seed.to(aval.dtype)

@@ -15,6 +15,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from functrace.ir.aval import ShapeDtype
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
@@ -22,6 +24,8 @@ from functrace.torch.autograd.hooks import disable_saved_tensors_hooks as disabl
 from functrace.torch.autograd.hooks import save_on_cpu as save_on_cpu
 from functrace.torch.autograd.hooks import saved_tensors_hooks as saved_tensors_hooks
 from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.warnings import warn_once
+from functrace.tracing import Tracer
 
 _sequence = itertools.count()
 _hook_ids = itertools.count()
@@ -184,13 +188,32 @@ class OpNode(GraphNode):
                 return [None] * len(self._edges)
             given = [g if g is not None else zeros_of(a) for g, a in itertools.zip_longest(grads, outputs)]
         unpacks = plan.unpacks
+        values: list[Any] = []
+        hooked = False
         if MODES.recording:
-            tensors = [s.unpack(self) if u else s for s, u in zip(saved, unpacks, strict=True)]
-            return plan.pull_tensors(tensors, given)
-        values = [s.unpack(self)._array if u else s for s, u in zip(saved, unpacks, strict=True)]
-        for g in given:
-            values.append(g._array)
-        return plan.pull(values)
+            for s, u in zip(saved, unpacks, strict=True):
+                values.append(s.unpack(self) if u else s)
+                hooked = hooked or (u and s._unpack_hook is not None)
+            results = plan.pull_tensors(values, given)
+            return self._fitted(results) if hooked else results
+        for s, u in zip(saved, unpacks, strict=True):
+            if u:
+                hooked = hooked or s._unpack_hook is not None
+                values.append(s.unpack(self)._array)
+            else:
+                values.append(s)
+        if hooked and not plan.fits(values):
+            return self._fitted(
+                plan.pull_tensors([wrap(v) if u else v for v, u in zip(values, unpacks, strict=True)], given)
+            )
+        return plan.pull(values, given)
+
+    def _fitted(self, results: Sequence[Tensor | None]) -> list[Tensor | None]:
+        """Return gradients with shapes and dtypes as they should be: what a user's hook unpacked may have had others."""
+        return [
+            r if r is None or e[0] is None else fitted(r, e[0].output_avals()[e[1]], self.name(), k)
+            for k, (r, e) in enumerate(zip(results, self._edges, strict=True))
+        ]
 
     def release(self) -> None:
         """Let go of the saved tensors."""
@@ -235,24 +258,92 @@ class AccumulateGrad(GraphNode):
 
 
 def accumulate(variable: Tensor, gradient: Tensor) -> None:
-    """Add a gradient to ``variable.grad``.
+    """Add a gradient to ``variable.grad``, if the variable still wants one.
 
     The first one is copied, since the same memory may be on its way to another leaf, or belong to the user.
+
+    Raises:
+        RuntimeError: if what is added to is expanded, so that its elements share memory.
     """
+    if not (variable._requires or variable.requires_grad):
+        return
     before = variable._grad
     if MODES.recording:
-        variable._grad = gradient._recorded_copy() if before is None else before + gradient
+        if before is None:
+            variable._grad = gradient._recorded_copy()
+            variable._grad._counter[0] += 1
+        else:
+            variable._grad = before + gradient
     elif before is None:
-        variable._grad = wrap(gradient._array.copy())
+        variable._grad = wrap(copy_like(variable._array, gradient._array))
     else:
+        array = before._array
+        if not isinstance(array, Tracer):
+            if not array.flags.writeable:
+                raise RuntimeError(sentences.OVERLAPPING_WRITE)
+            if array.strides != variable._array.strides and array.shape == variable._array.shape:
+                check_layout(array, variable._array)
         before._array += gradient._array
         before._counter[0] += 1
 
 
+def copy_like(variable: Any, gradient: Any) -> Any:
+    """Return a copy of a gradient that lies in memory as the variable does, if that is without gaps."""
+    if type(variable) is not np.ndarray or type(gradient) is not np.ndarray or variable.flags.c_contiguous:
+        return gradient.copy()
+    made = np.empty_like(variable, gradient.dtype)
+    made[...] = gradient
+    return made
+
+
+def check_layout(gradient: Any, variable: Any) -> None:
+    """Warn of a gradient that does not lie in memory as its variable does."""
+    pairs = zip(gradient.shape, gradient.strides, variable.strides, strict=True)
+    if any(n != 1 and g != v for n, g, v in pairs) and (gradient.flags.c_contiguous or is_dense(variable)):
+        size = gradient.itemsize
+        strides = [[s // size for s in array.strides] for array in (gradient, variable)]
+        warn_once(sentences.gradient_layout(gradient.shape, *strides))
+
+
+def is_dense(array: Any) -> bool:
+    """Whether the elements lie without gaps or overlaps, in any order of axes."""
+    expected = array.itemsize
+    for stride, n in sorted((s, n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
+        if stride != expected:
+            return False
+        expected *= n
+    return True
+
+
+def fitted(gradient: Tensor, aval: ShapeDtype, name: str, place: int) -> Tensor:
+    """Return a gradient with the shape (summed over axes that were broadcast) and the dtype of what it is the gradient of.
+
+    Args:
+        gradient: what was given, or computed.
+        aval: what it is the gradient of.
+        name: the node that computed it, for the sentence; none for what a user gave.
+        place: the number of the gradient, for the sentence.
+
+    Raises:
+        RuntimeError: if its shape is not one that the aval's broadcasts to, or of the two only one is complex.
+    """
+    array = gradient._array
+    shape = array.shape
+    if shape != aval.shape:
+        added = len(shape) - len(aval.shape)
+        if added < 0 or any(n not in (1, m) for n, m in zip(aval.shape, shape[max(added, 0) :], strict=True)):
+            raise RuntimeError(sentences.gradient_shape(name, place, shape, aval.shape))
+        stretched = [added + k for k, (n, m) in enumerate(zip(aval.shape, shape[added:], strict=True)) if n != m]
+        gradient = gradient.sum([*range(added), *stretched], True).reshape(aval.shape)
+    if gradient._array.dtype == aval.dtype:
+        return gradient
+    if gradient._array.dtype.kind != "f" and (gradient._array.dtype.kind == "c") != (aval.dtype.kind == "c"):
+        raise RuntimeError(sentences.GRADIENT_KIND)
+    return gradient.to(aval.dtype)
+
+
 def zeros_of(aval: ShapeDtype) -> Tensor:
     """Return the tensor that stands for a gradient that nobody sent."""
-    import numpy as np
-
     return wrap(np.zeros(aval.shape, aval.dtype))
 
 

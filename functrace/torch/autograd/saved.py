@@ -187,10 +187,10 @@ def _attached(value: Tensor, edge: tuple[Any, int, bool, bool], node: Any) -> Te
         if node is None:
             raise RuntimeError(sentences.UNPACKED_WITHOUT_NODE)
         made._node, made._output_nr = node, number
-    elif not requires_grad or source is None:
-        made._requires = requires_grad
-    elif isinstance(source, weakref.ref):
-        made._requires, made._accumulator = True, source
-    else:
+    elif source is not None and not isinstance(source, weakref.ref):
         made._node, made._output_nr = source, number
+    elif requires_grad:
+        if made._array.dtype.kind not in "fc":
+            raise RuntimeError(sentences.MADE_WITH_GRAD_DTYPE)
+        made._requires, made._accumulator = True, source
     return made

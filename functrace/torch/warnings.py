@@ -1,0 +1,33 @@
+"""Warnings that PyTorch gives once in a process, unless ``torch.set_warn_always(True)`` was called.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+_always = [False]
+_given: set[str] = set()
+
+
+def set_warn_always(b: bool, /) -> None:
+    """Give those warnings every time that there is reason to, not only the first time."""
+    _always[0] = bool(b)
+
+
+def is_warn_always_enabled() -> bool:
+    """Whether those warnings are given every time."""
+    return _always[0]
+
+
+def warn_once(text: str) -> None:
+    """Warn, in the name of the user's line, if this was not said before."""
+    kind = text.partition("\n")[0]
+    if _always[0] or kind not in _given:
+        _given.add(kind)
+        level, frame = 2, sys._getframe(1)
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("functrace.torch"):
+            level, frame = level + 1, frame.f_back
+        warnings.warn(text, UserWarning, stacklevel=level)
