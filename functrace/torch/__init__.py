@@ -7,9 +7,11 @@ Floor: 8.
 """
 
 from functrace.torch import _C as _C
-from functrace.torch import autograd, namespace, nn, utils
+from functrace.torch import autograd, func, namespace, nn, utils
 from functrace.torch.autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from functrace.torch.autograd import functional as _functional  # noqa: F401 (made of functions, so it comes last)
 from functrace.torch.dtypes import dtype, get_default_dtype, set_default_dtype
+from functrace.torch.func import vmap
 from functrace.torch.namespace import *  # noqa: F403 (the functions and dtypes, by rows)
 from functrace.torch.size import Size
 from functrace.torch.tensor import Tensor, is_tensor
@@ -21,6 +23,7 @@ __all__ = [
     "autograd",
     "dtype",
     "enable_grad",
+    "func",
     "get_default_dtype",
     "is_grad_enabled",
     "is_tensor",
@@ -31,5 +34,6 @@ __all__ = [
     "set_grad_enabled",
     "set_warn_always",
     "utils",
+    "vmap",
 ]  # fmt: skip
 __all__ += namespace.__all__

@@ -14,7 +14,7 @@ from functrace.errors import LostGradientError
 from functrace.torch import sentences
 from functrace.torch.dtypes import DtypeLike, default_float, numpy_dtype
 from functrace.torch.functions import shape_of
-from functrace.torch.random import GENERATOR
+from functrace.torch.random import generator
 from functrace.torch.rows import Rows
 from functrace.torch.shaping import sizes
 from functrace.torch.tensor import Tensor, wrap
@@ -191,13 +191,13 @@ def new_tensor(self: Tensor, data: Any) -> Tensor:
 @ROWS.function("function")
 def rand(*size: int | Sequence[int], dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
     """Return numbers uniform in [0, 1)."""
-    return _leaf(GENERATOR.random(sizes(size)).astype(_dtype(dtype)), requires_grad)
+    return _leaf(generator().random(sizes(size)).astype(_dtype(dtype)), requires_grad)
 
 
 @ROWS.function("function")
 def randn(*size: int | Sequence[int], dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
     """Return standard normal numbers."""
-    return _leaf(GENERATOR.standard_normal(sizes(size)).astype(_dtype(dtype)), requires_grad)
+    return _leaf(generator().standard_normal(sizes(size)).astype(_dtype(dtype)), requires_grad)
 
 
 @ROWS.function("function")
@@ -206,7 +206,7 @@ def randint(*bounds_and_size: Any, dtype: DtypeLike | None = None) -> Tensor:
     *bounds, size = bounds_and_size
     low, high = bounds if len(bounds) == 2 else (0, bounds[0])
     kind = np.dtype(np.int64) if dtype is None else numpy_dtype(dtype)
-    return wrap(GENERATOR.integers(low, high, sizes((size,))).astype(kind))
+    return wrap(generator().integers(low, high, sizes((size,))).astype(kind))
 
 
 @ROWS.function("function")

@@ -43,7 +43,7 @@ from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import NO_EDGE, OpNode, _sequence, edge
 from functrace.torch.autograd.saved import SavedTensor
 from functrace.torch.promotion import Promotion, broadcasting
-from functrace.torch.tensor import Operand, Tensor, Value, view_of, wrap
+from functrace.torch.tensor import Operand, Tensor, Value, array_of, view_of, wrap
 from functrace.tracing import Recording, Tracer, bind
 from functrace.tracing.evaluate import evaluate_program
 from functrace.transforms import backward_program
@@ -582,7 +582,7 @@ def apply_traced(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> 
     inside = False
     for k, x in enumerate(operands):
         if isinstance(x, Tensor):
-            values.append(x._array)
+            values.append(array_of(x))
             inside = inside or isinstance(x._array, Tracer)
         elif isinstance(x, (Tracer, np.ndarray, np.generic, bool, int, float, complex)):
             values.append(x if isinstance(x, np.generic) else number_of(x))

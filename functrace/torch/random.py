@@ -10,12 +10,27 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from functrace.torch import sentences
+from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import Tensor, wrap
 
 ROWS = Rows()
 GENERATOR = np.random.Generator(np.random.PCG64())
-"""What every random factory draws from."""
+
+
+def generator() -> np.random.Generator:
+    """Return what every random factory draws from.
+
+    Raises:
+        RuntimeError: inside ``torch.func.vmap``, unless it says that all examples get the same numbers.
+    """
+    if MODES.randomness == "error":
+        raise RuntimeError(sentences.RANDOM_IN_VMAP)
+    if MODES.randomness == "different":
+        raise RuntimeError(sentences.DIFFERENT_IN_VMAP)
+    return GENERATOR
+
 
 _seed = [int(np.random.SeedSequence().generate_state(1, np.uint64)[0])]
 

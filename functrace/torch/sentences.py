@@ -556,3 +556,19 @@ def argument_type_in_place(node: str, position: int, count: int, value: object) 
 def _kind(value: object) -> str:
     kind = type(value)
     return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
+
+
+# -- torch.func --------------------------------------------------------------------------------------------------
+
+RANDOM_IN_VMAP = (
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness "
+    "flags on vmap or perform the randomness operation out of vmap"
+)
+DIFFERENT_IN_VMAP = (
+    "vmap: randomness='different' does not reach functions of random numbers here; draw them outside, one for each example, "
+    "and map over them"
+)
+OTHER_TENSORS_READ = (
+    "a function given to torch.func reads other tensors that require grad when it runs again; it must read the same ones, or "
+    "get them as arguments"
+)

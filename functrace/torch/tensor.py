@@ -310,6 +310,13 @@ class Tensor(Methods):
         self._array = value._array
 
 
+def array_of(tensor: Tensor) -> Any:
+    """Return the array of a tensor among traced ones: where ``torch.func`` is at work, gradients may flow to it."""
+    if MODES.lift is None or isinstance(tensor._array, Tracer) or not (MODES.recording and tensor.requires_grad):
+        return tensor._array
+    return MODES.lift(tensor)
+
+
 def wrap(array: Any) -> Tensor:
     """Return a tensor of an array or a traced array, which it shares; a NumPy scalar becomes a 0-d array."""
     made = _new(Tensor)

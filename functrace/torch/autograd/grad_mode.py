@@ -22,6 +22,10 @@ class Modes(threading.local):
     """The saved-tensor hooks that are active, innermost last; see hooks.py."""
     refusal: str | None = None
     """Why no saved-tensor hooks may be entered, if so."""
+    lift: Callable[[Any], Any] | None = None
+    """What stands for tensors that a function given to ``torch.func`` closes over; see func.py."""
+    randomness: str = "same"
+    """What functions of random numbers do: ``"error"`` inside ``torch.func.vmap``, unless it says otherwise."""
 
 
 MODES = Modes()

@@ -128,6 +128,8 @@ def run(script: Path, torch: ModuleType) -> list[str]:
     always = getattr(torch, "set_warn_always", None)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
+        for message in ("`torch.jit", "Attempted to insert a get_attr Node"):  # PyTorch's own affairs
+            warnings.filterwarnings("ignore", message)
         warnings.showwarning = log.warning  # type: ignore[assignment]
         if always is not None:
             always(True)

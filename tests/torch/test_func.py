@@ -1,0 +1,106 @@
+"""``torch.func`` among functrace's own transforms, its numbers against differences, and what it leaves behind."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functrace as ft
+import functrace.torch as torch
+from functrace.torch import func
+from functrace.torch.autograd.grad_mode import MODES
+from tests.compositions.functions import jacobian_by_differences
+
+X = np.array([0.5, -1.0, 2.0])
+
+
+def vector(x: torch.Tensor) -> torch.Tensor:
+    return (x.sin() * x.sum()).exp() * 0.5  # type: ignore[no-any-return]
+
+
+def test_jacobians_equal_differences() -> None:
+    expected = jacobian_by_differences(lambda x: vector(torch.tensor(x)).numpy(), X)
+    for transform in (func.jacrev, func.jacfwd):
+        np.testing.assert_allclose(transform(vector)(torch.tensor(X)).numpy(), expected, rtol=1e-6)
+
+
+def test_a_transform_of_tensors_inside_one_of_arrays() -> None:
+    def slope(x: Any) -> Any:
+        return func.grad(lambda t: (t**3).sum())(torch.as_tensor(x) if not isinstance(x, torch.Tensor) else x)
+
+    def on_arrays(x: Any) -> Any:
+        from functrace.torch.tensor import wrap
+
+        return slope(wrap(x))._array.sum()
+
+    np.testing.assert_allclose(ft.grad(on_arrays)(X), 6 * X)
+    np.testing.assert_allclose(ft.jit(ft.vmap(ft.grad(on_arrays)))(np.stack([X, X])), np.stack([6 * X, 6 * X]))
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_the_graph_reaches_arguments_and_closures_in_any_order(order: int) -> None:
+    x = torch.tensor(X, requires_grad=True)
+    w = torch.tensor([1.5, -0.5, 0.25], dtype=torch.float64, requires_grad=True)
+    y = func.vmap(func.grad(lambda a: (a * w).sin().sum()))(torch.stack([x, x * 2]))
+    z = (torch.stack([x, x * 2]) * w).cos() * w  # the same by hand
+    for _ in range(order):
+        found = torch.autograd.grad(y.sum(), (x, w), create_graph=True)
+        expected = torch.autograd.grad(z.sum(), (x, w), create_graph=True)
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-9, atol=1e-12)
+        y, z = sum(g.sum() for g in found), sum(g.sum() for g in expected)
+
+
+def test_a_function_that_reads_other_tensors_the_second_time_is_refused() -> None:
+    parts = iter([torch.ones(3, requires_grad=True), torch.ones(1, requires_grad=True)])
+    with pytest.raises(RuntimeError, match="reads other tensors"):
+        func.grad(lambda x: (x * next(parts)).sum())(torch.ones(3))
+    one = torch.ones(3, requires_grad=True)
+    calls = iter(range(9))
+    with pytest.raises(RuntimeError, match="reads other tensors"):
+        func.grad(lambda x: (x * one).sum() if next(calls) == 0 else x.sum())(torch.ones(3))
+    assert MODES.lift is None
+
+
+def test_what_is_raised_leaves_nothing_behind() -> None:
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        raise KeyError("mine")
+
+    for transform in (func.grad(broken), func.vmap(broken), func.jacrev(broken), lambda x: func.vjp(broken, x)):
+        with pytest.raises(KeyError, match="mine"):
+            transform(torch.ones(3, requires_grad=True))
+    assert MODES.lift is None and MODES.randomness == "same" and MODES.recording
+    torch.rand(3)
+
+
+def test_a_graph_through_a_transform_dies_by_reference_counts() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        x = torch.ones(3, requires_grad=True)
+        y = func.grad(lambda x: (x**3).sum())(x)
+        node, leaf = weakref.ref(y.grad_fn), weakref.ref(x)
+        y.sum().backward()
+        np.testing.assert_allclose(x.grad.numpy(), 6.0)
+        del y
+        assert node() is None
+        del x
+        assert leaf() is None
+    finally:
+        gc.enable()
+
+
+def test_complex_gradients_are_pytorchs() -> None:
+    z = torch.tensor(np.array([1.0 + 2.0j, -0.5j]))
+    np.testing.assert_allclose(func.grad(lambda z: (z.abs() ** 2).sum())(z).numpy(), 2 * z.numpy())
+    _, pull = func.vjp(lambda z: z * (1 + 2j), z)
+    np.testing.assert_allclose(pull(z)[0].numpy(), z.numpy() * (1 - 2j))
+
+
+def test_random_numbers_for_every_example_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="draw them outside"):
+        func.vmap(lambda x: x + torch.rand(3), randomness="different")(torch.ones(2, 3))
