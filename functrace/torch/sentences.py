@@ -9,7 +9,10 @@ Floor: 8.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from functrace.torch.dtypes import dtype
 
 # -- tensors ------------------------------------------------------------------------------------------------
 
@@ -156,7 +159,7 @@ def input_type(given: str) -> str:
     return f"all inputs have to be Tensors or GradientEdges, but got {given}"
 
 
-def complex_root(dtype: Any) -> str:
+def complex_root(dtype: object) -> str:
     """The sentence for a root that is not real and has no gradient given."""
     return f"grad can be implicitly created only for real scalar outputs but got {dtype}"
 
@@ -166,7 +169,7 @@ def root_gradient_type(given: str) -> str:
     return f"gradients can be either Tensors or None, but got {given}"
 
 
-def complex_root_gradient(found: tuple[int, int], given: Any, wanted: Any) -> str:
+def complex_root_gradient(found: tuple[int, int], given: object, wanted: object) -> str:
     """The sentence for a root and its gradient of which only one is complex."""
     return (
         "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
@@ -222,12 +225,12 @@ def modified_in_place(
     )
 
 
-def mismatched_root_gradient(found: tuple[int, int], given: Any, expected: Any) -> str:
+def mismatched_root_gradient(found: tuple[int, int], given: object, expected: object) -> str:
     """The sentence for a gradient handed to ``backward`` with another shape than its tensor's."""
     return f"Mismatch in shape: grad_output[{found[0]}] has a shape of {given} and output[{found[1]}] has a shape of {expected}."
 
 
-def assigned_gradient_dtype(given: Any, wanted: Any) -> str:
+def assigned_gradient_dtype(given: object, wanted: object) -> str:
     """The sentence for assigning a gradient of another dtype."""
     return (
         f"attempting to assign a gradient with dtype '{_c_name(given)}' to a tensor with grad_dtype '{wanted.printed}'. The "
@@ -274,16 +277,16 @@ def product_shapes(name: str, a: Sequence[int], b: Sequence[int]) -> str:
     return f"{name}: the operands have {len(a)} and {len(b)} dimensions"
 
 
-def product_dtypes(name: str, a: Any, b: Any) -> str:
+def product_dtypes(name: str, a: dtype, b: dtype) -> str:
     """The sentence for operands of a matrix product with different dtypes."""
     if name == "dot":
         return f"dot : expected both vectors to have same dtype, but found {a.printed} and {b.printed}"
     return f"expected m1 and m2 to have the same dtype, but got: {_c_name(a)} != {_c_name(b)}"
 
 
-def _c_name(dtype: Any) -> str:
+def _c_name(kind: dtype) -> str:
     names = {"float32": "float", "float64": "double", "int64": "long long", "int32": "int", "float16": "c10::Half"}
-    return names.get(dtype.name, str(dtype.name))
+    return names.get(kind.name, str(kind.name))
 
 
 def invalid_shape(shape: Sequence[int], count: int) -> str:
@@ -349,7 +352,7 @@ def unpacked_type(name: str) -> str:
     return f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {name}"
 
 
-def register_hooks_arguments(saved: Any, hooks: Sequence[Any]) -> str:
+def register_hooks_arguments(saved: object, hooks: Sequence[Any]) -> str:
     """The sentence for ``register_hooks`` with anything but two callables."""
     return (
         "register_hooks(): incompatible function arguments. The following argument types are supported:\n"
