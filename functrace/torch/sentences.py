@@ -230,7 +230,7 @@ def mismatched_root_gradient(found: tuple[int, int], given: object, expected: ob
     return f"Mismatch in shape: grad_output[{found[0]}] has a shape of {given} and output[{found[1]}] has a shape of {expected}."
 
 
-def assigned_gradient_dtype(given: object, wanted: object) -> str:
+def assigned_gradient_dtype(given: dtype, wanted: dtype) -> str:
     """The sentence for assigning a gradient of another dtype."""
     return (
         f"attempting to assign a gradient with dtype '{_c_name(given)}' to a tensor with grad_dtype '{wanted.printed}'. The "
