@@ -119,7 +119,7 @@ def column_stack(tup: Iterable[Operand]) -> Any:
 
 
 @implements(np.block)
-def block(arrays: Iterable[Operand]) -> Any:
+def block(arrays: Operand) -> Any:
     """As ``numpy.block``."""
     depth, ndim = _block_depth(arrays, "arrays")
     ndim = max(depth, ndim)
