@@ -505,8 +505,9 @@ where = Elementwise(
 
 
 def _sigmoid_eval(x: Array) -> Any:
-    decay = np.exp(-np.abs(x))  # never overflows
-    return np.where(np.greater_equal(x, 0), 1 / (1 + decay), decay / (1 + decay))[()]
+    is_right = np.greater_equal(np.real(x), 0)
+    decay = np.exp(np.where(is_right, -x, x) if np.iscomplexobj(x) else -np.abs(x))  # never overflows
+    return np.where(is_right, 1 / (1 + decay), decay / (1 + decay))[()]
 
 
 sigmoid = Elementwise(

@@ -12,7 +12,7 @@ import numpy as np
 
 from functrace.errors import LostGradientError
 from functrace.torch import sentences
-from functrace.torch.dtypes import DtypeLike, default_float, numpy_dtype
+from functrace.torch.dtypes import DtypeLike, default_float, default_of, numpy_dtype
 from functrace.torch.functions import shape_of
 from functrace.torch.random import generator
 from functrace.torch.rows import Rows
@@ -41,8 +41,8 @@ def tensor(data: Any, *, dtype: DtypeLike | None = None, device: str | None = No
     array = np.array(_plain(data))
     if dtype is not None:
         array = array.astype(numpy_dtype(dtype))
-    elif array.dtype == np.float64 and not isinstance(data, (np.ndarray, np.generic, Tensor)):
-        array = array.astype(default_float())
+    elif not isinstance(data, (np.ndarray, np.generic, Tensor)):
+        array = array.astype(default_of(array.dtype), copy=False)
     return _leaf(array, requires_grad)
 
 
@@ -114,7 +114,7 @@ def full(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor filled with a number, whose kind gives the dtype."""
-    kind = default_float() if isinstance(fill_value, float) else np.asarray(fill_value).dtype
+    kind = default_of(np.asarray(fill_value).dtype)
     return _leaf(np.full(sizes((size,)), fill_value, kind if dtype is None else numpy_dtype(dtype)), requires_grad)
 
 

@@ -79,6 +79,16 @@ def default_float() -> np.dtype[Any]:
     return _default[0]
 
 
+def default_complex() -> np.dtype[Any]:
+    """Return the dtype that Python complex numbers become: that whose parts are `default_float`."""
+    return np.dtype(np.complex64 if _default[0].itemsize <= 4 else np.complex128)
+
+
+def default_of(found: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype that Python numbers become, given what NumPy makes of them."""
+    return default_float() if found == np.float64 else default_complex() if found == np.complex128 else found
+
+
 def get_default_dtype() -> dtype:
     """Return the dtype that Python floats become."""
     return DTYPES[_default[0]]

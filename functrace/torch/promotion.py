@@ -18,7 +18,7 @@ from functrace.errors import FunctraceError
 from functrace.ir.aval import ShapeDtype
 from functrace.ops.shaping import convert
 from functrace.torch import sentences
-from functrace.torch.dtypes import default_float
+from functrace.torch.dtypes import default_complex, default_float
 
 Promotion = Callable[[Callable[..., Any], Sequence[Any]], Callable[..., Any]]
 
@@ -66,7 +66,7 @@ def _dtype_of_number(kind: type) -> np.dtype[Any]:
     if kind is float:
         return default_float()
     if kind is complex:
-        return np.dtype(np.complex64 if default_float() == np.float32 else np.complex128)
+        return default_complex()
     return np.dtype(np.bool_ if kind is bool else np.int64)
 
 

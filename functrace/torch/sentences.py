@@ -193,7 +193,7 @@ def hook_size(hook: str) -> str:
 
 def hook_dtype(hook: str, before: str, given: str) -> str:
     """The sentence for a hook that returned a tensor of another dtype."""
-    return f"hook '{hook}' has changed the type of value (was torch.{before}Tensor got torch.{given}Tensor)"
+    return f"hook '{hook}' has changed the type of value (was {_c_type(before)} got {_c_type(given)})"
 
 
 def hook_count(hook: str, given: int, expected: int) -> str:
@@ -210,7 +210,7 @@ def modified_in_place(
     dtype: str, shape: Sequence[int], output_nr: int | None, node: str, version: int, expected: int, anomaly_hint: bool
 ) -> str:
     """The sentence for a saved tensor that was overwritten before backward read it."""
-    what = f"[torch.{dtype}Tensor {list(shape)}]"
+    what = f"[{_c_type(dtype)} {list(shape)}]"
     if output_nr is not None:
         what += f", which is output {output_nr} of {node},"
     hint = (
@@ -284,8 +284,15 @@ def product_dtypes(name: str, a: dtype, b: dtype) -> str:
     return f"expected m1 and m2 to have the same dtype, but got: {_c_name(a)} != {_c_name(b)}"
 
 
+def _c_type(printed: str) -> str:
+    return f"CPU{printed}Type" if printed.startswith("Complex") else f"torch.{printed}Tensor"
+
+
 def _c_name(kind: dtype) -> str:
-    names = {"float32": "float", "float64": "double", "int64": "long long", "int32": "int", "float16": "c10::Half"}
+    names = {
+        "float32": "float", "float64": "double", "int64": "long long", "int32": "int", "float16": "c10::Half",
+        "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+    }  # fmt: skip
     return names.get(kind.name, str(kind.name))
 
 
@@ -297,7 +304,7 @@ def invalid_shape(shape: Sequence[int], count: int) -> str:
 def expand_rank(dtype: str, old: Sequence[int], wanted: Sequence[int]) -> str:
     """The sentence for expanding to fewer dimensions."""
     return (
-        f"expand(torch.{dtype}Tensor{{{list(old)}}}, size={list(wanted)}): the number of sizes provided ({len(wanted)}) must be "
+        f"expand({_c_type(dtype)}{{{list(old)}}}, size={list(wanted)}): the number of sizes provided ({len(wanted)}) must be "
         f"greater or equal to the number of dimensions in the tensor ({len(old)})"
     )
 

@@ -22,6 +22,7 @@ from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import restrict
 from functrace.ir.program import Program
+from functrace.ops.elementwise import conj
 from functrace.torch.autograd.custom import BackwardCFunction
 from functrace.torch.autograd.grad_mode import no_grad
 from functrace.torch.tensor import Tensor, wrap
@@ -131,16 +132,16 @@ class Application:
         return [several[k]._array for k in self.slots], ctx
 
     def _backward(self, ctx: BackwardCFunction, cotangents: Sequence[Any]) -> list[Any]:
-        """Run the user's backward; returns the gradients of the operands."""
+        """Run the user's backward; returns the cotangents of the operands, which are the conjugates of its gradients."""
         grads: list[Tensor | None] = [None] * len(ctx._outputs)
         for k, cotangent in zip(self.slots, cotangents, strict=True):
             if isinstance(cotangent, Tracer) and k not in ctx._constant:
-                grads[k] = wrap(cotangent)
+                grads[k] = wrap(_conjugated(cotangent))
         with recording_rule(self.function), no_grad():
             found = ctx.run(grads)
         tensors = [k for k, aval in enumerate(ctx._inputs) if aval is not None]
         by_place = dict(zip(tensors, found, strict=True))
-        return [_array(by_place[k]) for k in self.places]
+        return [_conjugated(_array(by_place[k])) for k in self.places]
 
     def key(self) -> Any:
         """What tells a deferred rule from others: all that forward and backward are called with."""
@@ -177,3 +178,7 @@ class Application:
 
 def _array(value: Any) -> Any:
     return value._array if isinstance(value, Tensor) else value
+
+
+def _conjugated(value: Any) -> Any:
+    return conj(value) if value is not None and value.dtype.kind == "c" else value

@@ -590,3 +590,27 @@ def test_a_failing_forward_leaves_no_node() -> None:
     with pytest.raises(TypeError, match="save_for_backward can only save variables, but argument 0 is of type int"):
         Fails.apply(x)
     assert nodes[0]() is None
+
+
+class SquareTimesI(torch.autograd.Function):
+    """``z * z * 1j``, with PyTorch's gradient, which is the conjugate of the derivative's."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Any) -> Any:
+        ctx.save_for_backward(z.abs() ** 2 / z)  # the conjugate
+        return z * z * 1j
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        (conjugate,) = ctx.saved_tensors
+        return gradient * conjugate * -2j
+
+
+def test_complex_gradients_meet_cotangents_as_conjugates() -> None:
+    z, cotangent = np.array([1 + 2j, 3 - 1j]), np.array([1 - 1j, 2 + 1j])
+    (found,) = ft.vjp(SquareTimesI.apply, z)[1](cotangent)
+    (expected,) = ft.vjp(lambda z: z * z * 1j, z)[1](cotangent)
+    np.testing.assert_allclose(found, expected)
+    leaf = torch.tensor(z, requires_grad=True)
+    (gradient,) = torch.autograd.grad(SquareTimesI.apply(leaf), leaf, torch.tensor(np.conj(cotangent)))
+    np.testing.assert_allclose(gradient.numpy(), np.conj(expected))
