@@ -5,6 +5,7 @@ Floor: 8.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -72,6 +73,8 @@ def named(name: str) -> dtype:
 
 
 _default = [np.dtype(np.float32)]
+DEPENDING: list[Callable[[], None]] = []
+"""What is to be called when the default dtype changes: whoever remembers what was made for the former forgets it."""
 
 
 def default_float() -> np.dtype[Any]:
@@ -102,7 +105,10 @@ def set_default_dtype(d: dtype) -> None:
     """
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
-    _default[0] = d.numpy
+    if d.numpy != _default[0]:
+        _default[0] = d.numpy
+        for forget in DEPENDING:
+            forget()
 
 
 def numpy_dtype(d: DtypeLike) -> np.dtype[Any]:

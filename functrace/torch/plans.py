@@ -42,11 +42,13 @@ from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import NO_EDGE, OpNode, _sequence, edge
 from functrace.torch.autograd.saved import SavedTensor
+from functrace.torch.dtypes import DEPENDING
 from functrace.torch.promotion import Promotion, broadcasting
 from functrace.torch.tensor import Operand, Tensor, Value, array_of, view_of, wrap
 from functrace.tracing import Recording, Tracer, bind
 from functrace.tracing.evaluate import evaluate_program
 from functrace.transforms import backward_program
+from functrace.typing import Array
 
 _MOST_BYTES = 64 << 20
 """Estimated bytes of all plans together."""
@@ -267,7 +269,11 @@ class Plan(Kept):
         return made
 
     def pull_tensors(self, saved: list[Any], grads: list[Any]) -> list[Tensor | None]:
-        """Evaluate the backward program on tensors, equation by equation, so that it is recorded in turn."""
+        """Evaluate the backward program on tensors, so that it is recorded in turn: equation by equation, or as one op."""
+        whole = GRADIENTS.get(self.op.node)
+        if whole is not None:
+            result = apply(whole, (grads[0], *saved), (self,))
+            return [None if move is None else result for move in self.moves]
         if self.selected is not None:
             saved = [saved[k] for k in self.selected]
         results = iter(evaluate_on_tensors(self.backward, [*saved, *grads]))
@@ -379,6 +385,7 @@ def _is_number(spec: Any) -> bool:
 
 
 PLANS: Bounded[Plan] = Bounded("plans of tensor operations", _MOST_BYTES, _MOST_PLANS)
+DEPENDING.append(PLANS.clear)
 _plans, _tick = PLANS.entries, PLANS.tick  # `PLANS.get` in line: a method costs 0.1 us
 
 
@@ -625,6 +632,32 @@ def evaluate_on_tensors(program: Program, arguments: Sequence[Any]) -> list[Any]
 def _operand(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
+
+def _gradient(gradient: Array, *saved_and_plan: Any) -> Any:
+    *saved, plan = saved_and_plan
+    chosen = saved if plan.selected is None else [saved[k] for k in plan.selected]
+    others = [np.zeros(aval.shape, aval.dtype) for aval in plan.outputs[1:]]
+    return evaluate_program(plan.backward, [*chosen, gradient, *others])[0]
+
+
+def _whole(node: str, *saves: tuple[str, int], **details: Any) -> Op:
+    """The op of a gradient that PyTorch computes by one: of the gradient that comes in, what was saved, and the plan."""
+    return Op(node, _gradient, saves, edges=(0, 1), details=lambda specs, params: params[0]._details() | details)
+
+
+_OF_OUTPUT = ("grad_output", 0), ("output", 1)
+_OF_CLASSES = ("target", 2), ("weight", 3), ("total_weight", 4)
+GRADIENTS: dict[str, Op] = {
+    "TanhBackward0": _whole("TanhBackwardBackward0", *_OF_OUTPUT),
+    "SigmoidBackward0": _whole("SigmoidBackwardBackward0", *_OF_OUTPUT),
+    "SoftmaxBackward0": _whole("SoftmaxBackwardDataBackward0", *_OF_OUTPUT),
+    "LogSoftmaxBackward0": _whole("LogSoftmaxBackwardDataBackward0", *_OF_OUTPUT),
+    "ReluBackward0": _whole("ThresholdBackwardBackward0", ("self", 1), threshold=0),
+    "NllLossBackward0": _whole("NllLossBackwardBackward0", *_OF_CLASSES),
+    "NllLoss2DBackward0": _whole("NllLoss2DBackwardBackward0", *_OF_CLASSES),
+}
+"""By the node of an op, the op that computes its gradient where that is recorded. It depends on all that was saved, also
+where its derivative by that is 0 everywhere: what is computed further requires grad."""
 
 _NODES: dict[Primitive, str] = {
     ew.power: "PowBackward0", ew.square: "PowBackward0", ew.absolute: "AbsBackward0", reduce_sum_p: "SumBackward1",

@@ -43,3 +43,14 @@ def test_gradients_come_back_in_the_dtype_of_the_operand() -> None:
     (x * y).sum().backward()
     assert x.grad is not None and x.grad.dtype == torch.float32
     assert y.grad is not None and y.grad.dtype == torch.float64
+
+
+def test_default_dtype_may_change_after_an_operation_was_seen() -> None:
+    x = torch.tensor([1, 2])
+    assert (x * 0.5).dtype == torch.float32 and torch.exp(x).dtype == torch.float32
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert (x * 0.5).dtype == torch.float64 and torch.exp(x).dtype == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert (x * 0.5).dtype == torch.float32 and torch.exp(x).dtype == torch.float32

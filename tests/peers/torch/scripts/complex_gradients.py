@@ -9,7 +9,7 @@ def parts(value):
 
 def cases(torch):
     z, u, x = [1 + 2j, -0.5 + 1j, 2 - 1j], [0.5 - 1j, 1 + 1j, -1 + 0.5j], [0.5, -1.5, 2.0]
-    m, r = [[1 + 1j, 2j, 1], [0.5, 1 - 1j, -1j]], [[1.0, 2.0], [0.5, -1.0], [2.0, 1.0]]
+    m = [[1 + 1j, 2j, 1], [0.5, 1 - 1j, -1j]]
     rows = torch.tensor([0, 2, 0])
     mask = torch.tensor([True, False, True])
     return {
