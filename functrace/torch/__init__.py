@@ -10,6 +10,7 @@ from functrace.torch import _C as _C
 from functrace.torch import autograd, func, namespace, nn, utils
 from functrace.torch.autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from functrace.torch.autograd import functional as _functional  # noqa: F401 (made of functions, so it comes last)
+from functrace.torch.device import device
 from functrace.torch.dtypes import dtype, get_default_dtype, set_default_dtype
 from functrace.torch.func import vmap
 from functrace.torch.namespace import *  # noqa: F403 (the functions and dtypes, by rows)
@@ -21,6 +22,7 @@ __all__ = [
     "Size",
     "Tensor",
     "autograd",
+    "device",
     "dtype",
     "enable_grad",
     "func",

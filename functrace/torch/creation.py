@@ -5,6 +5,7 @@ Floor: 8.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,9 +13,12 @@ import numpy as np
 
 from functrace.errors import LostGradientError
 from functrace.torch import sentences
-from functrace.torch.dtypes import DtypeLike, default_float, default_of, numpy_dtype
-from functrace.torch.functions import shape_of
-from functrace.torch.random import generator
+from functrace.torch.device import DeviceLike, check_device
+from functrace.torch.dtypes import DTYPES, DtypeLike, default_complex, default_float, numpy_dtype
+from functrace.torch.functions import shape_of, tensors_only
+from functrace.torch.plans import number_of
+from functrace.torch.promotion import check_fits
+from functrace.torch.random import generator as running
 from functrace.torch.rows import Rows
 from functrace.torch.shaping import sizes
 from functrace.torch.tensor import Tensor, wrap
@@ -35,37 +39,147 @@ def _dtype(dtype: DtypeLike | None) -> np.dtype[Any]:
     return default_float() if dtype is None else numpy_dtype(dtype)
 
 
+def _size(name: str, size: Sequence[Any]) -> tuple[int, ...]:
+    """Return the sizes that a factory was given.
+
+    Raises:
+        TypeError: if they are no integers.
+        RuntimeError: if one is negative.
+    """
+    first = size[0] if size else None
+    if len(size) > 1 and isinstance(first, (tuple, list)):
+        raise TypeError(f"{name}() takes 1 positional argument but {len(size)} were given")
+    try:
+        found = sizes(size)
+    except TypeError:
+        raise TypeError(sentences.must_be(name, "size", 0, "tuple of ints", type(first).__name__)) from None
+    if any(n < 0 for n in found):
+        raise RuntimeError(f"{name}: Dimension size must be non-negative.")
+    return found
+
+
+# -- from data -------------------------------------------------------------------------------------------------------
+
+
 @ROWS.function("function")
-def tensor(data: Any, *, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
-    """Return a leaf tensor with a copy of ``data``: numbers, nested lists, an array or a tensor."""
-    array = np.array(_plain(data))
-    if dtype is not None:
-        array = array.astype(numpy_dtype(dtype))
-    elif not isinstance(data, (np.ndarray, np.generic, Tensor)):
-        array = array.astype(default_of(array.dtype), copy=False)
-    return _leaf(array, requires_grad)
+def tensor(
+    data: Any, *, dtype: DtypeLike | None = None, device: DeviceLike | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Return a leaf tensor with a copy of ``data``: numbers, nested lists, an array or a tensor.
 
-
-def _plain(data: Any) -> Any:
+    Raises:
+        TypeError: for text, and arrays of what tensors do not hold.
+        ValueError: for lists of different lengths.
+        RuntimeError: for anything else that is no number.
+    """
+    check_device(device)
     if isinstance(data, Tensor):
-        return data._array
+        warnings.warn(sentences.COPY_OF_TENSOR, UserWarning, stacklevel=2)
+    return _leaf(_array_of(data, dtype), requires_grad)
+
+
+def _array_of(data: Any, dtype: DtypeLike | None) -> Any:
+    """Return an array of its own for data that `tensor` takes."""
+    if isinstance(data, Tensor):
+        data = data._array
     if isinstance(data, Tracer):
         raise LostGradientError(
             f"a tensor of a traced value ({data.aval}) would lose its derivative: tensors have their own, by backward()",
             fix="compute with NumPy under functrace's transforms, and apply autograd.Functions to traced values as they "
             "are; torch.tensor(functrace.value(x)) holds the plain values",
         )
-    return [_plain(x) for x in data] if isinstance(data, (list, tuple)) else data
+    if isinstance(data, (np.ndarray, np.generic)):
+        if data.dtype not in DTYPES:
+            raise TypeError(sentences.array_dtype(data.dtype.type.__name__))
+        return np.array(data) if dtype is None else np.array(data).astype(numpy_dtype(dtype))
+    found: set[Any] = set()
+    plain = _plain(data, found)
+    wanted = _inferred(found) if dtype is None else numpy_dtype(dtype)
+    array = np.array(plain)
+    if array.dtype.kind in "uO" and int in found:
+        raise ValueError(sentences.INTEGER_OVERFLOW)
+    if array.dtype.kind == "c" and wanted.kind not in "cb":
+        raise TypeError("must be real number, not complex")
+    if wanted.kind in "iu" and array.size:
+        if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
+            raise ValueError("cannot convert float NaN to integer")
+        for limit in (array.min(), array.max()):
+            try:
+                check_fits(limit.item(), wanted)
+            except RuntimeError:
+                raise RuntimeError(f"value cannot be converted to type {wanted.name} without overflow") from None
+    return array.astype(wanted)
 
 
-@ROWS.function("function")
-def as_tensor(data: Any, dtype: DtypeLike | None = None, device: str | None = None) -> Tensor:
+def _inferred(found: set[Any]) -> np.dtype[Any]:
+    """The dtype of numbers of these types and dtypes: Python's floats are weak among floats."""
+    kinds = {complex: default_complex(), float: default_float(), int: np.dtype(np.int64), bool: np.dtype(np.bool_)}
+    dtypes = [kinds.get(kind, kind) for kind in found]
+    if not dtypes:
+        return default_float()
+    result = dtypes[0]
+    for d in dtypes[1:]:
+        high = max(result, d, key=lambda d: "buifc".index(d.kind))
+        result = np.promote_types(result, d) if result.kind == d.kind or np.float64 in (result, d) else high
+    return result
+
+
+def _plain(data: Any, found: set[Any], depth: int = 0) -> Any:
+    """Return nested lists of numbers, and what kinds of numbers they are."""
+    kind = type(data)
+    if kind in (float, int, bool, complex):
+        found.add(kind)
+        return data
+    if isinstance(data, Tensor):
+        data = data._array
+    if isinstance(data, Tracer):
+        return _array_of(data, None)
+    if isinstance(data, (np.ndarray, np.generic)):
+        if data.dtype not in DTYPES:
+            raise TypeError(sentences.array_dtype(data.dtype.type.__name__))
+        found.add(data.dtype)
+        if depth and data.ndim and isinstance(data, np.ndarray):
+            return [_plain(x, found, depth + 1) for x in data]
+        return data.tolist()
+    if isinstance(data, str):
+        raise TypeError(f"new(): invalid data type '{kind.__name__}'")
+    if isinstance(data, (bool, int, float, complex)):
+        return _plain(number_of(data), found)
+    if not isinstance(data, Sequence):
+        raise RuntimeError(sentences.no_dtype_of(kind.__name__))
+    if depth and any(isinstance(x, Tensor) and x._array.size != 1 for x in data):
+        raise ValueError(sentences.ONE_ELEMENT)
+    if any(isinstance(x, Tensor) for x in data) and any(isinstance(x, Tensor) and x._array.size != 1 for x in data):
+        raise ValueError(sentences.ONE_ELEMENT)
+    parts = [_plain(x.item() if isinstance(x, Tensor) else x, found, depth + 1) for x in data]
+    for tensor_ in (x for x in data if isinstance(x, Tensor)):
+        found.discard(type(tensor_.item()))
+        found.add(tensor_._array.dtype)
+    _check_regular(parts, depth)
+    return parts
+
+
+def _check_regular(parts: list[Any], depth: int) -> None:
+    nested = [isinstance(part, list) for part in parts]
+    if any(nested):
+        if not nested[0]:
+            raise TypeError("'list' object cannot be interpreted as an integer")
+        for part in parts:
+            if not isinstance(part, list):
+                raise TypeError("not a sequence")
+            if len(part) != len(parts[0]):
+                raise ValueError(sentences.ragged(len(parts[0]), depth + 1, len(part)))
+
+
+@ROWS.function("function", aliases="asarray")
+def as_tensor(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """Return ``data`` as a tensor: itself if it is one, a sharing one of an array, otherwise a copy."""
+    check_device(device)
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
-    if isinstance(data, np.ndarray):
+    if isinstance(data, np.ndarray) and data.dtype in DTYPES:
         return wrap(data if dtype is None else data.astype(numpy_dtype(dtype), copy=False))
-    return tensor(data, dtype=dtype)
+    return wrap(_array_of(data, dtype))
 
 
 @ROWS.function("function")
@@ -73,164 +187,465 @@ def from_numpy(array: Array) -> Tensor:
     """Return a tensor that shares the array's memory.
 
     Raises:
-        TypeError: if it is no array.
+        TypeError: if it is no array, or of a dtype that tensors do not have.
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    if array.dtype not in DTYPES:
+        raise TypeError(sentences.array_dtype(array.dtype.type.__name__))
     return wrap(array)
 
 
 @ROWS.function("function")
+def scalar_tensor(
+    s: complex, *, dtype: DtypeLike | None = None, device: DeviceLike | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Return a 0-d tensor of a number."""
+    return full((), s, dtype=default_float() if dtype is None else dtype, device=device, requires_grad=requires_grad)
+
+
+# -- of a shape ------------------------------------------------------------------------------------------------------
+
+
+@ROWS.function("function")
 def zeros(
-    *size: int | Sequence[int], dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
+    *size: int | Sequence[int], dtype: DtypeLike | None = None, device: DeviceLike | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Return zeros."""
-    return _leaf(np.zeros(sizes(size), _dtype(dtype)), requires_grad)
+    check_device(device)
+    return _leaf(np.zeros(_size("zeros", size), _dtype(dtype)), requires_grad)
 
 
 @ROWS.function("function")
 def ones(
-    *size: int | Sequence[int], dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
+    *size: int | Sequence[int], dtype: DtypeLike | None = None, device: DeviceLike | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Return ones."""
-    return _leaf(np.ones(sizes(size), _dtype(dtype)), requires_grad)
+    check_device(device)
+    return _leaf(np.ones(_size("ones", size), _dtype(dtype)), requires_grad)
 
 
 @ROWS.function("function")
 def empty(
-    *size: int | Sequence[int], dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False
+    *size: int | Sequence[int],
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
 ) -> Tensor:
     """Return a tensor whose elements are whatever the memory held."""
-    return _leaf(np.empty(sizes(size), _dtype(dtype)), requires_grad)
+    check_device(device)
+    return _leaf(np.empty(_size("empty", size), _dtype(dtype)), requires_grad)
+
+
+@ROWS.function("function")
+def empty_strided(
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return a tensor with these steps between elements; they are whatever the memory held."""
+    check_device(device)
+    shape, kind = _size("empty_strided", (tuple(size),)), _dtype(dtype)
+    needed = 1 + sum((n - 1) * step for n, step in zip(shape, stride, strict=True)) if 0 not in shape else 0
+    steps = [step * kind.itemsize for step in stride]
+    return _leaf(np.lib.stride_tricks.as_strided(np.empty(needed, kind), shape, steps), requires_grad)
 
 
 @ROWS.function("function")
 def full(
-    size: int | Sequence[int],
-    fill_value: complex,
+    size: Sequence[int],
+    fill_value: Any,
     *,
     dtype: DtypeLike | None = None,
-    device: str | None = None,
+    device: DeviceLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor filled with a number, whose kind gives the dtype."""
-    kind = default_of(np.asarray(fill_value).dtype)
-    return _leaf(np.full(sizes((size,)), fill_value, kind if dtype is None else numpy_dtype(dtype)), requires_grad)
+    check_device(device)
+    if not isinstance(size, (tuple, list)):
+        raise TypeError(sentences.must_be("full", "size", 0, "tuple of ints", type(size).__name__))
+    return _leaf(_filled("full", _size("full", (size,)), fill_value, dtype), requires_grad)
+
+
+def _filled(name: str, shape: tuple[int, ...], value: Any, dtype: DtypeLike | None) -> Any:
+    number = number_of(value.item() if isinstance(value, Tensor) and value._array.ndim == 0 else value)
+    if type(number) not in (bool, int, float, complex):
+        raise TypeError(sentences.must_be(name, "fill_value", 1, "Number", type(value).__name__))
+    wanted = _inferred({type(number)}) if dtype is None else numpy_dtype(dtype)
+    check_fits(number, wanted)
+    return np.full(shape, np.asarray(number.real if wanted.kind != "c" else number).astype(wanted), wanted)
 
 
 @ROWS.function("function")
-def eye(n: int, m: int | None = None, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Return ones on the diagonal."""
+    check_device(device)
+    for name, size in (("n", n), ("m", m)):
+        if size is not None and size < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
     return _leaf(np.eye(n, m, dtype=_dtype(dtype)), requires_grad)
 
 
 @ROWS.function("function")
-def arange(*bounds: Any, dtype: DtypeLike | None = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
-    """Return numbers at equal steps, the end left out."""
-    array = np.arange(*bounds)
-    if array.dtype == np.float64:
-        array = array.astype(default_float())
-    return _leaf(array if dtype is None else array.astype(numpy_dtype(dtype)), requires_grad)
+def arange(
+    start: Any = None,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return numbers at equal steps, the end left out: ``arange(end)``, ``arange(start, end, step)``."""
+    check_device(device)
+    bounds = (0, start, step) if end is None else (0 if start is None else start, end, step)
+    plain = [number_of(x.item() if isinstance(x, Tensor) else x) for x in bounds]
+    for value in plain:
+        if type(value) not in (bool, int, float):
+            raise TypeError(sentences.must_be("arange", "end", 0, "Number", type(value).__name__))
+    low, high, by = plain
+    if by == 0:
+        raise RuntimeError(sentences.ARANGE_STEP)
+    if (high - low) * by < 0:
+        raise RuntimeError(sentences.ARANGE_SIGN)
+    array = np.arange(low, high, by)
+    wanted = default_float() if array.dtype.kind == "f" else np.dtype(np.int64)
+    return _leaf(array.astype(wanted if dtype is None else numpy_dtype(dtype)), requires_grad)
 
 
 @ROWS.function("function")
-def linspace(start: float, end: float, steps: int, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+def linspace(
+    start: float,
+    end: float,
+    steps: int,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Return ``steps`` numbers at equal distances, both ends included."""
-    return _leaf(np.linspace(start, end, steps, dtype=_dtype(dtype)), requires_grad)
+    check_device(device)
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    return _leaf(np.linspace(number_of(start), number_of(end), steps).astype(_dtype(dtype)), requires_grad)
 
 
 @ROWS.function("function")
-def zeros_like(input: Tensor, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
-    """Return zeros of a tensor's shape and dtype."""
-    return _leaf(np.zeros(shape_of(input), _like(input, dtype)), requires_grad)
+def logspace(
+    start: float,
+    end: float,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return ``steps`` powers of ``base``, the exponents at equal distances."""
+    check_device(device)
+    return _leaf(np.logspace(start, end, steps, base=base).astype(_dtype(dtype)), requires_grad)
 
 
-@ROWS.function("function")
-def ones_like(input: Tensor, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
-    """Return ones of a tensor's shape and dtype."""
-    return _leaf(np.ones(shape_of(input), _like(input, dtype)), requires_grad)
+# -- like another tensor ---------------------------------------------------------------------------------------------
 
 
-@ROWS.function("function")
-def empty_like(input: Tensor, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
-    """Return a tensor of another one's shape and dtype, whose elements are whatever the memory held."""
-    return _leaf(np.empty(shape_of(input), _like(input, dtype)), requires_grad)
-
-
-@ROWS.function("function")
-def full_like(input: Tensor, fill_value: complex, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
-    """Return a tensor of another one's shape and dtype, filled with a number."""
-    return _leaf(np.full(shape_of(input), fill_value, _like(input, dtype)), requires_grad)
-
-
-def _like(input: Tensor, dtype: DtypeLike | None) -> np.dtype[Any]:
+def _like(name: str, input: Tensor, dtype: DtypeLike | None, device: DeviceLike | None) -> np.dtype[Any]:
+    check_device(device)
+    tensors_only(name, input=input)
     return input._array.dtype if dtype is None else numpy_dtype(dtype)
 
 
+@ROWS.function("function")
+def zeros_like(
+    input: Tensor,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Return zeros of a tensor's shape and dtype."""
+    kind = _like("zeros_like", input, dtype, device)
+    return _leaf(np.zeros(shape_of(input), kind), requires_grad)
+
+
+@ROWS.function("function")
+def ones_like(
+    input: Tensor,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Return ones of a tensor's shape and dtype."""
+    kind = _like("ones_like", input, dtype, device)
+    return _leaf(np.ones(shape_of(input), kind), requires_grad)
+
+
+@ROWS.function("function")
+def empty_like(
+    input: Tensor,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Return a tensor of another one's shape and dtype, whose elements are whatever the memory held."""
+    kind = _like("empty_like", input, dtype, device)
+    return _leaf(np.empty(shape_of(input), kind), requires_grad)
+
+
+@ROWS.function("function")
+def full_like(
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Return a tensor of another one's shape and dtype, filled with a number."""
+    kind = _like("full_like", input, dtype, device)
+    return _leaf(_filled("full_like", shape_of(input), fill_value, kind), requires_grad)
+
+
 @ROWS.function("method")
-def new_zeros(self: Tensor, *size: int | Sequence[int]) -> Tensor:
+def new_zeros(
+    self: Tensor,
+    *size: int | Sequence[int],
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Return zeros of this dtype."""
-    return zeros(*size, dtype=self.dtype)
+    return zeros(*size, dtype=self.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
 
 
 @ROWS.function("method")
-def new_ones(self: Tensor, *size: int | Sequence[int]) -> Tensor:
+def new_ones(
+    self: Tensor,
+    *size: int | Sequence[int],
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Return ones of this dtype."""
-    return ones(*size, dtype=self.dtype)
+    return ones(*size, dtype=self.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
 
 
 @ROWS.function("method")
-def new_tensor(self: Tensor, data: Any) -> Tensor:
+def new_empty(
+    self: Tensor,
+    *size: int | Sequence[int],
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return a tensor of this dtype, whose elements are whatever the memory held."""
+    return empty(*size, dtype=self.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
+
+
+@ROWS.function("method")
+def new_full(
+    self: Tensor,
+    size: Sequence[int],
+    fill_value: Any,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return a tensor of this dtype, filled with a number."""
+    kind = self.dtype if dtype is None else dtype
+    return full(size, fill_value, dtype=kind, device=device, requires_grad=requires_grad)
+
+
+@ROWS.function("method")
+def new_tensor(
+    self: Tensor, data: Any, *, dtype: DtypeLike | None = None, device: DeviceLike | None = None, requires_grad: bool = False
+) -> Tensor:
     """Return a tensor of ``data`` of this dtype."""
-    return tensor(data, dtype=self.dtype)
+    return tensor(data, dtype=self.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
+
+
+@ROWS.function("method")
+def new(self: Tensor, *arguments: Any, device: DeviceLike | None = None) -> Tensor:
+    """Return a tensor of this dtype: of so many elements, or of the data of a list."""
+    check_device(device)
+    return of_legacy(self._array.dtype, arguments)
+
+
+def of_legacy(dtype: np.dtype[Any], arguments: Sequence[Any]) -> Tensor:
+    """Make a tensor as PyTorch's older constructors do: of sizes, of data, or of another tensor, which is shared."""
+    if len(arguments) == 1 and isinstance(arguments[0], Tensor):
+        return arguments[0].to(DTYPES[dtype]).detach()
+    if len(arguments) == 1 and not isinstance(arguments[0], (int, np.integer)) and type(arguments[0]).__name__ != "Size":
+        return wrap(np.asarray(_array_of(arguments[0], None)).astype(dtype))
+    return wrap(np.zeros(sizes(arguments) if arguments else (0,), dtype))
 
 
 # -- random numbers: NumPy's, so seeds give other numbers than PyTorch's ---------------------------------------------
 
 
+def _of_floats(kernel: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    if dtype.kind not in "fc":
+        raise NotImplementedError(sentences.no_kernel(kernel).format(DTYPES[dtype].printed))
+    return dtype
+
+
+def _drawn(draw: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "c":
+        return (draw(shape) + 1j * draw(shape)).astype(dtype)
+    return np.asarray(draw(shape)).astype(dtype)
+
+
 @ROWS.function("function")
-def rand(*size: int | Sequence[int], dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+def rand(
+    *size: int | Sequence[int],
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+    generator: Any = None,
+) -> Tensor:
     """Return numbers uniform in [0, 1)."""
-    return _leaf(generator().random(sizes(size)).astype(_dtype(dtype)), requires_grad)
+    check_device(device)
+    kind = _of_floats("check_uniform_bounds", _dtype(dtype))
+    return _leaf(_drawn((generator or running()).random, _size("rand", size), kind), requires_grad)
 
 
 @ROWS.function("function")
-def randn(*size: int | Sequence[int], dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+def randn(
+    *size: int | Sequence[int],
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+    generator: Any = None,
+) -> Tensor:
     """Return standard normal numbers."""
-    return _leaf(generator().standard_normal(sizes(size)).astype(_dtype(dtype)), requires_grad)
+    check_device(device)
+    kind = _of_floats("normal_kernel_cpu", _dtype(dtype))
+    array = _drawn((generator or running()).standard_normal, _size("randn", size), kind)
+    return _leaf(array / kind.type(np.sqrt(2)) if kind.kind == "c" else array, requires_grad)
 
 
 @ROWS.function("function")
-def randint(*bounds_and_size: Any, dtype: DtypeLike | None = None) -> Tensor:
+def randint(
+    *bounds_and_size: Any,
+    low: int = 0,
+    high: int | None = None,
+    size: Sequence[int] | None = None,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+    generator: Any = None,
+) -> Tensor:
     """Return integers: ``randint(high, size)`` or ``randint(low, high, size)``."""
-    *bounds, size = bounds_and_size
-    low, high = bounds if len(bounds) == 2 else (0, bounds[0])
+    check_device(device)
+    given = list(bounds_and_size)
+    if size is None:
+        size = given.pop() if given else None
+    if not isinstance(size, (tuple, list)):
+        raise TypeError(sentences.must_be("randint", "size", 1, "tuple of ints", type(size).__name__))
+    if len(given) == 2:
+        low, high = given
+    elif given:
+        high = given[0]
+    assert high is not None, "randint() needs a bound"
+    if low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     kind = np.dtype(np.int64) if dtype is None else numpy_dtype(dtype)
-    return wrap(generator().integers(low, high, sizes((size,))).astype(kind))
+    return _leaf((generator or running()).integers(low, high, _size("randint", (size,))).astype(kind), requires_grad)
 
 
 @ROWS.function("function")
-def randn_like(input: Tensor, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+def randperm(
+    n: int,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+    generator: Any = None,
+) -> Tensor:
+    """Return the integers below ``n`` in random order."""
+    check_device(device)
+    kind = np.dtype(np.int64) if dtype is None else numpy_dtype(dtype)
+    return _leaf((generator or running()).permutation(n).astype(kind), requires_grad)
+
+
+@ROWS.function("function")
+def randn_like(
+    input: Tensor,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """Return standard normal numbers in a tensor's shape and dtype."""
-    return randn(*shape_of(input), dtype=_like(input, dtype), requires_grad=requires_grad)
+    kind = _like("randn_like", input, dtype, device)
+    return randn(shape_of(input), dtype=kind, requires_grad=requires_grad)
 
 
 @ROWS.function("function")
-def rand_like(input: Tensor, *, dtype: DtypeLike | None = None, requires_grad: bool = False) -> Tensor:
+def rand_like(
+    input: Tensor,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """Return numbers uniform in [0, 1) in a tensor's shape and dtype."""
-    return rand(*shape_of(input), dtype=_like(input, dtype), requires_grad=requires_grad)
+    kind = _like("rand_like", input, dtype, device)
+    return rand(shape_of(input), dtype=kind, requires_grad=requires_grad)
+
+
+@ROWS.function("function")
+def randint_like(
+    input: Tensor,
+    *bounds: int,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Return integers in a tensor's shape and dtype: ``randint_like(x, high)`` or ``randint_like(x, low, high)``."""
+    kind = _like("randint_like", input, dtype, device)
+    return randint(*bounds, shape_of(input), dtype=kind, requires_grad=requires_grad)
 
 
 # -- comparing whole tensors -------------------------------------------------------------------------------------------
 
 
-@ROWS.function("function")
+@ROWS.function()
 def equal(input: Tensor, other: Tensor) -> bool:
     """Return whether two tensors have the same shape and elements."""
+    tensors_only("equal", input=input, other=other)
     return bool(np.array_equal(input._array, other._array))
 
 
-@ROWS.function("function")
+@ROWS.function()
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Return whether all elements are close: ``|input - other| <= atol + rtol * |other|``."""
+    """Return whether all elements are close: ``|input - other| <= atol + rtol * |other|``.
+
+    Raises:
+        RuntimeError: for different dtypes.
+    """
+    tensors_only("allclose", input=input, other=other)
+    if input._array.dtype != other._array.dtype:
+        raise RuntimeError(f"{input.dtype.printed} did not match {other.dtype.printed}")
     return bool(np.allclose(input._array, other._array, rtol, atol, equal_nan))

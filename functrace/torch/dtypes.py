@@ -33,6 +33,14 @@ class dtype:
         self.is_complex = self.numpy.kind == "c"
         self.is_signed = self.numpy.kind in "ifc"
 
+    def to_complex(self) -> dtype:
+        """Return the complex dtype of the same width of parts."""
+        return complex128 if self.name in ("float64", "complex128") else complex64
+
+    def to_real(self) -> dtype:
+        """Return the dtype of the real part."""
+        return {"complex64": float32, "complex128": float64}.get(self.name, self)
+
     def __repr__(self) -> str:
         return f"torch.{self.name}"
 
@@ -87,11 +95,6 @@ def default_complex() -> np.dtype[Any]:
     return np.dtype(np.complex64 if _default[0].itemsize <= 4 else np.complex128)
 
 
-def default_of(found: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype that Python numbers become, given what NumPy makes of them."""
-    return default_float() if found == np.float64 else default_complex() if found == np.complex128 else found
-
-
 def get_default_dtype() -> dtype:
     """Return the dtype that Python floats become."""
     return DTYPES[_default[0]]
@@ -112,9 +115,19 @@ def set_default_dtype(d: dtype) -> None:
 
 
 def numpy_dtype(d: DtypeLike) -> np.dtype[Any]:
-    """Return the NumPy dtype of a dtype as the shim's functions take it: the shim's own, NumPy's or a Python type."""
+    """Return the NumPy dtype of a dtype as the shim's functions take it: the shim's own, NumPy's or a Python type.
+
+    Raises:
+        TypeError: for anything else.
+    """
     if isinstance(d, dtype):
         return d.numpy
-    if d is float:
-        return np.dtype(np.float64)
-    return np.dtype(d)
+    if isinstance(d, np.dtype):
+        return d
+    found = _OF_TYPES.get(d)
+    if found is None:
+        raise TypeError(f"argument 'dtype' must be torch.dtype, not {type(d).__name__}")
+    return found
+
+
+_OF_TYPES = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(complex)}

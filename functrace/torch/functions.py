@@ -10,19 +10,32 @@ Floor: 8.
 from __future__ import annotations
 
 import itertools
+import operator
+import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from functrace.ir.aval import ShapeDtype
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
 from functrace.torch import sentences
-from functrace.torch.dtypes import DtypeLike, numpy_dtype
+from functrace.torch.dtypes import DTYPES, DtypeLike, numpy_dtype
 from functrace.torch.plans import NUMBERS, Op, apply, number_of
-from functrace.torch.promotion import arithmetic, floating
+from functrace.torch.promotion import (
+    arithmetic,
+    check_fits,
+    floating,
+    for_kinds,
+    of_fitting_numbers,
+    of_tensors,
+    without_bools,
+)
 from functrace.torch.rows import Rows, Run
-from functrace.torch.tensor import Operand, Tensor, Value
+from functrace.torch.tensor import Operand, Tensor, Value, wrap
+from functrace.tracing import Tracer
 from functrace.typing import Array
 
 ROWS = Rows()
@@ -44,6 +57,33 @@ def dtype_of(x: Operand) -> np.dtype[Any]:
     return x._array.dtype if isinstance(x, Tensor) else x.dtype  # type: ignore[union-attr]
 
 
+def whole(name: str, argument: str, value: Any, position: int = 0) -> int:
+    """Return an argument that must be an integer.
+
+    Raises:
+        TypeError: if it is none.
+    """
+    if isinstance(value, (bool, float, complex, str)) or value is None:
+        raise TypeError(sentences.must_be(name, argument, position, "int", type(value).__name__))
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(sentences.must_be(name, argument, position, "int", type(value).__name__)) from None
+
+
+def tensors_only(name: str, **operands: Any) -> None:
+    """Check that arguments are tensors (or what stands for them inside functional transforms).
+
+    Raises:
+        TypeError: for numbers, and anything else that has no shape.
+    """
+    among = any(isinstance(value, Tensor) and isinstance(value._array, np.ndarray) for value in operands.values())
+    kinds = (Tensor, Tracer) if among else (Tensor, Tracer, np.ndarray)
+    for k, (argument, value) in enumerate(operands.items()):
+        if not isinstance(value, kinds):
+            raise TypeError(sentences.must_be_tensor(name, argument, k, sentences.kind_of(value)))
+
+
 def dimension(dim: int, ndim: int) -> int:
     """Return a dimension counted from the front.
 
@@ -60,7 +100,9 @@ def dimensions(dim: Any, ndim: int) -> tuple[int, ...]:
     """Return dimensions as reductions take them (``None``, an int, several) counted from the front, sorted."""
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         return tuple(range(ndim))
-    found = sorted(dimension(int(k), ndim) for k in ((dim,) if isinstance(dim, int) else dim))
+    if isinstance(dim, (str, float, bool)):
+        raise TypeError(sentences.must_be("sum", "dim", 1, "tuple of ints", type(dim).__name__))
+    found = sorted(dimension(operator.index(k), ndim) for k in (dim if isinstance(dim, (tuple, list)) else (dim,)))
     for a, b in itertools.pairwise(found):
         if a == b:
             raise RuntimeError(f"dim {a} appears multiple times in the list of dims")
@@ -78,38 +120,66 @@ def _scaled(primitive: Callable[..., Any]) -> Callable[..., Any]:
     """``x + alpha * y``, with alpha among the static parameters."""
 
     def function(x: Array, y: Array, alpha: complex) -> Any:
-        return primitive(x, y * alpha if type(y) in NUMBERS else ew.mul(y, alpha))
+        if type(y) in NUMBERS:
+            return primitive(x, (y and alpha) if type(y) is type(alpha) is bool else y * alpha)
+        return primitive(x, ew.mul(y, alpha))
 
     return function
 
 
 ADD = Op("AddBackward0", ew.add, promote=arithmetic, details=_alpha)
-SUB = Op("SubBackward0", ew.sub, promote=arithmetic, details=_alpha)
+_subtracting = arithmetic.checked(without_bools)
+SUB = Op("SubBackward0", ew.sub, promote=_subtracting, details=_alpha)
 ADD_SCALED = Op("AddBackward0", _scaled(ew.add), promote=arithmetic, details=_alpha)
-SUB_SCALED = Op("SubBackward0", _scaled(ew.sub), promote=arithmetic, details=_alpha)
-RSUB = Op("RsubBackward1", lambda x, n: ew.sub(n, x), promote=arithmetic, edges=(0,), details=_alpha)
+SUB_SCALED = Op("SubBackward0", _scaled(ew.sub), promote=_subtracting, details=_alpha)
+RSUB = Op("RsubBackward0", lambda x, y: ew.sub(y, x), promote=_subtracting, details=_alpha)
+RSUB_NUMBER = Op("RsubBackward1", lambda x, n: ew.sub(n, x), promote=_subtracting, edges=(0,), details=_alpha)
 
 
 def _power_details(specs: Sequence[Any], _params: tuple[Any, ...]) -> dict[str, Any]:
     return {name: s[1] for name, s in (("self", specs[0]), ("exponent", specs[1])) if type(s) is tuple}
 
 
+def _power(x: Array | complex, n: Array | complex) -> Any:
+    """``x ** n``, where integers have negative powers too: 0, unless the base is 1 or -1."""
+    kind: Any = (n if type(x) in NUMBERS else x).dtype.kind  # type: ignore[union-attr]
+    if kind == "b":
+        return ew.logical_or(x, not n)
+    if kind not in "iu" or type(n) in NUMBERS:
+        return ew.power(x, n)
+    powers = ew.power(x, ew.maximum(n, 0))
+    signs = ew.where(ew.equal(x, -1), ew.sub(1, ew.mul(2, ew.bitwise_and(n, 1))), ew.equal(x, 1))
+    return ew.where(ew.less(n, 0), convert(signs, powers.dtype), powers)
+
+
+def _no_powers_of_bools(specs: Sequence[Any], dtype: np.dtype[Any]) -> None:
+    exponent = specs[1]
+    if type(exponent) is tuple and exponent[0] in (bool, int):
+        if dtype.kind in "bui" and exponent[1] < 0:
+            raise RuntimeError(sentences.NEGATIVE_POWER)
+        if exponent[1] in (0, 1):
+            return
+    if dtype.kind == "b":
+        raise NotImplementedError(sentences.no_kernel("pow").format("Bool"))
+
+
+_powers = arithmetic.checked(_no_powers_of_bools, of_fitting_numbers)
 POW_NUMBER = Op(
     "PowBackward0",
-    ew.power,
+    _power,
     SELF,
-    arithmetic,
+    _powers,
     edges=(0,),
     keeps=("self",),
     static_numbers=True,
     details=_power_details,
 )
-POW = Op("PowBackward1", ew.power, (("exponent", 1), ("self", 0), ("result", -1)), arithmetic)
+POW = Op("PowBackward1", _power, (("exponent", 1), ("self", 0), ("result", -1)), _powers)
 POW_OF_NUMBER = Op(
     "PowBackward2",
-    ew.power,
+    _power,
     (("exponent", 1), ("result", -1)),
-    arithmetic,
+    arithmetic.checked(_no_powers_of_bools),
     edges=(1,),
     static_numbers=True,
     details=_power_details,
@@ -121,22 +191,47 @@ def add(run: Run) -> Callable[..., Value]:
     """Return ``input + alpha * other``."""
 
     def function(input: Operand, other: Operand, *, alpha: Operand = 1) -> Value:
-        return run(ADD, (input, other)) if alpha == 1 else run(ADD_SCALED, (input, other), (alpha,))
+        if type(alpha) is int and alpha == 1:
+            return run(ADD, (input, other))
+        return run(ADD_SCALED, (input, other), (_factor("add", input, other, alpha),))
 
     return function
 
 
-def rsub(input: Operand, other: Operand) -> Value:
-    """Return ``other - input`` for a number ``other``."""
-    return apply(RSUB, (input, other))
+def _factor(name: str, input: Operand, other: Operand, alpha: Any) -> Any:
+    """Return ``alpha``, which must not be of a higher kind than the result."""
+    number = number_of(alpha.item() if isinstance(alpha, Tensor) and alpha._array.ndim == 0 else alpha)
+    if type(number) not in NUMBERS:
+        raise TypeError(sentences.must_be_number(name, "alpha", type(alpha).__name__))
+    operands = [number_of(x) for x in (input, other)]
+    if not all(isinstance(x, (Tensor, Tracer)) or type(x) in NUMBERS for x in operands):
+        return number  # what is none of these is refused where the operation is applied
+    kind = arithmetic.dtype([type(x) if type(x) in NUMBERS else ShapeDtype(shape_of(x), dtype_of(x)) for x in operands]).kind
+    if type(number) is bool and kind != "b":
+        raise RuntimeError(sentences.ALPHA_BOOL)
+    if type(number) is complex and kind != "c":
+        raise RuntimeError(sentences.ALPHA_COMPLEX)
+    if type(number) is float and kind in "bui":
+        raise RuntimeError(sentences.ALPHA_FLOAT)
+    return bool(number) if kind == "b" else number
 
 
-@ROWS.family(aliases="subtract", operators="sub rsub isub", op=SUB, reflected=rsub)
+@ROWS.function()
+def rsub(input: Operand, other: Operand, *, alpha: Operand = 1) -> Value:
+    """Return ``other - alpha * input``."""
+    if not (type(alpha) is int and alpha == 1):
+        input = mul(input, _factor("rsub", input, other, alpha))
+    return apply(RSUB if isinstance(other, Tensor) else RSUB_NUMBER, (input, other))
+
+
+@ROWS.family(aliases="subtract", operators="sub rsub isub", op=SUB, reflected=RSUB_NUMBER)
 def sub(run: Run) -> Callable[..., Value]:
     """Return ``input - alpha * other``."""
 
     def function(input: Operand, other: Operand, *, alpha: Operand = 1) -> Value:
-        return run(SUB, (input, other)) if alpha == 1 else run(SUB_SCALED, (input, other), (alpha,))
+        if type(alpha) is int and alpha == 1:
+            return run(SUB, (input, other))
+        return run(SUB_SCALED, (input, other), (_factor("sub", input, other, alpha),))
 
     return function
 
@@ -146,7 +241,8 @@ mul = ROWS.op(
     doc="Return ``input * other``.",
 )  # fmt: skip
 neg = ROWS.op(
-    "neg", ew.neg, forms=EVERY, aliases="negative", operators="neg",
+    "neg", ew.neg, (), arithmetic.checked(for_kinds("uifc", sentences.NEGATING_BOOLS, RuntimeError)),
+    forms=EVERY, aliases="negative", operators="neg",
     doc="Return ``-input``.",
 )  # fmt: skip
 reciprocal = ROWS.op("reciprocal", ew.reciprocal, RESULT, floating, doc="Return ``1 / input``.")
@@ -185,32 +281,118 @@ def square(input: Operand) -> Value:
 # -- elementwise -------------------------------------------------------------------------------------------------
 
 
-def _rounded(x: Array) -> Any:
-    return ew.rint(x) if x.dtype.kind in "fc" else ew.positive(x)
+def _sign(x: Array) -> Any:
+    return ew.stop_gradient(x) if x.dtype.kind == "b" else ew.sign(x)
 
 
-ROWS.op("exp", ew.exp, RESULT, floating, forms=EVERY, doc="Return the exponential of each element.")
-ROWS.op("log", ew.log, SELF, floating, forms=EVERY, doc="Return the natural logarithm of each element.")
-ROWS.op("log1p", ew.log1p, SELF, floating, doc="Return ``log(1 + input)``, accurate near 0.")
-ROWS.op("sin", ew.sin, SELF, floating, forms=EVERY, doc="Return the sine of each element.")
-ROWS.op("cos", ew.cos, SELF, floating, forms=EVERY, doc="Return the cosine of each element.")
-ROWS.op("tanh", ew.tanh, RESULT, floating, forms=ACTIVATION, doc="Return the hyperbolic tangent of each element.")
-ROWS.op("sigmoid", ew.sigmoid, RESULT, floating, forms=ACTIVATION, doc="Return ``1 / (1 + exp(-input))``.")
-ROWS.op("sqrt", ew.sqrt, RESULT, floating, forms=EVERY, doc="Return the square root of each element.")
+def _unless_integer(function: Callable[[Array], Any]) -> Callable[[Array], Any]:
+    def rounded(x: Array) -> Any:
+        return function(x) if x.dtype.kind == "f" else ew.positive(x)
+
+    return rounded
+
+
+def _every(name: str, primitive: Callable[..., Any], saves: Any, doc: str, forms: str = EVERY, aliases: str = "") -> None:
+    ROWS.op(name, primitive, saves, floating, forms=forms, aliases=aliases, doc=f"Return the {doc} of each element.")
+
+
+_every("exp", ew.exp, RESULT, "exponential")
+_every("exp2", ew.exp2, RESULT, "power of 2")
+_every("expm1", ew.expm1, RESULT, "exponential less 1, accurate near 0,")
+_every("log", ew.log, SELF, "natural logarithm")
+_every("log2", ew.log2, SELF, "logarithm to base 2")
+_every("log10", ew.log10, SELF, "logarithm to base 10")
+ROWS.op("log1p", ew.log1p, SELF, floating, forms=EVERY, doc="Return ``log(1 + input)``, accurate near 0.")
+_every("sin", ew.sin, SELF, "sine")
+_every("cos", ew.cos, SELF, "cosine")
+_every("tan", ew.tan, RESULT, "tangent")
+_every("asin", ew.arcsin, SELF, "arcsine", aliases="arcsin")
+_every("acos", ew.arccos, SELF, "arccosine", aliases="arccos")
+_every("atan", ew.arctan, SELF, "arctangent", aliases="arctan")
+_every("sinh", ew.sinh, SELF, "hyperbolic sine")
+_every("cosh", ew.cosh, SELF, "hyperbolic cosine")
+_every("asinh", ew.arcsinh, SELF, "inverse hyperbolic sine", aliases="arcsinh")
+_every("acosh", ew.arccosh, SELF, "inverse hyperbolic cosine", aliases="arccosh")
+_every("atanh", ew.arctanh, SELF, "inverse hyperbolic tangent", aliases="arctanh")
+_every("tanh", ew.tanh, RESULT, "hyperbolic tangent", ACTIVATION)
+_every("sigmoid", ew.sigmoid, RESULT, "logistic function ``1 / (1 + exp(-input))``", ACTIVATION)
+_every("sqrt", ew.sqrt, RESULT, "square root")
+_every("rsqrt", lambda x: ew.reciprocal(ew.sqrt(x)), RESULT + SELF, "reciprocal of the square root")
 ROWS.op(
-    "relu", ew.relu, RESULT, forms=ACTIVATION, doc="Return each element, or 0 if it is negative; the derivative at 0 is 0."
-)
+    "relu", ew.relu, RESULT,
+    arithmetic.checked(
+        for_kinds("uifc", sentences.RELU_OF_BOOLS, RuntimeError), for_kinds("uif", sentences.CLAMP_OF_COMPLEX)
+    ),
+    forms=ACTIVATION, doc="Return each element, or 0 if it is negative; the derivative at 0 is 0.",
+)  # fmt: skip
 ROWS.op(
-    "abs", ew.absolute, SELF, forms=EVERY, aliases="absolute", operators="abs",
+    "abs", ew.absolute, SELF, arithmetic.checked(for_kinds("uifc", "abs_cpu")),
+    forms=EVERY, aliases="absolute", operators="abs",
     doc="Return the absolute value of each element; the derivative at 0 is 0.",
 )  # fmt: skip
-ROWS.op("sign", ew.sign, doc="Return the sign of each element.")
-ROWS.op("floor", ew.floor, doc="Return the largest integer that is not above each element.")
-ROWS.op("ceil", ew.ceil, doc="Return the smallest integer that is not below each element.")
-ROWS.op("round", _rounded, doc="Return the nearest integer; halves go to the even one.")
-ROWS.op("isnan", ew.isnan, doc="Return whether each element is not a number.")
-ROWS.op("isfinite", ew.isfinite, doc="Return whether each element is finite.")
-ROWS.op("logical_not", ew.logical_not, operators="invert", doc="Return whether each element is zero.")
+ROWS.op(
+    "sign", _sign, (), arithmetic.checked(for_kinds("buif", sentences.SIGN_OF_COMPLEX)), forms=EVERY,
+    doc="Return the sign of each element.",
+)  # fmt: skip
+ROWS.op("sgn", _sign, SELF, arithmetic, forms=EVERY, doc="Return each element divided by its absolute value; 0 stays 0.")
+for _name, _primitive, _says in (
+    ("floor", ew.floor, "largest integer that is not above each element"),
+    ("ceil", ew.ceil, "smallest integer that is not below each element"),
+    ("trunc", ew.trunc, "integer part of each element"),
+):
+    ROWS.op(
+        _name, _unless_integer(_primitive), (),
+        arithmetic.checked(for_kinds("buif", sentences.not_of_complex(_name)), for_kinds("uif", f"{_name}_vml_cpu")),
+        forms=EVERY, aliases="fix" if _name == "trunc" else "", doc=f"Return the {_says}.",
+    )  # fmt: skip
+ROWS.op("isnan", lambda x: ew.isnan(x) if x.dtype.kind in "fc" else ew.not_equal(x, x), doc="Return where elements are nan.")
+ROWS.op("isfinite", lambda x: ew.isfinite(x), doc="Return where elements are finite.")
+ROWS.op("isinf", lambda x: ew.isinf(x), doc="Return where elements are infinite.")
+ROWS.op(
+    "signbit", lambda x: ew.signbit(x) if x.dtype.kind == "f" else ew.less(x, 0), (),
+    arithmetic.checked(for_kinds("buif", sentences.SIGNBIT_OF_COMPLEX)),
+    doc="Return where elements are negative (-0. too).",
+)  # fmt: skip
+ROWS.op("logical_not", ew.logical_not, forms=EVERY, doc="Return whether each element is zero.")
+BITWISE_NOT = Op(
+    "BitwiseNotBackward0", ew.invert, promote=arithmetic.checked(for_kinds("bui", sentences.INVERT_KINDS, TypeError))
+)
+
+
+@ROWS.function("", operators="invert")
+def invert(input: Operand) -> Value:
+    """Return the bits of each element turned over; for bools, not."""
+    return apply(BITWISE_NOT, (input,))
+
+
+ROWS.op(
+    "bitwise_not", ew.invert, (), arithmetic.checked(for_kinds("bui", "bitwise_not_cpu")), forms=EVERY,
+    doc="Return the bits of each element turned over; for bools, not.",
+)  # fmt: skip
+
+
+def _rounding(x: Array, decimals: int = 0) -> Any:
+    if x.dtype.kind != "f":
+        return ew.positive(x)
+    if not decimals:
+        return ew.rint(x)
+    scale = 10.0 ** abs(decimals)
+    return ew.div(ew.rint(ew.mul(x, scale)), scale) if decimals > 0 else ew.mul(ew.rint(ew.div(x, scale)), scale)
+
+
+ROUND = Op("RoundBackward0", _rounding, promote=arithmetic.checked(for_kinds("uif", "round_vml_cpu")))
+ROUND_DECIMALS = Op("RoundBackward1", _rounding, promote=arithmetic.checked(for_kinds("f", "round_vml_cpu")))
+
+
+@ROWS.family()
+def round(run: Run) -> Callable[..., Value]:
+    """Return the nearest integer (or number of so many decimals); halves go to the even one."""
+
+    def function(input: Operand, *, decimals: int = 0) -> Value:
+        return run(ROUND_DECIMALS, (input,), (decimals,)) if decimals else run(ROUND, (input,))
+
+    return function
+
 
 CLONE = Op("CloneBackward0", ew.positive)
 _COPY = Op("CopyBackwards", ew.positive)
@@ -229,26 +411,47 @@ def _recorded_copy(self: Tensor) -> Value:
     return apply(_COPY, (self,))
 
 
-@ROWS.function("", operators="pos")
+@ROWS.function(operators="pos")
 def positive(input: Operand) -> Value:
-    """Return the tensor itself."""
+    """Return the tensor itself.
+
+    Raises:
+        RuntimeError: for bools.
+    """
+    if dtype_of(input).kind == "b":
+        raise RuntimeError(sentences.POSITIVE_BOOLS)
     return input
 
 
 # -- choices and comparisons ---------------------------------------------------------------------------------------
 
 
-def _where_promotion(function: Callable[..., Any], specs: Sequence[Any]) -> Callable[..., Any]:
-    chosen = arithmetic(lambda x, y: (x, y), specs[1:])
-    return lambda condition, x, y: function(condition, *chosen(x, y))
-
-
-WHERE = Op("WhereBackward0", ew.where, (("condition", 0),), _where_promotion, edges=(1, 2))
+WHERE = Op("WhereBackward0", ew.where, (("condition", 0),), replace(arithmetic, skips=1), edges=(1, 2))
 
 
 @ROWS.function("function")
-def where(condition: Operand, input: Operand, other: Operand) -> Value:
-    """Return ``input`` where the condition holds, ``other`` elsewhere."""
+def where(condition: Operand, input: Any = None, other: Any = None) -> Value:
+    """Return ``input`` where the condition holds, ``other`` elsewhere; without them, the positions where it holds.
+
+    Raises:
+        RuntimeError: if the condition is no tensor of bools (or, with a warning, of uint8).
+    """
+    if input is None and other is None:
+        return nonzero(condition, as_tuple=True)
+    if isinstance(condition, Tensor):
+        kind = condition._array.dtype
+        if kind == np.uint8:
+            warnings.warn(sentences.WHERE_OF_BYTES, UserWarning, stacklevel=2)
+            condition = to(condition, np.dtype(np.bool_))
+        elif kind != np.bool_:
+            raise RuntimeError(sentences.where_condition(DTYPES[kind].printed))
+    elif not isinstance(condition, (Tracer, np.ndarray)) or isinstance(input, Tensor) or isinstance(other, Tensor):
+        raise TypeError(sentences.invalid_combination("where", (condition, input, other)))
+    for number, beside in ((input, other), (other, input)):
+        if isinstance(number, int) and isinstance(beside, Tensor) and beside._array.dtype.kind in "iu":
+            check_fits(number, beside._array.dtype)
+    if any(type(number_of(x)) not in NUMBERS and not isinstance(x, (Tensor, Tracer, np.ndarray)) for x in (input, other)):
+        raise TypeError(sentences.invalid_combination("where", (condition, input, other)))
     return apply(WHERE, (condition, input, other))
 
 
@@ -258,12 +461,27 @@ def where_method(self: Tensor, condition: Operand, other: Operand) -> Value:
     return where(condition, self, other)
 
 
-maximum = ROWS.op(
-    "maximum", ew.maximum, BOTH, arithmetic, doc="Return the larger element of each pair; a tie splits the gradient evenly."
-)
-minimum = ROWS.op(
-    "minimum", ew.minimum, BOTH, arithmetic, doc="Return the smaller element of each pair; a tie splits the gradient evenly."
-)
+@ROWS.function()
+def nonzero(input: Operand, *, as_tuple: bool = False) -> Any:
+    """Return the positions of elements other than zero: one row each, or one tensor for each dimension."""
+    array: Any = _raw(input)
+    if isinstance(array, Tracer):
+        raise TypeError(sentences.SHAPE_FROM_VALUES)
+    positions = np.nonzero(array) if array.ndim else np.nonzero(array.reshape(1))
+    if as_tuple:
+        return tuple(wrap(p) for p in positions)
+    return wrap(np.stack(positions, 1)[:, : array.ndim] if positions else np.zeros((0, 0), np.int64))
+
+
+def _pairwise(name: str, primitive: Callable[..., Any], says: str) -> Callable[..., Any]:
+    refuses = of_tensors(name, "input", "other"), for_kinds("buif", sentences.of_complex_tensors(name), RuntimeError)
+    return ROWS.op(name, primitive, BOTH, arithmetic.checked(*refuses), doc=f"Return the {says} element of each pair.")
+
+
+maximum = _pairwise("maximum", ew.maximum, "larger (of equal ones half of each, for derivatives)")
+minimum = _pairwise("minimum", ew.minimum, "smaller (of equal ones half of each, for derivatives)")
+_pairwise("fmax", ew.fmax, "larger, or the one that is not nan, as")
+_pairwise("fmin", ew.fmin, "smaller, or the one that is not nan, as")
 
 
 def _clamp_details(bounds: tuple[str, ...]) -> Callable[..., dict[str, Any]]:
@@ -276,28 +494,54 @@ def _clamp_details(bounds: tuple[str, ...]) -> Callable[..., dict[str, Any]]:
 
 _LOW: Any = lambda x, low: ew.clip_below(x, low)  # noqa: E731
 _HIGH: Any = lambda x, high: ew.clip_above(x, high)  # noqa: E731
-_BETWEEN: Any = lambda x, low, high: ew.clip_above(ew.clip_below(x, low), high)  # noqa: E731
+
+
+def _between(x: Array, low: Array | complex, high: Array | complex) -> Any:
+    clamped = ew.clip_above(ew.clip_below(x, low), high)
+    if type(low) in NUMBERS:
+        return clamped
+    # As PyTorch: where the bounds are equal none of them has a derivative.
+    bound = ew.where(ew.logical_or(ew.greater(x, high), ew.less(high, low)), high, ew.stop_gradient(clamped))
+    bound = ew.where(ew.logical_and(ew.less(low, high), ew.less(x, low)), low, bound)
+    return ew.where(ew.logical_and(ew.greater_equal(x, low), ew.less_equal(x, high)), x, bound)
+
+
+def _real_bounds(specs: Sequence[Any], _dtype: np.dtype[Any]) -> None:
+    if specs[0].dtype.kind == "f" and any(spec[0] is complex for spec in specs[1:]):
+        raise RuntimeError(sentences.number_overflow("float64"))
+
+
+def _real_input(specs: Sequence[Any], _dtype: np.dtype[Any]) -> None:
+    if specs[0].dtype.kind == "c":
+        raise NotImplementedError(sentences.CLAMP_OF_COMPLEX)
 
 
 def _clamps(function: Callable[..., Any], bounds: tuple[str, ...], edges: tuple[int | None, ...]) -> tuple[Op, Op]:
     """The ops for bounds that are numbers, and for tensors."""
     details = _clamp_details(bounds)
     saves = (*((name, 1 + k) for k, name in reversed(list(enumerate(bounds)))), ("self", 0))
-    numbers = Op(
-        "ClampBackward1", function, SELF, arithmetic, edges=(0,), static_numbers=True, keeps=("self",), details=details
+    both = len(bounds) == 2
+    kernel = "clamp_cpu" if both else "maximum_cpu" if bounds == ("min",) else "minimum_cpu"
+    scalar = "clamp_scalar_cpu" if both else f"clamp_{bounds[0]}_scalar_cpu"
+    of_numbers = arithmetic.checked(
+        _real_bounds, for_kinds("buif", sentences.CLAMP_OF_COMPLEX), for_kinds("uif", scalar), of_fitting_numbers
     )
-    return numbers, Op("ClampBackward0", function, saves, arithmetic, edges=edges, details=details)
+    of_tensors = arithmetic.checked(_real_input, for_kinds("uif" if both else "buif", kernel))
+    numbers = Op(
+        "ClampBackward1", function, SELF, of_numbers, edges=(0,), static_numbers=True, keeps=("self",), details=details
+    )
+    return numbers, Op("ClampBackward0", function, saves, of_tensors, edges=edges, details=details)
 
 
 _CLAMPS = {
     (True, False): _clamps(_LOW, ("min",), (0, 1, None)),
     (False, True): _clamps(_HIGH, ("max",), (0, None, 1)),
-    (True, True): _clamps(_BETWEEN, ("min", "max"), (0, 1, 2)),
+    (True, True): _clamps(_between, ("min", "max"), (0, 1, 2)),
 }
 """By which bounds there are: below, above."""
 
 
-@ROWS.family()
+@ROWS.family(aliases="clip")
 def clamp(run: Run) -> Callable[..., Value]:
     """Return each element, or the bound that it is beyond; on a bound the derivative is 1."""
 
@@ -306,7 +550,9 @@ def clamp(run: Run) -> Callable[..., Value]:
         if not given:
             raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
         of_numbers, of_tensors = _CLAMPS[min is not None, max is not None]
-        tensors = [value for value in given if not isinstance(value, (bool, int, float))]
+        tensors = [value for value in given if type(value) not in NUMBERS]
+        if tensors and len(tensors) < len(given) and isinstance(input, Tensor):
+            raise TypeError(sentences.invalid_combination("clamp", (input, *given)))
         return run(of_tensors if tensors else of_numbers, (input, *given))
 
     return function
@@ -329,13 +575,109 @@ for _name, _primitive, _says in (
     ("le", ew.less_equal, "at most"), ("gt", ew.greater, "greater than"), ("ge", ew.greater_equal, "at least"),
 ):  # fmt: skip
     ROWS.op(
-        _name, _primitive, (), arithmetic, operators=_name,
-        doc=f"Return where ``input`` is {_says} ``other``, element by element.",
+        _name, _primitive, (),
+        arithmetic if _name in ("eq", "ne") else arithmetic.checked(for_kinds("buif", f"{_name}_cpu")),
+        forms=EVERY, operators=_name, doc=f"Return where ``input`` is {_says} ``other``, element by element.",
+        aliases={
+            "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"
+        }.get(_name, ""),
     )  # fmt: skip
-ROWS.op("logical_and", ew.logical_and, (), arithmetic, doc="Return where both are different from zero.")
-ROWS.op("logical_or", ew.logical_or, (), arithmetic, doc="Return where one or both are different from zero.")
-ROWS.op("bitwise_and", ew.bitwise_and, (), arithmetic, operators="and", doc="Return the bits that both have.")
-ROWS.op("bitwise_or", ew.bitwise_or, (), arithmetic, operators="or", doc="Return the bits that one or both have.")
+for _name, _primitive, _says in (
+    ("and", ew.logical_and, "both are"), ("or", ew.logical_or, "one or both are"), ("xor", ew.logical_xor, "one is"),
+):  # fmt: skip
+    ROWS.op(
+        f"logical_{_name}", _primitive, (), arithmetic.checked(of_tensors(f"logical_{_name}", "input", "other")),
+        forms=EVERY, doc=f"Return where {_says} different from zero.",
+    )  # fmt: skip
+for _name, _primitive, _operators, _says in (
+    ("bitwise_and", ew.bitwise_and, "and rand iand", "that both have"),
+    ("bitwise_or", ew.bitwise_or, "or ror ior", "that one or both have"),
+    ("bitwise_xor", ew.bitwise_xor, "xor rxor ixor", "that one of them has"),
+):
+    ROWS.op(
+        _name, _primitive, (), arithmetic.checked(for_kinds("bui", f"{_name}_cpu")), forms=EVERY, operators=_operators,
+        commutes=True, doc=f"Return the bits {_says}.",
+    )  # fmt: skip
+for _name, _primitive, _operators, _kernel in (
+    ("bitwise_left_shift", ew.left_shift, "lshift rlshift ilshift", "lshift_cpu"),
+    ("bitwise_right_shift", ew.right_shift, "rshift rrshift irshift", "rshift_cpu"),
+):
+    ROWS.op(
+        _name, _primitive, (), arithmetic.checked(for_kinds("ui", _kernel)), forms=EVERY, operators=_operators,
+        doc="Return the bits of ``input`` shifted by ``other``.",
+    )  # fmt: skip
+
+
+# -- quotients that are whole, and remainders ----------------------------------------------------------------------
+
+
+def _raw(x: Operand) -> Any:
+    return x._array if isinstance(x, Tensor) else x
+
+
+_KINDS = {bool: "b", int: "i", float: "f", complex: "c"}
+
+
+def _without_derivative(op: Op, name: str) -> Op:
+    """Let the node of an op raise where gradients reach it."""
+
+    def run(self: Any, grads: Any) -> Any:
+        raise RuntimeError(sentences.no_derivative(name))
+
+    op.node_class.run = run
+    return op
+
+
+def _divisions(name: str, kernel: str, computes: Callable[..., Any], doc: str, operators: str = "") -> None:
+    """Add a function that raises where integers are divided by 0."""
+    promote = arithmetic.checked(for_kinds("uif", kernel))
+    if name == "floor_divide":
+        of_tensors = _without_derivative(Op("NotImplemented", computes, promote=promote), name)
+        of_numbers = (of_tensors, of_tensors)
+    else:
+        node = name.title()
+        of_tensors = Op(f"{node}Backward1", computes, BOTH, promote)
+        reflected = Op("NotImplemented", computes, BOTH, promote, edges=(1,))
+        of_numbers = Op(f"{node}Backward0", computes, (), promote, edges=(0,)), _without_derivative(reflected, name)
+
+    def make(run: Run) -> Callable[..., Value]:
+        def function(input: Operand, other: Operand) -> Value:
+            input, other = number_of(input), number_of(other)
+            kinds = [
+                _KINDS.get(type(x)) or getattr(getattr(x, "dtype", None), "kind", "f") for x in map(_raw, (input, other))
+            ]
+            whole = all(kind in "bui" for kind in kinds) and kinds != ["b", "b"]
+            divisor = other._array if isinstance(other, Tensor) else other
+            if whole and not isinstance(divisor, Tracer) and not np.all(divisor):
+                raise RuntimeError("ZeroDivisionError")
+            op = of_numbers[0] if type(other) in NUMBERS else of_numbers[1] if type(input) in NUMBERS else of_tensors
+            return run(op, (input, other))
+
+        return function
+
+    make.__name__, make.__doc__ = name, doc
+    ROWS.family(operators=operators)(make)
+
+
+_divisions(
+    "floor_divide", "div_floor_cpu", ew.floor_divide, "Return ``input / other``, rounded down.",
+    "floordiv rfloordiv ifloordiv",
+)  # fmt: skip
+_divisions(
+    "remainder", "remainder_cpu", ew.remainder, "Return what dividing leaves, with the sign of ``other``.", "mod rmod imod"
+)
+_divisions("fmod", "fmod_cpu", ew.fmod, "Return what dividing leaves, with the sign of ``input``.")
+_pairs = {
+    "atan2": (ew.arctan2, "arctan2", floating, "angle of the points ``(other, input)``"),
+    "hypot": (ew.hypot, "", arithmetic, "hypotenuse"),
+    "logaddexp": (ew.logaddexp, "", arithmetic, "logarithm of the sum of exponentials"),
+}
+for _name, (_primitive, _aliases, _promote, _says) in _pairs.items():
+    _promote = _promote.checked(of_tensors(_name, "input", "other"), for_kinds("f", f"{_name}_cpu"))
+    _forms = "function method" if _name == "logaddexp" else EVERY
+    ROWS.op(
+        _name, _primitive, BOTH, _promote, forms=_forms, aliases=_aliases, doc=f"Return the {_says}, element by element."
+    )  # fmt: skip
 
 
 # -- dtypes ----------------------------------------------------------------------------------------------------

@@ -15,9 +15,10 @@ from functrace.ops import elementwise as ew
 from functrace.ops.indexing import scatter_set
 from functrace.ops.shaping import broadcast_to, convert
 from functrace.torch import sentences
-from functrace.torch.plans import Op
+from functrace.torch.plans import NUMBERS, Op, number_of
+from functrace.torch.promotion import check_broadcast, check_fits
 from functrace.torch.rows import Rows
-from functrace.torch.shaping import basic_part, expand, index_operands
+from functrace.torch.shaping import basic_part, expand, index_entries, index_operands
 from functrace.torch.tensor import Operand, Tensor, wrap
 from functrace.torch.views import write
 from functrace.typing import Array
@@ -32,7 +33,10 @@ def _copied(x: Array, source: Array) -> Any:
 
 def _filled(x: Array, value: Array | complex) -> Any:
     return broadcast_to(
-        np.asarray(value, x.dtype) if isinstance(value, (bool, int, float, complex)) else convert(value, x.dtype), x.shape
+        np.asarray(value if x.dtype.kind in "cb" else value.real).astype(x.dtype)
+        if isinstance(value, (bool, int, float, complex))
+        else convert(value, x.dtype),
+        x.shape,
     )
 
 
@@ -51,17 +55,35 @@ PUT = Op(
 @ROWS.function("method")
 def copy_(self: Tensor, src: Operand, non_blocking: bool = False) -> Tensor:
     """Overwrite with another tensor's elements, broadcast and converted."""
-    source = src if isinstance(src, Tensor) else wrap(np.asarray(src))
+    number = number_of(src)
+    if not isinstance(src, Tensor) and type(number) not in NUMBERS:
+        raise TypeError(sentences.must_be_tensor("copy_", "other", 0, sentences.kind_of(src)))
+    source = src if isinstance(src, Tensor) else wrap(np.asarray(number))
     shape = source._array.shape
     if shape != self._array.shape:
-        expand(source.detach(), self._array.shape)  # raises PyTorch's sentence if it does not broadcast
+        check_broadcast(self._array.shape, shape)
+        full = np.broadcast_shapes(self._array.shape, shape)
+        if full != self._array.shape:
+            raise RuntimeError(sentences.output_shape(self._array.shape, full))
     return write(COPY, (self, source))
 
 
 @ROWS.function("method")
 def fill_(self: Tensor, value: Operand) -> Tensor:
-    """Overwrite every element with a number."""
-    return write(FILL, (self, value))
+    """Overwrite every element with a number.
+
+    Raises:
+        RuntimeError: for a number that the dtype does not hold, and a tensor that is not 0-d.
+    """
+    number = number_of(value)
+    if type(number) in NUMBERS:
+        check_fits(number, self._array.dtype)
+    elif isinstance(value, Tensor):
+        if value._array.ndim:
+            raise RuntimeError(sentences.fill_dimensions(value._array.ndim))
+    else:
+        raise TypeError(sentences.invalid_combination("fill_", (value,)))
+    return write(FILL, (self, number))
 
 
 @ROWS.function("method")
@@ -73,7 +95,7 @@ def zero_(self: Tensor) -> Tensor:
 @ROWS.function("", operators="setitem")
 def setitem(self: Tensor, index: Any, value: Operand) -> None:
     """Write ``self[index] = value``: through a view, or element by element where tensors or masks stand in the index."""
-    entries = index if isinstance(index, tuple) else (index,)
+    entries = index_entries(index)
     whole = all(k is Ellipsis or k == slice(None) for k in entries if k is Ellipsis or isinstance(k, slice))
     if whole and not [k for k in entries if k is not Ellipsis and not isinstance(k, slice)]:
         target, arrays = self, {}

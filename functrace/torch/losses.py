@@ -5,6 +5,7 @@ Floor: 8.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from functrace.ops.shaping import convert
 from functrace.ops.shaping import reshape as core_reshape
 from functrace.ops.sorting import take_along_axis
 from functrace.torch import functions as f
-from functrace.torch import products, shaping
+from functrace.torch import products, sentences, shaping
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.plans import Op, apply
+from functrace.torch.promotion import arithmetic, check_broadcast, for_kinds
 from functrace.torch.reductions import log_softmax
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import Operand, Tensor, Value
@@ -26,6 +28,12 @@ from functrace.typing import Array
 
 ROWS = Rows()
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+
+
+def _reduction(name: str) -> int:
+    if name not in _REDUCTIONS:
+        raise ValueError(f"{name} is not a valid value for reduction")
+    return _REDUCTIONS[name]
 
 
 @ROWS.function("nn.functional")
@@ -96,14 +104,20 @@ def nll_loss(
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
     shape, wanted = f.shape_of(input), f.shape_of(target)
-    if f.dtype_of(target).kind not in "iu":
-        raise RuntimeError("expected scalar type Long but found " + DTYPES[f.dtype_of(target)].printed)
+    how = _reduction(reduction)
     if len(shape) >= 2 and shape[0] != wanted[0]:
         raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({wanted[0]}).")
+    if f.dtype_of(input).kind != "f":
+        raise NotImplementedError(sentences.no_kernel("nll_loss_out_frame").format(DTYPES[f.dtype_of(input)].printed))
+    if f.dtype_of(target) not in (np.int64, np.uint8):
+        raise RuntimeError(sentences.class_dtype(DTYPES[f.dtype_of(target)].printed))
+    if weight is not None and f.dtype_of(weight) != f.dtype_of(input):
+        found, given = (DTYPES[f.dtype_of(x)].printed for x in (weight, input))
+        raise RuntimeError(f"expected scalar type {given} but found {found}")
     _check_targets(target, shape[0 if len(shape) == 1 else 1], ignore_index)
     op = _NLL[len(shape) > 2][weight is not None]
     operands = (input, target) if weight is None else (input, target, weight)
-    return apply(op, operands, (_REDUCTIONS[reduction], ignore_index))[0]
+    return apply(op, operands, (how, ignore_index))[0]
 
 
 def _check_targets(target: Operand, classes: int, ignored: int) -> None:
@@ -135,6 +149,7 @@ MSE = Op(
     "MseLossBackward0",
     _mse,
     (("self", 0), ("target", 1)),
+    arithmetic.checked(for_kinds("f", "mse_cpu")),
     keeps=("self", "target"),
     details=lambda specs, params: {"reduction": params[0]},
 )
@@ -143,8 +158,12 @@ MSE = Op(
 @ROWS.function("nn.functional")
 def mse_loss(input: Operand, target: Operand, *, reduction: str = "mean") -> Value:
     """Return the (mean) squared difference."""
+    f.tensors_only("mse_loss", input=input, target=target)
     shape, wanted = f.shape_of(input), f.shape_of(target)
+    how = _reduction(reduction)
     if shape != wanted:
+        warnings.warn(sentences.target_size(shape, wanted), UserWarning, stacklevel=2)
+        check_broadcast(shape, wanted)
         full = np.broadcast_shapes(shape, wanted)
         input, target = shaping.expand(input, full), shaping.expand(target, full)
-    return apply(MSE, (input, target), (_REDUCTIONS[reduction],))
+    return apply(MSE, (input, target), (how,))

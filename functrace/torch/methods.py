@@ -15,7 +15,8 @@ from functrace.torch import functions as f
 from functrace.torch import sentences
 from functrace.torch.autograd.engine import backward as run_backward
 from functrace.torch.autograd.graph import HookDict, RemovableHandle
-from functrace.torch.dtypes import NAMES
+from functrace.torch.device import check_device, device
+from functrace.torch.dtypes import DTYPES, NAMES
 from functrace.torch.dtypes import dtype as Dtype
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import Tensor, Value
@@ -104,18 +105,36 @@ def retain_grad(self: Tensor) -> None:
 @ROWS.function("method")
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """Return the tensor in another dtype, or in another tensor's; devices are accepted, there is one."""
+    unknown = set(kwargs) - {"dtype", "device", "other", "non_blocking", "copy", "memory_format"}
+    if unknown:
+        raise TypeError(sentences.invalid_combination("to", args))
     wanted = kwargs.get("dtype")
-    for given in args:
+    flags = [kwargs.get("non_blocking", False), kwargs.get("copy", False)]
+    if "device" in kwargs:
+        check_device(kwargs["device"])
+    others, rest = args, ()
+    if len(args) > 1 and isinstance(args[0], (Tensor, Dtype)):
+        others, rest = args[:1], args[1:]
+    elif len(args) > 2:
+        others, rest = args[:2], args[2:]
+    flags[: len(rest)] = rest
+    for given in (*others, kwargs.get("other")):
         if isinstance(given, Tensor):
             wanted = given.dtype
-        elif isinstance(given, (Dtype, np.dtype)):
+        elif isinstance(given, (Dtype, np.dtype)) or given in (bool, int, float, complex):
             wanted = given
+        elif isinstance(given, float):
+            wanted = float  # as PyTorch takes it
+        elif isinstance(given, (device, str, int)) or given is None:
+            check_device(given)
+        else:
+            raise TypeError(sentences.invalid_combination("to", args))
     result = self if wanted is None else f.to(self, wanted)
-    return f.clone(self) if kwargs.get("copy") and result is self else result
+    return f.clone(self) if flags[1] and result is self else result
 
 
-def _converter(name: str) -> None:
-    wanted = NAMES[name]
+def _converter(dtype: str, name: str = "") -> None:
+    wanted, name = NAMES[dtype], name or dtype
 
     def convert(self: Tensor) -> Value:
         return f.to(self, wanted)
@@ -125,8 +144,10 @@ def _converter(name: str) -> None:
     ROWS.function("method")(convert)
 
 
-for _name in ("double", "float", "half", "long", "int"):
+for _name in ("double", "float", "half", "long", "int", "short", "bool", "cfloat", "cdouble"):
     _converter(_name)
+for _name, _dtype in (("byte", "uint8"), ("char", "int8")):
+    _converter(_dtype, _name)
 
 
 @ROWS.function("method")
@@ -136,8 +157,28 @@ def cpu(self: Tensor) -> Tensor:
 
 
 @ROWS.function("method")
+def cuda(self: Tensor, device: Any = None) -> Tensor:
+    """Refuse: there is no CUDA here."""
+    raise AssertionError(sentences.NO_CUDA)
+
+
+@ROWS.function("method", name="type")
+def type_of(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """Return the name of the tensor's type, ``"torch.FloatTensor"``; or the tensor in another dtype."""
+    if dtype is None:
+        return f"torch.{self.dtype.printed}Tensor"
+    if isinstance(dtype, str):
+        named = {f"torch.{d.printed}Tensor": d for d in DTYPES.values()}
+        if dtype not in named:
+            raise ValueError(f"invalid type: '{dtype}'")
+        dtype = named[dtype]
+    return f.to(self, dtype)
+
+
+@ROWS.function("method")
 def type_as(self: Tensor, other: Tensor) -> Tensor:
     """Return the tensor in another one's dtype."""
+    f.tensors_only("type_as", input=self, other=other)
     return f.to(self, other.dtype)
 
 

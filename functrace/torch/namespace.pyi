@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch.autograd.graph import RemovableHandle
+from functrace.torch.creation import DeviceLike
 from functrace.torch.dtypes import DtypeLike, dtype
 from functrace.torch.reductions import Dims
 from functrace.torch.tensor import Operand, Tensor, Value
@@ -15,17 +16,36 @@ from functrace.typing import Array
 __all__ = [
     "abs",
     "absolute",
+    "acos",
+    "acosh",
     "add",
     "addmm",
     "all",
     "allclose",
     "any",
     "arange",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
     "argmax",
     "argmin",
     "as_tensor",
+    "asarray",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
     "bitwise_and",
+    "bitwise_left_shift",
+    "bitwise_not",
     "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
     "bmm",
     "bool",
     "cat",
@@ -33,34 +53,47 @@ __all__ = [
     "ceil",
     "cfloat",
     "clamp",
+    "clip",
     "clone",
     "complex128",
     "complex64",
     "cos",
+    "cosh",
     "div",
     "divide",
     "dot",
     "double",
     "empty",
     "empty_like",
+    "empty_strided",
     "eq",
     "equal",
     "exp",
+    "exp2",
+    "expm1",
     "eye",
+    "fix",
     "flatten",
     "float",
     "float16",
     "float32",
     "float64",
     "floor",
+    "floor_divide",
+    "fmax",
+    "fmin",
+    "fmod",
     "from_numpy",
     "full",
     "full_like",
     "gather",
     "ge",
     "get_rng_state",
+    "greater",
+    "greater_equal",
     "gt",
     "half",
+    "hypot",
     "initial_seed",
     "int",
     "int16",
@@ -68,15 +101,23 @@ __all__ = [
     "int64",
     "int8",
     "isfinite",
+    "isinf",
     "isnan",
     "le",
+    "less",
+    "less_equal",
     "linspace",
     "log",
+    "log10",
     "log1p",
+    "log2",
     "log_softmax",
+    "logaddexp",
     "logical_and",
     "logical_not",
     "logical_or",
+    "logical_xor",
+    "logspace",
     "logsumexp",
     "long",
     "lt",
@@ -95,26 +136,38 @@ __all__ = [
     "ne",
     "neg",
     "negative",
+    "nonzero",
+    "not_equal",
     "ones",
     "ones_like",
     "permute",
+    "positive",
     "pow",
     "prod",
     "rand",
     "rand_like",
     "randint",
+    "randint_like",
     "randn",
     "randn_like",
+    "randperm",
     "reciprocal",
     "relu",
+    "remainder",
     "reshape",
     "round",
+    "rsqrt",
+    "rsub",
+    "scalar_tensor",
     "select",
     "set_rng_state",
+    "sgn",
     "short",
     "sigmoid",
     "sign",
+    "signbit",
     "sin",
+    "sinh",
     "softmax",
     "sqrt",
     "square",
@@ -124,10 +177,12 @@ __all__ = [
     "subtract",
     "sum",
     "t",
+    "tan",
     "tanh",
     "tensor",
     "transpose",
     "true_divide",
+    "trunc",
     "uint8",
     "unsqueeze",
     "where",
@@ -161,6 +216,12 @@ def abs(input: Operand) -> Value:
 def absolute(input: Operand) -> Value:
     """Return the absolute value of each element; the derivative at 0 is 0."""
 
+def acos(input: Operand) -> Value:
+    """Return the arccosine of each element."""
+
+def acosh(input: Operand) -> Value:
+    """Return the inverse hyperbolic cosine of each element."""
+
 def add(input: Operand, other: Operand, *, alpha: Operand = 1) -> Value:
     """Return ``input + alpha * other``."""
 
@@ -183,9 +244,36 @@ def any(input: Operand, dim: Dims = None, keepdim: builtins.bool = False) -> Val
     """Return whether any elements are true, in all or along dimensions."""
 
 def arange(
-    *bounds: Any, dtype: DtypeLike | None = None, device: builtins.str | None = None, requires_grad: builtins.bool = False
+    start: Any = None,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: builtins.bool = False,
 ) -> Tensor:
-    """Return numbers at equal steps, the end left out."""
+    """Return numbers at equal steps, the end left out: ``arange(end)``, ``arange(start, end, step)``."""
+
+def arccos(input: Operand) -> Value:
+    """Return the arccosine of each element."""
+
+def arccosh(input: Operand) -> Value:
+    """Return the inverse hyperbolic cosine of each element."""
+
+def arcsin(input: Operand) -> Value:
+    """Return the arcsine of each element."""
+
+def arcsinh(input: Operand) -> Value:
+    """Return the inverse hyperbolic sine of each element."""
+
+def arctan(input: Operand) -> Value:
+    """Return the arctangent of each element."""
+
+def arctan2(input: Operand, other: Operand) -> Value:
+    """Return the angle of the points ``(other, input)``, element by element."""
+
+def arctanh(input: Operand) -> Value:
+    """Return the inverse hyperbolic tangent of each element."""
 
 def argmax(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Value:
     """Return the position of the maximum, in all or along a dimension."""
@@ -193,14 +281,44 @@ def argmax(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bo
 def argmin(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Value:
     """Return the position of the minimum, in all or along a dimension."""
 
-def as_tensor(data: Any, dtype: DtypeLike | None = None, device: builtins.str | None = None) -> Tensor:
+def as_tensor(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """Return ``data`` as a tensor: itself if it is one, a sharing one of an array, otherwise a copy."""
+
+def asarray(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
+    """Return ``data`` as a tensor: itself if it is one, a sharing one of an array, otherwise a copy."""
+
+def asin(input: Operand) -> Value:
+    """Return the arcsine of each element."""
+
+def asinh(input: Operand) -> Value:
+    """Return the inverse hyperbolic sine of each element."""
+
+def atan(input: Operand) -> Value:
+    """Return the arctangent of each element."""
+
+def atan2(input: Operand, other: Operand) -> Value:
+    """Return the angle of the points ``(other, input)``, element by element."""
+
+def atanh(input: Operand) -> Value:
+    """Return the inverse hyperbolic tangent of each element."""
 
 def bitwise_and(input: Operand, other: Operand) -> Value:
     """Return the bits that both have."""
 
+def bitwise_left_shift(input: Operand, other: Operand) -> Value:
+    """Return the bits of ``input`` shifted by ``other``."""
+
+def bitwise_not(input: Operand) -> Value:
+    """Return the bits of each element turned over; for bools, not."""
+
 def bitwise_or(input: Operand, other: Operand) -> Value:
     """Return the bits that one or both have."""
+
+def bitwise_right_shift(input: Operand, other: Operand) -> Value:
+    """Return the bits of ``input`` shifted by ``other``."""
+
+def bitwise_xor(input: Operand, other: Operand) -> Value:
+    """Return the bits that one of them has."""
 
 def bmm(input: Operand, other: Operand) -> Value:
     """Return the products of pairs of matrices."""
@@ -214,11 +332,17 @@ def ceil(input: Operand) -> Value:
 def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None) -> Value:
     """Return each element, or the bound that it is beyond; on a bound the derivative is 1."""
 
+def clip(input: Operand, min: Operand | None = None, max: Operand | None = None) -> Value:
+    """Return each element, or the bound that it is beyond; on a bound the derivative is 1."""
+
 def clone(input: Operand) -> Value:
     """Return a copy, through which gradients flow."""
 
 def cos(input: Operand) -> Value:
     """Return the cosine of each element."""
+
+def cosh(input: Operand) -> Value:
+    """Return the hyperbolic cosine of each element."""
 
 def div(input: Operand, other: Operand) -> Value:
     """Return ``input / other``; integers divide to floats."""
@@ -232,13 +356,31 @@ def dot(input: Operand, other: Operand) -> Value:
 def empty(
     *size: builtins.int | Sequence[builtins.int],
     dtype: DtypeLike | None = None,
-    device: builtins.str | None = None,
+    device: DeviceLike | None = None,
     requires_grad: builtins.bool = False,
+    memory_format: Any = None,
 ) -> Tensor:
     """Return a tensor whose elements are whatever the memory held."""
 
-def empty_like(input: Tensor, *, dtype: DtypeLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
+def empty_like(
+    input: Tensor,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: builtins.bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """Return a tensor of another one's shape and dtype, whose elements are whatever the memory held."""
+
+def empty_strided(
+    size: Sequence[builtins.int],
+    stride: Sequence[builtins.int],
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: builtins.bool = False,
+) -> Tensor:
+    """Return a tensor with these steps between elements; they are whatever the memory held."""
 
 def eq(input: Operand, other: Operand) -> Value:
     """Return where ``input`` is equal to ``other``, element by element."""
@@ -249,10 +391,24 @@ def equal(input: Tensor, other: Tensor) -> builtins.bool:
 def exp(input: Operand) -> Value:
     """Return the exponential of each element."""
 
+def exp2(input: Operand) -> Value:
+    """Return the power of 2 of each element."""
+
+def expm1(input: Operand) -> Value:
+    """Return the exponential less 1, accurate near 0, of each element."""
+
 def eye(
-    n: builtins.int, m: builtins.int | None = None, *, dtype: DtypeLike | None = None, requires_grad: builtins.bool = False
+    n: builtins.int,
+    m: builtins.int | None = None,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: builtins.bool = False,
 ) -> Tensor:
     """Return ones on the diagonal."""
+
+def fix(input: Operand) -> Value:
+    """Return the integer part of each element."""
 
 def flatten(input: Operand, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Value:
     """Return the tensor with dimensions merged into one."""
@@ -260,21 +416,39 @@ def flatten(input: Operand, start_dim: builtins.int = 0, end_dim: builtins.int =
 def floor(input: Operand) -> Value:
     """Return the largest integer that is not above each element."""
 
+def floor_divide(input: Operand, other: Operand) -> Value:
+    """Return ``input / other``, rounded down."""
+
+def fmax(input: Operand, other: Operand) -> Value:
+    """Return the larger, or the one that is not nan, as element of each pair."""
+
+def fmin(input: Operand, other: Operand) -> Value:
+    """Return the smaller, or the one that is not nan, as element of each pair."""
+
+def fmod(input: Operand, other: Operand) -> Value:
+    """Return what dividing leaves, with the sign of ``input``."""
+
 def from_numpy(array: Array) -> Tensor:
     """Return a tensor that shares the array's memory."""
 
 def full(
-    size: builtins.int | Sequence[builtins.int],
-    fill_value: builtins.complex,
+    size: Sequence[builtins.int],
+    fill_value: Any,
     *,
     dtype: DtypeLike | None = None,
-    device: builtins.str | None = None,
+    device: DeviceLike | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
     """Return a tensor filled with a number, whose kind gives the dtype."""
 
 def full_like(
-    input: Tensor, fill_value: builtins.complex, *, dtype: DtypeLike | None = None, requires_grad: builtins.bool = False
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: builtins.bool = False,
+    memory_format: Any = None,
 ) -> Tensor:
     """Return a tensor of another one's shape and dtype, filled with a number."""
 
@@ -287,19 +461,37 @@ def ge(input: Operand, other: Operand) -> Value:
 def get_rng_state() -> Tensor:
     """Return the state of the generator, as a tensor of bytes."""
 
+def greater(input: Operand, other: Operand) -> Value:
+    """Return where ``input`` is greater than ``other``, element by element."""
+
+def greater_equal(input: Operand, other: Operand) -> Value:
+    """Return where ``input`` is at least ``other``, element by element."""
+
 def gt(input: Operand, other: Operand) -> Value:
     """Return where ``input`` is greater than ``other``, element by element."""
+
+def hypot(input: Operand, other: Operand) -> Value:
+    """Return the hypotenuse, element by element."""
 
 def initial_seed() -> builtins.int:
     """Return the number that the running sequence was begun with."""
 
 def isfinite(input: Operand) -> Value:
-    """Return whether each element is finite."""
+    """Return where elements are finite."""
+
+def isinf(input: Operand) -> Value:
+    """Return where elements are infinite."""
 
 def isnan(input: Operand) -> Value:
-    """Return whether each element is not a number."""
+    """Return where elements are nan."""
 
 def le(input: Operand, other: Operand) -> Value:
+    """Return where ``input`` is at most ``other``, element by element."""
+
+def less(input: Operand, other: Operand) -> Value:
+    """Return where ``input`` is less than ``other``, element by element."""
+
+def less_equal(input: Operand, other: Operand) -> Value:
     """Return where ``input`` is at most ``other``, element by element."""
 
 def linspace(
@@ -308,6 +500,7 @@ def linspace(
     steps: builtins.int,
     *,
     dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
     """Return ``steps`` numbers at equal distances, both ends included."""
@@ -315,11 +508,20 @@ def linspace(
 def log(input: Operand) -> Value:
     """Return the natural logarithm of each element."""
 
+def log10(input: Operand) -> Value:
+    """Return the logarithm to base 10 of each element."""
+
 def log1p(input: Operand) -> Value:
     """Return ``log(1 + input)``, accurate near 0."""
 
+def log2(input: Operand) -> Value:
+    """Return the logarithm to base 2 of each element."""
+
 def log_softmax(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Value:
     """Return the log of the softmax along a dimension."""
+
+def logaddexp(input: Operand, other: Operand) -> Value:
+    """Return the logarithm of the sum of exponentials, element by element."""
 
 def logical_and(input: Operand, other: Operand) -> Value:
     """Return where both are different from zero."""
@@ -329,6 +531,21 @@ def logical_not(input: Operand) -> Value:
 
 def logical_or(input: Operand, other: Operand) -> Value:
     """Return where one or both are different from zero."""
+
+def logical_xor(input: Operand, other: Operand) -> Value:
+    """Return where one is different from zero."""
+
+def logspace(
+    start: builtins.float,
+    end: builtins.float,
+    steps: builtins.int,
+    base: builtins.float = 10.0,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: builtins.bool = False,
+) -> Tensor:
+    """Return ``steps`` powers of ``base``, the exponents at equal distances."""
 
 def logsumexp(input: Operand, dim: Dims, keepdim: builtins.bool = False) -> Value:
     """Return ``log(sum(exp(input)))`` along dimensions, without overflow."""
@@ -346,7 +563,7 @@ def max(input: Operand, dim: Operand | None = None, keepdim: builtins.bool = Fal
     """Return the maximum: of all, along a dimension (with indices), of two tensors."""
 
 def maximum(input: Operand, other: Operand) -> Value:
-    """Return the larger element of each pair; a tie splits the gradient evenly."""
+    """Return the larger (of equal ones half of each, for derivatives) element of each pair."""
 
 def mean(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None) -> Value:
     """Return the mean of all elements, or along dimensions."""
@@ -355,7 +572,7 @@ def min(input: Operand, dim: Operand | None = None, keepdim: builtins.bool = Fal
     """Return the minimum: of all, along a dimension (with indices), of two tensors."""
 
 def minimum(input: Operand, other: Operand) -> Value:
-    """Return the smaller element of each pair; a tie splits the gradient evenly."""
+    """Return the smaller (of equal ones half of each, for derivatives) element of each pair."""
 
 def mm(input: Operand, other: Operand) -> Value:
     """Return the product of two matrices."""
@@ -381,19 +598,35 @@ def neg(input: Operand) -> Value:
 def negative(input: Operand) -> Value:
     """Return ``-input``."""
 
+def nonzero(input: Operand, *, as_tuple: builtins.bool = False) -> Any:
+    """Return the positions of elements other than zero: one row each, or one tensor for each dimension."""
+
+def not_equal(input: Operand, other: Operand) -> Value:
+    """Return where ``input`` is different from ``other``, element by element."""
+
 def ones(
     *size: builtins.int | Sequence[builtins.int],
     dtype: DtypeLike | None = None,
-    device: builtins.str | None = None,
+    device: DeviceLike | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
     """Return ones."""
 
-def ones_like(input: Tensor, *, dtype: DtypeLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
+def ones_like(
+    input: Tensor,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: builtins.bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """Return ones of a tensor's shape and dtype."""
 
 def permute(input: Operand, *dims: builtins.int | Sequence[builtins.int]) -> Value:
     """Return a view with dimensions in another order."""
+
+def positive(input: Operand) -> Value:
+    """Return the tensor itself."""
 
 def pow(input: Operand, exponent: Operand) -> Value:
     """Return ``input ** exponent``; either may be a number."""
@@ -404,23 +637,74 @@ def prod(
     """Return the product of all elements, or along a dimension; integers multiply to int64."""
 
 def rand(
-    *size: builtins.int | Sequence[builtins.int], dtype: DtypeLike | None = None, requires_grad: builtins.bool = False
+    *size: builtins.int | Sequence[builtins.int],
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: builtins.bool = False,
+    generator: Any = None,
 ) -> Tensor:
     """Return numbers uniform in [0, 1)."""
 
-def rand_like(input: Tensor, *, dtype: DtypeLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
+def rand_like(
+    input: Tensor,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: builtins.bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """Return numbers uniform in [0, 1) in a tensor's shape and dtype."""
 
-def randint(*bounds_and_size: Any, dtype: DtypeLike | None = None) -> Tensor:
+def randint(
+    *bounds_and_size: Any,
+    low: builtins.int = 0,
+    high: builtins.int | None = None,
+    size: Sequence[builtins.int] | None = None,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: builtins.bool = False,
+    generator: Any = None,
+) -> Tensor:
     """Return integers: ``randint(high, size)`` or ``randint(low, high, size)``."""
 
+def randint_like(
+    input: Tensor,
+    *bounds: builtins.int,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: builtins.bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Return integers in a tensor's shape and dtype: ``randint_like(x, high)`` or ``randint_like(x, low, high)``."""
+
 def randn(
-    *size: builtins.int | Sequence[builtins.int], dtype: DtypeLike | None = None, requires_grad: builtins.bool = False
+    *size: builtins.int | Sequence[builtins.int],
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: builtins.bool = False,
+    generator: Any = None,
 ) -> Tensor:
     """Return standard normal numbers."""
 
-def randn_like(input: Tensor, *, dtype: DtypeLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
+def randn_like(
+    input: Tensor,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: builtins.bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """Return standard normal numbers in a tensor's shape and dtype."""
+
+def randperm(
+    n: builtins.int,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: builtins.bool = False,
+    generator: Any = None,
+) -> Tensor:
+    """Return the integers below ``n`` in random order."""
 
 def reciprocal(input: Operand) -> Value:
     """Return ``1 / input``."""
@@ -428,11 +712,29 @@ def reciprocal(input: Operand) -> Value:
 def relu(input: Operand) -> Value:
     """Return each element, or 0 if it is negative; the derivative at 0 is 0."""
 
+def remainder(input: Operand, other: Operand) -> Value:
+    """Return what dividing leaves, with the sign of ``other``."""
+
 def reshape(input: Operand, *shape: builtins.int | Sequence[builtins.int]) -> Value:
     """Return a view with another shape, or a copy where the memory does not lie so."""
 
-def round(input: Operand) -> Value:
-    """Return the nearest integer; halves go to the even one."""
+def round(input: Operand, *, decimals: builtins.int = 0) -> Value:
+    """Return the nearest integer (or number of so many decimals); halves go to the even one."""
+
+def rsqrt(input: Operand) -> Value:
+    """Return the reciprocal of the square root of each element."""
+
+def rsub(input: Operand, other: Operand, *, alpha: Operand = 1) -> Value:
+    """Return ``other - alpha * input``."""
+
+def scalar_tensor(
+    s: builtins.complex,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: builtins.bool = False,
+) -> Tensor:
+    """Return a 0-d tensor of a number."""
 
 def select(input: Operand, dim: builtins.int, index: builtins.int) -> Value:
     """Return a view of one position along a dimension."""
@@ -440,14 +742,23 @@ def select(input: Operand, dim: builtins.int, index: builtins.int) -> Value:
 def set_rng_state(new_state: Tensor) -> None:
     """Put the generator into a state that `get_rng_state` returned."""
 
+def sgn(input: Operand) -> Value:
+    """Return each element divided by its absolute value; 0 stays 0."""
+
 def sigmoid(input: Operand) -> Value:
-    """Return ``1 / (1 + exp(-input))``."""
+    """Return the logistic function ``1 / (1 + exp(-input))`` of each element."""
 
 def sign(input: Operand) -> Value:
     """Return the sign of each element."""
 
+def signbit(input: Operand) -> Value:
+    """Return where elements are negative (-0. too)."""
+
 def sin(input: Operand) -> Value:
     """Return the sine of each element."""
+
+def sinh(input: Operand) -> Value:
+    """Return the hyperbolic sine of each element."""
 
 def softmax(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Value:
     """Return the softmax along a dimension."""
@@ -476,11 +787,14 @@ def sum(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, dty
 def t(input: Operand) -> Value:
     """Return the transpose of a matrix (a vector or a number is left as it is)."""
 
+def tan(input: Operand) -> Value:
+    """Return the tangent of each element."""
+
 def tanh(input: Operand) -> Value:
     """Return the hyperbolic tangent of each element."""
 
 def tensor(
-    data: Any, *, dtype: DtypeLike | None = None, device: builtins.str | None = None, requires_grad: builtins.bool = False
+    data: Any, *, dtype: DtypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False
 ) -> Tensor:
     """Return a leaf tensor with a copy of ``data``: numbers, nested lists, an array or a tensor."""
 
@@ -490,21 +804,31 @@ def transpose(input: Operand, dim0: builtins.int, dim1: builtins.int) -> Value:
 def true_divide(input: Operand, other: Operand) -> Value:
     """Return ``input / other``; integers divide to floats."""
 
+def trunc(input: Operand) -> Value:
+    """Return the integer part of each element."""
+
 def unsqueeze(input: Operand, dim: builtins.int) -> Value:
     """Return a view with one more dimension, of size 1."""
 
-def where(condition: Operand, input: Operand, other: Operand) -> Value:
-    """Return ``input`` where the condition holds, ``other`` elsewhere."""
+def where(condition: Operand, input: Any = None, other: Any = None) -> Value:
+    """Return ``input`` where the condition holds, ``other`` elsewhere; without them, the positions where it holds."""
 
 def zeros(
     *size: builtins.int | Sequence[builtins.int],
     dtype: DtypeLike | None = None,
-    device: builtins.str | None = None,
+    device: DeviceLike | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
     """Return zeros."""
 
-def zeros_like(input: Tensor, *, dtype: DtypeLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
+def zeros_like(
+    input: Tensor,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: builtins.bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """Return zeros of a tensor's shape and dtype."""
 
 class Methods:
@@ -520,6 +844,7 @@ class Methods:
     def __add__(self, other: Operand) -> Tensor: ...
     def __and__(self, other: Operand) -> Tensor: ...
     def __eq__(self, other: builtins.object) -> Any: ...
+    def __floordiv__(self, other: Operand) -> Tensor: ...
     def __ge__(self, other: Operand) -> Tensor: ...
     def __getitem__(self, index: Any) -> Tensor:
         """Return ``input[index]``: a view, one step per dimension; a copy where tensors, lists or masks stand in the index."""
@@ -528,14 +853,32 @@ class Methods:
     def __iadd__(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
         """`add`, in place."""
 
+    def __iand__(self, other: Operand) -> Tensor:
+        """`bitwise_and`, in place."""
+
+    def __ifloordiv__(self, other: Operand) -> Tensor:
+        """`floor_divide`, in place."""
+
+    def __ilshift__(self, other: Operand) -> Tensor:
+        """`bitwise_left_shift`, in place."""
+
+    def __imod__(self, other: Operand) -> Tensor:
+        """`remainder`, in place."""
+
     def __imul__(self, other: Operand) -> Tensor:
         """`mul`, in place."""
 
     def __invert__(self) -> Tensor:
-        """Return whether each element is zero."""
+        """Return the bits of each element turned over; for bools, not."""
+
+    def __ior__(self, other: Operand) -> Tensor:
+        """`bitwise_or`, in place."""
 
     def __ipow__(self, exponent: Operand) -> Tensor:
         """`pow`, in place."""
+
+    def __irshift__(self, other: Operand) -> Tensor:
+        """`bitwise_right_shift`, in place."""
 
     def __isub__(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
         """`sub`, in place."""
@@ -543,9 +886,14 @@ class Methods:
     def __itruediv__(self, other: Operand) -> Tensor:
         """`div`, in place."""
 
+    def __ixor__(self, other: Operand) -> Tensor:
+        """`bitwise_xor`, in place."""
+
     def __le__(self, other: Operand) -> Tensor: ...
+    def __lshift__(self, other: Operand) -> Tensor: ...
     def __lt__(self, other: Operand) -> Tensor: ...
     def __matmul__(self, other: Operand) -> Tensor: ...
+    def __mod__(self, other: Operand) -> Tensor: ...
     def __mul__(self, other: Operand) -> Tensor: ...
     def __ne__(self, other: builtins.object) -> Any: ...
     def __neg__(self) -> Tensor:
@@ -557,19 +905,28 @@ class Methods:
 
     def __pow__(self, other: Operand) -> Tensor: ...
     def __radd__(self, other: Operand) -> Tensor: ...
+    def __rand__(self, other: Operand) -> Tensor: ...
     def __repr__(self) -> builtins.str:
         """Return ``tensor([1., 2.], grad_fn=<MulBackward0>)``."""
 
+    def __rfloordiv__(self, other: Operand) -> Tensor: ...
+    def __rlshift__(self, other: Operand) -> Tensor: ...
     def __rmatmul__(self, other: Operand) -> Tensor: ...
+    def __rmod__(self, other: Operand) -> Tensor: ...
     def __rmul__(self, other: Operand) -> Tensor: ...
+    def __ror__(self, other: Operand) -> Tensor: ...
     def __rpow__(self, other: Operand) -> Tensor: ...
+    def __rrshift__(self, other: Operand) -> Tensor: ...
+    def __rshift__(self, other: Operand) -> Tensor: ...
     def __rsub__(self, other: Operand) -> Tensor: ...
-    def __rtruediv__(self, other: Operand) -> Tensor: ...
+    def __rtruediv__(self, other: Any) -> Any: ...
+    def __rxor__(self, other: Operand) -> Tensor: ...
     def __setitem__(self, index: Any, value: Operand) -> None:
         """Write ``self[index] = value``: through a view, or element by element where tensors or masks stand in the index."""
 
     def __sub__(self, other: Operand) -> Tensor: ...
     def __truediv__(self, other: Operand) -> Tensor: ...
+    def __xor__(self, other: Operand) -> Tensor: ...
     def _recorded_copy(self) -> Tensor:
         """Return a copy as ``.grad`` holds it under ``create_graph``."""
 
@@ -585,6 +942,18 @@ class Methods:
     def absolute_(self) -> Tensor:
         """`abs`, in place."""
 
+    def acos(self) -> Tensor:
+        """Return the arccosine of each element."""
+
+    def acos_(self) -> Tensor:
+        """`acos`, in place."""
+
+    def acosh(self) -> Tensor:
+        """Return the inverse hyperbolic cosine of each element."""
+
+    def acosh_(self) -> Tensor:
+        """`acosh`, in place."""
+
     def add(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
         """Return ``input + alpha * other``."""
 
@@ -594,14 +963,91 @@ class Methods:
     def all(self, dim: Dims = None, keepdim: builtins.bool = False) -> Tensor:
         """Return whether all elements are true, in all or along dimensions."""
 
+    def allclose(
+        self, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False
+    ) -> builtins.bool:
+        """Return whether all elements are close: ``|input - other| <= atol + rtol * |other|``."""
+
     def any(self, dim: Dims = None, keepdim: builtins.bool = False) -> Tensor:
         """Return whether any elements are true, in all or along dimensions."""
+
+    def arccos(self) -> Tensor:
+        """Return the arccosine of each element."""
+
+    def arccos_(self) -> Tensor:
+        """`acos`, in place."""
+
+    def arccosh(self) -> Tensor:
+        """Return the inverse hyperbolic cosine of each element."""
+
+    def arccosh_(self) -> Tensor:
+        """`acosh`, in place."""
+
+    def arcsin(self) -> Tensor:
+        """Return the arcsine of each element."""
+
+    def arcsin_(self) -> Tensor:
+        """`asin`, in place."""
+
+    def arcsinh(self) -> Tensor:
+        """Return the inverse hyperbolic sine of each element."""
+
+    def arcsinh_(self) -> Tensor:
+        """`asinh`, in place."""
+
+    def arctan(self) -> Tensor:
+        """Return the arctangent of each element."""
+
+    def arctan2(self, other: Operand) -> Tensor:
+        """Return the angle of the points ``(other, input)``, element by element."""
+
+    def arctan2_(self, other: Operand) -> Tensor:
+        """`atan2`, in place."""
+
+    def arctan_(self) -> Tensor:
+        """`atan`, in place."""
+
+    def arctanh(self) -> Tensor:
+        """Return the inverse hyperbolic tangent of each element."""
+
+    def arctanh_(self) -> Tensor:
+        """`atanh`, in place."""
 
     def argmax(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Tensor:
         """Return the position of the maximum, in all or along a dimension."""
 
     def argmin(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Tensor:
         """Return the position of the minimum, in all or along a dimension."""
+
+    def asin(self) -> Tensor:
+        """Return the arcsine of each element."""
+
+    def asin_(self) -> Tensor:
+        """`asin`, in place."""
+
+    def asinh(self) -> Tensor:
+        """Return the inverse hyperbolic sine of each element."""
+
+    def asinh_(self) -> Tensor:
+        """`asinh`, in place."""
+
+    def atan(self) -> Tensor:
+        """Return the arctangent of each element."""
+
+    def atan2(self, other: Operand) -> Tensor:
+        """Return the angle of the points ``(other, input)``, element by element."""
+
+    def atan2_(self, other: Operand) -> Tensor:
+        """`atan2`, in place."""
+
+    def atan_(self) -> Tensor:
+        """`atan`, in place."""
+
+    def atanh(self) -> Tensor:
+        """Return the inverse hyperbolic tangent of each element."""
+
+    def atanh_(self) -> Tensor:
+        """`atanh`, in place."""
 
     def backward(
         self,
@@ -615,14 +1061,62 @@ class Methods:
     def bitwise_and(self, other: Operand) -> Tensor:
         """Return the bits that both have."""
 
+    def bitwise_and_(self, other: Operand) -> Tensor:
+        """`bitwise_and`, in place."""
+
+    def bitwise_left_shift(self, other: Operand) -> Tensor:
+        """Return the bits of ``input`` shifted by ``other``."""
+
+    def bitwise_left_shift_(self, other: Operand) -> Tensor:
+        """`bitwise_left_shift`, in place."""
+
+    def bitwise_not(self) -> Tensor:
+        """Return the bits of each element turned over; for bools, not."""
+
+    def bitwise_not_(self) -> Tensor:
+        """`bitwise_not`, in place."""
+
     def bitwise_or(self, other: Operand) -> Tensor:
         """Return the bits that one or both have."""
+
+    def bitwise_or_(self, other: Operand) -> Tensor:
+        """`bitwise_or`, in place."""
+
+    def bitwise_right_shift(self, other: Operand) -> Tensor:
+        """Return the bits of ``input`` shifted by ``other``."""
+
+    def bitwise_right_shift_(self, other: Operand) -> Tensor:
+        """`bitwise_right_shift`, in place."""
+
+    def bitwise_xor(self, other: Operand) -> Tensor:
+        """Return the bits that one of them has."""
+
+    def bitwise_xor_(self, other: Operand) -> Tensor:
+        """`bitwise_xor`, in place."""
 
     def bmm(self, other: Operand) -> Tensor:
         """Return the products of pairs of matrices."""
 
+    def bool(self) -> Tensor:
+        """Return the tensor as torch.bool."""
+
+    def byte(self) -> Tensor:
+        """Return the tensor as torch.uint8."""
+
+    def cdouble(self) -> Tensor:
+        """Return the tensor as torch.complex128."""
+
     def ceil(self) -> Tensor:
         """Return the smallest integer that is not below each element."""
+
+    def ceil_(self) -> Tensor:
+        """`ceil`, in place."""
+
+    def cfloat(self) -> Tensor:
+        """Return the tensor as torch.complex64."""
+
+    def char(self) -> Tensor:
+        """Return the tensor as torch.int8."""
 
     def clamp(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
         """Return each element, or the bound that it is beyond; on a bound the derivative is 1."""
@@ -635,6 +1129,12 @@ class Methods:
 
     def clamp_min(self, min: Operand) -> Tensor:
         """Return each element, or the bound that it is below."""
+
+    def clip(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
+        """Return each element, or the bound that it is beyond; on a bound the derivative is 1."""
+
+    def clip_(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
+        """`clamp`, in place."""
 
     def clone(self) -> Tensor:
         """Return a copy, through which gradients flow."""
@@ -651,8 +1151,17 @@ class Methods:
     def cos_(self) -> Tensor:
         """`cos`, in place."""
 
+    def cosh(self) -> Tensor:
+        """Return the hyperbolic cosine of each element."""
+
+    def cosh_(self) -> Tensor:
+        """`cosh`, in place."""
+
     def cpu(self) -> Tensor:
         """Return the tensor itself: it lives there."""
+
+    def cuda(self, device: Any = None) -> Tensor:
+        """Refuse: there is no CUDA here."""
 
     def detach_(self) -> Tensor:
         """Forget the history, in place."""
@@ -678,8 +1187,20 @@ class Methods:
     def eq(self, other: Operand) -> Tensor:
         """Return where ``input`` is equal to ``other``, element by element."""
 
+    def eq_(self, other: Operand) -> Tensor:
+        """`eq`, in place."""
+
+    def equal(self, other: Tensor) -> builtins.bool:
+        """Return whether two tensors have the same shape and elements."""
+
     def exp(self) -> Tensor:
         """Return the exponential of each element."""
+
+    def exp2(self) -> Tensor:
+        """Return the power of 2 of each element."""
+
+    def exp2_(self) -> Tensor:
+        """`exp2`, in place."""
 
     def exp_(self) -> Tensor:
         """`exp`, in place."""
@@ -690,8 +1211,20 @@ class Methods:
     def expand_as(self, other: Operand) -> Tensor:
         """Return a view expanded to another tensor's shape."""
 
+    def expm1(self) -> Tensor:
+        """Return the exponential less 1, accurate near 0, of each element."""
+
+    def expm1_(self) -> Tensor:
+        """`expm1`, in place."""
+
     def fill_(self, value: Operand) -> Tensor:
         """Overwrite every element with a number."""
+
+    def fix(self) -> Tensor:
+        """Return the integer part of each element."""
+
+    def fix_(self) -> Tensor:
+        """`trunc`, in place."""
 
     def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
         """Return the tensor with dimensions merged into one."""
@@ -702,39 +1235,117 @@ class Methods:
     def floor(self) -> Tensor:
         """Return the largest integer that is not above each element."""
 
+    def floor_(self) -> Tensor:
+        """`floor`, in place."""
+
+    def floor_divide(self, other: Operand) -> Tensor:
+        """Return ``input / other``, rounded down."""
+
+    def floor_divide_(self, other: Operand) -> Tensor:
+        """`floor_divide`, in place."""
+
+    def fmax(self, other: Operand) -> Tensor:
+        """Return the larger, or the one that is not nan, as element of each pair."""
+
+    def fmin(self, other: Operand) -> Tensor:
+        """Return the smaller, or the one that is not nan, as element of each pair."""
+
+    def fmod(self, other: Operand) -> Tensor:
+        """Return what dividing leaves, with the sign of ``input``."""
+
+    def fmod_(self, other: Operand) -> Tensor:
+        """`fmod`, in place."""
+
     def gather(self, dim: builtins.int, index: Operand) -> Tensor:
         """Return elements picked by position along a dimension."""
 
     def ge(self, other: Operand) -> Tensor:
         """Return where ``input`` is at least ``other``, element by element."""
 
+    def ge_(self, other: Operand) -> Tensor:
+        """`ge`, in place."""
+
     @property
     def grad_fn(self) -> Any:
         """The node that computed this tensor; made again if it is a view whose base was overwritten."""
 
+    def greater(self, other: Operand) -> Tensor:
+        """Return where ``input`` is greater than ``other``, element by element."""
+
+    def greater_(self, other: Operand) -> Tensor:
+        """`gt`, in place."""
+
+    def greater_equal(self, other: Operand) -> Tensor:
+        """Return where ``input`` is at least ``other``, element by element."""
+
+    def greater_equal_(self, other: Operand) -> Tensor:
+        """`ge`, in place."""
+
     def gt(self, other: Operand) -> Tensor:
         """Return where ``input`` is greater than ``other``, element by element."""
 
+    def gt_(self, other: Operand) -> Tensor:
+        """`gt`, in place."""
+
     def half(self) -> Tensor:
         """Return the tensor as torch.float16."""
+
+    def hypot(self, other: Operand) -> Tensor:
+        """Return the hypotenuse, element by element."""
+
+    def hypot_(self, other: Operand) -> Tensor:
+        """`hypot`, in place."""
 
     def int(self) -> Tensor:
         """Return the tensor as torch.int32."""
 
     def isfinite(self) -> Tensor:
-        """Return whether each element is finite."""
+        """Return where elements are finite."""
+
+    def isinf(self) -> Tensor:
+        """Return where elements are infinite."""
 
     def isnan(self) -> Tensor:
-        """Return whether each element is not a number."""
+        """Return where elements are nan."""
 
     def le(self, other: Operand) -> Tensor:
         """Return where ``input`` is at most ``other``, element by element."""
 
+    def le_(self, other: Operand) -> Tensor:
+        """`le`, in place."""
+
+    def less(self, other: Operand) -> Tensor:
+        """Return where ``input`` is less than ``other``, element by element."""
+
+    def less_(self, other: Operand) -> Tensor:
+        """`lt`, in place."""
+
+    def less_equal(self, other: Operand) -> Tensor:
+        """Return where ``input`` is at most ``other``, element by element."""
+
+    def less_equal_(self, other: Operand) -> Tensor:
+        """`le`, in place."""
+
     def log(self) -> Tensor:
         """Return the natural logarithm of each element."""
 
+    def log10(self) -> Tensor:
+        """Return the logarithm to base 10 of each element."""
+
+    def log10_(self) -> Tensor:
+        """`log10`, in place."""
+
     def log1p(self) -> Tensor:
         """Return ``log(1 + input)``, accurate near 0."""
+
+    def log1p_(self) -> Tensor:
+        """`log1p`, in place."""
+
+    def log2(self) -> Tensor:
+        """Return the logarithm to base 2 of each element."""
+
+    def log2_(self) -> Tensor:
+        """`log2`, in place."""
 
     def log_(self) -> Tensor:
         """`log`, in place."""
@@ -742,14 +1353,32 @@ class Methods:
     def log_softmax(self, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the log of the softmax along a dimension."""
 
+    def logaddexp(self, other: Operand) -> Tensor:
+        """Return the logarithm of the sum of exponentials, element by element."""
+
     def logical_and(self, other: Operand) -> Tensor:
         """Return where both are different from zero."""
+
+    def logical_and_(self, other: Operand) -> Tensor:
+        """`logical_and`, in place."""
 
     def logical_not(self) -> Tensor:
         """Return whether each element is zero."""
 
+    def logical_not_(self) -> Tensor:
+        """`logical_not`, in place."""
+
     def logical_or(self, other: Operand) -> Tensor:
         """Return where one or both are different from zero."""
+
+    def logical_or_(self, other: Operand) -> Tensor:
+        """`logical_or`, in place."""
+
+    def logical_xor(self, other: Operand) -> Tensor:
+        """Return where one is different from zero."""
+
+    def logical_xor_(self, other: Operand) -> Tensor:
+        """`logical_xor`, in place."""
 
     def logsumexp(self, dim: Dims, keepdim: builtins.bool = False) -> Tensor:
         """Return ``log(sum(exp(input)))`` along dimensions, without overflow."""
@@ -759,6 +1388,9 @@ class Methods:
 
     def lt(self, other: Operand) -> Tensor:
         """Return where ``input`` is less than ``other``, element by element."""
+
+    def lt_(self, other: Operand) -> Tensor:
+        """`lt`, in place."""
 
     @property
     def mT(self) -> Tensor:
@@ -771,7 +1403,7 @@ class Methods:
         """Return the maximum: of all, along a dimension (with indices), of two tensors."""
 
     def maximum(self, other: Operand) -> Tensor:
-        """Return the larger element of each pair; a tie splits the gradient evenly."""
+        """Return the larger (of equal ones half of each, for derivatives) element of each pair."""
 
     def mean(self, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the mean of all elements, or along dimensions."""
@@ -780,7 +1412,7 @@ class Methods:
         """Return the minimum: of all, along a dimension (with indices), of two tensors."""
 
     def minimum(self, other: Operand) -> Tensor:
-        """Return the smaller element of each pair; a tie splits the gradient evenly."""
+        """Return the smaller (of equal ones half of each, for derivatives) element of each pair."""
 
     def mm(self, other: Operand) -> Tensor:
         """Return the product of two matrices."""
@@ -806,6 +1438,9 @@ class Methods:
     def ne(self, other: Operand) -> Tensor:
         """Return where ``input`` is different from ``other``, element by element."""
 
+    def ne_(self, other: Operand) -> Tensor:
+        """`ne`, in place."""
+
     def neg(self) -> Tensor:
         """Return ``-input``."""
 
@@ -818,17 +1453,71 @@ class Methods:
     def negative_(self) -> Tensor:
         """`neg`, in place."""
 
-    def new_ones(self, *size: builtins.int | Sequence[builtins.int]) -> Tensor:
+    def new(self, *arguments: Any, device: DeviceLike | None = None) -> Tensor:
+        """Return a tensor of this dtype: of so many elements, or of the data of a list."""
+
+    def new_empty(
+        self,
+        *size: builtins.int | Sequence[builtins.int],
+        dtype: DtypeLike | None = None,
+        device: DeviceLike | None = None,
+        requires_grad: builtins.bool = False,
+    ) -> Tensor:
+        """Return a tensor of this dtype, whose elements are whatever the memory held."""
+
+    def new_full(
+        self,
+        size: Sequence[builtins.int],
+        fill_value: Any,
+        *,
+        dtype: DtypeLike | None = None,
+        device: DeviceLike | None = None,
+        requires_grad: builtins.bool = False,
+    ) -> Tensor:
+        """Return a tensor of this dtype, filled with a number."""
+
+    def new_ones(
+        self,
+        *size: builtins.int | Sequence[builtins.int],
+        dtype: DtypeLike | None = None,
+        device: DeviceLike | None = None,
+        requires_grad: builtins.bool = False,
+    ) -> Tensor:
         """Return ones of this dtype."""
 
-    def new_tensor(self, data: Any) -> Tensor:
+    def new_tensor(
+        self,
+        data: Any,
+        *,
+        dtype: DtypeLike | None = None,
+        device: DeviceLike | None = None,
+        requires_grad: builtins.bool = False,
+    ) -> Tensor:
         """Return a tensor of ``data`` of this dtype."""
 
-    def new_zeros(self, *size: builtins.int | Sequence[builtins.int]) -> Tensor:
+    def new_zeros(
+        self,
+        *size: builtins.int | Sequence[builtins.int],
+        dtype: DtypeLike | None = None,
+        device: DeviceLike | None = None,
+        requires_grad: builtins.bool = False,
+    ) -> Tensor:
         """Return zeros of this dtype."""
+
+    def nonzero(self, *, as_tuple: builtins.bool = False) -> Any:
+        """Return the positions of elements other than zero: one row each, or one tensor for each dimension."""
+
+    def not_equal(self, other: Operand) -> Tensor:
+        """Return where ``input`` is different from ``other``, element by element."""
+
+    def not_equal_(self, other: Operand) -> Tensor:
+        """`ne`, in place."""
 
     def permute(self, *dims: builtins.int | Sequence[builtins.int]) -> Tensor:
         """Return a view with dimensions in another order."""
+
+    def positive(self) -> Tensor:
+        """Return the tensor itself."""
 
     def pow(self, exponent: Operand) -> Tensor:
         """Return ``input ** exponent``; either may be a number."""
@@ -856,6 +1545,12 @@ class Methods:
     def relu_(self) -> Tensor:
         """`relu`, in place."""
 
+    def remainder(self, other: Operand) -> Tensor:
+        """Return what dividing leaves, with the sign of ``other``."""
+
+    def remainder_(self, other: Operand) -> Tensor:
+        """`remainder`, in place."""
+
     def reshape(self, *shape: builtins.int | Sequence[builtins.int]) -> Tensor:
         """Return a view with another shape, or a copy where the memory does not lie so."""
 
@@ -865,14 +1560,35 @@ class Methods:
     def retain_grad(self) -> None:
         """Keep the gradient of this computed tensor in ``.grad``, as leaves do."""
 
-    def round(self) -> Tensor:
-        """Return the nearest integer; halves go to the even one."""
+    def round(self, *, decimals: builtins.int = 0) -> Tensor:
+        """Return the nearest integer (or number of so many decimals); halves go to the even one."""
+
+    def round_(self, *, decimals: builtins.int = 0) -> Tensor:
+        """`round`, in place."""
+
+    def rsqrt(self) -> Tensor:
+        """Return the reciprocal of the square root of each element."""
+
+    def rsqrt_(self) -> Tensor:
+        """`rsqrt`, in place."""
+
+    def rsub(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
+        """Return ``other - alpha * input``."""
 
     def select(self, dim: builtins.int, index: builtins.int) -> Tensor:
         """Return a view of one position along a dimension."""
 
+    def sgn(self) -> Tensor:
+        """Return each element divided by its absolute value; 0 stays 0."""
+
+    def sgn_(self) -> Tensor:
+        """`sgn`, in place."""
+
+    def short(self) -> Tensor:
+        """Return the tensor as torch.int16."""
+
     def sigmoid(self) -> Tensor:
-        """Return ``1 / (1 + exp(-input))``."""
+        """Return the logistic function ``1 / (1 + exp(-input))`` of each element."""
 
     def sigmoid_(self) -> Tensor:
         """`sigmoid`, in place."""
@@ -880,11 +1596,23 @@ class Methods:
     def sign(self) -> Tensor:
         """Return the sign of each element."""
 
+    def sign_(self) -> Tensor:
+        """`sign`, in place."""
+
+    def signbit(self) -> Tensor:
+        """Return where elements are negative (-0. too)."""
+
     def sin(self) -> Tensor:
         """Return the sine of each element."""
 
     def sin_(self) -> Tensor:
         """`sin`, in place."""
+
+    def sinh(self) -> Tensor:
+        """Return the hyperbolic sine of each element."""
+
+    def sinh_(self) -> Tensor:
+        """`sinh`, in place."""
 
     def softmax(self, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the softmax along a dimension."""
@@ -919,6 +1647,12 @@ class Methods:
     def t(self) -> Tensor:
         """Return the transpose of a matrix (a vector or a number is left as it is)."""
 
+    def tan(self) -> Tensor:
+        """Return the tangent of each element."""
+
+    def tan_(self) -> Tensor:
+        """`tan`, in place."""
+
     def tanh(self) -> Tensor:
         """Return the hyperbolic tangent of each element."""
 
@@ -936,6 +1670,15 @@ class Methods:
 
     def true_divide_(self, other: Operand) -> Tensor:
         """`div`, in place."""
+
+    def trunc(self) -> Tensor:
+        """Return the integer part of each element."""
+
+    def trunc_(self) -> Tensor:
+        """`trunc`, in place."""
+
+    def type(self, dtype: Any = None, non_blocking: builtins.bool = False) -> Any:
+        """Return the name of the tensor's type, ``"torch.FloatTensor"``; or the tensor in another dtype."""
 
     def type_as(self, other: Tensor) -> Tensor:
         """Return the tensor in another one's dtype."""

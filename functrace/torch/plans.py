@@ -43,7 +43,7 @@ from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import NO_EDGE, OpNode, _sequence, edge
 from functrace.torch.autograd.saved import SavedTensor
 from functrace.torch.dtypes import DEPENDING
-from functrace.torch.promotion import Promotion, broadcasting
+from functrace.torch.promotion import Promote, broadcasting
 from functrace.torch.tensor import Operand, Tensor, Value, array_of, view_of, wrap
 from functrace.tracing import Recording, Tracer, bind
 from functrace.tracing.evaluate import evaluate_program
@@ -96,7 +96,7 @@ class Op:
     node: str
     function: Callable[..., Any]
     saves: tuple[tuple[str, int], ...] = ()
-    promote: Promotion | None = None
+    promote: Promote | None = None
     edges: tuple[int | None, ...] | None = None
     keeps: tuple[str, ...] = ()
     is_view: bool = False
@@ -496,7 +496,7 @@ def number_of(x: Any) -> Any:
     if type(x) in NUMBERS:
         return x
     if isinstance(x, np.generic):
-        return x.item()
+        return float(x) if isinstance(x, np.bool_) else x.item()  # as PyTorch takes a bool of NumPy's
     return next((kind(x) for kind in _KINDS if isinstance(x, kind)), x)
 
 

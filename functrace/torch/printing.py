@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.torch.dtypes import DTYPES, default_float
+from functrace.torch.dtypes import DTYPES, default_complex, default_float
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import Tensor
 from functrace.tracing import Tracer
@@ -30,7 +30,7 @@ def text_of(tensor: Tensor) -> str:
     if isinstance(array, Tracer):
         return f"tensor({array!r})"
     parts = []
-    if array.dtype.kind not in "b" and array.dtype not in (default_float(), np.int64):
+    if array.dtype.kind not in "b" and array.dtype not in (default_float(), default_complex(), np.int64):
         parts.append(f"dtype={DTYPES[array.dtype]!r}")
     if not array.size and array.shape != (0,):
         parts.insert(0, f"size={array.shape}")
@@ -90,6 +90,14 @@ def _nested(array: Any, indent: int, show: Callable[[Any], str], shortened: bool
 
 def _formatter(array: Any) -> Callable[[Any], str]:
     """Return how elements of an array are written: one width for all, by PyTorch's choice of notation."""
+    if array.dtype.kind == "c":
+        real, imag = _formatter(array.real), _formatter(np.abs(array.imag))
+
+        def both(v: Any) -> str:
+            sign = "-" if np.signbit(v.imag) and not np.isnan(v.imag) else "+"
+            return f"{real(v.real)}{sign}{imag(abs(v.imag)).strip()}j"
+
+        return both
     if array.dtype.kind not in "f":
         texts = [str(v) for v in array.flat]
         width = max(map(len, texts))

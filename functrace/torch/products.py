@@ -14,8 +14,9 @@ from functrace.ops import elementwise as ew
 from functrace.ops.contraction import matmul as core_matmul
 from functrace.torch import sentences, shaping
 from functrace.torch.dtypes import DTYPES
-from functrace.torch.functions import dtype_of, shape_of
+from functrace.torch.functions import dtype_of, shape_of, tensors_only
 from functrace.torch.plans import Op, apply
+from functrace.torch.promotion import check_broadcast
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import Operand, Value
 
@@ -49,14 +50,22 @@ ADDMM = Op(
 )
 
 
+_KERNELS = {"mm": "addmm_impl_cpu_", "bmm": "baddbmm_cpu", "mv": "addmv_impl_cpu", "dot": "dot"}
+
+
 def _product(op: Op, name: str, ranks: tuple[int, int], doc: str) -> Callable[[Any, Any], Any]:
+    second = {"mm": "mat2", "bmm": "mat2", "mv": "vec", "dot": "tensor"}[name]
+
     def function(input: Operand, other: Operand) -> Value:
+        tensors_only(name, **{"input": input, second: other})
         a: Any = shape_of(input)
         b: Any = shape_of(other)
         if (len(a), len(b)) != ranks or a[-1] != b[-2 if len(b) > 1 else 0] or (len(a) == 3 and a[0] != b[0]):
             raise RuntimeError(sentences.product_shapes(name, a, b))
         if dtype_of(input) != dtype_of(other):
             raise RuntimeError(sentences.product_dtypes(name, DTYPES[dtype_of(input)], DTYPES[dtype_of(other)]))
+        if dtype_of(input) == np.bool_:
+            raise NotImplementedError(sentences.no_kernel(_KERNELS[name]).format("Bool"))
         return apply(op, (input, other))
 
     function.__name__ = function.__qualname__ = name
@@ -82,6 +91,7 @@ def addmm(input: Operand, mat1: Operand, mat2: Operand) -> Value:
 @ROWS.function(operators="matmul rmatmul")
 def matmul(input: Operand, other: Operand) -> Value:
     """Return the product of matrices, vectors, or stacks of matrices, as PyTorch composes it of simpler ones."""
+    tensors_only("matmul", input=input, other=other)
     a: Any = shape_of(input)
     b: Any = shape_of(other)
     if min(len(a), len(b)) == 0:
@@ -102,6 +112,7 @@ def matmul(input: Operand, other: Operand) -> Value:
     if len(a) == 1:
         return shaping.squeeze(matmul(shaping.unsqueeze(input, 0), other), -2)
     left, right = a[:-2], b[:-2]
+    check_broadcast(left, right)
     batch = np.broadcast_shapes(left, right)
     x = shaping.reshape(shaping.expand(input, (*batch, *a[-2:])), (-1, *a[-2:]))
     y = shaping.reshape(shaping.expand(other, (*batch, *b[-2:])), (-1, *b[-2:]))

@@ -16,12 +16,24 @@ from functrace.ops.shaping import convert
 from functrace.ops.shaping import reshape as core_reshape
 from functrace.ops.sorting import take_along_axis
 from functrace.torch import sentences
-from functrace.torch.dtypes import DTYPES, DtypeLike
-from functrace.torch.functions import RESULT, dimension, dimensions, dtype_of, maximum, minimum, shape_of, to
+from functrace.torch.dtypes import DTYPES, DtypeLike, numpy_dtype
+from functrace.torch.functions import (
+    RESULT,
+    dimension,
+    dimensions,
+    dtype_of,
+    maximum,
+    minimum,
+    shape_of,
+    tensors_only,
+    to,
+    whole,
+)
 from functrace.torch.plans import Op, apply
+from functrace.torch.promotion import Promotion, arithmetic, floating, for_kinds
 from functrace.torch.rows import Rows
-from functrace.torch.tensor import Operand, Value
-from functrace.tracing import bind
+from functrace.torch.tensor import Operand, Tensor, Value
+from functrace.tracing import Tracer, bind
 from functrace.typing import Array
 
 ROWS = Rows()
@@ -43,9 +55,8 @@ def _keeping(y: Array, x: Array, axes: tuple[int, ...], keep: bool) -> Any:
 
 def _sum(x: Array, axes: Any = None, keep: bool = False) -> Any:
     axes = tuple(range(x.ndim)) if axes is None else axes
-    if x.dtype.kind in "bui":
-        x = convert(x, np.int64)
-    return _keeping(bind(core.reduce_sum_p, (x,), (axes,)), x, axes, keep)  # of no axes too: memory of its own
+    total = bind(core.reduce_sum_p, (x,), (axes,))  # of no axes too: memory of its own
+    return _keeping(convert(total, x.dtype) if x.dtype.kind in "bui" else total, x, axes, keep)
 
 
 def _mean(x: Array, axes: Any = None, keep: bool = False) -> Any:
@@ -56,9 +67,21 @@ def _mean(x: Array, axes: Any = None, keep: bool = False) -> Any:
 
 def _prod(x: Array, axis: int | None = None, keep: bool = False) -> Any:
     axes = tuple(range(x.ndim)) if axis is None else (axis,) if x.ndim else ()
-    if x.dtype.kind in "bui":
-        x = convert(x, np.int64)
-    return _keeping(core.reduce_prod(x, axes), x, axes, keep)
+    product = core.reduce_prod(x, axes)
+    return _keeping(convert(product, x.dtype) if x.dtype.kind in "bui" else product, x, axes, keep)
+
+
+def _in_dtype(input: Operand, dtype: DtypeLike | None) -> Operand:
+    """Convert what is summed: integers to int64, where nothing else is said."""
+    if dtype is not None:
+        return to(input, dtype)
+    return to(input, np.dtype(np.int64)) if dtype_of(input).kind in "bui" else input
+
+
+def _check_keepdim(name: str, keepdim: Any) -> bool:
+    if type(keepdim) is not bool:
+        raise TypeError(sentences.must_be(name, "keepdim", 1, "bool", type(keepdim).__name__))
+    return keepdim
 
 
 SUM = Op("SumBackward0", _sum, details=_reduced)
@@ -73,18 +96,28 @@ PROD_DIM = Op(
     keeps=("self", "result"),
     details=lambda specs, params: {"dim": params[0], "keepdim": params[1]},
 )
-MAX = Op("MaxBackward1", lambda x: core.reduce_max(x, tuple(range(x.ndim))), (("self", 0), ("result", -1)))
-MIN = Op("MinBackward1", lambda x: core.reduce_min(x, tuple(range(x.ndim))), (("self", 0), ("result", -1)))
+MAX = Op(
+    "MaxBackward1",
+    lambda x: core.reduce_max(x, tuple(range(x.ndim))),
+    (("self", 0), ("result", -1)),
+    arithmetic.checked(for_kinds("buif", "max_all")),
+)
+MIN = Op(
+    "MinBackward1",
+    lambda x: core.reduce_min(x, tuple(range(x.ndim))),
+    (("self", 0), ("result", -1)),
+    arithmetic.checked(for_kinds("buif", "min_all")),
+)
 
 
 @ROWS.function()
 def sum(input: Operand, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Value:
     """Return the sum of all elements, or along dimensions; integers sum to int64."""
-    if dtype is not None:
-        input = to(input, dtype)
+    tensors_only("sum", input=input)
+    input = _in_dtype(input, dtype)
     if dim is None and not keepdim:
         return apply(SUM, (input,))
-    return apply(SUM_DIM, (input,), (dimensions(dim, len(shape_of(input))), bool(keepdim)))
+    return apply(SUM_DIM, (input,), (dimensions(dim, len(shape_of(input))), _check_keepdim("sum", keepdim)))
 
 
 @ROWS.function()
@@ -94,23 +127,29 @@ def mean(input: Operand, dim: Dims = None, keepdim: bool = False, *, dtype: Dtyp
     Raises:
         RuntimeError: for integers.
     """
+    tensors_only("mean", input=input)
     if dtype is not None:
+        wanted = numpy_dtype(dtype)
+        if wanted.kind not in "fc":
+            raise RuntimeError(sentences.mean_of_integers(DTYPES[wanted].printed, "Optional"))
         input = to(input, dtype)
     if dtype_of(input).kind not in "fc":
         raise RuntimeError(sentences.mean_of_integers(DTYPES[dtype_of(input)].printed))
     if dim is None and not keepdim:
         return apply(MEAN, (input,))
-    return apply(MEAN_DIM, (input,), (dimensions(dim, len(shape_of(input))), bool(keepdim)))
+    return apply(MEAN_DIM, (input,), (dimensions(dim, len(shape_of(input))), _check_keepdim("mean", keepdim)))
 
 
 @ROWS.function()
 def prod(input: Operand, dim: int | None = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Value:
     """Return the product of all elements, or along a dimension; integers multiply to int64."""
-    if dtype is not None:
-        input = to(input, dtype)
+    tensors_only("prod", input=input)
+    input = _in_dtype(input, dtype)
     if dim is None:
         return apply(PROD, (input,))
-    return apply(PROD_DIM, (input,), (dimension(dim, len(shape_of(input))), bool(keepdim)))
+    return apply(
+        PROD_DIM, (input,), (dimension(whole("prod", "dim", dim), len(shape_of(input))), _check_keepdim("prod", keepdim))
+    )
 
 
 class Extreme(NamedTuple):
@@ -137,7 +176,8 @@ _Max.__name__, _Min.__name__ = "max", "min"
 def _extreme_along(position: Callable[..., Any]) -> Callable[..., Any]:
     def function(x: Array, axis: int, keep: bool) -> Any:
         if not x.shape:
-            return ew.positive(x), convert(ew.mul(ew.isnan(x), 0), np.int64)
+            value = ew.stop_gradient(x) if x.dtype.kind == "b" else ew.positive(x)
+            return value, convert(ew.mul(ew.not_equal(x, x), 0), np.int64)
         found = position(x, axis)
         kept = core.expand_reduced(found, x.shape, (axis,))
         values = take_along_axis(x, kept, axis)
@@ -150,17 +190,41 @@ def _along(_specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
     return {"dim": params[0], "keepdim": params[1], "self_sym_sizes": _specs[0].shape}
 
 
-MAX_DIM = Op("MaxBackward0", _extreme_along(core.argmax), (("indices", -2),), details=_along)
-MIN_DIM = Op("MinBackward0", _extreme_along(core.argmin), (("indices", -2),), details=_along)
+def _ordered(name: str) -> Promotion:
+    return arithmetic.checked(for_kinds("buif", sentences.complex_input(name), RuntimeError))
 
 
-def _extreme(whole: Op, along: Op, pair: Callable[..., Any], made: type[Extreme]) -> None:
+MAX_DIM = Op("MaxBackward0", _extreme_along(core.argmax), (("indices", -2),), _ordered("max"), details=_along)
+MIN_DIM = Op("MinBackward0", _extreme_along(core.argmin), (("indices", -2),), _ordered("min"), details=_along)
+
+
+def check_nonempty(name: str, shape: tuple[int, ...], axis: int | None) -> None:
+    """Refuse the extreme of no elements.
+
+    Raises:
+        IndexError: along a dimension of size 0.
+        RuntimeError: for the largest or smallest of no elements at all.
+    """
+    if 0 in shape and (axis is None or shape[axis] == 0):
+        kind = RuntimeError if axis is None and not name.startswith("arg") else IndexError
+        raise kind(sentences.reduction_of_nothing(name, axis))
+
+
+def _extreme(everything: Op, along: Op, pair: Callable[..., Any], made: type[Extreme]) -> None:
     def function(input: Operand, dim: Operand | None = None, keepdim: bool = False) -> Any:
-        if dim is None:
-            return apply(whole, (input,))
-        if not isinstance(dim, int):
+        shape = shape_of(input)
+        if dim is None and not keepdim:
+            check_nonempty(made.__name__, shape, None)
+            return apply(everything, (input,))
+        if isinstance(dim, np.integer):
+            dim = int(dim)
+        if not isinstance(dim, int) or isinstance(dim, bool):
+            if not isinstance(dim, (Tensor, Tracer, np.ndarray)):
+                raise TypeError(sentences.invalid_combination(made.__name__, (dim,)))
             return pair(input, dim)
-        return made(*apply(along, (input,), (dimension(dim, len(shape_of(input))), bool(keepdim))))
+        axis = dimension(dim, len(shape))
+        check_nonempty(made.__name__, shape, axis)
+        return made(*apply(along, (input,), (axis, _check_keepdim(made.__name__, keepdim))))
 
     function.__name__ = function.__qualname__ = made.__name__
     function.__doc__ = f"Return the {made.__name__}imum: of all, along a dimension (with indices), of two tensors."
@@ -182,12 +246,13 @@ def _position_of(reduce: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _argument(reduce: Callable[..., Any], name: str) -> None:
-    op = Op("ArgBackward0", _position_of(reduce))
+    op = Op("ArgBackward0", _position_of(reduce), promote=_ordered(name))
 
     def function(input: Operand, dim: int | None = None, keepdim: bool = False) -> Value:
         if dtype_of(input).kind == "b":
             raise RuntimeError(sentences.position_among_bools(name))
-        axis = None if dim is None else dimension(dim, len(shape_of(input)))
+        axis = None if dim is None else dimension(whole(name, "dim", dim), len(shape_of(input)))
+        check_nonempty(name, shape_of(input), axis)
         return apply(op, (input,), (axis, bool(keepdim)))
 
     function.__name__ = function.__qualname__ = name
@@ -199,11 +264,20 @@ _argument(core.argmax, "argmax")
 _argument(core.argmin, "argmin")
 
 
+def _as_bytes(found: Array, dtype: np.dtype[Any]) -> Any:
+    return convert(found, dtype) if dtype == np.uint8 else found
+
+
 def _truth(reduce: Callable[..., Any], name: str) -> None:
-    op = Op("TruthBackward0", lambda x, axes, keep: _keeping(reduce(x, axes), x, axes, keep))
+    op = Op(
+        "TruthBackward0",
+        lambda x, axes, keep: _as_bytes(_keeping(reduce(x, axes), x, axes, keep), x.dtype),
+    )
 
     def function(input: Operand, dim: Dims = None, keepdim: bool = False) -> Value:
-        return apply(op, (input,), (dimensions(dim, len(shape_of(input))), bool(keepdim)))
+        tensors_only(name, input=input)
+        axes = () if dim == () or dim == [] else dimensions(dim, len(shape_of(input)))
+        return apply(op, (input,), (axes, _check_keepdim(name, keepdim)))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Return whether {name} elements are true, in all or along dimensions."
@@ -217,6 +291,7 @@ LOGSUMEXP = Op(
     "LogsumexpBackward0",
     lambda x, axes, keep: _keeping(core.logsumexp(x, axes), x, axes, keep),
     (("self", 0), ("result", -1)),
+    floating,
     keeps=("self", "result"),
     details=lambda specs, params: {"dim": params[0], "keepdim": params[1]},
 )
@@ -225,6 +300,8 @@ LOGSUMEXP = Op(
 @ROWS.function()
 def logsumexp(input: Operand, dim: Dims, keepdim: bool = False) -> Value:
     """Return ``log(sum(exp(input)))`` along dimensions, without overflow."""
+    if dim is None:
+        raise TypeError(sentences.must_be("logsumexp", "dim", 1, "tuple of ints", "NoneType"))
     return apply(LOGSUMEXP, (input,), (dimensions(dim, len(shape_of(input))), bool(keepdim)))
 
 
@@ -232,14 +309,22 @@ def _dim(_specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
     return {"dim": params[0]}
 
 
-SOFTMAX = Op("SoftmaxBackward0", core.softmax, RESULT, details=_dim)
-LOG_SOFTMAX = Op("LogSoftmaxBackward0", core.log_softmax, RESULT, details=_dim)
+def _of_floats(kernel: str) -> Promotion:
+    return arithmetic.checked(for_kinds("f", kernel))
+
+
+SOFTMAX = Op("SoftmaxBackward0", core.softmax, RESULT, _of_floats("softmax_lastdim_kernel_impl"), details=_dim)
+LOG_SOFTMAX = Op(
+    "LogSoftmaxBackward0", core.log_softmax, RESULT, _of_floats("log_softmax_lastdim_kernel_impl"), details=_dim
+)
 
 
 def _normalized(op: Op, name: str) -> Callable[..., Any]:
     def function(input: Operand, dim: int, *, dtype: DtypeLike | None = None) -> Value:
         if dtype is not None:
             input = to(input, dtype)
+        tensors_only(name, input=input)
+        dim = whole(name, "dim", dim)
         if not shape_of(input):
             return reshape_scalar(apply(op, (reshape_scalar(input, (1,)),), (dimension(dim, 0),)), ())
         return apply(op, (input,), (dimension(dim, len(shape_of(input))),))

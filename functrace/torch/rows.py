@@ -31,9 +31,10 @@ from typing import Any, Protocol, TypeVar, final
 import numpy as np
 
 from functrace.ops.elementwise import Elementwise
-from functrace.torch.plans import Op, apply, binary
-from functrace.torch.promotion import Promotion
-from functrace.torch.tensor import Operand, Tensor, Value
+from functrace.torch.dtypes import DTYPES
+from functrace.torch.plans import Op, apply, binary, number_of
+from functrace.torch.promotion import Promotion, arithmetic, of_tensors
+from functrace.torch.tensor import Operand, Tensor, Value, wrap
 from functrace.torch.views import write
 from functrace.tracing import Tracer
 
@@ -111,7 +112,10 @@ class Row:
             computes = self.op or self.function
         else:
             return self.function
-        return binary(computes) if isinstance(computes, Op) else guarded(computes)
+        operate = binary(computes) if isinstance(computes, Op) else guarded(computes)
+        if operator == "rtruediv":
+            return dividing_arrays_too(operate)
+        return of_arrays_too(operate) if operator == "eq" else operate
 
 
 @final
@@ -151,8 +155,11 @@ class Rows:
             node: PyTorch's name of the node; ``SinhBackward0`` for ``sinh`` where nothing else is said.
             commutes: whether the op itself computes ``other + self``.
         """
+        count = _operand_count(computes)
+        if count == 1:
+            promote = (promote or arithmetic).checked(of_tensors(name, "input"))
         made = Op(node or f"{name.title().replace('_', '')}Backward0", computes, saves, promote)
-        maker = _of_operands[_operand_count(computes)]
+        maker = _of_operands[count]
 
         def named(function: Callable[..., Any], called: str, says: str) -> Callable[..., Any]:
             function.__name__ = function.__qualname__ = called
@@ -257,7 +264,28 @@ def guarded(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
     def operate(self: Tensor, other: Operand) -> Value:
         if isinstance(other, (Tensor, bool, int, float, complex, np.generic, Tracer)):
-            return function(self, other.item() if isinstance(other, np.generic) else other)
+            return function(self, number_of(other) if isinstance(other, np.generic) else other)
         return NotImplemented
 
     return operate
+
+
+def of_arrays_too(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return an operator that takes a NumPy array for a tensor, as ``==`` does."""
+
+    def operate_on_arrays(self: Tensor, other: Any) -> Any:
+        found = operate(self, other)
+        if found is NotImplemented and isinstance(other, np.ndarray) and other.dtype in DTYPES:
+            return operate(self, wrap(other))
+        return found
+
+    return operate_on_arrays
+
+
+def dividing_arrays_too(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return ``other / self``, where a NumPy array is multiplied by the reciprocal, as PyTorch has it."""
+
+    def divide(self: Tensor, other: Any) -> Any:
+        return self.reciprocal() * other if isinstance(other, np.ndarray) else operate(self, other)
+
+    return divide

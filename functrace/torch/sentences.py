@@ -253,11 +253,24 @@ def position_among_bools(name: str) -> str:
     return f"{name}(): does not support bool input"
 
 
-def mean_of_integers(dtype: str) -> str:
-    """The sentence for the mean of integers."""
+def mean_of_integers(dtype: str, given: str = "Input") -> str:
+    """The sentence for the mean of integers, or for a mean in integers (``given`` is then "Optional")."""
     return (
-        f"mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {dtype}"
+        f"mean(): could not infer output dtype. {given} dtype must be either a floating point or complex dtype. Got: {dtype}"
     )
+
+
+def reduction_of_nothing(name: str, dim: int | None) -> str:
+    """The sentence for the extreme of no elements."""
+    if dim is not None:
+        return f"{name}(): Expected reduction dim {dim} to have non-zero size."
+    end = "." if name.startswith("arg") else " Specify the reduction dim with the 'dim' argument."
+    return f"{name}(): Expected reduction dim to be specified for input.numel() == 0{'' if end == '.' else '.'}{end}"
+
+
+def complex_input(name: str) -> str:
+    """The sentence for an extreme of complex numbers along a dimension."""
+    return f"{name}(): does not support complex input"
 
 
 def product_shapes(name: str, a: Sequence[int], b: Sequence[int]) -> str:
@@ -288,12 +301,26 @@ def _c_type(printed: str) -> str:
     return f"CPU{printed}Type" if printed.startswith("Complex") else f"torch.{printed}Tensor"
 
 
-def _c_name(kind: dtype) -> str:
+def _c_name(dtype: Any) -> str:
     names = {
-        "float32": "float", "float64": "double", "int64": "long long", "int32": "int", "float16": "c10::Half",
-        "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+        "float32": "float", "float64": "double", "int64": "long int", "int32": "int", "float16": "c10::Half",
+        "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "complex64": "c10::complex<float>",
+        "complex128": "c10::complex<double>",
     }  # fmt: skip
-    return names.get(kind.name, str(kind.name))
+    return names.get(dtype.name, str(dtype.name))
+
+
+def class_dtype(dtype: str) -> str:
+    """The sentence for class positions of another dtype."""
+    return f"expected target dtype to be Long or Byte, but got {dtype}"
+
+
+def target_size(given: Sequence[int], wanted: Sequence[int]) -> str:
+    """The warning for a target of another shape."""
+    return (
+        f"Using a target size (torch.Size({list(wanted)})) that is different to the input size (torch.Size({list(given)})). "
+        "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size."
+    )
 
 
 def invalid_shape(shape: Sequence[int], count: int) -> str:
@@ -306,6 +333,19 @@ def expand_rank(dtype: str, old: Sequence[int], wanted: Sequence[int]) -> str:
     return (
         f"expand({_c_type(dtype)}{{{list(old)}}}, size={list(wanted)}): the number of sizes provided ({len(wanted)}) must be "
         f"greater or equal to the number of dimensions in the tensor ({len(old)})"
+    )
+
+
+def expand_leading(size: int, dim: int) -> str:
+    """The sentence for expanding to an unknown size in front."""
+    return f"The expanded size of the tensor ({size}) isn't allowed in a leading, non-existing dimension {dim}"
+
+
+def permute_rank(rank: int, count: int) -> str:
+    """The sentence for an order of another number of dimensions."""
+    return (
+        "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of "
+        f"dimensions i.e. input.dim() = {rank} is not equal to len(dims) = {count}"
     )
 
 
@@ -554,16 +594,17 @@ def argument_type(node: str, position: int, count: int, value: object) -> str:
     """What is said of an operand that is no tensor, by the name of the operation's node."""
     names = {1: ("input",), 2: ("input", "other")}.get(count)
     where = "" if names is None else f" {names[position]!r} (position {position + 1})"
-    return f"{node.partition('Backward')[0].lower()}(): argument{where} must be Tensor, not {_kind(value)}"
+    return f"{node.partition('Backward')[0].lower()}(): argument{where} must be Tensor, not {kind_of(value)}"
 
 
 def argument_type_in_place(node: str, position: int, count: int, value: object) -> str:
     """The same of an in-place form, whose first operand is not counted."""
     where = f" 'other' (position {position + 1})" if count == 2 else ""
-    return f"{node.partition('Backward')[0].lower()}_(): argument{where} must be Tensor, not {_kind(value)}"
+    return f"{node.partition('Backward')[0].lower()}_(): argument{where} must be Tensor, not {kind_of(value)}"
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
+    """The name of a value's type, as PyTorch writes it."""
     kind = type(value)
     return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
 
@@ -582,3 +623,161 @@ OTHER_TENSORS_READ = (
     "a function given to torch.func reads other tensors that require grad when it runs again; it must read the same ones, or "
     "get them as arguments"
 )
+
+
+def must_be_tensor(name: str, argument: str, position: int, kind: str) -> str:
+    """The sentence for a number where there must be a tensor."""
+    return f"{name}(): argument '{argument}' (position {position + 1}) must be Tensor, not {kind}"
+
+
+def must_be(name: str, argument: str, position: int, wanted: str, kind: str) -> str:
+    """The sentence for an argument of another type."""
+    return f"{name}(): argument '{argument}' (position {position + 1}) must be {wanted}, not {kind}"
+
+
+def must_be_number(name: str, argument: str, kind: str) -> str:
+    """The sentence for something else than a number."""
+    return f"{name}(): argument '{argument}' must be Number, not {kind}"
+
+
+def fill_dimensions(ndim: int) -> str:
+    """The sentence for filling with a tensor that is not 0-d."""
+    return f"fill_ only supports 0-dimension value tensor but got tensor with {ndim} dimensions."
+
+
+def invalid_combination(name: str, values: Sequence[object]) -> str:
+    """The first line for arguments that no form of a function takes."""
+    return f"{name}() received an invalid combination of arguments - got ({', '.join(kind_of(v) for v in values)})"
+
+
+# -- dtypes and kinds that are not computed with ---------------------------------------------------------------------
+
+COMPLEX_HALF = "functrace.torch has no complex32 ('ComplexHalf'), which half precision becomes beside complex numbers"
+INTEGER_TOO_BIG = "int too big to convert"
+SUBTRACTING_BOOLS = (
+    "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead."
+)
+SUBTRACTING_A_BOOL = (
+    "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
+    "`logical_not()` operator instead."
+)
+NEGATING_BOOLS = (
+    "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
+    "`logical_not()` operator instead."
+)
+POSITIVE_BOOLS = "The `+` operator, on a bool tensor is not supported."
+ALPHA_BOOL = "Boolean alpha only supported for Boolean results."
+ALPHA_FLOAT = "For integral input tensors, argument alpha must not be a floating point number."
+ALPHA_COMPLEX = "For non-complex input tensors, argument alpha must not be a complex number."
+INVERT_KINDS = "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
+NEGATIVE_POWER = "Integers to negative integer powers are not allowed."
+RELU_OF_BOOLS = "Boolean inputs not supported for relu"
+SIGN_OF_COMPLEX = "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
+SIGNBIT_OF_COMPLEX = "signbit is not implemented for complex tensors."
+CLAMP_OF_COMPLEX = "clamp is not supported for complex types"
+WHERE_OF_BYTES = (
+    "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version of PyTorch. "
+    "Use a boolean condition instead."
+)
+SHAPE_FROM_VALUES = "the shape of the result depends on values, which are not known while a functional transform records"
+
+
+def number_overflow(dtype: str) -> str:
+    """The sentence for a number that a dtype does not hold."""
+    names = {"float32": "float", "float64": "double", "float16": "c10::Half", "bool": "bool", "int32": "int"}
+    return f"value cannot be converted to type {names.get(dtype, dtype + '_t')} without overflow"
+
+
+def no_kernel(name: str) -> str:
+    """The sentence for a dtype that an operation does not compute with, which stands for ``{}``."""
+    return f"\"{name}\" not implemented for '{{}}'"
+
+
+def not_of_complex(name: str) -> str:
+    """The sentence for complex numbers where only real ones can be rounded."""
+    return f"{name} is not supported for complex inputs"
+
+
+def of_complex_tensors(name: str) -> str:
+    """The sentence for complex numbers where order matters."""
+    return f"{name} not implemented for complex tensors."
+
+
+def no_derivative(name: str) -> str:
+    """The sentence for a gradient that reaches an operation without derivative."""
+    return f"derivative for aten::{name} is not implemented"
+
+
+def where_condition(dtype: str) -> str:
+    """The sentence for a condition that is no tensor of bools."""
+    return f"where expected condition to be a boolean tensor, but got a tensor with dtype {dtype}"
+
+
+# -- devices ---------------------------------------------------------------------------------------------------------
+
+DEVICE_KINDS = (
+    "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, "
+    "privateuseone"
+)
+NO_CUDA = "Torch not compiled with CUDA enabled"
+NO_ACCELERATOR = "Cannot access accelerator device when none is available."
+
+
+def unknown_device(text: str) -> str:
+    """The sentence for a device of an unknown kind."""
+    return f"Expected one of {DEVICE_KINDS} device type at start of device string: {text}"
+
+
+def device_absent(kind: str) -> str:
+    """The sentence for a device that cannot be computed on."""
+    return f"PyTorch is not linked with support for {kind} devices"
+
+
+# -- making tensors --------------------------------------------------------------------------------------------------
+
+COPY_OF_TENSOR = (
+    "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+    "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor)."
+)
+INTEGER_OVERFLOW = "Overflow when unpacking long long"
+ONE_ELEMENT = "only one element tensors can be converted to Python scalars"
+ARANGE_SIGN = "upper bound and lower bound inconsistent with step sign"
+ARANGE_STEP = "step must be nonzero"
+
+
+def no_dtype_of(kind: str) -> str:
+    """The sentence for data that is no number."""
+    return f"Could not infer dtype of {kind}"
+
+
+def ragged(expected: int, dim: int, found: int) -> str:
+    """The sentence for nested lists of different lengths."""
+    return f"expected sequence of length {expected} at dim {dim} (got {found})"
+
+
+def array_dtype(kind: str) -> str:
+    """The sentence for an array whose dtype tensors do not have."""
+    return (
+        f"can't convert np.ndarray of type numpy.{kind}. The only supported types are: float64, float32, float16, complex64, "
+        "complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool."
+    )
+
+
+# -- indices ---------------------------------------------------------------------------------------------------------
+
+INDEX_OF_SCALAR = (
+    "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to "
+    "a number"
+)
+INDEX_DTYPE = "tensors used as indices must be long, int, byte or bool tensors"
+INDEX_OF_BYTES = "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
+INDEX_OF_LISTS = (
+    "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; use "
+    "x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], which "
+    "will result either in an error or a different result"
+)
+
+
+def index_kind(kind: str) -> str:
+    """The sentence for an index that is none."""
+    return f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {kind})"

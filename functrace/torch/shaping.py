@@ -9,6 +9,8 @@ Floor: 8.
 from __future__ import annotations
 
 import math
+import operator
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -61,7 +63,7 @@ def sizes(shape: Sequence[Any]) -> tuple[int, ...]:
     """Return sizes that were given as one sequence or one by one."""
     if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
         shape = shape[0]
-    return tuple([int(n) for n in shape])
+    return tuple([n if type(n) is int else operator.index(n) for n in shape])
 
 
 def completed(shape: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]:
@@ -71,6 +73,9 @@ def completed(shape: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]:
         RuntimeError: if it does not hold as many elements as ``old``.
     """
     count = math.prod(old)
+    low = min(shape, default=0)
+    if low < -1:
+        raise RuntimeError(f"invalid shape dimension {low}")
     if -1 in shape:
         known = -math.prod(shape)
         if shape.count(-1) > 1:
@@ -156,6 +161,9 @@ def expand(input: Operand, *shape: int | Sequence[int]) -> Value:
     extra = len(wanted) - len(old)
     if extra < 0:
         raise RuntimeError(sentences.expand_rank(DTYPES[dtype_of(input)].printed, old, wanted))
+    for k, n in enumerate(wanted[:extra]):
+        if n < 0:
+            raise RuntimeError(sentences.expand_leading(n, k))
     full = tuple(old[k - extra] if n == -1 and k >= extra else n for k, n in enumerate(wanted))
     for k, n in enumerate(full[extra:]):
         if old[k] not in (1, n):
@@ -193,9 +201,12 @@ def transpose(input: Operand, dim0: int, dim1: int) -> Value:
 def permute(input: Operand, *dims: int | Sequence[int]) -> Value:
     """Return a view with dimensions in another order."""
     rank = len(shape_of(input))
-    axes = tuple(dimension(k, rank) for k in sizes(dims))
-    if sorted(axes) != list(range(rank)):
-        raise RuntimeError("permute(dims): the dims do not name every dimension once")
+    given = sizes(dims)
+    if len(given) != rank:
+        raise RuntimeError(sentences.permute_rank(rank, len(given)))
+    axes = tuple(dimension(k, rank) for k in given)
+    if len(set(axes)) != rank:
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
     return apply(PERMUTE, (input,), (axes,))
 
 
@@ -289,8 +300,7 @@ def narrow(input: Operand, dim: int, start: int, length: int) -> Value:
 @ROWS.function("", operators="getitem")
 def getitem(input: Operand, index: Any) -> Value:
     """Return ``input[index]``: a view, one step per dimension; a copy where tensors, lists or masks stand in the index."""
-    entries = index if isinstance(index, tuple) else (index,)
-    result, arrays = basic_part(input, entries)
+    result, arrays = basic_part(input, index_entries(index))
     if not arrays:
         return result if result is not input else apply(ALIAS, (input,), ((...,),))
     operands, template = index_operands(result, arrays)
@@ -299,13 +309,12 @@ def getitem(input: Operand, index: Any) -> Value:
 
 def basic_part(input: Operand, entries: tuple[Any, ...]) -> tuple[Any, dict[int, Any]]:
     """Apply ints, slices and ``None`` of an index, one view each; returns what is left: index arrays by dimension."""
-    entries = tuple(
-        np.asarray(k) if isinstance(k, list) or (isinstance(k, (tuple, range)) and not isinstance(k, str)) else k
-        for k in entries
-    )
+    entries = tuple([k if type(k) in _PLAIN else index_entry(k) for k in entries])
     rank = len(shape_of(input))
     taken = sum(_consumes(k) for k in entries)
     if taken > rank:
+        if not rank and len(entries) == 1 and isinstance(entries[0], int):
+            raise IndexError(sentences.INDEX_OF_SCALAR)
         raise IndexError(f"too many indices for tensor of dimension {rank}")
     dim, result, arrays = 0, input, {}
     for entry in entries:
@@ -327,6 +336,11 @@ def basic_part(input: Operand, entries: tuple[Any, ...]) -> tuple[Any, dict[int,
         else:
             value = entry._array if isinstance(entry, Tensor) else entry
             if not isinstance(value, Tracer) and value.dtype.kind == "b":
+                if not value.ndim:
+                    result = unsqueeze(result, dim)
+                    arrays[dim] = np.array([0] if value else [], np.int64)
+                    dim += 1
+                    continue
                 _check_mask(value, shape_of(result), dim)
                 for k, positions in enumerate(np.nonzero(value)):
                     arrays[dim + k] = positions
@@ -337,6 +351,56 @@ def basic_part(input: Operand, entries: tuple[Any, ...]) -> tuple[Any, dict[int,
                 arrays[dim] = entry
                 dim += 1
     return result, arrays
+
+
+_PLAIN = frozenset({int, slice, type(None), type(Ellipsis), bool})
+
+
+def index_entry(given: Any) -> Any:
+    """Return one entry of an index as `basic_part` knows it: masks are of bools, lists are arrays.
+
+    Raises:
+        IndexError: for what is no index.
+        TypeError: for text.
+    """
+    entry: Any = given
+    dtype = getattr(entry._array if isinstance(entry, Tensor) else entry, "dtype", None)
+    if isinstance(entry, (Tensor, Tracer)):
+        if dtype == np.uint8:
+            if shape_of(given):
+                warnings.warn(sentences.INDEX_OF_BYTES, UserWarning, stacklevel=4)
+            return to(given, np.dtype(np.bool_))
+        if dtype not in (np.bool_, np.int64, np.int32):
+            raise IndexError(sentences.INDEX_DTYPE)
+        return entry
+    if isinstance(entry, np.bool_):
+        return bool(entry)
+    if isinstance(entry, str):
+        raise TypeError("new(): invalid data type 'str'")
+    if isinstance(entry, (list, tuple, range, np.ndarray)):
+        array = np.asarray(
+            [k.tolist() if isinstance(k, Tensor) else k for k in entry] if type(entry) in (list, tuple) else entry
+        )
+        if array.dtype.kind not in "buif":
+            raise IndexError(sentences.index_kind(type(entry).__name__))
+        return array if array.dtype.kind == "b" else array.astype(np.int64)
+    if isinstance(entry, (slice, int)) or entry is None or entry is Ellipsis:
+        return entry
+    try:
+        return operator.index(entry)
+    except TypeError:
+        raise IndexError(sentences.index_kind(type(entry).__name__)) from None
+
+
+def index_entries(index: Any) -> tuple[Any, ...]:
+    """Return the entries of an index; a list that holds more than numbers is taken for a tuple, as PyTorch does."""
+    if isinstance(index, tuple):
+        return index
+    deep = (Tensor, list, tuple, slice, np.ndarray, type(None), type(Ellipsis))
+    if isinstance(index, list) and len(index) < 32 and any(isinstance(k, deep) for k in index):
+        warnings.warn(sentences.INDEX_OF_LISTS, UserWarning, stacklevel=3)
+        return tuple(index)
+    return (index,)
 
 
 def _consumes(entry: Any) -> int:
@@ -423,6 +487,15 @@ STACK = Op(
 )
 
 
+def _check_list(name: str, tensors: Any) -> None:
+    if isinstance(tensors, Tensor) or not isinstance(tensors, (tuple, list)):
+        raise TypeError(sentences.must_be(name, "tensors", 0, "tuple of Tensors", type(tensors).__name__))
+    among = any(isinstance(x, Tensor) and isinstance(x._array, np.ndarray) for x in tensors)
+    for k, x in enumerate(tensors):
+        if not isinstance(x, (Tensor, Tracer) if among else (Tensor, Tracer, np.ndarray)):
+            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {sentences.kind_of(x)}")
+
+
 def _joined(op: Op, tensors: Sequence[Any], axis: int) -> Any:
     given = list(tensors)
     dtypes = {dtype_of(x) for x in given}
@@ -435,8 +508,9 @@ def _joined(op: Op, tensors: Sequence[Any], axis: int) -> Any:
 @ROWS.function("function")
 def cat(tensors: Sequence[Operand], dim: int = 0) -> Value:
     """Return tensors joined along a dimension."""
+    _check_list("cat", tensors)
     if not tensors:
-        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     given = [x for x in tensors if shape_of(x) != (0,)] or list(tensors)
     first = shape_of(given[0])
     if any(not shape_of(x) for x in given):
@@ -458,6 +532,7 @@ def cat(tensors: Sequence[Operand], dim: int = 0) -> Value:
 @ROWS.function("function")
 def stack(tensors: Sequence[Operand], dim: int = 0) -> Value:
     """Return tensors joined along a new dimension."""
+    _check_list("stack", tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
     first = shape_of(tensors[0])

@@ -27,6 +27,7 @@ import numpy as np
 
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.device import CPU, device
 from functrace.torch.dtypes import DTYPES, default_float, dtype
 from functrace.torch.size import Size
 from functrace.tracing import Tracer
@@ -201,9 +202,9 @@ class Tensor(Methods):
         return self._array.nbytes
 
     @property
-    def device(self) -> str:
+    def device(self) -> device:
         """Where it lives: always the CPU."""
-        return "cpu"
+        return CPU
 
     def stride(self, dim: int | None = None) -> Any:
         """Return the steps between neighbours along each axis, in elements."""
@@ -239,6 +240,9 @@ class Tensor(Methods):
             raise RuntimeError(sentences.NUMPY_OF_REQUIRES_GRAD)
         return np.array(self._array, dtype, copy=copy)
 
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
+        return wrap(array.astype(np.uint8) if array.dtype == np.bool_ else array)
+
     def item(self) -> Any:
         """Return the one element as a Python number.
 
@@ -258,11 +262,27 @@ class Tensor(Methods):
             raise RuntimeError(sentences.AMBIGUOUS_BOOL if self._array.size else sentences.EMPTY_BOOL)
         return bool(self._array.reshape(()))
 
+    def _number(self, kind: str) -> Any:
+        if self._array.size != 1:
+            raise ValueError(sentences.ONE_ELEMENT)
+        value = self._array.item()
+        if isinstance(value, complex) and value.imag:
+            raise RuntimeError(sentences.number_overflow(kind))
+        return value.real
+
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._number("int64"))
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._number("float64"))
+
+    def __complex__(self) -> complex:
+        if self._array.size != 1:
+            raise ValueError(sentences.ONE_ELEMENT)
+        return complex(self._array.item())
+
+    def __format__(self, spec: str) -> str:
+        return object.__format__(self, spec) if self._array.ndim else format(self._array.item(), spec)
 
     def __index__(self) -> int:
         if self._array.dtype.kind not in "iub" or self._array.size != 1:

@@ -26,9 +26,9 @@ from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import NO_EDGE, GraphNode, OpNode, attach, edge, number
 from functrace.torch.autograd.saved import SavedTensor
-from functrace.torch.dtypes import DTYPES, default_float
+from functrace.torch.dtypes import DTYPES
 from functrace.torch.plans import NUMBERS, PLANS, Op, Plan, apply, make_plan, number_of, remember
-from functrace.torch.promotion import common_dtype, floating
+from functrace.torch.promotion import RANK, Promotion, check_broadcast
 from functrace.torch.tensor import Tensor, View, wrap
 from functrace.tracing import Recording, Tracer
 from functrace.typing import Array
@@ -142,6 +142,10 @@ def fitted(value: Array, target: Array) -> Any:
 COPY_SLICES = Op("CopySlices", part)
 
 
+_QUESTIONS = ("Eq", "Ne", "Lt", "Le", "Gt", "Ge", "Logical")
+"""How the nodes of operations begin whose results are bools, which every tensor takes."""
+
+
 @functools.lru_cache(maxsize=1024)
 def in_place_form(op: Op) -> Op:
     """Return the op of the in-place form: the same, but the result has the tensor's own dtype."""
@@ -149,8 +153,15 @@ def in_place_form(op: Op) -> Op:
     def promote(function: Callable[..., Any], specs: Sequence[Any]) -> Callable[..., Any]:
         if op.promote is None:
             return function
-        check_kind(op, specs)
-        inner = op.promote(function, specs)
+        promotion = op.promote if isinstance(op.promote, Promotion) and not op.node.startswith(_QUESTIONS) else None
+        try:
+            inner = op.promote(function, specs)
+        except NotImplementedError:
+            if promotion is not None:
+                check_kind(promotion, specs)  # PyTorch asks for this before it looks for a kernel
+            raise
+        if promotion is not None:
+            check_kind(promotion, specs)
 
         def computed(*given: Any) -> Any:
             result = inner(*given)
@@ -232,13 +243,16 @@ def check_writable(tensor: Tensor) -> None:
         raise RuntimeError(sentences.LEAF_IN_PLACE)
 
 
-def check_kind(op: Op, specs: Sequence[Any]) -> None:
-    """Refuse operands whose result is of a higher kind than the tensor that is written: integers do not become floats."""
-    given = common_dtype(specs)
-    if op.promote is floating and given.kind not in "fc":
-        given = default_float()
-    rank = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-    if rank[given.kind] > rank[specs[0].dtype.kind]:
+def check_kind(promote: Promotion, specs: Sequence[Any]) -> None:
+    """Refuse operands whose result is larger, or of a higher kind, than the tensor: integers do not become floats."""
+    shapes = [s.shape for s in specs if isinstance(s, ShapeDtype)]
+    for shape in shapes[1:]:
+        check_broadcast(shapes[0], shape)
+    full = np.broadcast_shapes(*shapes)
+    if full != shapes[0]:
+        raise RuntimeError(sentences.output_shape(shapes[0], full))
+    given = promote.dtype(specs)
+    if RANK[given.kind] > RANK[specs[0].dtype.kind]:
         raise RuntimeError(sentences.result_cast(DTYPES[given].printed, DTYPES[specs[0].dtype].printed))
 
 

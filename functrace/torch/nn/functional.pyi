@@ -50,7 +50,7 @@ def relu(input: Operand) -> Value:
     """Return each element, or 0 if it is negative; the derivative at 0 is 0."""
 
 def sigmoid(input: Operand) -> Value:
-    """Return ``1 / (1 + exp(-input))``."""
+    """Return the logistic function ``1 / (1 + exp(-input))`` of each element."""
 
 def softmax(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Value:
     """Return the softmax along a dimension."""
