@@ -237,7 +237,7 @@ class Compiled(Kept):
     """
 
     def __init__(self, program: Program, out_tree: PyTreeSpec) -> None:
-        constants = sum(value.nbytes for value in program.constant_values.values())
+        constants = sum(program.avals[i].nbytes for i in program.constant_values)
         super().__init__(BYTES_PER_OP * (len(program.ops) + 4) + constants)
         self.program = program
         self.out_tree = out_tree

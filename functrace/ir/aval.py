@@ -14,7 +14,7 @@ import operator
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, final
+from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeAlias, final
 
 import numpy as np
 
@@ -169,6 +169,10 @@ class HasAval(Protocol):
     def aval(self) -> ShapeDtype:
         """Shape and dtype."""
         ...
+
+
+Constant: TypeAlias = Array | np.generic | HasAval
+"""The value of a constant: a traced one, where the program has been recorded inside another one."""
 
 
 class Shaped(Protocol):

@@ -17,7 +17,7 @@ from functrace.errors import ProgramError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.params import check_params
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Params, Primitive
-from functrace.ir.program import Program
+from functrace.ir.program import Param, Program
 
 _AROUND = 2
 """How many equations before and after the bad one a message shows."""
@@ -42,7 +42,7 @@ def check_program(program: Program) -> None:
             _check_params(program, k, primitive, params)
             _check_avals(program, k, primitive, operands, params)
     for position, i in enumerate(program.output_ids):
-        if not (isinstance(i, int) and 0 <= i < len(program.ops)):
+        if not (type(i) is int and 0 <= i < len(program.ops)):
             raise ProgramError(
                 f"output {position} of {program.name} is variable {i}, but there are {len(program.ops)} variables",
                 fix="return variables of this program",
@@ -148,7 +148,7 @@ def _check_held(program: Program, k: int, what: str, held: Program) -> None:
         _fail(program, k, f"{what} is not well formed: {error.what}", error.fix or "correct the program that it holds")
 
 
-def held_programs(value: object, path: str) -> Iterator[tuple[str, Program]]:
+def held_programs(value: Param, path: str) -> Iterator[tuple[str, Program]]:
     """Yield the programs in a param, each with where it stands: ``body``, ``branches[1]``."""
     if isinstance(value, Program):
         yield path, value
@@ -163,7 +163,7 @@ def _check_avals(program: Program, k: int, primitive: Primitive, operands: tuple
         made = primitive.aval(*map(program.spec, operands), *params)
     except Exception as error:  # rules are made for operands that fit: what they raise about others is not foreseen
         _fail(program, k, f"{primitive} refuses its operands: {getattr(error, 'what', error)}", "correct the operands")
-    expected = made if type(made) is tuple else (made,)
+    expected = made if isinstance(made, tuple) else (made,)
     stated = program.avals[k : k + program.result_count(k)]
     if stated != expected:
         shown = [", ".join(map(repr, avals)) for avals in (expected, stated)]
@@ -176,8 +176,8 @@ def _check_avals(program: Program, k: int, primitive: Primitive, operands: tuple
 def _fail(program: Program, k: int, what: str, fix: str) -> NoReturn:
     marked = [i for i in range(len(program.ops)) if program.ops[i][0] is not RESULT or i == k]
     at = marked.index(k)
-    names = program._names()
-    lines = []
+    names = [str(var.name) for var in program.variables]
+    lines: list[str] = []
     for i in marked[max(0, at - _AROUND) : at + _AROUND + 1]:
         lines.append(f"  {'>' if i == k else ' '} {_raw_line(program, names, i)}")
     raise ProgramError("\n".join([f"{what} (in {program.name})", *lines]), at=program.source(k), fix=fix)
@@ -186,7 +186,7 @@ def _fail(program: Program, k: int, what: str, fix: str) -> NoReturn:
 def _raw_line(program: Program, names: list[str], k: int) -> str:
     """One entry of the tape as text, whatever is wrong with it."""
     primitive, operands, params = program.ops[k]
-    shown = []
+    shown: list[str] = []
     for i in operands:
         if type(i) is int and 0 <= i < len(names):
             shown.append(names[i])
@@ -200,7 +200,7 @@ def _raw_line(program: Program, names: list[str], k: int) -> str:
     return text
 
 
-def _shown(param: object) -> str:
+def _shown(param: Param) -> str:
     """A param as text; of a program its name only, since its own text relies on its being well formed."""
     if type(param) is tuple:
         return f"({', '.join(map(_shown, param))}{',' if len(param) == 1 else ''})"

@@ -12,7 +12,7 @@ import base64
 import json
 import os
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeAlias
 
 from functrace.errors import ParseError
 from functrace.ir.primitive import Primitive
@@ -33,7 +33,8 @@ from functrace.ir.serial import DEEPEST, VERSION
 from functrace.ir.tape import Builder
 
 _UNCHANGED = "pass what Program.to_json() returned, unchanged"
-_Kind = TypeVar("_Kind")
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+"""What a JSON document holds."""
 
 
 def program_from_json(text: str, primitives: Mapping[str, Primitive], root: str | os.PathLike[str] | None = None) -> Program:
@@ -64,16 +65,27 @@ def program_from_json(text: str, primitives: Mapping[str, Primitive], root: str 
     return read(whole, _UNCHANGED)
 
 
-def _of_type(kind: type[_Kind], value: object, what: str) -> _Kind:
-    if type(value) is not kind:
-        words = {dict: "an object", list: "a list", str: "a string"}
-        raise ParseError(f"{what} is {shortened(value)}, not {words[kind]}", fix=_UNCHANGED)
+def _object(value: Json, what: str) -> dict[str, Json]:
+    if type(value) is not dict:
+        raise ParseError(f"{what} is {shortened(value)}, not an object", fix=_UNCHANGED)
     return value
 
 
-def _record(value: object, keys: tuple[str, ...], what: str) -> list[Any]:
+def _list(value: Json, what: str) -> list[Json]:
+    if type(value) is not list:
+        raise ParseError(f"{what} is {shortened(value)}, not a list", fix=_UNCHANGED)
+    return value
+
+
+def _text(value: object, what: str) -> str:
+    if type(value) is not str:
+        raise ParseError(f"{what} is {shortened(value)}, not a string", fix=_UNCHANGED)
+    return value
+
+
+def _record(value: Json, keys: tuple[str, ...], what: str) -> list[Json]:
     """Return the values of an object with exactly these keys."""
-    data = _of_type(dict, value, what)
+    data = _object(value, what)
     if set(data) != set(keys):
         raise ParseError(f"{what} has the keys {shortened(', '.join(data))}, not {', '.join(keys)}", fix=_UNCHANGED)
     return [data[key] for key in keys]
@@ -84,10 +96,10 @@ class _Decoder:
 
     def __init__(self, primitives: Mapping[str, Primitive], root: str | os.PathLike[str] | None) -> None:
         self.primitives = primitives
-        self.root = None if root is None else os.path.abspath(os.fspath(root))
+        self.root: str | None = None if root is None else os.path.abspath(os.fspath(root))
 
     @staticmethod
-    def loaded(text: object) -> Any:
+    def loaded(text: object) -> Json:
         """Read JSON's own values."""
 
         def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -99,53 +111,53 @@ class _Decoder:
         def refused(word: str) -> Any:
             raise ParseError(f"{word} is not JSON", fix=_UNCHANGED)
 
-        text = _of_type(str, text, "the document")
+        text = _text(text, "the document")
         try:
             return json.loads(text, object_pairs_hook=unique, parse_int=integer, parse_constant=refused)
         except json.JSONDecodeError as error:
             what = f"line {error.lineno} is not JSON: {error.msg}"
             raise ParseError(what, fix="pass what Program.to_json() returned") from None
 
-    def program(self, data: object, depth: int) -> Program:
+    def program(self, data: Json, depth: int) -> Program:
         """Read a program that ``depth`` programs and tuples hold."""
         name, inputs, constants, equations, outputs = _record(
             data, ("name", "inputs", "constants", "equations", "outputs"), "the program"
         )
-        if not _of_type(str, name, "the program's name").isprintable():
+        if not _text(name, "the program's name").isprintable():
             raise ParseError(f"the program's name is {shortened(name)}", fix="use printable characters")
         tape = _Tape()
-        for entry in _of_type(list, inputs, "the inputs"):
+        for entry in _list(inputs, "the inputs"):
             var, aval = _record(entry, ("name", "aval"), "an input")
             tape.write(tape.builder.input(aval_named(aval)), var)
-        for entry in _of_type(list, constants, "the constants"):
+        for entry in _list(constants, "the constants"):
             var, aval, encoded = _record(entry, ("name", "aval", "data"), "a constant")
             aval = aval_named(aval)
             value = array_from_bytes(_from_base64(encoded, f"constant {shortened(var)}"), aval)
             tape.write(tape.builder.constant(value, aval), var)
-        for entry in _of_type(list, equations, "the equations"):
+        for entry in _list(equations, "the equations"):
             self.equation(tape, entry, depth)
         return Program.from_builder(
             tape.builder,
-            [tape.variable(k) for k in _of_type(list, outputs, "the outputs")],
+            [tape.variable(k) for k in _list(outputs, "the outputs")],
             name=name,
             names=tape.names,
             positions=[tape.positions.get(i) for i in range(len(tape.builder.ops))],
         )
 
-    def equation(self, tape: _Tape, entry: object, depth: int) -> None:
+    def equation(self, tape: _Tape, entry: Json, depth: int) -> None:
         """Read an equation onto the tape."""
-        data = dict(_of_type(dict, entry, "an equation"))
+        data = dict(_object(entry, "an equation"))
         source = data.pop("source", None)
         word, inputs, given, outputs = _record(data, ("primitive", "inputs", "params", "outputs"), "an equation")
         primitive = named_primitive(word, self.primitives)
-        operands = tuple([self.operand(tape, x) for x in _of_type(list, inputs, "the inputs of an equation")])
-        if set(_of_type(dict, given, "the params")) != set(primitive.params):
-            what = f"{primitive} takes the params {primitive.params}, not {shortened(', '.join(given))}"
+        operands = tuple([self.operand(tape, x) for x in _list(inputs, "the inputs of an equation")])
+        named = _object(given, "the params")
+        if set(named) != set(primitive.params):
+            what = f"{primitive} takes the params {primitive.params}, not {shortened(', '.join(named))}"
             raise ParseError(what, fix="write the program again with this functrace")
-        values = [given[name] for name in primitive.params]
-        params = tuple([self.value(v, depth) for v in values])
+        params = tuple([self.value(named[name], depth) for name in primitive.params])
         first = append(tape.builder, primitive, operands, params)
-        written = [_record(out, ("name", "aval"), "a result") for out in _of_type(list, outputs, "the outputs")]
+        written = [_record(out, ("name", "aval"), "a result") for out in _list(outputs, "the outputs")]
         inferred, stated = tape.builder.avals[first:], [aval_named(aval) for _, aval in written]
         if inferred != stated:
             raise ParseError(f"{primitive} gives {inferred}, but the text says {stated}", fix="correct the avals")
@@ -154,7 +166,7 @@ class _Decoder:
         if source is not None:
             tape.positions[first] = self.position(source), 0
 
-    def operand(self, tape: _Tape, data: object) -> int:
+    def operand(self, tape: _Tape, data: Json) -> int:
         """Read an operand: a variable's number, or a literal."""
         if type(data) is not dict:
             return tape.variable(data)
@@ -164,14 +176,14 @@ class _Decoder:
             raise ParseError(f"the literal {shortened(value)} is not a number", fix="make arrays constants")
         return tape.builder.literal(value)
 
-    def position(self, data: object) -> Any:
+    def position(self, data: Json) -> Any:
         """Read a position; its file is below the root, if there is one."""
-        parts = _of_type(list, data, "a source")
+        parts = _list(data, "a source")
         if len(parts) != 3:
             raise ParseError(f"a source has {len(parts)} parts", fix="write file, line and function")
         return place(*parts, root=self.root)
 
-    def value(self, data: object, depth: int) -> Any:
+    def value(self, data: Json, depth: int) -> Any:
         """Read a static value."""
         if type(data) is list:
             return tuple([self.value(v, _deeper(depth)) for v in data])
@@ -190,7 +202,7 @@ class _Decoder:
             case "ellipsis":
                 return Ellipsis
             case "slice":
-                parts = self.value(_of_type(list, value, "a slice"), depth)
+                parts = self.value(_list(value, "a slice"), depth)
                 if len(parts) == 3:
                     return slice(*parts)
                 raise ParseError(f"a slice has three parts, not {len(parts)}", fix=_UNCHANGED)
@@ -204,7 +216,9 @@ class _Decoder:
                 return named_primitive(value, self.primitives)
             case "ufunc":
                 return named_ufunc(value)
-        raise ParseError(f"{shortened(kind)} is not a kind of value", fix="write the program again with this functrace")
+            case _:
+                what = f"{shortened(kind)} is not a kind of value"
+                raise ParseError(what, fix="write the program again with this functrace")
 
 
 class _Tape:
@@ -241,7 +255,7 @@ def _deeper(depth: int) -> int:
 
 def _from_base64(data: object, what: str) -> bytes:
     try:
-        return base64.b64decode(_of_type(str, data, what), validate=True)
+        return base64.b64decode(_text(data, what), validate=True)
     except ParseError:
         raise
     except ValueError as error:  # binascii.Error is one; letters that are not ASCII give a plain one
@@ -250,7 +264,7 @@ def _from_base64(data: object, what: str) -> bytes:
 
 def _number(kind: str, value: object) -> Any:
     try:
-        return {"float": float, "complex": complex}[kind](_of_type(str, value, f"a {kind}"))
+        return {"float": float, "complex": complex}[kind](_text(value, f"a {kind}"))
     except ParseError:
         raise
     except ValueError:

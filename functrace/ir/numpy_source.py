@@ -31,7 +31,7 @@ import textwrap
 import unicodedata
 from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
@@ -42,6 +42,13 @@ from functrace.ir.program import Program
 from functrace.ir.serial import array_bytes, constant_array, plain_number
 from functrace.ir.text import inline_elements
 from functrace.typing import Scalar
+
+if TYPE_CHECKING:
+    from types import EllipsisType
+
+    from functrace.ir.aval import Constant
+    from functrace.ir.program import Static
+    from functrace.typing import Array
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 Spelling = Callable[[Sequence[str], Sequence[str]], list[str]]
@@ -73,7 +80,7 @@ def program_source(program: Program, name: str | None = None) -> str:
 
 def ascii_name(name: str) -> str:
     """Return a name as an identifier in ASCII: ``θ`` as ``theta``, other letters by their numbers."""
-    letters = []
+    letters: list[str] = []
     for c in unicodedata.normalize("NFKD", re.sub(r"\W", "_", name.strip("<>"))):
         words = unicodedata.name(c, "").split()
         greek = words[:1] == ["GREEK"] and words[2:3] == ["LETTER"] and len(words) == 4
@@ -91,6 +98,10 @@ _RESERVED = frozenset({*keyword.kwlist, *keyword.softkwlist, *dir(builtins), "np
 """Names that emitted source uses: nothing of the program's is called so."""
 _MODULES = frozenset({*sys.stdlib_module_names, "numpy", "scipy"})
 """Names of modules that emitted source may import under their own name."""
+
+
+Expressed: TypeAlias = "Static | Array | list[Any] | set[Any] | frozenset[Any] | dict[Any, Any]"
+"""What is written by its value, as params and what functions refer to."""
 
 
 class Writer:
@@ -135,7 +146,7 @@ class Writer:
         spelled = {k: self.spelling(program, k) for k, _ in program.schedule}
         large = {i: self.large_constant(program, i) for i in program.constant_values}
         names = self.variable_names(program)
-        lines = []
+        lines: list[str] = []
         used = {i for k, _ in program.schedule for i in program.ops[k][1]} | set(program.output_ids)
         for i, value in program.constant_values.items():
             if i in used:
@@ -175,7 +186,7 @@ class Writer:
         """The listing's names in ASCII, with an underscore where the module has the name already."""
         listed = [str(var.name) for var in program.variables]
         used = {name for name in listed if name.isascii() and name not in self.taken}
-        names = []
+        names: list[str] = []
         for name in listed:
             if name not in used:
                 name = ascii_name(name)
@@ -203,34 +214,38 @@ class Writer:
     def params(self, program: Program, variable: int) -> list[tuple[str, str, str]]:
         """Return per parameter its name, its source in templates and its source in calls of helpers."""
         primitive, _, params = program.ops[variable]
-        found = []
+        found: list[tuple[str, str, str]] = []
+        value: Static
         for name, value in zip(primitive.params, params, strict=True):
             in_call = self.expression(value, f"a param of {primitive.name}")
             in_template = in_call
             if isinstance(value, np.dtype):
                 in_template = _dtype_source(value)
-            elif f"[{{{name}}}]" in str(primitive.written) and type(value) is tuple:
+            elif f"[{{{name}}}]" in str(primitive.written) and isinstance(value, tuple):
                 in_template = index_source(value)
             found.append((name, in_template, in_call))
         return found
 
-    def expression(self, value: Any, what: str) -> str:
+    def expression(self, value: Expressed, what: str) -> str:
         """Return the source of a static value."""
-        value = plain_number(value)
+        if isinstance(value, np.generic):
+            value = plain_number(value)
         if isinstance(value, int | float | complex) and not isinstance(value, bool):
             return number_source(value)
         if value is None or isinstance(value, bool | bytes):
             return repr(value)
         if isinstance(value, str):
             return ascii(str(value))
-        if value is Ellipsis:
+        if value is ...:
             return "..."
+        if isinstance(value, type):
+            return self.callable_source(value, what)
         if type(value) is tuple:
             inner = [self.expression(v, what) for v in value]
             return f"({', '.join(inner)}{',' if len(inner) == 1 else ''})"
         if type(value) is list:
             return "[" + ", ".join(self.expression(v, what) for v in value) + "]"
-        if type(value) in (set, frozenset):
+        if type(value) is set or type(value) is frozenset:
             return f"{type(value).__name__}([{', '.join(self.expression(v, what) for v in sorted(value))}])"
         if type(value) is dict:
             return "{" + ", ".join(f"{self.expression(k, what)}: {self.expression(v, what)}" for k, v in value.items()) + "}"
@@ -280,7 +295,7 @@ class Writer:
             return library
         if isinstance(function, functools.partial):
             partial = f"{self.module('functools')}.partial"
-            parts = [self.expression(v, what) for v in (function.func, *function.args)]
+            parts = [self.callable_source(function.func, what), *[self.expression(v, what) for v in function.args]]
             parts += [f"{k}={self.expression(v, what)}" for k, v in function.keywords.items()]
             return f"{partial}({', '.join(parts)})"
         wrapped = getattr(function, "__wrapped__", None)
@@ -289,7 +304,7 @@ class Writer:
         owner = getattr(function, "__self__", None)
         if isinstance(owner, np.ufunc):
             return f"{self.expression(owner, what)}.{function.__name__}"
-        if isinstance(function, type) and issubclass(function, FunctraceError):
+        if inspect.isclass(function) and issubclass(function, FunctraceError):
             return self.error_class(function)
         if isinstance(function, FunctionType):
             if id(function) not in self.helpers:
@@ -334,7 +349,7 @@ class Writer:
             modules += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
             if any(module.partition(".")[0] == __name__.partition(".")[0] for module in modules):
                 raise ProgramError(f"{what} imports {', '.join(modules)}, so it does not run on its own", fix=_FIX)
-        renamed = {}
+        renamed: dict[str, str] = {}
         for used in sorted(_global_names(function.__code__)):
             if used in function.__globals__:
                 renamed[used] = self.reference(used, function.__globals__[used], what)
@@ -348,7 +363,7 @@ class Writer:
             source = f"def {maker}():\n{lines}\n\n\n{name} = {maker}()"
         self.blocks.append(source)
 
-    def reference(self, name: str, value: object, what: str) -> str:
+    def reference(self, name: str, value: Any, what: str) -> str:
         """Return what a helper must call a global of its module."""
         if isinstance(value, ModuleType):
             if value is np:
@@ -497,31 +512,37 @@ def index_source(index: tuple[Any, ...]) -> str:
     def bound(value: SupportsIndex | None) -> str:
         return "" if value is None else int.__repr__(operator.index(value))
 
-    parts = []
+    parts: list[str] = []
+    k: tuple[SupportsIndex | None, ...] | SupportsIndex | EllipsisType | None
     for k in index:
-        if type(k) is tuple:
+        if isinstance(k, tuple):
             start, stop, step = map(bound, k)
             parts.append(f"{start}:{stop}" + (f":{step}" if step else ""))
         else:
-            parts.append("..." if k is Ellipsis else bound(k) or "None")
+            parts.append("..." if k is ... else bound(k) or "None")
     return ", ".join(parts) if parts else "()"
 
 
-def small_constant(value: object, what: str) -> str:
+_Nest: TypeAlias = "Scalar | np.generic | list[_Nest]"
+
+
+def small_constant(value: Constant, what: str) -> str:
     """Return a constant of few elements as source."""
     array = constant_array(value, what)
     kind = _dtype_source(array.dtype)
 
-    def nest(values: object) -> str:
+    def nest(values: _Nest) -> str:
         return "[" + ", ".join(map(nest, values)) + "]" if isinstance(values, list) else element(values)
 
-    def element(item: object) -> str:
+    def element(item: Scalar | np.generic) -> str:
         if type(item) is np.longdouble:
             return f'np.longdouble("{item!s}")'
-        return number_source(complex(item) if type(item) is np.clongdouble else plain_number(item))
+        if type(item) is np.clongdouble:
+            return number_source(complex(item))
+        return number_source(item.item() if isinstance(item, np.generic) else item)
 
     if array.ndim == 0:
-        return f"{kind}({element(array[()])})"
+        return f"{kind}({element(array.item())})"
     if array.size == 0:
         return f"np.empty({array.shape}, {kind})"
     return f"np.array({nest(array.tolist())}, {kind})"

@@ -11,15 +11,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from functrace.errors import ProgramError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Primitive
-from functrace.ir.program import Program
+from functrace.ir.program import Param, Program
 from functrace.ir.tape import Spec
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
+
+    from typing_extensions import TypeIs
 
 Kind = tuple[str, Callable[[Any, Sequence[Spec]], bool]]
 """What a param is, in words, and the question whether it is, given the operands too."""
@@ -43,11 +48,11 @@ def check_params(primitive: Primitive, specs: Sequence[Spec], params: Sequence[A
             raise ProgramError(f"{primitive}: {name} is {shown}, not {words}", fix=f"give it {words}")
 
 
-def _is_int(value: object) -> bool:
+def _is_int(value: object) -> TypeGuard[int]:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def _is_count(value: Any, _: Sequence[Spec] = ()) -> bool:
+def _is_count(value: object, _: Sequence[Spec] = ()) -> bool:
     return _is_int(value) and value >= 0
 
 
@@ -55,21 +60,26 @@ def _rank(specs: Sequence[Spec]) -> int:
     return len(specs[0].shape) if specs and isinstance(specs[0], ShapeDtype) else 0
 
 
-def _is_axis(value: Any, specs: Sequence[Spec]) -> bool:
+def _is_axis(value: object, specs: Sequence[Spec]) -> bool:
     return _is_int(value) and 0 <= value < _rank(specs)
 
 
-def _are_axes(value: object, specs: Sequence[Spec]) -> bool:
-    if type(value) is not tuple or not all(_is_int(k) and 0 <= k < _rank(specs) for k in value):
-        return False
-    return len(set(value)) == len(value)
+def _are_integers(value: Param) -> TypeIs[tuple[int, ...]]:
+    return type(value) is tuple and all(map(_is_int, value))
+
+
+def _are_axes(value: Param, specs: Sequence[Spec]) -> bool:
+    return _are_integers(value) and all(0 <= k < _rank(specs) for k in value) and len(set(value)) == len(value)
 
 
 def _is_tuple_of(holds: Callable[[Any], bool]) -> Callable[[Any, Sequence[Spec]], bool]:
-    return lambda value, _: type(value) is tuple and all(map(holds, value))
+    def are(value: Param, _: Sequence[Spec]) -> bool:
+        return type(value) is tuple and all(map(holds, value))
+
+    return are
 
 
-def _is_part(value: object) -> bool:
+def _is_part(value: Param) -> bool:
     if type(value) is tuple:
         return len(value) == 3 and all(k is None or _is_int(k) for k in value) and value[2] != 0
     return value is None or value is Ellipsis or _is_int(value)

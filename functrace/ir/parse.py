@@ -13,7 +13,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -37,6 +37,9 @@ from functrace.ir.serial import DEEPEST
 from functrace.ir.tape import Builder
 from functrace.ir.text import element_of
 
+if TYPE_CHECKING:
+    from functrace.typing import T, Ts
+
 _MOST_DEFLATED = 1100
 """Bytes that one byte of zlib's can hold at most (1032), and some for small ones."""
 _MOST_AXES = 64
@@ -53,7 +56,7 @@ _WORDS = {"None": None, "True": True, "False": False}
 _AS_WRITTEN = "write it as Program.text() does"
 
 
-def parse_program(text: str, primitives: Mapping[str, Primitive]) -> Program:
+def parse_program(text: object, primitives: Mapping[str, Primitive]) -> Program:
     """Read a program back from its listing.
 
     Raises:
@@ -160,7 +163,7 @@ class _Parser:
     def aval(self, dtype: str) -> ShapeDtype:
         """``[3,4]`` after a dtype."""
         self.expect("[")
-        sizes = []
+        sizes: list[str] = []
         while not self.accept("]"):
             if self.kind != "number":
                 self.fail(f"expected a size, found {self._shown()}")
@@ -236,7 +239,7 @@ class _Parser:
 
     def tuple(self) -> tuple[Any, ...]:
         """Values up to the closing parenthesis."""
-        values = []
+        values: list[Any] = []
         self.deeper()
         while not self.accept(")"):
             values.append(self.value())
@@ -246,7 +249,7 @@ class _Parser:
         self.depth -= 1
         return tuple(values)
 
-    def lookup(self, function: Callable[..., Any], *args: Any) -> Any:
+    def lookup(self, function: Callable[[*Ts], T], *args: *Ts) -> T:
         """Call a look-up whose errors do not know the line."""
         try:
             return function(*args)
@@ -278,7 +281,7 @@ class _Parser:
             texts.append(self.advance())
             return ()
         self.expect("[")
-        shapes = []
+        shapes: list[tuple[int, ...]] = []
         while not self.accept("]"):
             shapes.append(self.elements(texts, depth + 1))
             if not self.accept(","):
@@ -388,7 +391,7 @@ class _Listing:
         parser = self.parser
         parser.expect("=")
         primitive = parser.lookup(named_primitive, parser.name("the name of a primitive"), parser.primitives)
-        operands = []
+        operands: list[int] = []
         while parser.kind in ("name", "number", "complex"):
             if parser.kind == "name" and parser.token not in _WORDS:
                 operands.append(self.variable())

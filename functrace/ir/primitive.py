@@ -233,7 +233,7 @@ class Primitive:
 
     name: str
     eval: Rule
-    aval: Rule
+    aval: Callable[..., ShapeDtype | tuple[ShapeDtype, ...]]
     jvp: JvpRule | Marker | Joint | Absent
     transpose: TransposeRule | Onto | Absent
     batch: BatchRule | Absent

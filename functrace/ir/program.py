@@ -29,22 +29,22 @@ from typing import Any, ClassVar, NoReturn, TypeAlias, final
 import numpy as np
 
 from functrace.errors import ProgramError
-from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.aval import Constant, ShapeDtype, aval_of
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.ir.tape import Builder, Op, Spec
 from functrace.ir.walk import Schedule, aliasing_outputs, reachable
 from functrace.source import Place, Source, printable
-from functrace.typing import Scalar
+from functrace.typing import Array, Scalar
 
 Position = tuple[CodeType | Place, int] | int | None
 """Code and offset of one instruction; in cached programs the number of a variable, whose position whoever runs them knows
 (see Note [Positions in cached programs] in tracing/lines.py)."""
 
-_Plain: TypeAlias = (
-    Scalar | str | bytes | slice | EllipsisType | np.generic | np.dtype[Any] | type[np.generic] | np.ufunc | None
-)
+_Plain: TypeAlias = Scalar | str | bytes | slice | EllipsisType | np.generic | np.dtype[Any] | np.ufunc | None
 Param: TypeAlias = "_Plain | ShapeDtype | Primitive | Program | tuple[Param, ...]"
-"""What a static parameter is, where it can be written and read back."""
+"""What a static parameter is, where it can be written and read back, or a part of one."""
+Static: TypeAlias = "Param | type[np.generic] | type[Scalar]"
+"""The same, with types: those of NumPy's scalars have a written form, Python's have none."""
 
 _interned: weakref.WeakValueDictionary[Any, Program] = weakref.WeakValueDictionary()
 _interning = threading.Lock()
@@ -106,7 +106,7 @@ class Equation:
     primitive: Primitive
     inputs: tuple[Var | Literal, ...]
     outputs: tuple[Var, ...]
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
     source: Source | None = None
 
     def __repr__(self) -> str:
@@ -121,7 +121,7 @@ class Program:
     avals: tuple[ShapeDtype, ...]
     literals: tuple[Scalar, ...]
     input_ids: tuple[int, ...]
-    constant_values: Mapping[int, Any]
+    constant_values: Mapping[int, Constant]
     output_ids: tuple[int, ...]
     positions: tuple[Position, ...]
     lines: Sequence[Position]
@@ -143,7 +143,7 @@ class Program:
         avals: Sequence[ShapeDtype],
         literals: Sequence[Scalar],
         inputs: Sequence[int],
-        constants: Mapping[int, Any],
+        constants: Mapping[int, Constant],
         outputs: Sequence[int],
         *,
         positions: Sequence[Position] = (),
@@ -190,7 +190,7 @@ class Program:
         inputs: Iterable[Var],
         equations: Iterable[Equation],
         outputs: Iterable[Var | Literal],
-        constants: Mapping[Var, Any] | None = None,
+        constants: Mapping[Var, Constant] | None = None,
         *,
         name: str = "program",
     ) -> Program:
@@ -237,7 +237,7 @@ class Program:
                 write(var, first + k)
             if equation.source is not None and equation.outputs:
                 positions[first] = (equation.source.code, equation.source.offset)
-        outs = []
+        outs: list[int] = []
         for out in outputs:
             if isinstance(out, Literal):
                 value = np.asarray(out.value)
@@ -278,7 +278,8 @@ class Program:
     @cached_property
     def equations(self) -> tuple[Equation, ...]:
         """The equations, in order of evaluation."""
-        variables, made = self.variables, []
+        variables = self.variables
+        made: list[Equation] = []
         for i, (primitive, operands, params) in enumerate(self.ops):
             if primitive is INPUT or primitive is CONSTANT or primitive is RESULT:
                 continue
@@ -452,7 +453,7 @@ class Program:
     def __copy__(self) -> Program:
         return _restored(*self._parts(self.positions, self.lines, self.constant_values, self.names, self.input_names))
 
-    def with_constants(self, values: Mapping[int, Any]) -> Program:
+    def with_constants(self, values: Mapping[int, Constant]) -> Program:
         """Return the program with other values for its constants, by variable."""
         return _restored(*self._parts(self.positions, self.lines, values, self.names, self.input_names))
 
@@ -479,7 +480,7 @@ class Program:
         self,
         positions: Sequence[Position],
         lines: Sequence[Position],
-        constants: Mapping[int, Any],
+        constants: Mapping[int, Constant],
         names: Mapping[int, str | None],
         input_names: Sequence[str | None],
     ) -> tuple[Any, ...]:
@@ -550,7 +551,7 @@ def _restored(
     avals: Sequence[ShapeDtype],
     literals: Sequence[Scalar],
     inputs: Sequence[int],
-    constants: Mapping[int, Any],
+    constants: Mapping[int, Constant],
     outputs: Sequence[int],
     positions: Sequence[Position],
     lines: Sequence[Position],
@@ -565,19 +566,19 @@ def _restored(
     )  # fmt: skip
 
 
-def _comparable(value: object) -> Any:
+def _comparable(value: Param) -> Any:
     """A param or literal as a key that tells 1, 1.0 and True apart, and holds that nan is nan."""
     if type(value) is tuple:
         return tuple(map(_comparable, value))
     return (type(value).__name__, repr(value)) if isinstance(value, bool | int | float | complex) else value
 
 
-def _comparable_array(value: object) -> Any:
+def _comparable_array(value: Constant) -> Any:
     """A constant by its bytes; a traced one is equal to itself only."""
     return exact_bytes(value) if isinstance(value, np.ndarray | np.generic) else id(value)
 
 
-def exact_bytes(value: np.ndarray[Any, Any] | np.generic) -> bytes:
+def exact_bytes(value: Array | np.generic) -> bytes:
     """Return an array's elements as bytes; the padding of an 80-bit longdouble, which is noise, as zeros."""
     array = np.ascontiguousarray(value)
     if array.dtype.char not in "gG" or np.finfo(np.longdouble).nmant != 63:

@@ -71,7 +71,7 @@ def append(builder: Builder, primitive: Primitive, operands: tuple[int, ...], pa
     if not avals:
         raise ParseError(f"{primitive} has no results here", fix="leave the equation out: nothing can depend on it")
     for aval in avals:
-        if not isinstance(aval, ShapeDtype):
+        if type(aval) is not ShapeDtype:
             raise ParseError(f"{primitive} does not take these operands: it needs arrays", fix="correct the operands")
         check_size(aval)
     return builder.append(primitive, operands, specs, params)

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import ProgramError
-from functrace.ir.aval import ShapeDtype, dtype_name
+from functrace.ir.aval import Constant, ShapeDtype, dtype_name
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
-from functrace.ir.program import Program, exact_bytes
+from functrace.ir.program import Program, Static, exact_bytes
 from functrace.source import printable
 
 VERSION = 1
@@ -50,7 +50,7 @@ def program_to_json(program: Program, root: str | os.PathLike[str] | None = None
 # -- pieces that the text form shares ------------------------------------------------------------------
 
 
-def constant_array(value: object, name: str) -> np.ndarray[Any, Any]:
+def constant_array(value: Constant, name: str) -> np.ndarray[Any, Any]:
     """Return a constant as an array.
 
     Raises:
@@ -101,7 +101,7 @@ def written_number(value: int | float | complex, what: str) -> int | float | com
     return int(value) if isinstance(value, int) else complex(value) if isinstance(value, complex) else float(value)
 
 
-def plain_number(value: object) -> Any:
+def plain_number(value: Static) -> Static:
     """Return a NumPy scalar that stands in params as the Python number that it equals."""
     return value.item() if isinstance(value, np.bool_ | np.integer | np.floating | np.complexfloating) else value
 
@@ -113,7 +113,7 @@ class _Encoder:
     """Programs and static values as JSON data."""
 
     def __init__(self, root: str | os.PathLike[str] | None) -> None:
-        self.root = None if root is None else os.path.abspath(os.fspath(root))
+        self.root: str | None = None if root is None else os.path.abspath(os.fspath(root))
 
     def program(self, program: Program, depth: int) -> dict[str, Any]:
         """Return a program that ``depth`` programs and tuples hold."""
@@ -122,7 +122,7 @@ class _Encoder:
         number = {i: k for k, i in enumerate(order)}
         variables = [{"name": var.name, "aval": repr(var.aval)} for var in program.variables]
         equations = [self.equation(program, i, number, variables, depth) for i in order if _is_equation(program, i)]
-        constants = []
+        constants: list[dict[str, Any]] = []
         for i, value in program.constant_values.items():
             data = array_bytes(constant_array(value, str(variables[i]["name"])))
             constants.append({**variables[i], "data": base64.b64encode(data).decode("ascii")})
@@ -159,7 +159,7 @@ class _Encoder:
             return printable(path.relative_to(self.root).as_posix())
         return printable(path.name or file)
 
-    def value(self, value: object, what: str, depth: int) -> Any:
+    def value(self, value: Static, what: str, depth: int) -> Any:
         """Return a static value."""
         value = plain_number(value)
         if value is None or isinstance(value, bool | str):
@@ -169,15 +169,17 @@ class _Encoder:
             if isinstance(value, complex):
                 return {"complex": repr(value)}
             return value if isinstance(value, int) or math.isfinite(value) else {"float": repr(value)}
+        if isinstance(value, type):
+            if not issubclass(value, np.generic):
+                raise unwritable(value, what)
+            return {"dtype_type": dtype_name(np.dtype(value))}
         if type(value) is tuple:
             return [self.value(v, what, check_depth(depth)) for v in value]
-        if isinstance(value, np.dtype):
-            return {"dtype": dtype_name(value)}
-        if isinstance(value, type) and issubclass(value, np.generic):
-            return {"dtype_type": dtype_name(np.dtype(value))}
+        if value is ...:
+            return {"ellipsis": True}
         match value:
-            case _ if value is Ellipsis:
-                return {"ellipsis": True}
+            case np.dtype():
+                return {"dtype": dtype_name(value)}
             case slice():
                 return {"slice": [self.value(v, what, check_depth(depth)) for v in (value.start, value.stop, value.step)]}
             case bytes():
@@ -190,7 +192,8 @@ class _Encoder:
                 return {"primitive": value.name}
             case np.ufunc() if getattr(np, value.__name__, None) is value:
                 return {"ufunc": value.__name__}
-        raise unwritable(value, what)
+            case _:
+                raise unwritable(value, what)
 
 
 def _is_equation(program: Program, i: int) -> bool:

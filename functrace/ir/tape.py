@@ -18,12 +18,10 @@ from __future__ import annotations
 
 from typing import Any, final
 
-import numpy as np
-
 from functrace.caches import BYTES_PER_OP, Bounded, Facts, Kept
-from functrace.ir.aval import ShapeDtype
+from functrace.ir.aval import Constant, ShapeDtype
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Holds, Primitive
-from functrace.typing import Array, Scalar
+from functrace.typing import Scalar
 
 Op = tuple[Primitive, tuple[int, ...], tuple[Any, ...]]
 Spec = ShapeDtype | type[Any]
@@ -65,7 +63,7 @@ def infer(primitive: Primitive, specs: tuple[Spec, ...], params: tuple[Any, ...]
     if found is not None:
         return found
     made = primitive.aval(*specs, *params)
-    found = made if type(made) is tuple else (made,)
+    found = made if isinstance(made, tuple) else (made,)
     if primitive.fails is not None and primitive.fails(*specs, *params):
         return failing.keep(key, found)
     if primitive.holds is None:
@@ -100,7 +98,7 @@ class Builder:
         self.inputs.append(len(self.ops))
         return self._entry(INPUT, aval)
 
-    def constant(self, value: Array | np.generic, aval: ShapeDtype) -> int:
+    def constant(self, value: Constant, aval: ShapeDtype) -> int:
         """Add a value that the program owns; returns its variable."""
         self.constants[len(self.ops)] = value
         return self._entry(CONSTANT, aval)

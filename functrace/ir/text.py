@@ -30,9 +30,9 @@ from typing import Any
 
 import numpy as np
 
-from functrace.ir.aval import ShapeDtype, dtype_name
+from functrace.ir.aval import Constant, ShapeDtype, dtype_name
 from functrace.ir.primitive import Primitive
-from functrace.ir.program import Equation, Literal, Program, Var, exact_bytes
+from functrace.ir.program import Equation, Literal, Program, Static, Var, exact_bytes
 from functrace.ir.serial import (
     array_bytes,
     check_depth,
@@ -95,7 +95,7 @@ def _listing_name(name: str) -> str:
     return name if re.fullmatch(r"<\w+>|[^\W\d]\w*", name) else re.sub(r"\W", "_", name).lstrip("0123456789") or "program"
 
 
-def _constant_text(var: Var, value: object, full: bool) -> str:
+def _constant_text(var: Var, value: Constant, full: bool) -> str:
     if not full and not isinstance(value, np.ndarray | np.generic):
         return f"<{var.aval} traced>"
     array = np.ascontiguousarray(constant_array(value, str(var.name))).reshape(var.aval.shape)
@@ -114,7 +114,7 @@ def _nested(texts: Iterator[str], shape: tuple[int, ...]) -> str:
     return "[" + ", ".join(_nested(texts, shape[1:]) for _ in range(shape[0])) + "]"
 
 
-def _param_text(value: object, owner: str, full: bool, depth: int = 0) -> str:
+def _param_text(value: Static, owner: str, full: bool, depth: int = 0) -> str:
     value = plain_number(value)
     if value is None or isinstance(value, bool):
         return repr(value)
@@ -124,15 +124,15 @@ def _param_text(value: object, owner: str, full: bool, depth: int = 0) -> str:
         if full or number_is_writable(value):
             return repr(written_number(value, f"a number of {owner}"))
         return "<int>"
+    if isinstance(value, type):
+        return f"type {dtype_name(np.dtype(value))}" if issubclass(value, np.generic) else _formless(value, owner, full)
     if type(value) is tuple:
         deeper = check_depth(depth) if full else depth
         inner = ", ".join(_param_text(v, owner, full, deeper) for v in value)
         return f"({inner},)" if len(value) == 1 else f"({inner})"
-    if isinstance(value, type) and issubclass(value, np.generic):
-        return f"type {dtype_name(np.dtype(value))}"
+    if value is ...:
+        return "..."
     match value:
-        case _ if value is Ellipsis:
-            return "..."
         case np.dtype():
             return dtype_name(value)
         case ShapeDtype():
@@ -148,6 +148,11 @@ def _param_text(value: object, owner: str, full: bool, depth: int = 0) -> str:
             return "{\n" + indent(program_text(value, full=full, depth=deeper), "  ") + "\n}"
         case np.ufunc() if getattr(np, value.__name__, None) is value:
             return f"np.{value.__name__}"
+        case _:
+            return _formless(value, owner, full)
+
+
+def _formless(value: object, owner: str, full: bool) -> str:
     if not full:
         return f"<{type(value).__name__}>"
     raise unwritable(value, f"a param of {owner}")

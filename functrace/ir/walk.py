@@ -78,7 +78,7 @@ def interpret(tape: Tape, env: dict[int, Any], apply: Apply, steps: Iterable[tup
         primitive, operands, _ = ops[k]
         result = apply(k, tuple([env[i] if i >= 0 else literals[~i] for i in operands]))
         if primitive.many:
-            env.update(enumerate(result, k))
+            env |= enumerate(result, k)
         else:
             env[k] = result
         for i in dying:
@@ -106,7 +106,7 @@ def aliasing_outputs(ops: Sequence[Op], outputs: Iterable[int]) -> tuple[bool, .
             if operands[0] >= 0:
                 roots[k] = roots.get(operands[0], operands[0])
     owned: set[int] = set()
-    copied = []
+    copied: list[bool] = []
     for out in outputs:
         root = roots.get(out, out)
         foreign = ops[root][0] in (INPUT, CONSTANT) or out in viewed or root in owned

@@ -34,7 +34,7 @@ from functrace.ir.aval import check_plain
 from functrace.ir.program import Program
 
 if TYPE_CHECKING:
-    from functrace.ir.aval import HasAval
+    from functrace.ir.aval import Constant
     from functrace.typing import Array
 
 SMALL = 1 << 14
@@ -98,7 +98,7 @@ class Held:
         return value.tobytes() == held.tobytes() if held.nbytes <= SMALL else _same(value, held)
 
 
-def held_array(value: Array | np.generic | HasAval) -> Any:
+def held_array(value: Constant) -> Any:
     """Return an array as it is now, whoever writes to it later; anything else as it is."""
     if type(value) is not np.ndarray:
         return Held(value).array if isinstance(value, np.ndarray) else value
@@ -123,7 +123,7 @@ def is_read_only(array: Array) -> bool:
 
 def own_constants(program: Program) -> Program:
     """Return a program that outlives its recording, with constants that nobody else has and nobody can write to."""
-    values: dict[int, Array | np.generic | HasAval] = dict(program.constant_values)
+    values = dict(program.constant_values)
     for i, value in values.items():
         if isinstance(value, np.ndarray):
             own = values[i] = np.array(value)
