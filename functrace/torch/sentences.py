@@ -781,3 +781,88 @@ INDEX_OF_LISTS = (
 def index_kind(kind: str) -> str:
     """The sentence for an index that is none."""
     return f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {kind})"
+
+
+# -- gradcheck ---------------------------------------------------------------------------------------------------
+
+CHECKS_NOTHING = "Expected at least one of check_forward_ad or check_backward_ad to be True"
+BATCHED_WITHOUT_BACKWARD = "Setting check_batched_grad=True requires check_backward_ad to be True"
+BATCHED_WITHOUT_FORWARD = "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
+CHECKS_NOTHING_TWICE = "Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True"
+UNDEFINED_WITHOUT_REVERSE = "Setting check_undefined_grad=True requires check_rev_over_rev to be True"
+BATCHED_WITHOUT_REVERSE = "Setting check_batched_grad=True requires check_rev_over_rev to be True"
+NOTHING_TO_CHECK = (
+    "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
+)
+IMAGINARY_PART = "While considering the imaginary part of complex outputs only, "
+REAL_PART = "While considering the real part of complex outputs only, "
+NUMERICAL_NOT_ZERO = "Numerical gradient for function expected to be zero"
+GRADIENT_OF_OTHER_DTYPE = "Gradient has dtype mismatch"
+GRADIENT_OF_OTHER_SIZE = "Analytical gradient has incorrect size"
+NOT_MULTIPLIED = "backward not multiplied by grad_output"
+_NOTES = 'Please look at "Notes about undefined output gradients" in "tools/autograd/derivatives.yaml"'
+UNDEFINED_REFUSED = f"Expected backward function to handle undefined output grads. {_NOTES}"
+UNDEFINED_NOT_ZERO = (
+    f"Expected all input grads to be undefined or zero when all output grads are undefined or zero. {_NOTES}"
+)
+UNDEFINED_IS_CHECKED = (
+    "Backwards compatibility: New undefined gradient support checking feature is enabled by default, but it may break existing "
+    'callers of this function. If this is true for you, you can call this function with "check_undefined_grad=False" to '
+    "disable the feature"
+)
+
+
+def not_double(k: int) -> str:
+    """The warning for an input of single precision."""
+    return (
+        f"Input #{k} requires gradient and is not a double precision floating point or complex. This check will likely fail if "
+        "all the inputs are not of double precision floating point or complex. "
+    )
+
+
+def overlapping_input(k: int) -> str:
+    """The sentence for an input whose elements share memory."""
+    return (
+        f"The {k}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to be able to "
+        "compute the numerical gradients correctly. You should call .contiguous on the input before passing it to gradcheck."
+    )
+
+
+def not_reentrant(told: str, tolerance: float) -> str:
+    """The sentence for backward passes that differ."""
+    return f"""{told}Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives \
+different values, although analytical gradient matches numerical gradient.The tolerance for nondeterminism was {tolerance}.
+
+NOTE: If your op relies on non-deterministic operations i.e., it is listed here:
+https://pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html
+this failure might be expected.
+
+If you are adding a new operator, please file an issue and then use one of the
+workarounds. The workaround depends on how your test invokes gradcheck/gradgradcheck.
+If the test
+- manually invokes gradcheck/gradgradcheck, then call gradcheck/gradgradcheck
+  with `nondet_tol=<tol>` as a keyword argument.
+- is OpInfo-based (e.g., in test_ops_gradients.py), then modify the OpInfo for the test
+  to have `gradcheck_nondet_tol=<tol>`.
+- is a Module test (e.g., in common_nn.py), then modify the corresponding
+  module_test entry to have `gradcheck_nondet_tol=<tol>`
+"""
+
+
+def slow_mode(numerical: str, analytical: str, largest: float) -> str:
+    """What is told beside numbers of fast mode."""
+    return (
+        "\nThe above quantities relating the numerical and analytical jacobians are computed \n"
+        "in fast mode. See: https://github.com/pytorch/pytorch/issues/53876 for more background \n"
+        "about fast mode. Below, we recompute numerical and analytical jacobians in slow mode:\n\n"
+        f"Numerical:\n {numerical}\nAnalytical:\n{analytical}\n\n"
+        f"The max per-element difference (slow mode) is: {largest}.\n"
+    )
+
+
+def batched_mismatch(output: int, place: int, together: str, alone: str) -> str:
+    """The sentence for gradients under ``vmap`` that are not those of a loop."""
+    return (
+        f"For output {output} and input {place}: gradients under vmap are not those of a loop\nunder vmap:\n{together}\n"
+        f"in a loop:\n{alone}\n"
+    )

@@ -1,0 +1,547 @@
+"""``gradcheck`` and ``gradgradcheck``: derivatives by the graph against differences of the function itself.
+
+A Jacobian is an array of shape (numbers of the input, numbers of the output), by rows as PyTorch prints them. Complex inputs
+have complex rows: the derivative along the real axis, and ``1j`` times that along the imaginary one. Of complex outputs the
+imaginary and the real part are checked one after the other.
+
+In fast mode both Jacobians are multiplied by random unit vectors, so that one difference and one backward pass do.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, final
+
+import numpy as np
+
+from functrace.api.differentiate import jvp
+from functrace.api.mapping import vmap
+from functrace.torch import sentences
+from functrace.torch.autograd.engine import grad
+from functrace.torch.autograd.function import Function
+from functrace.torch.autograd.grad_mode import enable_grad
+from functrace.torch.tensor import Tensor, wrap
+from functrace.tracing import Tracer
+from functrace.typing import Array
+
+__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+
+Tensors: TypeAlias = tuple[Tensor, ...]
+OneOrMore: TypeAlias = Tensor | Sequence[Tensor]
+
+
+class GradcheckError(RuntimeError):
+    """What `gradcheck` raises for derivatives that are wrong."""
+
+
+def gradcheck(
+    func: Callable[..., OneOrMore],
+    inputs: OneOrMore,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+) -> bool:
+    """Check gradients of a function against central differences.
+
+    Args:
+        func: takes ``inputs``, and returns a tensor or several.
+        inputs: those that require grad are checked; they should be of double precision.
+        eps: the step of the differences.
+        atol: absolute tolerance.
+        rtol: relative tolerance.
+        raise_exception: raise what is wrong; otherwise return False. What the function raises is raised in any case.
+        nondet_tol: how much two backward passes may differ.
+        check_undefined_grad: check that backward takes undefined gradients (``None``).
+        check_grad_dtypes: check that gradients have the dtypes of their inputs.
+        check_batched_grad: check that backward under ``vmap`` equals a loop.
+        check_batched_forward_grad: the same for forward mode.
+        check_forward_ad: check forward mode, too.
+        check_backward_ad: check reverse mode.
+        fast_mode: multiply Jacobians by random vectors in place of computing them in full.
+        masked: taken as PyTorch takes it: tensors here are never sparse.
+
+    Returns:
+        whether all is right.
+
+    Raises:
+        GradcheckError: what is wrong.
+        ValueError: if no input requires grad.
+        RuntimeError: for inputs whose elements share memory.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> x = torch.tensor([0.5, 2.0], dtype=torch.float64, requires_grad=True)
+        >>> torch.autograd.gradcheck(torch.log, (x,))
+        True
+
+    Cost:
+        two runs of ``func`` per number in the inputs, two backward passes per number in the outputs; in fast mode two each
+        per pair of input and output.
+
+    Source:
+        central differences: Press et al., Numerical Recipes, 3rd ed., section 5.7.
+    """
+    assert check_forward_ad or check_backward_ad, sentences.CHECKS_NOTHING
+    assert not (check_batched_grad and not check_backward_ad), sentences.BATCHED_WITHOUT_BACKWARD
+    assert not (check_batched_forward_grad and not check_forward_ad), sentences.BATCHED_WITHOUT_FORWARD
+    check = Check(func, inputs, eps, atol, rtol, nondet_tol, fast_mode)
+    try:
+        check.run(
+            backward=check_backward_ad,
+            forward=check_forward_ad,
+            undefined=check_undefined_grad,
+            dtypes=check_grad_dtypes,
+            batched=check_batched_grad,
+            batched_forward=check_batched_forward_grad,
+        )
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def gradgradcheck(
+    func: Callable[..., OneOrMore],
+    inputs: OneOrMore,
+    grad_outputs: OneOrMore | None = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
+) -> bool:
+    """Check gradients of the gradients of a function, by its inputs and by what backward starts from.
+
+    Args:
+        func: takes ``inputs``, and returns a tensor or several.
+        inputs: those that require grad are checked.
+        grad_outputs: what backward starts from; random numbers between -1 and 1 by default.
+        gen_non_contig_grad_outputs: make random ones that do not lie in C order.
+        check_fwd_over_rev: check forward mode over backward.
+        check_rev_over_rev: check backward over backward.
+
+    The other arguments, and the errors, are those of `gradcheck`.
+    """
+    assert check_fwd_over_rev or check_rev_over_rev, sentences.CHECKS_NOTHING_TWICE
+    assert not (check_undefined_grad and not check_rev_over_rev), sentences.UNDEFINED_WITHOUT_REVERSE
+    assert not (check_batched_grad and not check_rev_over_rev), sentences.BATCHED_WITHOUT_REVERSE
+    given = _as_tuple(inputs)
+    if grad_outputs is None:
+        outputs = _differentiable(_returned(func(*given)))
+        seeds = tuple([_random_like(x, gen_non_contig_grad_outputs) for x in outputs])
+    else:
+        seeds = _as_tuple(grad_outputs)
+    count = len(seeds)
+
+    def gradients(*args: Tensor) -> Tensors:
+        values, starts = args[: len(args) - count], args[len(args) - count :]
+        wanted = [x for x in values if isinstance(x, Tensor) and x.requires_grad]
+        outputs = _differentiable(_returned(func(*values)))
+        found = grad(outputs, wanted, starts, create_graph=True, allow_unused=True)
+        return tuple([g for g in found if g is not None])
+
+    return gradcheck(
+        gradients,
+        (*given, *seeds),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
+        fast_mode=fast_mode,
+    )
+
+
+# -- inputs and outputs ------------------------------------------------------------------------------------------------
+
+
+def _as_tuple(given: OneOrMore) -> Tensors:
+    return tuple(given) if isinstance(given, (tuple, list)) else (given,)  # type: ignore[return-value]
+
+
+def _returned(given: object) -> Tensors:
+    """Return what a function has returned as a tuple.
+
+    Raises:
+        TypeError: if it is not tensors.
+    """
+    found: list[Tensor] = []
+    for x in given if isinstance(given, (tuple, list)) else (given,):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"gradcheck: the function returned a {type(x).__name__}, not a tensor")
+        found.append(x)
+    return tuple(found)
+
+
+def _differentiable(outputs: Tensors) -> Tensors:
+    return tuple([x for x in outputs if isinstance(x, Tensor) and x.requires_grad])
+
+
+def _random_like(x: Tensor, scattered: bool) -> Tensor:
+    from functrace.torch.random import generator  # made of rows, which are made when this module is there
+
+    shape = (*x.shape, 2) if scattered else tuple(x.shape)
+    numbers = generator().uniform(-1, 1, shape)
+    if x._array.dtype.kind == "c":
+        numbers = numbers + 1j * generator().uniform(-1, 1, shape)
+    numbers = numbers.astype(x._array.dtype)
+    return wrap(numbers[..., 0] if scattered else numbers).requires_grad_()
+
+
+def _checked_inputs(given: Tensors) -> list[int]:
+    """Return the places of inputs to check.
+
+    Raises:
+        ValueError: if there are none.
+        RuntimeError: if elements of one share memory.
+    """
+    places = [k for k, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
+    if not places:
+        raise ValueError(sentences.NOTHING_TO_CHECK)
+    for k in places:
+        array = given[k]._array
+        if array.dtype not in (np.float64, np.complex128):
+            warnings.warn(sentences.not_double(k), UserWarning, stacklevel=5)
+        if any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True)):
+            raise RuntimeError(sentences.overlapping_input(k))
+    return places
+
+
+# -- the check ---------------------------------------------------------------------------------------------------------
+
+Part: TypeAlias = Callable[[Array], Array]
+"""What of an output is checked."""
+
+
+@final
+class Check:
+    """One call of `gradcheck`."""
+
+    def __init__(
+        self,
+        func: Callable[..., OneOrMore],
+        inputs: OneOrMore,
+        eps: float,
+        atol: float,
+        rtol: float,
+        nondet_tol: float,
+        fast: bool,
+    ) -> None:
+        self.func = func
+        self.inputs = _as_tuple(inputs)
+        self.eps, self.atol, self.rtol, self.nondet_tol, self.fast = eps, atol, rtol, nondet_tol, fast
+        self.places = _checked_inputs(self.inputs)
+        self.wanted: Tensors = tuple([self.inputs[k] for k in self.places])
+
+    def outputs(self) -> Tensors:
+        """Run the function; returns the outputs that have gradients."""
+        return _differentiable(_returned(self.func(*self.inputs)))
+
+    def run(
+        self, *, backward: bool, forward: bool, undefined: bool, dtypes: bool, batched: bool, batched_forward: bool
+    ) -> None:
+        """Run all checks that are asked for."""
+        every = _returned(self.func(*self.inputs))
+        chosen = [k for k, x in enumerate(every) if isinstance(x, Tensor) and x.requires_grad]
+        if not chosen:
+            self._check_constant(every)
+            return
+        parts: list[tuple[str, list[int], Part]] = []
+        complex_ones = [j for j, k in enumerate(chosen) if every[k]._array.dtype.kind == "c"]
+        if complex_ones:
+            parts.append((sentences.IMAGINARY_PART, complex_ones, np.imag))
+            parts.append((sentences.REAL_PART, list(range(len(chosen))), np.real))
+        else:
+            parts.append(("", list(range(len(chosen))), lambda a: a))
+        for told, outputs, part in parts:
+            for i in range(len(self.wanted)):
+                if self.fast:
+                    self._check_fast(told, i, chosen, outputs, part, backward=backward, forward=forward)
+                    continue
+                numerical = self._numerical(i, chosen, part)
+                for j in outputs if backward else ():
+                    self._compare(told, i, j, numerical[j], part, dtypes)
+                pushed = self._pushed_jacobians(i, chosen, part) if forward else ()
+                for j in outputs if forward else ():
+                    if not np.allclose(pushed[j], numerical[j], self.rtol, self.atol):
+                        raise GradcheckError(_mismatch(told + _FORWARD, i, j, numerical[j], pushed[j]))
+        if batched:
+            self._check_batched()
+        if batched_forward:
+            self._check_batched_forward(chosen)
+        if backward:
+            self._check_multiplied()
+        if undefined and backward:
+            self._check_undefined()
+
+    # -- differences -------------------------------------------------------------------------
+
+    def _along(self, i: int, chosen: Sequence[int], direction: Array) -> list[Array]:
+        """Return the central difference of the chosen outputs along a direction of one input."""
+        array = self.wanted[i]._array
+        before = array.copy()
+        found: list[list[Array]] = []
+        for sign in (1, -1):
+            array[...] = before + sign * self.eps * direction
+            try:
+                results = _returned(self.func(*self.inputs))
+                found.append([results[k]._array.copy() for k in chosen])
+            finally:
+                array[...] = before
+        return [(a - b) / (2 * self.eps) for a, b in zip(*found, strict=True)]
+
+    def _directions(self, i: int) -> list[tuple[Array, complex]]:
+        """Directions of one input, and what the derivative along each counts for in the row of its element."""
+        array = self.wanted[i]._array
+        is_complex = array.dtype.kind == "c"
+        found: list[tuple[Array, complex]] = []
+        for place in range(array.size):
+            unit = np.zeros(array.shape, array.dtype)
+            unit.flat[place] = 1
+            found.append((unit, 1))
+            if is_complex:
+                found.append((unit * 1j, 1j))
+        return found
+
+    def _numerical(self, i: int, chosen: Sequence[int], part: Part) -> list[Array]:
+        """Return the numerical Jacobians of all chosen outputs by one input."""
+        return self._jacobians(i, len(chosen), lambda direction: self._along(i, chosen, direction), part)
+
+    def _jacobians(self, i: int, count: int, along: Callable[[Array], Sequence[Any]], part: Part) -> list[Array]:
+        """Return the Jacobians of outputs by one input, row by row, from derivatives along its directions."""
+        step = 2 if self.wanted[i]._array.dtype.kind == "c" else 1
+        found = [(factor, along(direction)) for direction, factor in self._directions(i)]
+        made: list[Array] = []
+        for j in range(count):
+            rows = [factor * part(np.asarray(derivatives[j])).reshape(-1) for factor, derivatives in found]
+            rows = [sum(rows[k : k + step]) for k in range(0, len(rows), step)]
+            made.append(np.array(rows) if rows else np.zeros((0, 0)))
+        return made
+
+    def _check_constant(self, every: Tensors) -> None:
+        """Check that a function of which no output requires grad does not depend on the inputs."""
+        chosen = [k for k, x in enumerate(every) if isinstance(x, Tensor) and x._array.dtype.kind in "fc"]
+        for i in range(len(self.wanted)):
+            for jacobian in self._numerical(i, chosen, lambda a: a):
+                if not np.allclose(jacobian, 0, atol=self.atol):
+                    raise GradcheckError(sentences.NUMERICAL_NOT_ZERO)
+
+    # -- backward ----------------------------------------------------------------------------
+
+    def _pulled(self, j: int, seed: Array, outputs: Tensors) -> Sequence[Tensor | None]:
+        return grad((outputs[j],), self.wanted, (wrap(seed),), retain_graph=True, allow_unused=True)
+
+    def _analytical(self, i: int, j: int, part: Part, dtypes: bool) -> Array:
+        """Return the Jacobian of one output by one input, from one backward pass per number of the output."""
+        outputs = self.outputs()
+        output, x = outputs[j]._array, self.wanted[i]._array
+        factor = _factor(output, part)
+        made = np.zeros((x.size, output.size), np.result_type(x.dtype, output.real.dtype))
+        for place in range(output.size):
+            seed = np.zeros(output.shape, output.dtype)
+            seed.flat[place] = factor
+            gradient = self._pulled(j, seed, outputs)[i]
+            if gradient is None:
+                continue
+            if dtypes and gradient._array.dtype != x.dtype:
+                raise GradcheckError(sentences.GRADIENT_OF_OTHER_DTYPE)
+            if gradient._array.shape != x.shape:
+                raise GradcheckError(sentences.GRADIENT_OF_OTHER_SIZE)
+            made[:, place] = gradient._array.reshape(-1)
+        return made
+
+    def _compare(self, told: str, i: int, j: int, numerical: Array, part: Part, dtypes: bool) -> None:
+        """Compare the two Jacobians of one output by one input, and two backward passes."""
+        analytical, again = (self._analytical(i, j, part, dtypes) for _ in range(2))
+        if not np.allclose(analytical, numerical, self.rtol, self.atol):
+            raise GradcheckError(_mismatch(told + _BACKWARD, i, j, numerical, analytical))
+        if not np.allclose(analytical, again, rtol=0, atol=self.nondet_tol):
+            raise GradcheckError(sentences.not_reentrant(told, self.nondet_tol))
+
+    # -- fast mode ---------------------------------------------------------------------------
+
+    def _check_fast(
+        self, told: str, i: int, chosen: Sequence[int], outputs: Sequence[int], part: Part, *, backward: bool, forward: bool
+    ) -> None:
+        """Compare Jacobians by one input, multiplied by random vectors from both sides."""
+        x = self.wanted[i]._array
+        u = _unit(x.size).reshape(x.shape).astype(x.dtype)
+        sides = [(u, 1), (u * 1j, 1j)] if x.dtype.kind == "c" else [(u, 1)]
+        differences = [(factor, self._along(i, chosen, side)) for side, factor in sides]
+        tangents = [(factor, self._pushed(i, side, chosen)) for side, factor in sides] if forward else []
+        for j in outputs:
+            numerical = np.sum([factor * part(found[j]).reshape(-1) for factor, found in differences], axis=0)
+            v = _unit(numerical.size)
+            tolerance = self.atol * max(1.0, float(np.sum(np.abs(u)) * np.sum(v)))
+            if backward:
+                analytical = self._short(j, v, part)[i]
+                again = self._short(j, v, part)[i]
+                pair = complex(numerical @ v), complex(np.sum(np.conj(u) * analytical))
+                if not np.allclose(pair[1], pair[0], self.rtol, tolerance):
+                    self._fail_fast(told + _BACKWARD, i, j, pair, chosen, part, self._analytical(i, j, part, False))
+                if not np.allclose(analytical, again, rtol=0, atol=self.nondet_tol):
+                    raise GradcheckError(sentences.not_reentrant(told, self.nondet_tol))
+            if forward:
+                pushed = np.sum([factor * part(np.asarray(found[j])).reshape(-1) for factor, found in tangents], axis=0)
+                if not np.allclose(pushed, numerical, self.rtol, tolerance):
+                    slow = self._pushed_jacobians(i, chosen, part)[j]
+                    self._fail_fast(told + _FORWARD, i, j, (numerical, pushed), chosen, part, slow)
+
+    def _short(self, j: int, v: Array, part: Part) -> list[Array]:
+        """Return the gradients of one output, by all inputs, for a vector that it is multiplied by."""
+        outputs = self.outputs()
+        output = outputs[j]._array
+        seed = (v.reshape(output.shape) * _factor(output, part)).astype(output.dtype)
+        found = self._pulled(j, seed, outputs)
+        return [np.zeros_like(x._array) if g is None else g._array for x, g in zip(self.wanted, found, strict=True)]
+
+    def _fail_fast(
+        self, what: str, i: int, j: int, pair: tuple[Any, Any], chosen: Sequence[int], part: Part, analytical: Array
+    ) -> None:
+        """Raise what fast mode has found, with both Jacobians in full."""
+        numerical = self._numerical(i, chosen, part)[j]
+        shown = [_text(x) if isinstance(x, np.ndarray) else x if numerical.dtype.kind == "c" else x.real for x in pair]
+        told = sentences.slow_mode(_text(numerical), _text(analytical), np.abs(analytical - numerical).max(initial=0.0))
+        where = f"for output {j} with respect to input {i}"
+        raise GradcheckError(f"{what} {where},\nnumerical:{shown[0]}\nanalytical:{shown[1]}\n{told}")
+
+    def _check_multiplied(self) -> None:
+        """Check that gradients of zero are pulled back to zero."""
+        outputs = self.outputs()
+        zeros = [wrap(np.zeros_like(x._array)) for x in outputs]
+        for x, g in zip(self.wanted, grad(outputs, self.wanted, zeros, allow_unused=True), strict=True):
+            if g is None:
+                continue
+            if g._array.any():
+                raise GradcheckError(sentences.NOT_MULTIPLIED)
+            if g._array.dtype != x._array.dtype:
+                raise GradcheckError(sentences.GRADIENT_OF_OTHER_DTYPE)
+
+    def _check_undefined(self) -> None:
+        """Check that backward takes gradients that nobody sent: all of them, and each alone."""
+        count = len(self.outputs())
+        missing = [range(count)] if count == 1 else [range(count), *[range(k, k + 1) for k in range(count)]]
+        for places in missing:
+            outputs = [Undefined.apply(x) if k in places else x for k, x in enumerate(self.outputs())]
+            seeds = [wrap(np.zeros_like(x._array)) for x in outputs]
+            try:
+                found = grad(outputs, self.wanted, seeds, allow_unused=True)
+            except RuntimeError as error:
+                warnings.warn(sentences.UNDEFINED_IS_CHECKED, UserWarning, stacklevel=4)
+                raise GradcheckError(sentences.UNDEFINED_REFUSED) from error
+            if any(g is not None and g._array.any() for g in found):
+                warnings.warn(sentences.UNDEFINED_IS_CHECKED, UserWarning, stacklevel=4)
+                raise GradcheckError(sentences.UNDEFINED_NOT_ZERO)
+
+    def _check_batched(self) -> None:
+        """Check that backward passes under ``vmap`` give what a loop gives."""
+        outputs = self.outputs()
+        for j, output in enumerate(outputs):
+            seeds = np.stack([_random_like(output, False)._array for _ in range(2)])
+
+            def pulled(seed: Array, j: int = j) -> list[Array]:
+                found = self._pulled(j, seed, outputs)
+                return [np.zeros_like(x._array) if g is None else g._array
+                        for x, g in zip(self.wanted, found, strict=True)]  # fmt: skip
+
+            mapped = vmap(pulled)(seeds)
+            for i, (together, alone) in enumerate(zip(mapped, zip(*map(pulled, seeds), strict=True), strict=True)):
+                if not np.allclose(together, np.stack(alone), self.rtol, self.atol):
+                    raise GradcheckError(sentences.batched_mismatch(j, i, _text(together), _text(np.stack(alone))))
+
+    # -- forward mode ------------------------------------------------------------------------
+
+    def _pushed(self, i: int, direction: Array | Tracer, chosen: Sequence[int]) -> list[Array]:
+        """Return the derivatives of the chosen outputs along a direction of one input, by forward mode."""
+
+        def alone(value: Array | Tracer) -> list[Array]:
+            given = list(self.inputs)
+            given[self.places[i]] = wrap(value)
+            with enable_grad():
+                results = _returned(self.func(*given))
+            return [results[k]._array for k in chosen]
+
+        return jvp(alone, (self.wanted[i]._array,), (direction,))[1]
+
+    def _pushed_jacobians(self, i: int, chosen: Sequence[int], part: Part) -> list[Array]:
+        """Return the Jacobians of all chosen outputs by one input, by forward mode."""
+        return self._jacobians(i, len(chosen), lambda direction: self._pushed(i, direction, chosen), part)
+
+    def _check_batched_forward(self, chosen: Sequence[int]) -> None:
+        """Check that forward mode under ``vmap`` gives what a loop gives."""
+        for i, x in enumerate(self.wanted):
+            directions = np.stack([_random_like(x, False)._array for _ in range(2)])
+            push = functools.partial(self._pushed, i, chosen=chosen)
+            for j, (together, alone) in enumerate(
+                zip(vmap(push)(directions), zip(*map(push, directions), strict=True), strict=True)
+            ):
+                if not np.allclose(together, np.stack(alone), self.rtol, self.atol):
+                    raise GradcheckError(sentences.batched_mismatch(j, i, _text(together), _text(np.stack(alone))))
+
+
+_BACKWARD, _FORWARD = "Jacobian mismatch", "Jacobian computed with forward mode mismatch"
+
+
+def _factor(output: Array, part: Part) -> complex:
+    """What a gradient of an output starts from, so that the part in question is differentiated."""
+    return 1j if output.dtype.kind == "c" and part(np.array([1j]))[0] == 1 else 1
+
+
+class Undefined(Function):
+    """A tensor as it is, of which no gradient comes back."""
+
+    @staticmethod
+    def forward(_ctx: object, x: Tensor) -> Tensor:
+        """Return a copy."""
+        return wrap(x._array.copy())
+
+    @staticmethod
+    def backward(_ctx: object, _grad: Tensor) -> None:
+        """Send nothing."""
+
+
+def _unit(n: int) -> Array:
+    """Return a random vector of length one."""
+    from functrace.torch.random import generator  # made of rows, which are made when this module is there
+
+    v = generator().uniform(0, 1, n)
+    return v / np.linalg.norm(v) if n else v
+
+
+def _mismatch(what: str, i: int, j: int, numerical: Array, analytical: Array) -> str:
+    shown = f"numerical:{_text(numerical)}\nanalytical:{_text(analytical)}\n"
+    return f"{what} for output {j} with respect to input {i},\n{shown}"
+
+
+def _text(jacobian: Array) -> str:
+    return repr(wrap(jacobian))
