@@ -8,7 +8,7 @@ x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
 total: torch.Tensor = x.sum(dim=(0, 1), keepdim=True)
 rows: torch.Tensor = x.mean(0).view(1, -1).reshape((2,)).expand(3, 2)
 product: torch.Tensor = x @ x.T + 2 * x - x / 3 + 2**x
-scaled: torch.Tensor = x.add(1.0, alpha=2).sub(x).mul(np.float64(2.0)).clamp(min=0.0, max=torch.ones(1))
+scaled: torch.Tensor = x.add(1.0, alpha=2).sub(x).mul(np.float64(2.0)).clamp(min=torch.zeros(1), max=torch.ones(1))
 whole: torch.Tensor = torch.ones(2, dtype=torch.int64).long().int().float().double()
 chosen = torch.where(x > 1, x, 0.0)
 largest = torch.max(x, dim=1).values
