@@ -7,12 +7,13 @@ Floor: 8.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from functrace.ops import elementwise as ew
-from functrace.ops.indexing import scatter_set
+from functrace.ops.indexing import gather, scatter_add, scatter_set
 from functrace.ops.shaping import broadcast_to, convert
 from functrace.torch import sentences
 from functrace.torch.plans import NUMBERS, Op, number_of
@@ -20,7 +21,7 @@ from functrace.torch.promotion import check_broadcast, check_fits
 from functrace.torch.rows import Rows
 from functrace.torch.shaping import basic_part, expand, index_entries, index_operands
 from functrace.torch.tensor import Operand, Tensor, wrap
-from functrace.torch.views import write
+from functrace.torch.views import check_memory, write
 from functrace.typing import Array
 
 ROWS = Rows()
@@ -40,15 +41,26 @@ def _filled(x: Array, value: Array | complex) -> Any:
     )
 
 
+def _put_derived(x: Array, value: Array, *rest: Any) -> Any:
+    """As PyTorch differentiates ``x[indices] = value``: all values written to one place have that place's gradient."""
+    *indices, template = rest
+    source = convert(broadcast_to(value, gather(x, template, tuple(indices)).shape), x.dtype)
+    kept = scatter_set(x, template, np.zeros((), x.dtype), tuple(indices))
+    return ew.add(kept, scatter_add(source, template, tuple(indices), x.shape))
+
+
 COPY = Op("CopyBackwards", _copied)
-FILL = Op("FillBackward2", _filled, edges=(0,))
-ZERO = Op("ZeroBackward0", lambda x: _filled(x, 0), edges=(0,))
+FILL = Op("FillBackward2", _filled, edges=(0,), repeats=True)
+FILL_TENSOR = Op("FillBackward3", _filled, repeats=True)
+ZERO = Op("ZeroBackward0", lambda x: _filled(x, 0), edges=(0,), repeats=True)
 PUT = Op(
     "IndexPutBackward0",
     lambda x, value, *rest: scatter_set(x, rest[-1], convert(value, x.dtype), rest[:-1]),
     tuple((f"indices[{k}]", k + 2) for k in range(8)),
     edges=(0, 1),
     keeps=tuple(f"indices[{k}]" for k in range(8)),
+    derived=_put_derived,
+    repeats=True,
 )
 
 
@@ -78,12 +90,13 @@ def fill_(self: Tensor, value: Operand) -> Tensor:
     number = number_of(value)
     if type(number) in NUMBERS:
         check_fits(number, self._array.dtype)
-    elif isinstance(value, Tensor):
-        if value._array.ndim:
-            raise RuntimeError(sentences.fill_dimensions(value._array.ndim))
-    else:
+        return write(FILL, (self, number))
+    if not isinstance(value, Tensor):
         raise TypeError(sentences.invalid_combination("fill_", (value,)))
-    return write(FILL, (self, number))
+    if value._array.ndim:
+        raise RuntimeError(sentences.fill_dimensions(value._array.ndim))
+    check_memory(self._array, (), ())
+    return write(FILL_TENSOR, (self, value))
 
 
 @ROWS.function("method")
@@ -96,16 +109,24 @@ def zero_(self: Tensor) -> Tensor:
 def setitem(self: Tensor, index: Any, value: Operand) -> None:
     """Write ``self[index] = value``: through a view, or element by element where tensors or masks stand in the index."""
     entries = index_entries(index)
+    if not np.ndim(value._array if isinstance(value, Tensor) else value):
+        for entry in entries:
+            if isinstance(entry, Tensor) and entry._array.dtype == np.uint8 and entry._array.ndim:
+                raise RuntimeError(sentences.FILL_BY_BYTES)
     whole = all(k is Ellipsis or k == slice(None) for k in entries if k is Ellipsis or isinstance(k, slice))
     if whole and not [k for k in entries if k is not Ellipsis and not isinstance(k, slice)]:
         target, arrays = self, {}
     else:
         target, arrays = basic_part(self, entries)
     if not arrays:
+        check_memory(target._array, (), ())
         if isinstance(value, (bool, int, float)):
-            fill_(target, value)
+            write(FILL_TENSOR, (target, value))
         else:
             source = value if isinstance(value, Tensor) else wrap(np.asarray(value))
+            if not source._array.ndim:
+                fill_(target, source)
+                return
             extra = source._array.ndim - target._array.ndim
             if extra > 0 and source._array.shape[:extra] == (1,) * extra:
                 source = source.reshape(source._array.shape[extra:])
@@ -117,4 +138,20 @@ def setitem(self: Tensor, index: Any, value: Operand) -> None:
     source = value if isinstance(value, Tensor) else wrap(np.asarray(value, target._array.dtype))
     if source._array.dtype != target._array.dtype:
         raise RuntimeError(sentences.index_put_dtypes(target.dtype.printed, source.dtype.printed))
+    check_put(target, source, operands, template)
     write(PUT, (target, source, *operands), (template,))
+
+
+def check_put(target: Tensor, source: Tensor, operands: Sequence[Tensor], template: tuple[Any, ...]) -> None:
+    """Refuse values that do not broadcast to where they are written, and memory that is read and written.
+
+    Raises:
+        RuntimeError: with PyTorch's sentence.
+    """
+    wanted = gather(target._array, template, tuple([x._array for x in operands])).shape
+    given = source._array.shape
+    if wanted != given and (
+        len(given) > len(wanted) or any(n not in (1, m) for n, m in zip(reversed(given), reversed(wanted), strict=False))
+    ):
+        raise RuntimeError(sentences.put_shape(given, wanted))
+    check_memory(target._array, (source,), (source._array,))

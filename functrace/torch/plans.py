@@ -35,13 +35,13 @@ from functrace.ir.walk import interpret
 from functrace.ops import elementwise as ew
 from functrace.ops.contraction import matmul_p
 from functrace.ops.elementwise import Elementwise
-from functrace.ops.indexing import index_p
+from functrace.ops.indexing import ARRAY, index_p
 from functrace.ops.reductions import reduce_sum_p
 from functrace.ops.shaping import broadcast_to_p, convert_p, permute_p, reshape_p
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import NO_EDGE, OpNode, _sequence, edge
-from functrace.torch.autograd.saved import SavedTensor
+from functrace.torch.autograd.saved import SavedPositions, SavedTensor, save_operand
 from functrace.torch.dtypes import DEPENDING
 from functrace.torch.promotion import Promote, broadcasting
 from functrace.torch.tensor import Operand, Tensor, Value, array_of, view_of, wrap
@@ -91,6 +91,8 @@ class Op:
         constants: results that PyTorch does not differentiate.
         static_numbers: whether Python numbers among the operands are part of the plan.
         details: further ``_saved_…`` fields, from ``(operand avals, params)``.
+        derived: the function whose derivative is taken in place of ``function``'s, where PyTorch takes another one.
+        repeats: whether the in-place form writes the same wherever elements share memory, so that it may.
     """
 
     node: str
@@ -103,6 +105,8 @@ class Op:
     static_numbers: bool = False
     details: Callable[..., dict[str, Any]] | None = None
     constants: tuple[int, ...] = ()
+    derived: Callable[..., Any] | None = None
+    repeats: bool = False
     node_class: type[OpNode] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -133,7 +137,7 @@ class Plan(Kept):
         self.saves: tuple[tuple[str, int], ...] = ()
         self.unpacks: tuple[bool, ...] = ()
         self.outputs: tuple[ShapeDtype, ...] = ()
-        self.edge_positions: tuple[int | None, ...] = tuple(range(len(specs))) if op.edges is None else op.edges
+        self.edge_positions: tuple[int | None, ...] = tuple(range(len(specs))) if self.edges is None else self.edges
         self.edge_to = tuple(-1 if k is None or not active[k] else k for k in self.edge_positions)
         self.selected: tuple[int, ...] | None = None
         self.many = False
@@ -141,6 +145,11 @@ class Plan(Kept):
         function = self.function
         self.evaluate = function.eval if isinstance(function, Elementwise) else function
         self.differentiable = any(active) and self._derive(op)
+
+    @property
+    def edges(self) -> tuple[int | None, ...] | None:
+        """The operands that have edges; None: all."""
+        return self.op.edges
 
     def compute(self, arrays: Sequence[Any]) -> Any:
         """Return the result, or the tuple of results, as NumPy gives them."""
@@ -199,7 +208,7 @@ class Plan(Kept):
                 else:
                     given.append(spec[1])
                     variables.append(None)
-            result = self.function(*given, *self.params)
+            result = (self.op.derived or self.function)(*given, *self.params)
             self.many = isinstance(result, tuple)
             outputs = tuple(
                 r._id if isinstance(r, Tracer) else recording.capture(r) for r in (result if self.many else (result,))
@@ -293,9 +302,9 @@ class Plan(Kept):
         if found is not None:
             value, unpacks = found
             return value.unpack(node) if unpacks else wrap(value)
-        parts = [self._find(node, field_name) for field_name, _ in self.saves if field_name.startswith(f"{name}[")]
+        parts = self._parts(node, name)
         if parts:
-            return tuple(part[0].unpack(node) for part in parts if part is not None)
+            return tuple([part if part is None else part.unpack(node) for part in parts])
         details = self._details()
         if details.get(name) is not None:
             return details[name]
@@ -304,13 +313,35 @@ class Plan(Kept):
         raise AttributeError(f"'{type(node).__name__}' object has no attribute '_saved_{name}'")
 
     def raw_saved_field(self, node: OpNode, name: str) -> Any:
-        """Return ``node._raw_saved_<name>``, the `SavedTensor` itself."""
-        found = self._find(node, name)
+        """Return ``node._raw_saved_<name>``, the `SavedTensor` itself, or several."""
+        parts = self._parts(node, name)
+        if parts:
+            return tuple([SavedTensor(None) if part is None else part for part in parts])
+        found = None if node._saved is None else self._find(node, name)
         if found is not None and found[1]:
             return found[0]
+        if node._saved is None and name in dict(self.saves):
+            freed = SavedTensor(wrap(np.zeros(0)))
+            freed.release()
+            return freed
         if found is None and name in dict(self.op.saves):
             return SavedTensor(None)
         raise AttributeError(f"'{type(node).__name__}' object has no attribute '_raw_saved_{name}'")
+
+    def _parts(self, node: OpNode, name: str) -> list[SavedTensor | None]:
+        """Return the fields ``name[0]``, ``name[1]`` … as they stand in an index: None for what is taken whole."""
+        found = [self._find(node, field_name) for field_name, _ in self.saves if field_name.startswith(f"{name}[")]
+        if not found:
+            return []
+        fields = iter([field[0] for field in found if field is not None])
+        parts: list[SavedTensor | None] = []
+        for entry in self.params[-1]:
+            part = next(fields) if entry == ARRAY else None
+            if type(part) is not SavedPositions:
+                parts.append(part)
+            elif not part.axis:
+                parts.append(part.saved)
+        return parts
 
     def _find(self, node: OpNode, name: str) -> tuple[Any, bool] | None:
         for k, (field_name, _) in enumerate(self.saves):
@@ -545,7 +576,7 @@ def record(plan: Plan, operands: Sequence[Any], arrays: Sequence[Any], made: Any
             elif position < 0:
                 saved.append(SavedTensor(outputs[~position], True, node))
             else:
-                saved.append(SavedTensor(operands[position], False, node))
+                saved.append(save_operand(operands[position], node, saved))
         node._saved = tuple(saved)
     else:
         node._saved = ()

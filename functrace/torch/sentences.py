@@ -37,6 +37,11 @@ OVERLAPPING_WRITE = (
     "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "
     "clone() the tensor before performing the operation."
 )
+OVERLAPPING_OPERAND = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
+    "Please clone() the tensor before performing the operation."
+)
+FILL_BY_BYTES = "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char"
 VIEW_NOT_COMPATIBLE = (
     "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
     "subspaces). Use .reshape(...) instead."
@@ -44,7 +49,7 @@ VIEW_NOT_COMPATIBLE = (
 DETACH_VIEW = (
     "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, and "
     "gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called on these "
-    "gradients. To fix this error, please refer to the Optimizer.zero_grad() function in torch/optim/optimizer.py as a solution."
+    "gradients. To fix this error, please refer to the Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
 )
 GRAD_OF_NON_LEAF = (
     "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated "
@@ -365,6 +370,13 @@ def index_put_dtypes(destination: str, source: str) -> str:
     )
 
 
+def put_shape(given: Sequence[int], wanted: Sequence[int]) -> str:
+    """The sentence for values of another shape than what they are written to."""
+    return (
+        f"shape mismatch: value tensor of shape {list(given)} cannot be broadcast to indexing result of shape {list(wanted)}"
+    )
+
+
 def matmul_of_numbers(a: int, b: int) -> str:
     """The sentence for ``matmul`` with a 0-d operand."""
     return f"both arguments to matmul need to be at least 1D, but they are {a}D and {b}D"
@@ -493,6 +505,10 @@ NO_BACKWARD = (
 NO_JVP = "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
 BACKWARD_AND_VJP = (
     "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them."
+)
+CLEARED_ON_ACCESS = (
+    "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the autograd.Function. Either "
+    "access saved_tensors only once, or set clear_saved_tensors_on_access=False."
 )
 LEGACY_FUNCTION = (
     "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function with "

@@ -31,6 +31,7 @@ from functrace.torch.plans import Op, apply
 from functrace.torch.promotion import common_dtype
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import Operand, Tensor, Value, wrap
+from functrace.torch.warnings import warn
 from functrace.tracing import Tracer
 
 ROWS = Rows()
@@ -329,21 +330,19 @@ def basic_part(input: Operand, entries: tuple[Any, ...]) -> tuple[Any, dict[int,
             dim += 1
         elif entry is Ellipsis:
             dim += rank - taken
-        elif kind is bool:
+        elif kind is bool or _is_truth(entry):
             result = unsqueeze(result, dim)
             arrays[dim] = np.array([0] if entry else [], np.int64)
             dim += 1
         else:
             value = entry._array if isinstance(entry, Tensor) else entry
-            if not isinstance(value, Tracer) and value.dtype.kind == "b":
-                if not value.ndim:
-                    result = unsqueeze(result, dim)
-                    arrays[dim] = np.array([0] if value else [], np.int64)
-                    dim += 1
-                    continue
+            if _is_mask(value):
                 _check_mask(value, shape_of(result), dim)
+                mask = entry if isinstance(entry, Tensor) else wrap(value)
+                mask = mask if mask._mask is None else mask._mask[0]
                 for k, positions in enumerate(np.nonzero(value)):
-                    arrays[dim + k] = positions
+                    arrays[dim + k] = wrap(positions)
+                    arrays[dim + k]._mask = mask, k
                 dim += value.ndim
             elif not value.ndim and not isinstance(value, Tracer):
                 result = _selected(result, dim, int(value))
@@ -367,9 +366,12 @@ def index_entry(given: Any) -> Any:
     dtype = getattr(entry._array if isinstance(entry, Tensor) else entry, "dtype", None)
     if isinstance(entry, (Tensor, Tracer)):
         if dtype == np.uint8:
+            truth = to(given, np.dtype(np.bool_))
             if shape_of(given):
-                warnings.warn(sentences.INDEX_OF_BYTES, UserWarning, stacklevel=4)
-            return to(given, np.dtype(np.bool_))
+                warn(sentences.INDEX_OF_BYTES)
+                if isinstance(given, Tensor):
+                    truth._mask = given, 0  # what is saved
+            return truth
         if dtype not in (np.bool_, np.int64, np.int32):
             raise IndexError(sentences.INDEX_DTYPE)
         return entry
@@ -404,10 +406,20 @@ def index_entries(index: Any) -> tuple[Any, ...]:
 
 
 def _consumes(entry: Any) -> int:
-    if entry is None or entry is Ellipsis or type(entry) is bool:
+    if entry is None or entry is Ellipsis or type(entry) is bool or _is_truth(entry):
         return 0
     value = entry._array if isinstance(entry, Tensor) else entry
-    return value.ndim if isinstance(value, np.ndarray) and value.dtype.kind == "b" else 1
+    return value.ndim if _is_mask(value) else 1
+
+
+def _is_mask(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.ndim > 0 and value.dtype.kind == "b"
+
+
+def _is_truth(entry: Any) -> bool:
+    """Whether an index is one truth value, as a tensor or an array."""
+    value = entry._array if isinstance(entry, Tensor) else entry
+    return isinstance(value, (np.ndarray, np.generic)) and not value.ndim and value.dtype.kind == "b"
 
 
 def _selected(x: Any, dim: int, index: int) -> Any:

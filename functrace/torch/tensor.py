@@ -84,6 +84,8 @@ class Tensor(Methods):
     _hooks: dict[int, Callable[..., Any]] | None = None
     _post_hooks: dict[int, Callable[..., Any]] | None = None
     _retains: bool = False
+    _mask: tuple[Tensor, int] | None = None
+    """Of positions that index with a mask: the mask, and along which axis of it they count."""
 
     __array_priority__ = 1000.0
 

@@ -11,6 +11,7 @@ Floor: 8.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import weakref
 from collections.abc import Callable, Sequence
@@ -20,12 +21,14 @@ import numpy as np
 
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.program import Program
+from functrace.ops.elementwise import div, where
 from functrace.ops.indexing import index_static, scatter_set
-from functrace.ops.shaping import convert, permute, reshape
+from functrace.ops.reductions import reduce_sum
+from functrace.ops.shaping import broadcast_to, convert, permute, reshape
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.autograd.graph import NO_EDGE, GraphNode, OpNode, attach, edge, number
-from functrace.torch.autograd.saved import SavedTensor
+from functrace.torch.autograd.graph import NO_EDGE, GraphNode, OpNode, attach, edge, is_dense, number
+from functrace.torch.autograd.saved import SavedTensor, save_operand
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.plans import NUMBERS, PLANS, Op, Plan, apply, make_plan, number_of, remember
 from functrace.torch.promotion import RANK, Promotion, check_broadcast
@@ -50,6 +53,8 @@ def with_part(base: Array, steps: Steps, value: Array) -> Any:
         return value
     (function, params), rest = steps[0], steps[1:]
     inner = with_part(function(base, *params), rest, value)
+    if function is broadcast_to:
+        return _contracted(base, inner, rest)
     return _REPLACE[function](base, inner, *params)
 
 
@@ -62,7 +67,54 @@ _REPLACE: dict[Callable[..., Any], Callable[..., Any]] = {
     reshape: lambda base, value, shape: reshape(value, base.shape),
     permute: lambda base, value, axes: permute(value, _inverse(axes)),
 }
-"""By view function: what writing into the view means for what it is a view of. (Expanded memory cannot be written.)"""
+"""By view function: what writing into the view means for what it is a view of; of expanded memory, see `_contracted`."""
+
+
+def _contracted(base: Array, value: Array, rest: Steps) -> Any:
+    """Return a value that was expanded, with what was written into a part of the expansion: each element at most once."""
+    written = np.zeros(value.shape, np.bool_)
+    part(written, rest)[...] = True
+    extra = written.ndim - len(base.shape)
+    axes = tuple(k for k in range(written.ndim) if k < extra or base.shape[k - extra] != written.shape[k])
+    count = np.sum(written, axes).reshape(base.shape)
+    chosen = reshape(reduce_sum(where(written, value, 0), axes), base.shape)
+    return where(count > 0, div(chosen, np.maximum(count, 1).astype(base.dtype)) if count.max() > 1 else chosen, base)
+
+
+def check_memory(target: Array, operands: Sequence[Any], arrays: Sequence[Any]) -> None:
+    """Refuse to write where elements share memory, or share it with an operand's in another order.
+
+    As in PyTorch, memory that does not lie densely is not looked into.
+    """
+    if not target.flags.c_contiguous and any(s == 0 and n > 1 for s, n in zip(target.strides, target.shape, strict=True)):
+        raise RuntimeError(sentences.OVERLAPPING_WRITE)
+    owner = target if target.base is None else target.base
+    for x, array in zip(operands, arrays, strict=True):
+        if not isinstance(x, Tensor) or array is target or (array if array.base is None else array.base) is not owner:
+            continue
+        if not (array.size and target.size and is_dense(array) and is_dense(target)):
+            continue
+        begins = [a.__array_interface__["data"][0] for a in (target, array)]
+        if begins[0] == begins[1] and target.nbytes == array.nbytes:
+            overlaps = _steps(target) != _steps(array)
+        else:
+            overlaps = begins[0] < begins[1] + array.nbytes and begins[1] < begins[0] + target.nbytes
+        if overlaps:
+            raise RuntimeError(sentences.OVERLAPPING_OPERAND)
+
+
+def _steps(array: Array) -> list[tuple[int, int]]:
+    return [(n, s if n > 1 else 0) for n, s in zip(array.shape, array.strides, strict=True)]
+
+
+def writable(array: Array) -> Array:
+    """Return an alias that can be written to, of what was made read-only because it is a part of something expanded."""
+    if array.flags.writeable:
+        return array
+    alias = array.view()
+    alias.flags.writeable = True
+    return alias
+
 
 # -- views that are read after their base has changed ------------------------------------------------------------
 
@@ -103,6 +155,11 @@ class CopySlicesPlan(Plan):
         self.inner, self.steps = inner, steps
         super().__init__(op, specs, params, active)
 
+    @property
+    def edges(self) -> tuple[int | None, ...] | None:
+        """The operands that have edges: those of the operation, which has the base for its first."""
+        return self.inner.edges
+
     def _rows(self, operands: int, results: int) -> list[tuple[str, int]]:
         rows = [(name, p or len(self.specs)) for name, p in self.inner.saves if p >= 0 and p < len(self.specs)]
         if all(p != len(self.specs) for _, p in rows):
@@ -126,6 +183,7 @@ class CopySlicesPlan(Plan):
                 given.append(recording.new_input(aval))
                 variables.append(given[-1]._id)
             function = self.inner.function if self.inner.promote is None else self.inner.promote(self.inner.function, specs)
+            function = self.inner.derived or function
             value = fitted(function(former, *given, *self.params), former)
             result = with_part(base, self.steps, value)
             if not isinstance(result, Tracer):  # what is written everywhere does not depend on what there was
@@ -169,7 +227,7 @@ def in_place_form(op: Op) -> Op:
 
         return computed
 
-    return Op(op.node, op.function, op.saves, promote, op.edges, op.keeps, False, op.static_numbers, op.details)
+    return dataclasses.replace(op, promote=promote, is_view=False)
 
 
 def write(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Tensor:
@@ -191,6 +249,8 @@ def write(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Te
     arrays = [x._array if isinstance(x, Tensor) else x for x in operands]
     target = arrays[0]
     view = tensor._view
+    if not op.repeats:
+        check_memory(target, operands, arrays)
     plan = find_plan(in_place_form(op), operands, params, mask)
     if plan is None:
         plain = tuple(number_of(x) for x in others)
@@ -205,9 +265,7 @@ def write(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Te
     result = plan.compute(arrays)
     if result.shape != target.shape:
         raise RuntimeError(sentences.output_shape(target.shape, result.shape))
-    if not target.flags.writeable:
-        raise RuntimeError(sentences.OVERLAPPING_WRITE)
-    target[...] = result
+    writable(target)[...] = result
     tensor._counter[0] += 1
     if node is not None:
         end(chosen, node, tensor if view is None else view.base)
@@ -283,7 +341,7 @@ def begin(plan: Plan, tensor: Tensor, others: tuple[Any, ...], arrays: list[Any]
                 former._node, former._output_nr = tensor.grad_fn, tensor._output_nr
             saved.append(SavedTensor(former, False, node))
         else:
-            saved.append(SavedTensor(x, False, node))
+            saved.append(save_operand(x, node, saved))
     node._saved = tuple(saved)
     return node
 
@@ -310,7 +368,12 @@ def slices_plan(op: Op, view: View, operands: tuple[Any, ...], params: tuple[Any
     found = PLANS.get(key)
     if found is None:
         flags = tuple(
-            active if k == 0 else bool(mask >> k & 1) and isinstance(s, ShapeDtype) and s.dtype.kind in "fc"
+            active
+            if k == 0
+            else bool(mask >> k & 1)
+            and isinstance(s, ShapeDtype)
+            and s.dtype.kind in "fc"
+            and (op.edges is None or k in op.edges)
             for k, s in enumerate(specs)
         )
         found = CopySlicesPlan(COPY_SLICES, op, view.steps, tuple(specs), params, flags)

@@ -27,7 +27,12 @@ def warn_once(text: str) -> None:
     kind = text.partition("\n")[0]
     if _always[0] or kind not in _given:
         _given.add(kind)
-        level, frame = 2, sys._getframe(1)
-        while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("functrace.torch"):
-            level, frame = level + 1, frame.f_back
-        warnings.warn(text, UserWarning, stacklevel=level)
+        warn(text)
+
+
+def warn(text: str) -> None:
+    """Warn, in the name of the user's line."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("functrace.torch"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, UserWarning, stacklevel=level)

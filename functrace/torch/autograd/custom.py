@@ -23,6 +23,8 @@ from functrace.torch.tensor import Tensor, view_of
 
 FREED = "freed"
 """Stands for the saved tensors of a node after backward."""
+ACCESSED = "accessed"
+"""Stands for saved tensors that may be read once, and were."""
 
 
 class Held:
@@ -104,7 +106,12 @@ class BackwardCFunction(FunctionCtx, GraphNode):
         Raises:
             RuntimeError: if it was freed after backward, or overwritten.
         """
-        return tuple([None if s is None else s.unpack(self) for s in self._raw_saved_tensors])
+        if self._saved is ACCESSED:
+            raise RuntimeError(sentences.CLEARED_ON_ACCESS)
+        found = tuple([None if s is None else s.unpack(self) for s in self._raw_saved_tensors])
+        if self._forward_cls.clear_saved_tensors_on_access:
+            self._saved = ACCESSED
+        return found
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:
@@ -116,7 +123,7 @@ class BackwardCFunction(FunctionCtx, GraphNode):
     def _raw_saved_tensors(self) -> tuple[SavedTensor | Held | None, ...]:
         if self._saved is FREED:
             raise RuntimeError(sentences.BACKWARD_TWICE)
-        return self._saved
+        return () if self._saved is ACCESSED else self._saved
 
     # -- forward ---------------------------------------------------------------------------------------------
 
@@ -173,6 +180,8 @@ class BackwardCFunction(FunctionCtx, GraphNode):
                 raise TypeError(sentences.saved_non_tensor(place, type(value).__name__))
             else:
                 kept.append(SavedTensor(value, value._node is self, self) if in_graph else Held(value))
+                if isinstance(saved := kept[-1], SavedTensor):
+                    saved._was_computed = False  # what a Function saved it gets as it is, detached in place or not
         self._saved = tuple(kept)
 
     def _finish_traced(self, args: Sequence[Any], outputs: Sequence[Any]) -> dict[int, int]:
@@ -212,6 +221,8 @@ class BackwardCFunction(FunctionCtx, GraphNode):
     def release(self) -> None:
         """Let go of the saved tensors."""
         saved = self._saved
+        if saved is ACCESSED:
+            return
         self._saved = FREED
         if saved is not FREED:
             for s in saved:

@@ -50,6 +50,8 @@ class FunctionMeta(type):
 class Function(metaclass=FunctionMeta):
     """Base class of operations with a backward of their own; see the module."""
 
+    clear_saved_tensors_on_access: ClassVar[bool] = False
+    """Whether saved tensors are let go as soon as ``ctx.saved_tensors`` is read, which can then be done only once."""
     _inspected: ClassVar[tuple[Any, inspect.Signature]]
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:

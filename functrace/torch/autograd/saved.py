@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, final
+
+import numpy as np
 
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.hooks import Pair
-from functrace.torch.tensor import Tensor
+from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.warnings import warn
 
 _FREED: Any = object()
 _GIVEN: Any = object()
@@ -36,7 +39,7 @@ class SavedTensor:
         is_output: whether it is an output of the node that keeps it.
     """
 
-    __slots__ = ("_edge", "_kept", "_unpack_hook", "_version")
+    __slots__ = ("_edge", "_kept", "_unpack_hook", "_version", "_was_computed")
 
     _kept: Any
     """The tensor (an alias of an output); what the pack hook returned; or `_FREED`."""
@@ -45,6 +48,8 @@ class SavedTensor:
     """Where a tensor made from what is kept belongs: node, number of the output, whether it requires grad, whether the node
     is the one that unpacks. The node of a leaf is a weak reference to its accumulator. None if the tensor itself is kept."""
     _version: int
+    _was_computed: bool
+    """Whether the tensor, kept as it is, had a node."""
 
     def __init__(self, tensor: Tensor | None = _GIVEN, is_output: bool = False, node: Any = None) -> None:
         if tensor is _GIVEN:
@@ -60,6 +65,7 @@ class SavedTensor:
             self._unpack_hook = pairs[-1][1]
             return
         self._version = tensor._counter[0]
+        self._was_computed = not is_output and tensor._node is not None
         if is_output and tensor._node is not None:
             self._edge = (None, tensor._output_nr, True, True)
             self._kept = tensor.detach()
@@ -83,6 +89,8 @@ class SavedTensor:
             return None
         elif kept is _FREED:
             raise RuntimeError(sentences.BACKWARD_TWICE)
+        elif self._was_computed and kept._node is None:
+            raise RuntimeError(sentences.UNPACKED_WITHOUT_NODE)
         elif kept._counter[0] != self._version:
             raise RuntimeError(self._overwritten(kept, node))
         return kept if edge is None else _attached(kept, edge, node)
@@ -145,6 +153,55 @@ class SavedTensor:
 
     def __repr__(self) -> str:
         return f"<torch._C._autograd.SavedTensor object at {id(self):#x}>"
+
+
+@final
+class SavedPositions:
+    """Where a mask holds along one of its axes; what is saved is the mask.
+
+    Args:
+        saved: the mask, which the positions along its other axes share.
+        source: the identity of the mask while it is saved.
+        axis: which axis.
+    """
+
+    __slots__ = ("axis", "saved", "source")
+
+    def __init__(self, saved: SavedTensor, source: int, axis: int) -> None:
+        self.saved, self.source, self.axis = saved, source, axis
+
+    @property
+    def _unpack_hook(self) -> Callable[[Any], Any] | None:
+        return self.saved.unpack_hook
+
+    def unpack(self, node: Any = None) -> Tensor:
+        """Return the positions."""
+        mask = self.saved.unpack(node)
+        assert mask is not None
+        if mask._array.dtype != np.bool_:
+            warn(sentences.INDEX_OF_BYTES)
+        return wrap(np.nonzero(mask._array)[self.axis])
+
+    def release(self) -> None:
+        """Let the mask go."""
+        self.saved.release()
+
+
+def save_operand(tensor: Tensor, node: Any, before: Sequence[Any]) -> SavedTensor | SavedPositions:
+    """Save an operand of a node; for positions along an axis of a mask the mask, once for all axes.
+
+    Args:
+        tensor: the operand.
+        node: the node.
+        before: what was saved of the operands before it.
+    """
+    if tensor._mask is None:
+        return SavedTensor(tensor, False, node)
+    mask, axis = tensor._mask
+    for one in before:
+        if type(one) is SavedPositions and one.source == id(mask):
+            return SavedPositions(one.saved, one.source, axis)
+    return SavedPositions(SavedTensor(mask, False, node), id(mask), axis)
 
 
 def make_saved_tensor(tensor: Tensor, is_output: bool, is_inplace_on_view: bool = False) -> SavedTensor:
