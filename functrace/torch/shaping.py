@@ -31,7 +31,7 @@ from functrace.torch.plans import Op, apply
 from functrace.torch.promotion import common_dtype
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import Operand, Tensor, Value, wrap
-from functrace.torch.warnings import warn
+from functrace.torch.warnings import warn, warn_once
 from functrace.tracing import Tracer
 
 ROWS = Rows()
@@ -236,6 +236,8 @@ def reshape_as(self: Tensor, other: Tensor) -> Value:
 @ROWS.function("property", name="T")
 def transposed(self: Tensor) -> Value:
     """The tensor with its dimensions in reverse order, a view."""
+    if self._array.ndim != 2:
+        warn_once(sentences.TRANSPOSED)
     return permute(self, tuple(reversed(range(self._array.ndim))))
 
 

@@ -30,6 +30,7 @@ from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.device import CPU, device
 from functrace.torch.dtypes import DTYPES, default_float, dtype
 from functrace.torch.size import Size
+from functrace.torch.warnings import warn_once
 from functrace.tracing import Tracer
 from functrace.typing import Array
 
@@ -150,6 +151,12 @@ class Tensor(Methods):
         self._grad = None
 
     @property
+    def volatile(self) -> bool:
+        """What ``no_grad`` has replaced: always False."""
+        warnings.warn(sentences.VOLATILE, UserWarning, stacklevel=2)
+        return False
+
+    @property
     def retains_grad(self) -> bool:
         """Whether ``retain_grad()`` was called on this computed tensor."""
         return self._retains
@@ -231,14 +238,14 @@ class Tensor(Methods):
         """Return the array itself: memory is shared, and writing to it is not noticed by backward.
 
         Raises:
-            RuntimeError: if gradients flow to this tensor (unless ``force``).
+            RuntimeError: if gradients flow to this tensor (unless ``force``, or in ``no_grad``).
         """
-        if self.requires_grad and not force:
+        if MODES.recording and self.requires_grad and not force:
             raise RuntimeError(sentences.NUMPY_OF_REQUIRES_GRAD)
         return self._array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        if self.requires_grad:
+        if MODES.recording and self.requires_grad:
             raise RuntimeError(sentences.NUMPY_OF_REQUIRES_GRAD)
         return np.array(self._array, dtype, copy=copy)
 
@@ -276,9 +283,13 @@ class Tensor(Methods):
         return int(self._number("int64"))
 
     def __float__(self) -> float:
+        if self.requires_grad:
+            warn_once(sentences.SCALAR_OF_REQUIRES_GRAD)
         return float(self._number("float64"))
 
     def __complex__(self) -> complex:
+        if self.requires_grad:
+            warn_once(sentences.SCALAR_OF_REQUIRES_GRAD)
         if self._array.size != 1:
             raise ValueError(sentences.ONE_ELEMENT)
         return complex(self._array.item())

@@ -20,6 +20,7 @@ from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import GraphNode, edge, fitted, number, zeros_of
 from functrace.torch.autograd.saved import SavedTensor
 from functrace.torch.tensor import Tensor, view_of
+from functrace.torch.warnings import warn
 
 FREED = "freed"
 """Stands for the saved tensors of a node after backward."""
@@ -150,13 +151,10 @@ class BackwardCFunction(FunctionCtx, GraphNode):
         dirty = self.dirty_tensors
         if dirty is None:
             return set()
-        inputs = {id(a) for a in args if isinstance(a, Tensor)}
         for tensor in dirty:
             if not isinstance(tensor, Tensor):
                 raise RuntimeError(sentences.MARK_DIRTY)
             tensor._counter[0] += 1
-            if id(tensor) not in inputs:
-                warnings.warn(sentences.DIRTY_NOT_AN_INPUT, UserWarning, stacklevel=5)
         marked = {id(t) for t in dirty}
         if not marked <= {id(v) for v in outputs}:
             raise RuntimeError(sentences.DIRTY_NOT_RETURNED)
@@ -177,7 +175,7 @@ class BackwardCFunction(FunctionCtx, GraphNode):
             if value is None:
                 kept.append(SavedTensor(None) if in_graph else None)
             elif not isinstance(value, Tensor):
-                raise TypeError(sentences.saved_non_tensor(place, type(value).__name__))
+                raise TypeError(sentences.saved_non_tensor(place, sentences.kind_of(value)))
             else:
                 kept.append(SavedTensor(value, value._node is self, self) if in_graph else Held(value))
                 if isinstance(saved := kept[-1], SavedTensor):
@@ -257,7 +255,7 @@ class BackwardCFunction(FunctionCtx, GraphNode):
             elif gradient is None or isinstance(gradient, Tensor):
                 checked.append(gradient)
             else:
-                raise RuntimeError(sentences.gradient_type(type(gradient).__name__))
+                raise RuntimeError(sentences.gradient_type(sentences.kind_of(gradient)))
         wanted = [aval for aval in inputs if aval is not None]
         needs = [need for need, aval in zip(self.needs_input_grad, inputs, strict=True) if aval is not None]
         for k, (gradient, aval) in enumerate(zip(checked, wanted, strict=True)):
@@ -295,6 +293,8 @@ def finish(ctx: BackwardCFunction, args: Sequence[Any], output: Any) -> Any:
             outputs[k] = _without_history(value, is_input=id(value) in inputs, is_dirty=id(value) in dirty)
         elif id(value) in dirty:
             _rewrite_history(value, ctx, k, several)
+            if id(value) not in inputs:
+                warn(sentences.DIRTY_NOT_AN_INPUT)
         else:
             outputs[k] = _with_history(value, ctx, k, is_input=id(value) in inputs, made=made)
     ctx._outputs, ctx._constant = tuple(avals), frozenset(constant)

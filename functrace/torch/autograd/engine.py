@@ -239,7 +239,7 @@ def check_replaced(hook: Callable[..., Any], before: Tensor | None, after: Any) 
     if before is None:
         raise RuntimeError(sentences.HOOK_REPLACES_NONE)
     if not isinstance(after, Tensor):
-        raise TypeError(sentences.hook_type(type(after).__name__))
+        raise TypeError(sentences.hook_type(sentences.kind_of(after)))
     name = getattr(hook, "__name__", type(hook).__name__)
     if after._array.dtype != before._array.dtype:
         raise RuntimeError(sentences.hook_dtype(name, before.dtype.printed, after.dtype.printed))
@@ -252,7 +252,7 @@ def replaced_all(hook: Callable[..., Any], before: Sequence[Tensor | None], afte
     if after is None:
         return before
     if not isinstance(after, tuple):
-        raise TypeError(sentences.hook_tuple(type(after).__name__))
+        raise TypeError(sentences.hook_tuple(sentences.kind_of(after)))
     if len(after) != len(before):
         name = getattr(hook, "__name__", type(hook).__name__)
         raise RuntimeError(sentences.hook_count(name, len(after), len(before)))
@@ -407,7 +407,7 @@ def edge_of_input(x: Any) -> tuple[GraphNode | None, int]:
     if isinstance(x, GradientEdge):
         return x.node, x.output_nr
     if not isinstance(x, Tensor):
-        raise RuntimeError(sentences.input_type(type(x).__name__))
+        raise RuntimeError(sentences.input_type(sentences.kind_of(x)))
     found = edge(x)
     if found[0] is None:
         raise RuntimeError(sentences.INPUT_WITHOUT_GRAD)

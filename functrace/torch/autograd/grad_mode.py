@@ -12,6 +12,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, final
 
+from functrace.torch.sentences import DECORATED_CLASS
+from functrace.torch.warnings import warn
+
 
 @final
 class Modes(threading.local):
@@ -55,6 +58,8 @@ class GradMode:
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Decorate: every call of ``function`` runs in this mode; a generator runs in it between its yields."""
+        if inspect.isclass(function):
+            warn(DECORATED_CLASS, FutureWarning)
         if inspect.isgeneratorfunction(function):
             return self._around_generator(function)
 

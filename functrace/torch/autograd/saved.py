@@ -84,7 +84,7 @@ class SavedTensor:
         if hook is not None:
             kept = hook(kept)
             if not isinstance(kept, Tensor):
-                raise TypeError(sentences.unpacked_type(type(kept).__name__))
+                raise TypeError(sentences.unpacked_type(sentences.kind_of(kept)))
         elif kept is None:
             return None
         elif kept is _FREED:
