@@ -236,7 +236,7 @@ def _sorted_letters(k: int) -> int:
     return (k + 26) % 52  # A … Z sort before a … z, and labels 0, 1 … must sort as numbers
 
 
-def _explicit(subscripts: str, ranks: tuple[int, ...]) -> str:
+def explicit_subscripts(subscripts: str, ranks: tuple[int, ...]) -> str:
     """Return subscripts with an output, and with letters for ellipses."""
     left, arrow, out = subscripts.partition("->")
     terms = left.split(",")
@@ -276,7 +276,7 @@ def einsum(*operands: Any, out: Out = None, optimize: object = False, **kwargs: 
         raise UnsupportedFunctionError(f"numpy.einsum has no option {min(kwargs)!r}", fix="leave it out")
     subscripts, values = _as_subscripts(operands)
     values = tuple(arrayed(x) for x in values)
-    explicit = _explicit(subscripts, tuple(x.ndim for x in values))
+    explicit = explicit_subscripts(subscripts, tuple(x.ndim for x in values))
     term, _, axes = explicit.partition("->")
     if axes and set(term) == set(axes) and out is None:  # one operand, of which NumPy returns a view, whatever dtype= says
         return linked(contract(explicit, *values), EinsumView(values[0], term, axes))

@@ -216,7 +216,7 @@ def _factor(name: str, input: Operand, other: Operand, alpha: Any) -> Any:
     return bool(number) if kind == "b" else number
 
 
-@ROWS.function()
+@ROWS.function("function")
 def rsub(input: Operand, other: Operand, *, alpha: Operand = 1) -> Value:
     """Return ``other - alpha * input``."""
     if not (type(alpha) is int and alpha == 1):
@@ -334,7 +334,15 @@ ROWS.op(
     "sign", _sign, (), arithmetic.checked(for_kinds("buif", sentences.SIGN_OF_COMPLEX)), forms=EVERY,
     doc="Return the sign of each element.",
 )  # fmt: skip
-ROWS.op("sgn", _sign, SELF, arithmetic, forms=EVERY, doc="Return each element divided by its absolute value; 0 stays 0.")
+ROWS.op(
+    "sgn",
+    _sign,
+    SELF + RESULT,
+    arithmetic,
+    forms=EVERY,
+    keeps=("self", "result"),
+    doc="Return each element divided by its absolute value; 0 stays 0.",
+)
 for _name, _primitive, _says in (
     ("floor", ew.floor, "largest integer that is not above each element"),
     ("ceil", ew.ceil, "smallest integer that is not below each element"),
@@ -392,6 +400,29 @@ def round(run: Run) -> Callable[..., Value]:
         return run(ROUND_DECIMALS, (input,), (decimals,)) if decimals else run(ROUND, (input,))
 
     return function
+
+
+CONJ = Op("ConjBackward0", ew.conj)
+ROWS.op(
+    "angle",
+    lambda x: ew.angle(x),
+    SELF,
+    floating,
+    keeps=("self",),
+    doc="Return the angle of complex numbers; of negative ones, pi.",
+)
+
+
+@ROWS.function()
+def conj(input: Operand) -> Value:
+    """Return the conjugate; a real tensor itself."""
+    return apply(CONJ, (input,)) if dtype_of(input).kind == "c" else input
+
+
+@ROWS.function(aliases="resolve_neg")
+def resolve_conj(input: Operand) -> Value:
+    """Return the tensor itself: conjugates are computed at once."""
+    return input
 
 
 CLONE = Op("CloneBackward0", ew.positive)
@@ -577,7 +608,7 @@ for _name, _primitive, _says in (
     ROWS.op(
         _name, _primitive, (),
         arithmetic if _name in ("eq", "ne") else arithmetic.checked(for_kinds("buif", f"{_name}_cpu")),
-        forms=EVERY, operators=_name, doc=f"Return where ``input`` is {_says} ``other``, element by element.",
+        forms=EVERY, operators=_name, edges=(0,), doc=f"Return where ``input`` is {_says} ``other``, element by element.",
         aliases={
             "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"
         }.get(_name, ""),
@@ -676,7 +707,8 @@ for _name, (_primitive, _aliases, _promote, _says) in _pairs.items():
     _promote = _promote.checked(of_tensors(_name, "input", "other"), for_kinds("f", f"{_name}_cpu"))
     _forms = "function method" if _name == "logaddexp" else EVERY
     ROWS.op(
-        _name, _primitive, BOTH, _promote, forms=_forms, aliases=_aliases, doc=f"Return the {_says}, element by element."
+        _name, _primitive, (("other", 1), ("result", -1), ("self", 0)) if _name == "hypot" else BOTH, _promote, forms=_forms,
+        keeps=("result",) if _name == "hypot" else (), aliases=_aliases, doc=f"Return the {_says}, element by element."
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.ops import elementwise as ew
 from functrace.torch import functions as f
 from functrace.torch import sentences
 from functrace.torch.autograd.engine import backward as run_backward
@@ -18,11 +19,14 @@ from functrace.torch.autograd.graph import HookDict, RemovableHandle
 from functrace.torch.device import check_device, device
 from functrace.torch.dtypes import DTYPES, NAMES
 from functrace.torch.dtypes import dtype as Dtype
+from functrace.torch.plans import Op
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import Tensor, Value
 from functrace.torch.views import renew_node
 
 ROWS = Rows()
+_REAL = Op("SelectBackward0", ew.real, is_view=True)
+_IMAG = Op("SelectBackward0", ew.imag, is_view=True)
 
 # -- the graph ------------------------------------------------------------------------------------------------------
 
@@ -148,6 +152,109 @@ for _name in ("double", "float", "half", "long", "int", "short", "bool", "cfloat
     _converter(_name)
 for _name, _dtype in (("byte", "uint8"), ("char", "int8")):
     _converter(_dtype, _name)
+
+
+@ROWS.function("property")
+def real(self: Tensor) -> Value:
+    """The real part, a view; a real tensor itself."""
+    return f.apply(_REAL, (self,)) if self._array.dtype.kind == "c" else self
+
+
+@ROWS.function("property")
+def imag(self: Tensor) -> Value:
+    """The imaginary part, a view.
+
+    Raises:
+        RuntimeError: for a real tensor.
+    """
+    if self._array.dtype.kind != "c":
+        raise RuntimeError(sentences.IMAG_OF_REAL)
+    return f.apply(_IMAG, (self,))
+
+
+@ROWS.function("property", name="H")
+def adjoint(self: Tensor) -> Value:
+    """A matrix transposed, its elements conjugated."""
+    if self._array.ndim not in (0, 2):
+        raise RuntimeError(sentences.only_matrices("H", self._array.ndim))
+    return f.conj(self).T if self._array.dtype.kind == "c" else self.mT
+
+
+def _fact(name: str, says: str, value: Any, forms: str = "property") -> None:
+    """Add what is the same for every tensor here."""
+
+    def fact(self: Tensor) -> Any:
+        return value
+
+    fact.__name__ = fact.__qualname__ = name
+    fact.__doc__ = says
+    ROWS.function(forms)(fact)
+
+
+for _name in ("is_nested", "is_quantized", "is_sparse", "is_cuda", "is_mps", "is_meta", "is_mkldnn", "is_xpu"):
+    _fact(_name, "Whether it is of a kind that there is not here: False.", False)
+for _name in ("is_conj", "is_neg", "is_pinned", "is_coalesced"):
+    _fact(_name, "Whether it is of a kind that there is not here: False.", False, "method")
+
+
+@ROWS.function("property")
+def itemsize(self: Tensor) -> int:
+    """Bytes of one element."""
+    return self._array.itemsize
+
+
+@ROWS.function("method")
+def is_complex(self: Tensor) -> bool:
+    """Return whether the elements are complex."""
+    return self._array.dtype.kind == "c"
+
+
+@ROWS.function("method")
+def is_signed(self: Tensor) -> bool:
+    """Return whether elements can be negative."""
+    return self._array.dtype.kind in "ifc"
+
+
+@ROWS.function("method")
+def is_same_size(self: Tensor, other: Tensor) -> bool:
+    """Return whether another tensor has the same shape."""
+    return self._array.shape == other._array.shape
+
+
+@ROWS.function("method")
+def nelement(self: Tensor) -> int:
+    """Return the number of elements."""
+    return self._array.size
+
+
+@ROWS.function("method")
+def ndimension(self: Tensor) -> int:
+    """Return the number of dimensions."""
+    return self._array.ndim
+
+
+@ROWS.function("method")
+def storage_offset(self: Tensor) -> int:
+    """Return how many elements of its base's memory stand before its first one."""
+    base = self if self._view is None else self._view.base
+    while isinstance(base._array.base, np.ndarray) and base is self:
+        first = base._array.base.__array_interface__["data"][0]
+        return (self.data_ptr() - first) // self._array.itemsize
+    return (self.data_ptr() - base.data_ptr()) // self._array.itemsize
+
+
+@ROWS.function("method")
+def get_device(self: Tensor) -> int:
+    """Return the number of its device: -1, the CPU."""
+    return -1
+
+
+@ROWS.function("", operators="contains")
+def contains(self: Tensor, element: Any) -> bool:
+    """Return whether some element is equal to this one."""
+    if not isinstance(element, (Tensor, bool, int, float, complex)):
+        raise RuntimeError(sentences.contains_kind(type(element)))
+    return bool((self == element).any().item())
 
 
 @ROWS.function("method")

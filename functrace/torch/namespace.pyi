@@ -22,6 +22,9 @@ __all__ = [
     "addmm",
     "all",
     "allclose",
+    "amax",
+    "amin",
+    "angle",
     "any",
     "arange",
     "arccos",
@@ -33,6 +36,7 @@ __all__ = [
     "arctanh",
     "argmax",
     "argmin",
+    "argsort",
     "as_tensor",
     "asarray",
     "asin",
@@ -48,21 +52,33 @@ __all__ = [
     "bitwise_xor",
     "bmm",
     "bool",
+    "broadcast_tensors",
+    "broadcast_to",
     "cat",
     "cdouble",
     "ceil",
     "cfloat",
+    "chunk",
     "clamp",
     "clip",
     "clone",
     "complex128",
     "complex64",
+    "conj",
     "cos",
     "cosh",
+    "count_nonzero",
+    "cumprod",
+    "cumsum",
+    "diag",
+    "diag_embed",
+    "diagonal",
+    "dist",
     "div",
     "divide",
     "dot",
     "double",
+    "einsum",
     "empty",
     "empty_like",
     "empty_strided",
@@ -74,6 +90,9 @@ __all__ = [
     "eye",
     "fix",
     "flatten",
+    "flip",
+    "fliplr",
+    "flipud",
     "float",
     "float16",
     "float32",
@@ -88,12 +107,17 @@ __all__ = [
     "full_like",
     "gather",
     "ge",
+    "ger",
     "get_rng_state",
     "greater",
     "greater_equal",
     "gt",
     "half",
     "hypot",
+    "index_add",
+    "index_copy",
+    "index_fill",
+    "index_select",
     "initial_seed",
     "int",
     "int16",
@@ -101,6 +125,7 @@ __all__ = [
     "int64",
     "int8",
     "isfinite",
+    "isin",
     "isinf",
     "isnan",
     "le",
@@ -122,24 +147,34 @@ __all__ = [
     "long",
     "lt",
     "manual_seed",
+    "masked_fill",
+    "masked_select",
     "matmul",
     "max",
     "maximum",
     "mean",
+    "median",
+    "meshgrid",
     "min",
     "minimum",
     "mm",
+    "moveaxis",
+    "movedim",
     "mul",
     "multiply",
     "mv",
+    "nanmedian",
+    "nansum",
     "narrow",
     "ne",
     "neg",
     "negative",
     "nonzero",
+    "norm",
     "not_equal",
     "ones",
     "ones_like",
+    "outer",
     "permute",
     "positive",
     "pow",
@@ -151,15 +186,23 @@ __all__ = [
     "randn",
     "randn_like",
     "randperm",
+    "ravel",
     "reciprocal",
     "relu",
     "remainder",
+    "repeat_interleave",
     "reshape",
+    "resolve_conj",
+    "resolve_neg",
+    "roll",
     "round",
     "rsqrt",
     "rsub",
     "scalar_tensor",
+    "scatter",
+    "scatter_add",
     "select",
+    "select_scatter",
     "set_rng_state",
     "sgn",
     "short",
@@ -169,22 +212,44 @@ __all__ = [
     "sin",
     "sinh",
     "softmax",
+    "sort",
+    "split",
+    "split_with_sizes",
     "sqrt",
     "square",
     "squeeze",
     "stack",
+    "std",
+    "std_mean",
     "sub",
     "subtract",
     "sum",
+    "swapaxes",
+    "swapdims",
     "t",
+    "take",
+    "take_along_dim",
     "tan",
     "tanh",
     "tensor",
+    "tensor_split",
+    "tile",
+    "topk",
+    "trace",
     "transpose",
+    "tril",
+    "triu",
     "true_divide",
     "trunc",
     "uint8",
+    "unbind",
+    "unflatten",
+    "unsafe_chunk",
+    "unsafe_split",
+    "unsafe_split_with_sizes",
     "unsqueeze",
+    "var",
+    "var_mean",
     "where",
     "zeros",
     "zeros_like",
@@ -240,6 +305,15 @@ def allclose(
 ) -> builtins.bool:
     """Return whether all elements are close: ``|input - other| <= atol + rtol * |other|``."""
 
+def amax(input: Operand, dim: Dims = (), keepdim: builtins.bool = False) -> Value:
+    """Return the largest element, of all or along dimensions; ties share the gradient."""
+
+def amin(input: Operand, dim: Dims = (), keepdim: builtins.bool = False) -> Value:
+    """Return the smallest element, of all or along dimensions; ties share the gradient."""
+
+def angle(input: Operand) -> Value:
+    """Return the angle of complex numbers; of negative ones, pi."""
+
 def any(input: Operand, dim: Dims = None, keepdim: builtins.bool = False) -> Value:
     """Return whether any elements are true, in all or along dimensions."""
 
@@ -280,6 +354,11 @@ def argmax(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bo
 
 def argmin(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Value:
     """Return the position of the minimum, in all or along a dimension."""
+
+def argsort(
+    input: Operand, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False
+) -> Value:
+    """Return the positions that put elements in order along a dimension."""
 
 def as_tensor(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """Return ``data`` as a tensor: itself if it is one, a sharing one of an array, otherwise a copy."""
@@ -323,11 +402,20 @@ def bitwise_xor(input: Operand, other: Operand) -> Value:
 def bmm(input: Operand, other: Operand) -> Value:
     """Return the products of pairs of matrices."""
 
+def broadcast_tensors(*tensors: Operand) -> builtins.tuple[Any, ...]:
+    """Return views of the shape that all broadcast to."""
+
+def broadcast_to(input: Operand, size: Sequence[builtins.int]) -> Value:
+    """Return a view of this shape that repeats dimensions of size 1."""
+
 def cat(tensors: Sequence[Operand], dim: builtins.int = 0) -> Value:
     """Return tensors joined along a dimension."""
 
 def ceil(input: Operand) -> Value:
     """Return the smallest integer that is not below each element."""
+
+def chunk(input: Operand, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
+    """Return views of at most so many pieces of one size along a dimension."""
 
 def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None) -> Value:
     """Return each element, or the bound that it is beyond; on a bound the derivative is 1."""
@@ -338,11 +426,35 @@ def clip(input: Operand, min: Operand | None = None, max: Operand | None = None)
 def clone(input: Operand) -> Value:
     """Return a copy, through which gradients flow."""
 
+def conj(input: Operand) -> Value:
+    """Return the conjugate; a real tensor itself."""
+
 def cos(input: Operand) -> Value:
     """Return the cosine of each element."""
 
 def cosh(input: Operand) -> Value:
     """Return the hyperbolic cosine of each element."""
+
+def count_nonzero(input: Operand, dim: Dims = None) -> Value:
+    """Return how many elements are different from zero."""
+
+def cumprod(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Value:
+    """Return the running product along a dimension; integers become int64."""
+
+def cumsum(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Value:
+    """Return the running sum along a dimension; integers become int64."""
+
+def diag(input: Operand, diagonal: builtins.int = 0) -> Value:
+    """Return a diagonal of a matrix, or a matrix with a vector on a diagonal."""
+
+def diag_embed(input: Operand, offset: builtins.int = 0) -> Value:
+    """Return matrices with the last dimension on a diagonal."""
+
+def diagonal(input: Operand, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Value:
+    """Return a view of a diagonal of two dimensions, as the last dimension."""
+
+def dist(input: Operand, other: Operand, p: builtins.float = 2) -> Value:
+    """Return the norm of the difference."""
 
 def div(input: Operand, other: Operand) -> Value:
     """Return ``input / other``; integers divide to floats."""
@@ -352,6 +464,9 @@ def divide(input: Operand, other: Operand) -> Value:
 
 def dot(input: Operand, other: Operand) -> Value:
     """Return the product of two vectors."""
+
+def einsum(equation: builtins.str, *operands: Any) -> Value:
+    """Return a sum of products, by the letters of dimensions: ``einsum("ij,jk->ik", a, b)``."""
 
 def empty(
     *size: builtins.int | Sequence[builtins.int],
@@ -413,6 +528,15 @@ def fix(input: Operand) -> Value:
 def flatten(input: Operand, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Value:
     """Return the tensor with dimensions merged into one."""
 
+def flip(input: Operand, *dims: builtins.int | Sequence[builtins.int]) -> Value:
+    """Return the tensor with the order along dimensions reversed."""
+
+def fliplr(input: Operand) -> Value:
+    """Return the tensor with its second dimension reversed."""
+
+def flipud(input: Operand) -> Value:
+    """Return the tensor with its first dimension reversed."""
+
 def floor(input: Operand) -> Value:
     """Return the largest integer that is not above each element."""
 
@@ -458,6 +582,9 @@ def gather(input: Operand, dim: builtins.int, index: Operand) -> Value:
 def ge(input: Operand, other: Operand) -> Value:
     """Return where ``input`` is at least ``other``, element by element."""
 
+def ger(input: Operand, vec2: Operand) -> Value:
+    """Return the products of all pairs of elements of two vectors."""
+
 def get_rng_state() -> Tensor:
     """Return the state of the generator, as a tensor of bytes."""
 
@@ -473,11 +600,26 @@ def gt(input: Operand, other: Operand) -> Value:
 def hypot(input: Operand, other: Operand) -> Value:
     """Return the hypotenuse, element by element."""
 
+def index_add(input: Operand, dim: builtins.int, index: Operand, source: Operand, *, alpha: Any = 1) -> Value:
+    """Return the tensor with positions of ``source`` added at positions along a dimension."""
+
+def index_copy(input: Operand, dim: builtins.int, index: Operand, source: Operand) -> Value:
+    """Return the tensor with positions of ``source`` put at positions along a dimension."""
+
+def index_fill(input: Operand, dim: builtins.int, index: Operand, value: Operand) -> Value:
+    """Return the tensor with a number at positions along a dimension."""
+
+def index_select(input: Operand, dim: builtins.int, index: Operand) -> Value:
+    """Return positions along a dimension, given by a vector."""
+
 def initial_seed() -> builtins.int:
     """Return the number that the running sequence was begun with."""
 
 def isfinite(input: Operand) -> Value:
     """Return where elements are finite."""
+
+def isin(elements: Any, test_elements: Any, *, assume_unique: builtins.bool = False, invert: builtins.bool = False) -> Value:
+    """Return where elements are among others."""
 
 def isinf(input: Operand) -> Value:
     """Return where elements are infinite."""
@@ -556,6 +698,12 @@ def lt(input: Operand, other: Operand) -> Value:
 def manual_seed(seed: builtins.int) -> np.random.Generator:
     """Begin the sequence that belongs to a number; returns the generator."""
 
+def masked_fill(input: Operand, mask: Operand, value: Operand) -> Value:
+    """Return the tensor with a number where the mask holds."""
+
+def masked_select(input: Operand, mask: Tensor) -> Value:
+    """Return the elements where the mask holds, in one dimension."""
+
 def matmul(input: Operand, other: Operand) -> Value:
     """Return the product of matrices, vectors, or stacks of matrices, as PyTorch composes it of simpler ones."""
 
@@ -568,6 +716,12 @@ def maximum(input: Operand, other: Operand) -> Value:
 def mean(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None) -> Value:
     """Return the mean of all elements, or along dimensions."""
 
+def median(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
+    """Return the lower median of all elements, or along a dimension, with where it stands."""
+
+def meshgrid(*tensors: Any, indexing: builtins.str = "ij") -> builtins.tuple[Any, ...]:
+    """Return the coordinates of a grid, one tensor for each dimension."""
+
 def min(input: Operand, dim: Operand | None = None, keepdim: builtins.bool = False) -> Any:
     """Return the minimum: of all, along a dimension (with indices), of two tensors."""
 
@@ -577,6 +731,12 @@ def minimum(input: Operand, other: Operand) -> Value:
 def mm(input: Operand, other: Operand) -> Value:
     """Return the product of two matrices."""
 
+def moveaxis(input: Operand, source: Any, destination: Any) -> Value:
+    """Return a view with dimensions at other places."""
+
+def movedim(input: Operand, source: Any, destination: Any) -> Value:
+    """Return a view with dimensions at other places."""
+
 def mul(input: Operand, other: Operand) -> Value:
     """Return ``input * other``."""
 
@@ -585,6 +745,12 @@ def multiply(input: Operand, other: Operand) -> Value:
 
 def mv(input: Operand, other: Operand) -> Value:
     """Return the product of a matrix and a vector."""
+
+def nanmedian(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
+    """Return the lower median of all elements, or along a dimension, with where it stands."""
+
+def nansum(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None) -> Value:
+    """Return the sum of the elements that are numbers."""
 
 def narrow(input: Operand, dim: builtins.int, start: builtins.int, length: builtins.int) -> Value:
     """Return a view of ``length`` positions along a dimension."""
@@ -600,6 +766,15 @@ def negative(input: Operand) -> Value:
 
 def nonzero(input: Operand, *, as_tuple: builtins.bool = False) -> Any:
     """Return the positions of elements other than zero: one row each, or one tensor for each dimension."""
+
+def norm(
+    input: Operand,
+    p: builtins.float | builtins.str | None = "fro",
+    dim: Dims = None,
+    keepdim: builtins.bool = False,
+    dtype: DtypeLike | None = None,
+) -> Value:
+    """Return the norm of all elements, or along dimensions: ``sum(abs(input)**p)**(1/p)``."""
 
 def not_equal(input: Operand, other: Operand) -> Value:
     """Return where ``input`` is different from ``other``, element by element."""
@@ -621,6 +796,9 @@ def ones_like(
     memory_format: Any = None,
 ) -> Tensor:
     """Return ones of a tensor's shape and dtype."""
+
+def outer(input: Operand, vec2: Operand) -> Value:
+    """Return the products of all pairs of elements of two vectors."""
 
 def permute(input: Operand, *dims: builtins.int | Sequence[builtins.int]) -> Value:
     """Return a view with dimensions in another order."""
@@ -706,6 +884,9 @@ def randperm(
 ) -> Tensor:
     """Return the integers below ``n`` in random order."""
 
+def ravel(input: Operand) -> Value:
+    """Return the tensor with one dimension."""
+
 def reciprocal(input: Operand) -> Value:
     """Return ``1 / input``."""
 
@@ -715,8 +896,20 @@ def relu(input: Operand) -> Value:
 def remainder(input: Operand, other: Operand) -> Value:
     """Return what dividing leaves, with the sign of ``other``."""
 
+def repeat_interleave(input: Operand, repeats: Any, dim: builtins.int | None = None) -> Value:
+    """Return each element (or position along a dimension) so many times in a row."""
+
 def reshape(input: Operand, *shape: builtins.int | Sequence[builtins.int]) -> Value:
     """Return a view with another shape, or a copy where the memory does not lie so."""
+
+def resolve_conj(input: Operand) -> Value:
+    """Return the tensor itself: conjugates are computed at once."""
+
+def resolve_neg(input: Operand) -> Value:
+    """Return the tensor itself: conjugates are computed at once."""
+
+def roll(input: Operand, shifts: Any, dims: Any = None) -> Value:
+    """Return the tensor with its elements moved on along dimensions, the last ones back to the front."""
 
 def round(input: Operand, *, decimals: builtins.int = 0) -> Value:
     """Return the nearest integer (or number of so many decimals); halves go to the even one."""
@@ -736,8 +929,17 @@ def scalar_tensor(
 ) -> Tensor:
     """Return a 0-d tensor of a number."""
 
+def scatter(input: Operand, dim: builtins.int, index: Operand, src: Any = None, *, value: Any = None) -> Value:
+    """Return the tensor with elements of ``src``, or a number, put at positions along a dimension."""
+
+def scatter_add(input: Operand, dim: builtins.int, index: Operand, src: Operand) -> Value:
+    """Return the tensor with elements of ``src`` added at positions along a dimension."""
+
 def select(input: Operand, dim: builtins.int, index: builtins.int) -> Value:
     """Return a view of one position along a dimension."""
+
+def select_scatter(input: Operand, src: Operand, dim: builtins.int, index: builtins.int) -> Value:
+    """Return a copy with ``src`` at one position along a dimension."""
 
 def set_rng_state(new_state: Tensor) -> None:
     """Put the generator into a state that `get_rng_state` returned."""
@@ -763,6 +965,15 @@ def sinh(input: Operand) -> Value:
 def softmax(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Value:
     """Return the softmax along a dimension."""
 
+def sort(input: Operand, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False) -> Any:
+    """Return the elements in order along a dimension, and where they stood."""
+
+def split(tensor: Operand, split_size: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
+    """Return views of pieces of a size (the last one may be smaller), or of these sizes, along a dimension."""
+
+def split_with_sizes(input: Operand, split_sizes: Sequence[builtins.int], dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
+    """Return views of pieces of these sizes along a dimension."""
+
 def sqrt(input: Operand) -> Value:
     """Return the square root of each element."""
 
@@ -775,6 +986,26 @@ def squeeze(input: Operand, dim: builtins.int | Sequence[builtins.int] | None = 
 def stack(tensors: Sequence[Operand], dim: builtins.int = 0) -> Value:
     """Return tensors joined along a new dimension."""
 
+def std(
+    input: Operand,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: builtins.bool = False,
+    *,
+    correction: builtins.float | None = None,
+) -> Any:
+    """Return the standard deviation, of all elements or along dimensions; one degree of freedom is taken off."""
+
+def std_mean(
+    input: Operand,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: builtins.bool = False,
+    *,
+    correction: builtins.float | None = None,
+) -> Any:
+    """Return the standard deviation and the mean, of all elements or along dimensions; one degree of freedom is taken off."""
+
 def sub(input: Operand, other: Operand, *, alpha: Operand = 1) -> Value:
     """Return ``input - alpha * other``."""
 
@@ -784,8 +1015,20 @@ def subtract(input: Operand, other: Operand, *, alpha: Operand = 1) -> Value:
 def sum(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None) -> Value:
     """Return the sum of all elements, or along dimensions; integers sum to int64."""
 
+def swapaxes(input: Operand, dim0: builtins.int, dim1: builtins.int) -> Value:
+    """Return a view with two dimensions swapped."""
+
+def swapdims(input: Operand, dim0: builtins.int, dim1: builtins.int) -> Value:
+    """Return a view with two dimensions swapped."""
+
 def t(input: Operand) -> Value:
     """Return the transpose of a matrix (a vector or a number is left as it is)."""
+
+def take(input: Operand, index: Operand) -> Value:
+    """Return elements by their position in the flattened tensor."""
+
+def take_along_dim(input: Operand, indices: Operand, dim: builtins.int | None = None) -> Value:
+    """Return elements picked by position along a dimension; the other dimensions broadcast."""
 
 def tan(input: Operand) -> Value:
     """Return the tangent of each element."""
@@ -798,8 +1041,28 @@ def tensor(
 ) -> Tensor:
     """Return a leaf tensor with a copy of ``data``: numbers, nested lists, an array or a tensor."""
 
+def tensor_split(input: Operand, indices_or_sections: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
+    """Return so many views of pieces along a dimension, sizes differing by at most 1; or pieces between positions."""
+
+def tile(input: Operand, *dims: builtins.int | Sequence[builtins.int]) -> Value:
+    """Return copies of the tensor beside each other, so many along each of the last dimensions."""
+
+def topk(
+    input: Operand, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True
+) -> Any:
+    """Return the ``k`` largest (or smallest) elements along a dimension, and where they stand."""
+
+def trace(input: Operand) -> Value:
+    """Return the sum of the diagonal of a matrix."""
+
 def transpose(input: Operand, dim0: builtins.int, dim1: builtins.int) -> Value:
     """Return a view with two dimensions swapped."""
+
+def tril(input: Operand, diagonal: builtins.int = 0) -> Value:
+    """Return the lower triangle of matrices, zero elsewhere."""
+
+def triu(input: Operand, diagonal: builtins.int = 0) -> Value:
+    """Return the upper triangle of matrices, zero elsewhere."""
 
 def true_divide(input: Operand, other: Operand) -> Value:
     """Return ``input / other``; integers divide to floats."""
@@ -807,8 +1070,43 @@ def true_divide(input: Operand, other: Operand) -> Value:
 def trunc(input: Operand) -> Value:
     """Return the integer part of each element."""
 
+def unbind(input: Operand, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
+    """Return views of all positions along a dimension."""
+
+def unflatten(input: Operand, dim: builtins.int, sizes: Sequence[builtins.int]) -> Value:
+    """Return a view with a dimension taken apart."""
+
+def unsafe_chunk(input: Operand, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
+    """Return pieces that may be written into."""
+
+def unsafe_split(tensor: Operand, split_size: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
+    """Return pieces that may be written into."""
+
+def unsafe_split_with_sizes(tensor: Operand, split_size: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
+    """Return pieces that may be written into."""
+
 def unsqueeze(input: Operand, dim: builtins.int) -> Value:
     """Return a view with one more dimension, of size 1."""
+
+def var(
+    input: Operand,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: builtins.bool = False,
+    *,
+    correction: builtins.float | None = None,
+) -> Any:
+    """Return the variance, of all elements or along dimensions; one degree of freedom is taken off."""
+
+def var_mean(
+    input: Operand,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: builtins.bool = False,
+    *,
+    correction: builtins.float | None = None,
+) -> Any:
+    """Return the variance and the mean, of all elements or along dimensions; one degree of freedom is taken off."""
 
 def where(condition: Operand, input: Any = None, other: Any = None) -> Value:
     """Return ``input`` where the condition holds, ``other`` elsewhere; without them, the positions where it holds."""
@@ -835,6 +1133,10 @@ class Methods:
     """What the rows give to `Tensor`."""
 
     @property
+    def H(self) -> Tensor:
+        """A matrix transposed, its elements conjugated."""
+
+    @property
     def T(self) -> Tensor:
         """The tensor with its dimensions in reverse order, a view."""
 
@@ -843,6 +1145,9 @@ class Methods:
 
     def __add__(self, other: Operand) -> Tensor: ...
     def __and__(self, other: Operand) -> Tensor: ...
+    def __contains__(self, element: Any) -> builtins.bool:
+        """Return whether some element is equal to this one."""
+
     def __eq__(self, other: builtins.object) -> Any: ...
     def __floordiv__(self, other: Operand) -> Tensor: ...
     def __ge__(self, other: Operand) -> Tensor: ...
@@ -968,6 +1273,15 @@ class Methods:
     ) -> builtins.bool:
         """Return whether all elements are close: ``|input - other| <= atol + rtol * |other|``."""
 
+    def amax(self, dim: Dims = (), keepdim: builtins.bool = False) -> Tensor:
+        """Return the largest element, of all or along dimensions; ties share the gradient."""
+
+    def amin(self, dim: Dims = (), keepdim: builtins.bool = False) -> Tensor:
+        """Return the smallest element, of all or along dimensions; ties share the gradient."""
+
+    def angle(self) -> Tensor:
+        """Return the angle of complex numbers; of negative ones, pi."""
+
     def any(self, dim: Dims = None, keepdim: builtins.bool = False) -> Tensor:
         """Return whether any elements are true, in all or along dimensions."""
 
@@ -1018,6 +1332,9 @@ class Methods:
 
     def argmin(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Tensor:
         """Return the position of the minimum, in all or along a dimension."""
+
+    def argsort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False) -> Tensor:
+        """Return the positions that put elements in order along a dimension."""
 
     def asin(self) -> Tensor:
         """Return the arcsine of each element."""
@@ -1118,6 +1435,9 @@ class Methods:
     def char(self) -> Tensor:
         """Return the tensor as torch.int8."""
 
+    def chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
+        """Return views of at most so many pieces of one size along a dimension."""
+
     def clamp(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
         """Return each element, or the bound that it is beyond; on a bound the derivative is 1."""
 
@@ -1139,6 +1459,9 @@ class Methods:
     def clone(self) -> Tensor:
         """Return a copy, through which gradients flow."""
 
+    def conj(self) -> Tensor:
+        """Return the conjugate; a real tensor itself."""
+
     def contiguous(self) -> Tensor:
         """Return the tensor itself if its elements lie in order, a copy otherwise."""
 
@@ -1157,14 +1480,35 @@ class Methods:
     def cosh_(self) -> Tensor:
         """`cosh`, in place."""
 
+    def count_nonzero(self, dim: Dims = None) -> Tensor:
+        """Return how many elements are different from zero."""
+
     def cpu(self) -> Tensor:
         """Return the tensor itself: it lives there."""
 
     def cuda(self, device: Any = None) -> Tensor:
         """Refuse: there is no CUDA here."""
 
+    def cumprod(self, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Tensor:
+        """Return the running product along a dimension; integers become int64."""
+
+    def cumsum(self, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Tensor:
+        """Return the running sum along a dimension; integers become int64."""
+
     def detach_(self) -> Tensor:
         """Forget the history, in place."""
+
+    def diag(self, diagonal: builtins.int = 0) -> Tensor:
+        """Return a diagonal of a matrix, or a matrix with a vector on a diagonal."""
+
+    def diag_embed(self, offset: builtins.int = 0) -> Tensor:
+        """Return matrices with the last dimension on a diagonal."""
+
+    def diagonal(self, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
+        """Return a view of a diagonal of two dimensions, as the last dimension."""
+
+    def dist(self, other: Operand, p: builtins.float = 2) -> Tensor:
+        """Return the norm of the difference."""
 
     def div(self, other: Operand) -> Tensor:
         """Return ``input / other``; integers divide to floats."""
@@ -1229,6 +1573,15 @@ class Methods:
     def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
         """Return the tensor with dimensions merged into one."""
 
+    def flip(self, *dims: builtins.int | Sequence[builtins.int]) -> Tensor:
+        """Return the tensor with the order along dimensions reversed."""
+
+    def fliplr(self) -> Tensor:
+        """Return the tensor with its second dimension reversed."""
+
+    def flipud(self) -> Tensor:
+        """Return the tensor with its first dimension reversed."""
+
     def float(self) -> Tensor:
         """Return the tensor as torch.float32."""
 
@@ -1265,6 +1618,12 @@ class Methods:
     def ge_(self, other: Operand) -> Tensor:
         """`ge`, in place."""
 
+    def ger(self, vec2: Operand) -> Tensor:
+        """Return the products of all pairs of elements of two vectors."""
+
+    def get_device(self) -> builtins.int:
+        """Return the number of its device: -1, the CPU."""
+
     @property
     def grad_fn(self) -> Any:
         """The node that computed this tensor; made again if it is a view whose base was overwritten."""
@@ -1296,8 +1655,86 @@ class Methods:
     def hypot_(self, other: Operand) -> Tensor:
         """`hypot`, in place."""
 
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary part, a view."""
+
+    def index_add(self, dim: builtins.int, index: Operand, source: Operand, *, alpha: Any = 1) -> Tensor:
+        """Return the tensor with positions of ``source`` added at positions along a dimension."""
+
+    def index_add_(self, dim: builtins.int, index: Operand, source: Operand, *, alpha: Any = 1) -> Tensor:
+        """`index_add`, in place."""
+
+    def index_copy(self, dim: builtins.int, index: Operand, source: Operand) -> Tensor:
+        """Return the tensor with positions of ``source`` put at positions along a dimension."""
+
+    def index_copy_(self, dim: builtins.int, index: Operand, source: Operand) -> Tensor:
+        """`index_copy`, in place."""
+
+    def index_fill(self, dim: builtins.int, index: Operand, value: Operand) -> Tensor:
+        """Return the tensor with a number at positions along a dimension."""
+
+    def index_fill_(self, dim: builtins.int, index: Operand, value: Operand) -> Tensor:
+        """`index_fill`, in place."""
+
+    def index_select(self, dim: builtins.int, index: Operand) -> Tensor:
+        """Return positions along a dimension, given by a vector."""
+
     def int(self) -> Tensor:
         """Return the tensor as torch.int32."""
+
+    def is_coalesced(self) -> Any:
+        """Whether it is of a kind that there is not here: False."""
+
+    def is_complex(self) -> builtins.bool:
+        """Return whether the elements are complex."""
+
+    def is_conj(self) -> Any:
+        """Whether it is of a kind that there is not here: False."""
+
+    @property
+    def is_cuda(self) -> Any:
+        """Whether it is of a kind that there is not here: False."""
+
+    @property
+    def is_meta(self) -> Any:
+        """Whether it is of a kind that there is not here: False."""
+
+    @property
+    def is_mkldnn(self) -> Any:
+        """Whether it is of a kind that there is not here: False."""
+
+    @property
+    def is_mps(self) -> Any:
+        """Whether it is of a kind that there is not here: False."""
+
+    def is_neg(self) -> Any:
+        """Whether it is of a kind that there is not here: False."""
+
+    @property
+    def is_nested(self) -> Any:
+        """Whether it is of a kind that there is not here: False."""
+
+    def is_pinned(self) -> Any:
+        """Whether it is of a kind that there is not here: False."""
+
+    @property
+    def is_quantized(self) -> Any:
+        """Whether it is of a kind that there is not here: False."""
+
+    def is_same_size(self, other: Tensor) -> builtins.bool:
+        """Return whether another tensor has the same shape."""
+
+    def is_signed(self) -> builtins.bool:
+        """Return whether elements can be negative."""
+
+    @property
+    def is_sparse(self) -> Any:
+        """Whether it is of a kind that there is not here: False."""
+
+    @property
+    def is_xpu(self) -> Any:
+        """Whether it is of a kind that there is not here: False."""
 
     def isfinite(self) -> Tensor:
         """Return where elements are finite."""
@@ -1307,6 +1744,10 @@ class Methods:
 
     def isnan(self) -> Tensor:
         """Return where elements are nan."""
+
+    @property
+    def itemsize(self) -> builtins.int:
+        """Bytes of one element."""
 
     def le(self, other: Operand) -> Tensor:
         """Return where ``input`` is at most ``other``, element by element."""
@@ -1396,6 +1837,15 @@ class Methods:
     def mT(self) -> Tensor:
         """The tensor with its last two dimensions swapped, a view."""
 
+    def masked_fill(self, mask: Operand, value: Operand) -> Tensor:
+        """Return the tensor with a number where the mask holds."""
+
+    def masked_fill_(self, mask: Operand, value: Operand) -> Tensor:
+        """`masked_fill`, in place."""
+
+    def masked_select(self, mask: Tensor) -> Tensor:
+        """Return the elements where the mask holds, in one dimension."""
+
     def matmul(self, other: Operand) -> Tensor:
         """Return the product of matrices, vectors, or stacks of matrices, as PyTorch composes it of simpler ones."""
 
@@ -1408,6 +1858,9 @@ class Methods:
     def mean(self, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the mean of all elements, or along dimensions."""
 
+    def median(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
+        """Return the lower median of all elements, or along a dimension, with where it stands."""
+
     def min(self, dim: Operand | None = None, keepdim: builtins.bool = False) -> Any:
         """Return the minimum: of all, along a dimension (with indices), of two tensors."""
 
@@ -1416,6 +1869,12 @@ class Methods:
 
     def mm(self, other: Operand) -> Tensor:
         """Return the product of two matrices."""
+
+    def moveaxis(self, source: Any, destination: Any) -> Tensor:
+        """Return a view with dimensions at other places."""
+
+    def movedim(self, source: Any, destination: Any) -> Tensor:
+        """Return a view with dimensions at other places."""
 
     def mul(self, other: Operand) -> Tensor:
         """Return ``input * other``."""
@@ -1432,8 +1891,17 @@ class Methods:
     def mv(self, other: Operand) -> Tensor:
         """Return the product of a matrix and a vector."""
 
+    def nanmedian(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
+        """Return the lower median of all elements, or along a dimension, with where it stands."""
+
+    def nansum(self, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
+        """Return the sum of the elements that are numbers."""
+
     def narrow(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
         """Return a view of ``length`` positions along a dimension."""
+
+    def ndimension(self) -> builtins.int:
+        """Return the number of dimensions."""
 
     def ne(self, other: Operand) -> Tensor:
         """Return where ``input`` is different from ``other``, element by element."""
@@ -1452,6 +1920,9 @@ class Methods:
 
     def negative_(self) -> Tensor:
         """`neg`, in place."""
+
+    def nelement(self) -> builtins.int:
+        """Return the number of elements."""
 
     def new(self, *arguments: Any, device: DeviceLike | None = None) -> Tensor:
         """Return a tensor of this dtype: of so many elements, or of the data of a list."""
@@ -1507,11 +1978,23 @@ class Methods:
     def nonzero(self, *, as_tuple: builtins.bool = False) -> Any:
         """Return the positions of elements other than zero: one row each, or one tensor for each dimension."""
 
+    def norm(
+        self,
+        p: builtins.float | builtins.str | None = "fro",
+        dim: Dims = None,
+        keepdim: builtins.bool = False,
+        dtype: DtypeLike | None = None,
+    ) -> Tensor:
+        """Return the norm of all elements, or along dimensions: ``sum(abs(input)**p)**(1/p)``."""
+
     def not_equal(self, other: Operand) -> Tensor:
         """Return where ``input`` is different from ``other``, element by element."""
 
     def not_equal_(self, other: Operand) -> Tensor:
         """`ne`, in place."""
+
+    def outer(self, vec2: Operand) -> Tensor:
+        """Return the products of all pairs of elements of two vectors."""
 
     def permute(self, *dims: builtins.int | Sequence[builtins.int]) -> Tensor:
         """Return a view with dimensions in another order."""
@@ -1529,6 +2012,13 @@ class Methods:
         self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None
     ) -> Tensor:
         """Return the product of all elements, or along a dimension; integers multiply to int64."""
+
+    def ravel(self) -> Tensor:
+        """Return the tensor with one dimension."""
+
+    @property
+    def real(self) -> Tensor:
+        """The real part, a view; a real tensor itself."""
 
     def reciprocal(self) -> Tensor:
         """Return ``1 / input``."""
@@ -1551,14 +2041,29 @@ class Methods:
     def remainder_(self, other: Operand) -> Tensor:
         """`remainder`, in place."""
 
+    def repeat(self, *repeats: builtins.int | Sequence[builtins.int]) -> Tensor:
+        """Return copies of the tensor beside each other, so many along each dimension."""
+
+    def repeat_interleave(self, repeats: Any, dim: builtins.int | None = None) -> Tensor:
+        """Return each element (or position along a dimension) so many times in a row."""
+
     def reshape(self, *shape: builtins.int | Sequence[builtins.int]) -> Tensor:
         """Return a view with another shape, or a copy where the memory does not lie so."""
 
     def reshape_as(self, other: Tensor) -> Tensor:
         """Return this tensor in another one's shape."""
 
+    def resolve_conj(self) -> Tensor:
+        """Return the tensor itself: conjugates are computed at once."""
+
+    def resolve_neg(self) -> Tensor:
+        """Return the tensor itself: conjugates are computed at once."""
+
     def retain_grad(self) -> None:
         """Keep the gradient of this computed tensor in ``.grad``, as leaves do."""
+
+    def roll(self, shifts: Any, dims: Any = None) -> Tensor:
+        """Return the tensor with its elements moved on along dimensions, the last ones back to the front."""
 
     def round(self, *, decimals: builtins.int = 0) -> Tensor:
         """Return the nearest integer (or number of so many decimals); halves go to the even one."""
@@ -1572,11 +2077,23 @@ class Methods:
     def rsqrt_(self) -> Tensor:
         """`rsqrt`, in place."""
 
-    def rsub(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
-        """Return ``other - alpha * input``."""
+    def scatter(self, dim: builtins.int, index: Operand, src: Any = None, *, value: Any = None) -> Tensor:
+        """Return the tensor with elements of ``src``, or a number, put at positions along a dimension."""
+
+    def scatter_(self, dim: builtins.int, index: Operand, src: Any = None, *, value: Any = None) -> Tensor:
+        """`scatter`, in place."""
+
+    def scatter_add(self, dim: builtins.int, index: Operand, src: Operand) -> Tensor:
+        """Return the tensor with elements of ``src`` added at positions along a dimension."""
+
+    def scatter_add_(self, dim: builtins.int, index: Operand, src: Operand) -> Tensor:
+        """`scatter_add`, in place."""
 
     def select(self, dim: builtins.int, index: builtins.int) -> Tensor:
         """Return a view of one position along a dimension."""
+
+    def select_scatter(self, src: Operand, dim: builtins.int, index: builtins.int) -> Tensor:
+        """Return a copy with ``src`` at one position along a dimension."""
 
     def sgn(self) -> Tensor:
         """Return each element divided by its absolute value; 0 stays 0."""
@@ -1617,6 +2134,15 @@ class Methods:
     def softmax(self, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the softmax along a dimension."""
 
+    def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False) -> Any:
+        """Return the elements in order along a dimension, and where they stood."""
+
+    def split(self, split_size: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
+        """Return views of pieces of a size (the last one may be smaller), or of these sizes, along a dimension."""
+
+    def split_with_sizes(self, split_sizes: Sequence[builtins.int], dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
+        """Return views of pieces of these sizes along a dimension."""
+
     def sqrt(self) -> Tensor:
         """Return the square root of each element."""
 
@@ -1628,6 +2154,19 @@ class Methods:
 
     def squeeze(self, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
         """Return a view without dimensions of size 1."""
+
+    def std(
+        self,
+        dim: Any = None,
+        unbiased: Any = None,
+        keepdim: builtins.bool = False,
+        *,
+        correction: builtins.float | None = None,
+    ) -> Any:
+        """Return the standard deviation, of all elements or along dimensions; one degree of freedom is taken off."""
+
+    def storage_offset(self) -> builtins.int:
+        """Return how many elements of its base's memory stand before its first one."""
 
     def sub(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
         """Return ``input - alpha * other``."""
@@ -1644,8 +2183,20 @@ class Methods:
     def sum(self, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the sum of all elements, or along dimensions; integers sum to int64."""
 
+    def swapaxes(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+        """Return a view with two dimensions swapped."""
+
+    def swapdims(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+        """Return a view with two dimensions swapped."""
+
     def t(self) -> Tensor:
         """Return the transpose of a matrix (a vector or a number is left as it is)."""
+
+    def take(self, index: Operand) -> Tensor:
+        """Return elements by their position in the flattened tensor."""
+
+    def take_along_dim(self, indices: Operand, dim: builtins.int | None = None) -> Tensor:
+        """Return elements picked by position along a dimension; the other dimensions broadcast."""
 
     def tan(self) -> Tensor:
         """Return the tangent of each element."""
@@ -1659,11 +2210,37 @@ class Methods:
     def tanh_(self) -> Tensor:
         """`tanh`, in place."""
 
+    def tensor_split(self, indices_or_sections: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
+        """Return so many views of pieces along a dimension, sizes differing by at most 1; or pieces between positions."""
+
+    def tile(self, *dims: builtins.int | Sequence[builtins.int]) -> Tensor:
+        """Return copies of the tensor beside each other, so many along each of the last dimensions."""
+
     def to(self, *args: Any, **kwargs: Any) -> Tensor:
         """Return the tensor in another dtype, or in another tensor's; devices are accepted, there is one."""
 
+    def topk(
+        self, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True
+    ) -> Any:
+        """Return the ``k`` largest (or smallest) elements along a dimension, and where they stand."""
+
+    def trace(self) -> Tensor:
+        """Return the sum of the diagonal of a matrix."""
+
     def transpose(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """Return a view with two dimensions swapped."""
+
+    def tril(self, diagonal: builtins.int = 0) -> Tensor:
+        """Return the lower triangle of matrices, zero elsewhere."""
+
+    def tril_(self, diagonal: builtins.int = 0) -> Tensor:
+        """`tril`, in place."""
+
+    def triu(self, diagonal: builtins.int = 0) -> Tensor:
+        """Return the upper triangle of matrices, zero elsewhere."""
+
+    def triu_(self, diagonal: builtins.int = 0) -> Tensor:
+        """`triu`, in place."""
 
     def true_divide(self, other: Operand) -> Tensor:
         """Return ``input / other``; integers divide to floats."""
@@ -1683,8 +2260,33 @@ class Methods:
     def type_as(self, other: Tensor) -> Tensor:
         """Return the tensor in another one's dtype."""
 
+    def unbind(self, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
+        """Return views of all positions along a dimension."""
+
+    def unflatten(self, dim: builtins.int, sizes: Sequence[builtins.int]) -> Tensor:
+        """Return a view with a dimension taken apart."""
+
+    def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
+        """Return pieces that may be written into."""
+
+    def unsafe_split(self, split_size: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
+        """Return pieces that may be written into."""
+
+    def unsafe_split_with_sizes(self, split_size: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
+        """Return pieces that may be written into."""
+
     def unsqueeze(self, dim: builtins.int) -> Tensor:
         """Return a view with one more dimension, of size 1."""
+
+    def var(
+        self,
+        dim: Any = None,
+        unbiased: Any = None,
+        keepdim: builtins.bool = False,
+        *,
+        correction: builtins.float | None = None,
+    ) -> Any:
+        """Return the variance, of all elements or along dimensions; one degree of freedom is taken off."""
 
     def view(self, *shape: builtins.int | Sequence[builtins.int]) -> Tensor:
         """Return a view with another shape."""

@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from functrace.errors import FunctraceError
+from functrace.numpy.products import explicit_subscripts
 from functrace.ops import elementwise as ew
+from functrace.ops.contraction import einsum as core_einsum
 from functrace.ops.contraction import matmul as core_matmul
 from functrace.torch import sentences, shaping
 from functrace.torch.dtypes import DTYPES
@@ -77,6 +80,37 @@ mm = _product(MM, "mm", (2, 2), "Return the product of two matrices.")
 bmm = _product(BMM, "bmm", (3, 3), "Return the products of pairs of matrices.")
 mv = _product(MV, "mv", (2, 1), "Return the product of a matrix and a vector.")
 dot = _product(DOT, "dot", (1, 1), "Return the product of two vectors.")
+
+
+def _einsum(*given: Any) -> Any:
+    *operands, subscripts = given
+    return core_einsum(subscripts, *operands)
+
+
+EINSUM = Op("EinsumBackward0", _einsum, tuple((f"operand{k}", k) for k in range(8)))
+
+
+@ROWS.function("function")
+def einsum(equation: str, *operands: Any) -> Value:
+    """Return a sum of products, by the letters of dimensions: ``einsum("ij,jk->ik", a, b)``."""
+    given = operands[0] if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else operands
+    tensors_only("einsum", **{f"operands[{k}]": x for k, x in enumerate(given)})
+    text = equation.replace(" ", "")
+    try:
+        explicit = explicit_subscripts(text, tuple(len(shape_of(x)) for x in given))
+        return apply(EINSUM, tuple(given), (explicit,))
+    except FunctraceError as error:
+        raise RuntimeError(f"einsum(): {error}") from None
+
+
+@ROWS.function(aliases="ger")
+def outer(input: Operand, vec2: Operand) -> Value:
+    """Return the products of all pairs of elements of two vectors."""
+    for name, x in (("self", input), ("vec2", vec2)):
+        if len(shape_of(x)) != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {len(shape_of(x))}-D")
+    left: Any = shaping.reshape(input, (-1, 1))
+    return left * vec2
 
 
 @ROWS.function("function")

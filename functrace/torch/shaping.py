@@ -26,13 +26,14 @@ from functrace.ops.shaping import reshape as core_reshape
 from functrace.ops.sorting import take_along_axis
 from functrace.torch import sentences
 from functrace.torch.dtypes import DTYPES
-from functrace.torch.functions import clone, dimension, dtype_of, shape_of, to
+from functrace.torch.functions import clone, dimension, dtype_of, shape_of, tensors_only, to
 from functrace.torch.plans import Op, apply
 from functrace.torch.promotion import common_dtype
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import Operand, Tensor, Value, wrap
 from functrace.torch.warnings import warn, warn_once
 from functrace.tracing import Tracer
+from functrace.typing import Array
 
 ROWS = Rows()
 _ALL = (None, None, None)
@@ -244,6 +245,8 @@ def transposed(self: Tensor) -> Value:
 @ROWS.function("property", name="mT")
 def last_two_swapped(self: Tensor) -> Value:
     """The tensor with its last two dimensions swapped, a view."""
+    if self._array.ndim < 2:
+        raise RuntimeError(sentences.only_matrices("mT", self._array.ndim))
     return transpose(self, -2, -1)
 
 
@@ -271,9 +274,18 @@ INDEX = Op(
     keeps=tuple(f"indices[{k}]" for k in range(8)),
     details=_sizes,
 )
+
+
+def _beside(x: Array, index: Array, axis: int) -> Any:
+    """The part of an array that stands beside positions along an axis."""
+    if all(n == m or k == axis for k, (n, m) in enumerate(zip(x.shape, index.shape, strict=True))):
+        return x
+    return index_static(x, tuple(_ALL if k == axis else (0, m, 1) for k, m in enumerate(index.shape)))
+
+
 GATHER = Op(
     "GatherBackward0",
-    lambda x, index, axis: take_along_axis(x, index, axis),
+    lambda x, index, axis: take_along_axis(_beside(x, index, axis), index, axis),
     (("index", 1), ("self", 0)),
     edges=(0,),
     keeps=("index", "self"),
@@ -471,9 +483,29 @@ def index_operands(x: Any, arrays: dict[int, Any]) -> tuple[tuple[Any, ...], tup
     return tuple(operands), template
 
 
+def check_positions(name: str, index: Operand, size: int, axis: int | None) -> None:
+    """Check positions along a dimension.
+
+    Raises:
+        RuntimeError: if they are no integers, or (where the dimension is named) out of range.
+        IndexError: if they are out of range.
+    """
+    dtype = dtype_of(index)
+    if dtype not in (np.int64, np.int32):
+        raise RuntimeError(sentences.index_dtype(name, DTYPES[dtype].printed))
+    array: Any = index._array if isinstance(index, Tensor) else index
+    if isinstance(array, Tracer) or not array.size:
+        return
+    if array.min() < 0 or array.max() >= size:
+        if axis is None:
+            raise IndexError("index out of range in self")
+        raise RuntimeError(sentences.position_range(array[(array < 0) | (array >= size)].flat[0], axis, size))
+
+
 @ROWS.function()
 def gather(input: Operand, dim: int, index: Operand) -> Value:
     """Return elements picked by position along a dimension."""
+    tensors_only("gather", input=input, index=index)
     shape, wanted = shape_of(input), shape_of(index)
     if len(shape) != len(wanted):
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
@@ -484,8 +516,7 @@ def gather(input: Operand, dim: int, index: Operand) -> Value:
                 f"Size does not match at dimension {k} expected index {list(wanted)} to be no larger than self {list(shape)}"
                 f" apart from dimension {axis}"
             )
-        if m < n and k != axis:
-            input = narrow(input, k, 0, m)
+    check_positions("gather", index, shape[axis] if shape else 1, axis)
     return apply(GATHER, (input, index), (axis,))
 
 

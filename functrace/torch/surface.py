@@ -7,13 +7,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrace.torch import creation, functions, in_place, losses, methods, printing, products, random, reductions, shaping
+from functrace.torch import (
+    creation,
+    functions,
+    in_place,
+    losses,
+    methods,
+    picking,
+    printing,
+    products,
+    random,
+    reductions,
+    shaping,
+    statistics,
+)
 from functrace.torch.rows import FUNCTIONAL, TENSOR, TORCH, entries
 from functrace.torch.tensor import Tensor
 
 TABLES = tuple(
     module.ROWS
-    for module in (functions, reductions, products, shaping, in_place, methods, printing, creation, random, losses)
+    for module in (
+        functions, reductions, statistics, products, shaping, picking, in_place, methods, printing, creation, random, losses
+    )
 )  # fmt: skip
 ENTRIES = entries(TABLES)
 """What stands in each place: by name, the row and the object."""

@@ -21,6 +21,7 @@ import numpy as np
 
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.program import Program
+from functrace.ops import elementwise as ew
 from functrace.ops.elementwise import div, where
 from functrace.ops.indexing import index_static, scatter_set
 from functrace.ops.reductions import reduce_sum
@@ -66,8 +67,15 @@ _REPLACE: dict[Callable[..., Any], Callable[..., Any]] = {
     index_static: lambda base, value, index: scatter_set(base, index, value),
     reshape: lambda base, value, shape: reshape(value, base.shape),
     permute: lambda base, value, axes: permute(value, _inverse(axes)),
+    ew.real: lambda base, value: ew.add(value, ew.mul(ew.imag(base), 1j)),
+    ew.imag: lambda base, value: ew.add(ew.real(base), ew.mul(value, 1j)),
 }
 """By view function: what writing into the view means for what it is a view of; of expanded memory, see `_contracted`."""
+
+
+def view_written(function: Callable[..., Any], replace: Callable[..., Any]) -> None:
+    """Say what writing into a view means: ``replace(base, value, *params)`` is the base with it."""
+    _REPLACE[function] = replace
 
 
 def _contracted(base: Array, value: Array, rest: Steps) -> Any:

@@ -114,7 +114,7 @@ def difference(expected: Outcome, found: Outcome, *, sentences: bool) -> str:
     if expected.error is None and found.error is None:
         if not close(expected.value, found.value):
             return "value"
-        return "" if expected.warned == found.warned else f"warning {expected.warned} {found.warned}"
+        return "" if set(expected.warned) == set(found.warned) else f"warning {expected.warned} {found.warned}"
     if "complex32" in str(found.error):
         return ""  # a dtype that NumPy hasn't, and neither has the shim, which says so
     if expected.error is None or found.error is None:
