@@ -10,6 +10,7 @@ from functrace.torch import _C as _C
 from functrace.torch import autograd, func, namespace, nn, utils
 from functrace.torch.autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from functrace.torch.autograd import functional as _functional  # noqa: F401 (made of functions, so it comes last)
+from functrace.torch.check import check_function
 from functrace.torch.device import device
 from functrace.torch.dtypes import dtype, get_default_dtype, set_default_dtype
 from functrace.torch.func import vmap
@@ -22,6 +23,7 @@ __all__ = [
     "Size",
     "Tensor",
     "autograd",
+    "check_function",
     "device",
     "dtype",
     "enable_grad",
