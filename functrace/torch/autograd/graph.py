@@ -23,6 +23,9 @@ from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.hooks import disable_saved_tensors_hooks as disable_saved_tensors_hooks
 from functrace.torch.autograd.hooks import save_on_cpu as save_on_cpu
 from functrace.torch.autograd.hooks import saved_tensors_hooks as saved_tensors_hooks
+from functrace.torch.autograd.offload import compose as compose
+from functrace.torch.autograd.offload import save_compressed as save_compressed
+from functrace.torch.autograd.offload import save_on_disk as save_on_disk
 from functrace.torch.tensor import Tensor, wrap
 from functrace.torch.warnings import warn_once
 from functrace.tracing import Tracer
