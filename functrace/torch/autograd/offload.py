@@ -93,8 +93,8 @@ class save_compressed(saved_tensors_hooks):
         >>> y.backward()
 
     Cost:
-        measured at level 1: 10 to 30 ms per megabyte that is saved, 4 to 6 ms per megabyte that is read; what is left is 22 %
-        of a mask, 57 % of ``relu`` of random numbers, and 93 % of random float32 numbers.
+        measured at level 1: 10 to 30 ms per megabyte that is saved, 4 to 6 ms per megabyte that is read; what is left is
+        22 % of a mask, 57 % of ``relu`` of random numbers, 93 % of random float32s.
     """
 
     def __init__(self, level: int = 1, smallest: int = SMALLEST) -> None:
