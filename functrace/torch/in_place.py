@@ -19,9 +19,9 @@ from functrace.torch import sentences
 from functrace.torch.plans import NUMBERS, Op, number_of
 from functrace.torch.promotion import check_broadcast, check_fits
 from functrace.torch.rows import Rows
-from functrace.torch.shaping import basic_part, expand, index_entries, index_operands
+from functrace.torch.shaping import basic_part, expand, index_entries, index_operands, view
 from functrace.torch.tensor import Operand, Tensor, wrap
-from functrace.torch.views import check_memory, write
+from functrace.torch.views import check_memory, wanting, write
 from functrace.typing import Array
 
 ROWS = Rows()
@@ -72,6 +72,7 @@ def copy_(self: Tensor, src: Operand, non_blocking: bool = False) -> Tensor:
         raise TypeError(sentences.must_be_tensor("copy_", "other", 0, sentences.kind_of(src)))
     source = src if isinstance(src, Tensor) else wrap(np.asarray(number))
     shape = source._array.shape
+    wanting((self, source))
     if shape != self._array.shape:
         check_broadcast(self._array.shape, shape)
         full = np.broadcast_shapes(self._array.shape, shape)
@@ -95,6 +96,7 @@ def fill_(self: Tensor, value: Operand) -> Tensor:
         raise TypeError(sentences.invalid_combination("fill_", (value,)))
     if value._array.ndim:
         raise RuntimeError(sentences.fill_dimensions(value._array.ndim))
+    wanting((self, value))
     check_memory(self._array, (), ())
     return write(FILL_TENSOR, (self, value))
 
@@ -119,27 +121,35 @@ def setitem(self: Tensor, index: Any, value: Operand) -> None:
     else:
         target, arrays = basic_part(self, entries)
     if not arrays:
-        check_memory(target._array, (), ())
+        if not np.ndim(value._array if isinstance(value, Tensor) else value):
+            wanting((target, value))
+            check_memory(target._array, (), ())
         if isinstance(value, (bool, int, float)):
             write(FILL_TENSOR, (target, value))
         else:
             source = value if isinstance(value, Tensor) else wrap(np.asarray(value))
-            if not source._array.ndim:
+            if not source._array.ndim and target._array.ndim:
                 fill_(target, source)
                 return
-            extra = source._array.ndim - target._array.ndim
-            if extra > 0 and source._array.shape[:extra] == (1,) * extra:
-                source = source.reshape(source._array.shape[extra:])
             if source._array.shape != target._array.shape:
-                source = expand(source, target._array.shape)
+                source = expand(view(source, without_leading_ones(source._array.shape)), target._array.shape)
             copy_(target, source)
         return
     operands, template = index_operands(target, arrays)
     source = value if isinstance(value, Tensor) else wrap(np.asarray(value, target._array.dtype))
     if source._array.dtype != target._array.dtype:
         raise RuntimeError(sentences.index_put_dtypes(target.dtype.printed, source.dtype.printed))
+    sliced = without_leading_ones(source._array.shape)
+    if sliced != source._array.shape:
+        source = view(source, sliced)
+    wanting((target, source))
     check_put(target, source, operands, template)
     write(PUT, (target, source, *operands), (template,))
+
+
+def without_leading_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shape from its first size on that is not 1."""
+    return shape[next((k for k, n in enumerate(shape) if n != 1), len(shape)) :]
 
 
 def check_put(target: Tensor, source: Tensor, operands: Sequence[Tensor], template: tuple[Any, ...]) -> None:
@@ -154,4 +164,6 @@ def check_put(target: Tensor, source: Tensor, operands: Sequence[Tensor], templa
         len(given) > len(wanted) or any(n not in (1, m) for n, m in zip(reversed(given), reversed(wanted), strict=False))
     ):
         raise RuntimeError(sentences.put_shape(given, wanted))
+    if source._array is target._array:
+        raise RuntimeError(sentences.OVERLAPPING_OPERAND)
     check_memory(target._array, (source,), (source._array,))

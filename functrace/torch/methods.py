@@ -35,7 +35,7 @@ _IMAG = Op("SelectBackward0", ew.imag, is_view=True)
 def grad_fn(self: Tensor) -> Any:
     """The node that computed this tensor; made again if it is a view whose base was overwritten."""
     view = self._view
-    if view is not None and view.version != self._counter[0] and view.base.requires_grad:
+    if view is not None and view.version != self._counter[0] and (self._node is not None or view.base.requires_grad):
         renew_node(self, view)
     return self._node
 

@@ -137,6 +137,7 @@ class Plan(Kept):
         self.saves: tuple[tuple[str, int], ...] = ()
         self.unpacks: tuple[bool, ...] = ()
         self.outputs: tuple[ShapeDtype, ...] = ()
+        self.differentiated: tuple[ShapeDtype, ...] = ()
         self.edge_positions: tuple[int | None, ...] = tuple(range(len(specs))) if self.edges is None else self.edges
         self.edge_to = tuple(-1 if k is None or not active[k] else k for k in self.edge_positions)
         self.selected: tuple[int, ...] | None = None
@@ -169,6 +170,8 @@ class Plan(Kept):
         self.outputs = tuple(program.avals[i] for i in program.output_ids)
         if not any(aval.dtype.kind in "fc" for aval in self.outputs):
             return False
+        kept = [k for k, aval in enumerate(self.outputs) if aval.dtype.kind in "fc" and k not in op.constants]
+        self.differentiated = self.outputs[: kept[-1] + 1] if kept else ()
         rows = self._rows(len(operands), len(program.output_ids))
         candidates: dict[int, int] = {}
         for _, position in rows:

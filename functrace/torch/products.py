@@ -21,7 +21,7 @@ from functrace.torch.functions import dtype_of, shape_of, tensors_only
 from functrace.torch.plans import Op, apply
 from functrace.torch.promotion import check_broadcast
 from functrace.torch.rows import Rows
-from functrace.torch.tensor import Operand, Value
+from functrace.torch.tensor import Operand, Tensor, Value
 
 ROWS = Rows()
 
@@ -137,7 +137,10 @@ def matmul(input: Operand, other: Operand) -> Value:
     if len(a) == 2 and len(b) == 1:
         return mv(input, other)
     if len(a) == 1 and len(b) == 2:
-        return apply(shaping.SQUEEZE_OF_PRODUCT, (mm(shaping.unsqueeze(input, 0), other),), ((b[1],),))
+        made = apply(shaping.SQUEEZE_OF_PRODUCT, (mm(shaping.unsqueeze(input, 0), other),), ((b[1],),))
+        if isinstance(made, Tensor):
+            made._counter[0] += 1  # PyTorch squeezes in place
+        return made
     if len(a) >= 3 and len(b) <= 2:
         flat = shaping.reshape(input, (-1, a[-1]))
         if len(b) == 1:

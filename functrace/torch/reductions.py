@@ -313,9 +313,21 @@ def _of_floats(kernel: str) -> Promotion:
     return arithmetic.checked(for_kinds("f", kernel))
 
 
-SOFTMAX = Op("SoftmaxBackward0", core.softmax, RESULT, _of_floats("softmax_lastdim_kernel_impl"), details=_dim)
+SOFTMAX = Op(
+    "SoftmaxBackward0",
+    lambda x, dim: core.softmax(x, dim) if x.shape else ew.exp(ew.sub(x, x)),
+    RESULT,
+    _of_floats("softmax_lastdim_kernel_impl"),
+    keeps=("result",),
+    details=_dim,
+)
 LOG_SOFTMAX = Op(
-    "LogSoftmaxBackward0", core.log_softmax, RESULT, _of_floats("log_softmax_lastdim_kernel_impl"), details=_dim
+    "LogSoftmaxBackward0",
+    lambda x, dim: core.log_softmax(x, dim) if x.shape else ew.sub(x, x),
+    RESULT,
+    _of_floats("log_softmax_lastdim_kernel_impl"),
+    keeps=("result",),
+    details=_dim,
 )
 
 
@@ -325,21 +337,11 @@ def _normalized(op: Op, name: str) -> Callable[..., Any]:
             input = to(input, dtype)
         tensors_only(name, input=input)
         dim = whole(name, "dim", dim)
-        if not shape_of(input):
-            return reshape_scalar(apply(op, (reshape_scalar(input, (1,)),), (dimension(dim, 0),)), ())
         return apply(op, (input,), (dimension(dim, len(shape_of(input))),))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Return the {name.replace('_', ' of the ')} along a dimension."
     return ROWS.function("function method nn.functional")(function)
-
-
-RESHAPE_SCALAR = Op("ViewBackward0", core_reshape)
-
-
-def reshape_scalar(x: Operand, shape: tuple[int, ...]) -> Any:
-    """Give a 0-d operand one axis, or take it away."""
-    return apply(RESHAPE_SCALAR, (x,), (shape,))
 
 
 _normalized(SOFTMAX, "softmax")

@@ -107,10 +107,12 @@ DECORATED_CLASS = (
 )
 
 
-def no_grad_view(kind: str) -> str:
-    """The sentence for writing, under grad mode, to a view that was made without."""
+def no_grad_view(kind: str, of: str = "", through_base: bool = False) -> str:
+    """The sentence for writing, under grad mode, to a view that was made without, or to its base; ``of``: to a view of it."""
+    event = "its base or another view of its base has been" if through_base else "is being"
+    view = f"{of} is a view of a view which was created" if of else "A view was created"
     return (
-        f"A view was created in {kind} mode and is being modified inplace with grad mode enabled. Given that this use case is "
+        f"{view} in {kind} mode and {event} modified inplace with grad mode enabled. Given that this use case is "
         "ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either "
         f"both inside the {kind} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace "
         "to be tracked)."
@@ -135,6 +137,7 @@ GRADIENT_KIND = (
     "Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex) to be true, but got false.  (Could "
     "this error message be improved?  If so, please report an enhancement request to PyTorch.)"
 )
+LEAF_MOVED = "leaf variable has been moved into the graph interior"
 HOOK_REPLACES_NONE = "can't replace a None gradient with a non-None value"
 POST_ACCUMULATE_RESULT = "Tensor post accumulate grad hooks should return None."
 HOOK_WITHOUT_GRAD = "cannot register a hook on a tensor that doesn't require gradient"

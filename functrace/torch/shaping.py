@@ -48,6 +48,7 @@ def _view_op(node: str, function: Callable[..., Any], details: Any = None) -> Op
 
 
 VIEW = _view_op("ViewBackward0", core_reshape, _sizes)
+RESHAPE_ALIAS = _view_op("ReshapeAliasBackward0", core_reshape, _sizes)
 UNSAFE_VIEW = Op("UnsafeViewBackward0", core_reshape, details=_sizes)
 SQUEEZE = _view_op("SqueezeBackward0", core_reshape, _sizes)
 SQUEEZE_DIM = _view_op("SqueezeBackward1", core_reshape, _sizes)
@@ -119,7 +120,8 @@ def reshape(input: Operand, *shape: int | Sequence[int]) -> Value:
     """Return a view with another shape, or a copy where the memory does not lie so."""
     wanted = completed(sizes(shape), shape_of(input))
     if _shares(input, wanted):
-        return apply(VIEW, (input,), (wanted,))
+        is_dense = not isinstance(input, Tensor) or input.is_contiguous()
+        return apply(VIEW if is_dense else RESHAPE_ALIAS, (input,), (wanted,))
     return apply(UNSAFE_VIEW, (clone(input),), (wanted,))
 
 
@@ -266,9 +268,16 @@ def _slice_details(specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, A
 
 SELECT = _view_op("SelectBackward0", index_static, _select_details)
 SLICE = _view_op("SliceBackward0", index_static, _slice_details)
+
+
+def _indexed(x: Array, *rest: Any) -> Any:
+    result = core_gather(x, rest[-1], rest[:-1])
+    return np.ascontiguousarray(result) if isinstance(result, np.ndarray) and result.ndim > 1 else result
+
+
 INDEX = Op(
     "IndexBackward0",
-    lambda x, *rest: core_gather(x, rest[-1], rest[:-1]),
+    _indexed,
     tuple((f"indices[{k}]", k + 1) for k in range(8)),
     edges=(0,),
     keeps=tuple(f"indices[{k}]" for k in range(8)),
@@ -283,9 +292,15 @@ def _beside(x: Array, index: Array, axis: int) -> Any:
     return index_static(x, tuple(_ALL if k == axis else (0, m, 1) for k, m in enumerate(index.shape)))
 
 
+def _gathered(x: Array, index: Array, axis: int) -> Any:
+    if x.shape:
+        return take_along_axis(_beside(x, index, axis), index, axis)
+    return core_reshape(take_along_axis(core_reshape(x, (1,)), core_reshape(index, (1,)), 0), ())
+
+
 GATHER = Op(
     "GatherBackward0",
-    lambda x, index, axis: take_along_axis(_beside(x, index, axis), index, axis),
+    _gathered,
     (("index", 1), ("self", 0)),
     edges=(0,),
     keeps=("index", "self"),
@@ -330,6 +345,8 @@ def basic_part(input: Operand, entries: tuple[Any, ...]) -> tuple[Any, dict[int,
     if taken > rank:
         if not rank and len(entries) == 1 and isinstance(entries[0], int):
             raise IndexError(sentences.INDEX_OF_SCALAR)
+        if not rank and len(entries) == 1 and isinstance(entries[0], slice):
+            raise IndexError("slice() cannot be applied to a 0-dim tensor.")
         raise IndexError(f"too many indices for tensor of dimension {rank}")
     dim, result, arrays = 0, input, {}
     for entry in entries:
@@ -478,7 +495,8 @@ def index_operands(x: Any, arrays: dict[int, Any]) -> tuple[tuple[Any, ...], tup
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         if value.size and not (-shape[k] <= value.min() and value.max() < shape[k]):
             bad = value[(value < -shape[k]) | (value >= shape[k])].flat[0]
-            raise IndexError(f"index {bad} is out of bounds for dimension {k} with size {shape[k]}")
+            place = sorted(arrays).index(k)  # as PyTorch counts: among the index tensors
+            raise IndexError(f"index {bad} is out of bounds for dimension {place} with size {shape[k]}")
         operands.append(entry if isinstance(entry, Tensor) else wrap(np.asarray(value)))
     return tuple(operands), template
 
@@ -558,8 +576,9 @@ def cat(tensors: Sequence[Operand], dim: int = 0) -> Value:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     given = [x for x in tensors if shape_of(x) != (0,)] or list(tensors)
     first = shape_of(given[0])
-    if any(not shape_of(x) for x in given):
-        raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
+    for k, x in enumerate(given):
+        if not shape_of(x):
+            raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated")
     axis = dimension(dim, len(first))
     for k, x in enumerate(given):
         shape = shape_of(x)

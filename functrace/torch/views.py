@@ -29,7 +29,7 @@ from functrace.ops.shaping import broadcast_to, convert, permute, reshape
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import NO_EDGE, GraphNode, OpNode, attach, edge, is_dense, number
-from functrace.torch.autograd.saved import SavedTensor, save_operand
+from functrace.torch.autograd.saved import SavedTensor, save_operand, short_name
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.plans import NUMBERS, PLANS, Op, Plan, apply, make_plan, number_of, remember
 from functrace.torch.promotion import RANK, Promotion, check_broadcast
@@ -132,6 +132,8 @@ AS_STRIDED = Op("AsStridedBackward0", part, is_view=True)
 def renew_node(tensor: Tensor, view: View) -> None:
     """Give a view the node that leads to its base's present history."""
     refuse_function_view(tensor, view, through_base=True)
+    if view.made == "no_grad":
+        raise RuntimeError(sentences.no_grad_view(view.made, made_by(tensor), through_base=True))
     base = view.base
     steps = view.steps
     array = base._array
@@ -247,13 +249,7 @@ def write(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Te
     tensor, others = operands[0], operands[1:]
     if isinstance(tensor._array, Tracer):
         return write_traced(op, tensor, others, params)
-    mask = 0
-    if MODES.recording:
-        for k, x in enumerate(operands):
-            if isinstance(x, Tensor) and x.requires_grad:
-                mask |= 1 << k
-        if mask:
-            check_writable(tensor)
+    mask = wanting(operands)
     arrays = [x._array if isinstance(x, Tensor) else x for x in operands]
     target = arrays[0]
     view = tensor._view
@@ -280,6 +276,22 @@ def write(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Te
     return tensor
 
 
+def wanting(operands: Sequence[Any]) -> int:
+    """Return, as bits, which operands of an in-place operation want gradients; the first is what is written.
+
+    Raises:
+        RuntimeError: if it may not be overwritten then; see `check_writable`.
+    """
+    mask = 0
+    if MODES.recording:
+        for k, x in enumerate(operands):
+            if isinstance(x, Tensor) and x.requires_grad:
+                mask |= 1 << k
+        if mask:
+            check_writable(operands[0])
+    return mask
+
+
 def find_plan(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], mask: int) -> Plan | None:
     """Return the plan of an op, made or remembered; None if an operand is neither a tensor nor a number of Python's."""
     key: list[Any] = [op, params]
@@ -302,7 +314,7 @@ def check_writable(tensor: Tensor) -> None:
     if view is not None:
         refuse_function_view(tensor, view, through_base=False)
         if view.made:
-            raise RuntimeError(sentences.no_grad_view(view.made))
+            raise RuntimeError(sentences.no_grad_view(view.made, made_by(tensor)))
         if tensor.requires_grad and view.base.is_leaf:
             raise RuntimeError(sentences.VIEW_OF_LEAF_IN_PLACE)
     if tensor.requires_grad and tensor.is_leaf:
@@ -460,9 +472,15 @@ def rebase_history(tensor: Tensor, node: GraphNode, output_nr: int) -> None:
     view.version = -1
 
 
+def made_by(tensor: Tensor) -> str:
+    """Return which output of which function a tensor is, in words; nothing for one without node."""
+    node = tensor._node
+    return "" if node is None else f"Output {tensor._output_nr} of {short_name(node)}"
+
+
 def refuse_function_view(tensor: Tensor, view: View, *, through_base: bool) -> None:
     """Refuse to lose the backward of a user's Function, whose output the view is."""
     if view.made in ("custom", "multiple") and tensor._node is not None:
-        name = tensor._node.name().removesuffix("Backward")
+        name = short_name(tensor._node)
         several = view.made == "multiple"
         raise RuntimeError(sentences.view_of_function(tensor._output_nr, name, several=several, through_base=through_base))

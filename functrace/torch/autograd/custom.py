@@ -340,11 +340,14 @@ def _rewrite_history(value: Tensor, node: BackwardCFunction, place: int, outputs
     Raises:
         RuntimeError: for a leaf, and for a view among other outputs.
     """
+    if value.requires_grad and value.is_leaf:
+        raise RuntimeError(sentences.DIRTY_LEAF)
     if value._view is None:
-        if value._requires and value._node is None:
-            raise RuntimeError(sentences.DIRTY_LEAF)
+        pass
     elif sum(isinstance(v, Tensor) for v in outputs) > 1:
         raise RuntimeError(sentences.DIRTY_VIEW_OF_MANY)
+    elif value._view.base.is_leaf and value._view.base.requires_grad:
+        raise RuntimeError(sentences.VIEW_OF_LEAF_IN_PLACE)
     from functrace.torch.views import rebase_history
 
     rebase_history(value, node, place)

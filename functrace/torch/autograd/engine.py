@@ -408,10 +408,9 @@ def edge_of_input(x: Any) -> tuple[GraphNode | None, int]:
         return x.node, x.output_nr
     if not isinstance(x, Tensor):
         raise RuntimeError(sentences.input_type(sentences.kind_of(x)))
-    found = edge(x)
-    if found[0] is None:
+    if not x.requires_grad:
         raise RuntimeError(sentences.INPUT_WITHOUT_GRAD)
-    return found
+    return edge(x)
 
 
 def make_roots(tensors: Any, gradients: Any) -> tuple[list[tuple[GraphNode, int]], list[Tensor]]:

@@ -172,8 +172,8 @@ class OpNode(GraphNode):
     drops_unneeded = True
 
     def output_avals(self) -> Sequence[ShapeDtype]:
-        """Return shape and dtype of every output of the forward operation."""
-        return self._plan.outputs
+        """Return shape and dtype of the outputs of the forward operation, up to the last that is differentiated."""
+        return self._plan.differentiated
 
     def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
         """Run the backward program on the saved values; under grad mode, on tensors, equation by equation."""
@@ -185,10 +185,10 @@ class OpNode(GraphNode):
         outputs = plan.outputs
         if len(outputs) == 1:
             if grads[0] is None:
-                return [None] * len(self._edges)
+                return self._nothing()
         else:
             if all(g is None for g in grads):
-                return [None] * len(self._edges)
+                return self._nothing()
             given = [g if g is not None else zeros_of(a) for g, a in itertools.zip_longest(grads, outputs)]
         unpacks = plan.unpacks
         values: list[Any] = []
@@ -210,6 +210,13 @@ class OpNode(GraphNode):
                 plan.pull_tensors([wrap(v) if u else v for v, u in zip(values, unpacks, strict=True)], given)
             )
         return plan.pull(values, given)
+
+    def _nothing(self) -> list[Tensor | None]:
+        """Return no gradient at all; what was saved is unpacked all the same."""
+        for s, unpacks in zip(self._saved or (), self._plan.unpacks, strict=False):
+            if unpacks:
+                s.unpack(self)
+        return [None] * len(self._edges)
 
     def _fitted(self, results: Sequence[Tensor | None]) -> list[Tensor | None]:
         """Return gradients with shapes and dtypes as they should be: what a user's hook unpacked may have had others."""
@@ -256,6 +263,8 @@ class AccumulateGrad(GraphNode):
         """Add the gradient: in place, or as an operation if the backward pass is itself recorded."""
         gradient = grads[0]
         if gradient is not None:
+            if self.variable._node is not None:
+                raise RuntimeError(sentences.LEAF_MOVED)
             accumulate(self.variable, gradient)
         return ()
 

@@ -25,7 +25,7 @@ from functrace.torch.warnings import warn
 
 _FREED: Any = object()
 _GIVEN: Any = object()
-_NUMBERED = re.compile(r"Backward\d*$")
+_NUMBERED = re.compile(r"Backward0?(\d*)$")
 
 
 @final
@@ -140,7 +140,7 @@ class SavedTensor:
             number, source = self._edge[1], node
         else:
             number, source = kept._output_nr, kept.grad_fn
-        name = None if source is None else _NUMBERED.sub("", source.name())
+        name = None if source is None else short_name(source)
         return sentences.modified_in_place(
             kept.dtype.printed,
             kept.shape,
@@ -202,6 +202,11 @@ def save_operand(tensor: Tensor, node: Any, before: Sequence[Any]) -> SavedTenso
         if type(one) is SavedPositions and one.source == id(mask):
             return SavedPositions(one.saved, one.source, axis)
     return SavedPositions(SavedTensor(mask, False, node), id(mask), axis)
+
+
+def short_name(node: Any) -> str:
+    """Return a node's name as sentences have it: ``Mul`` for ``MulBackward0``, ``Max1`` for ``MaxBackward1``."""
+    return _NUMBERED.sub(r"\1", node.name())
 
 
 def make_saved_tensor(tensor: Tensor, is_output: bool, is_inplace_on_view: bool = False) -> SavedTensor:
