@@ -8,6 +8,10 @@ Note [Beside the graph]
     and tensors that the function closes over. So where there are any, the whole call becomes one node (`Applied`). Which
     tensors the function closes over is seen while it runs: it then runs again, with them as inputs (`Lift`).
 
+Note [Constants]
+    What is computed under ``no_grad`` inside the function, and what is detached, is a constant for all derivatives. (In
+    PyTorch forward mode goes through ``no_grad``; here the modes agree.) A ``no_grad`` around the transform does nothing.
+
 Floor: 8.
 """
 
@@ -32,7 +36,7 @@ from functrace.torch import sentences
 from functrace.torch.autograd.function import Function
 from functrace.torch.autograd.grad_mode import MODES, enable_grad
 from functrace.torch.size import Size
-from functrace.torch.tensor import Tensor, array_of, wrap
+from functrace.torch.tensor import Tensor, array_of, in_grad_mode, wrap
 from functrace.tracing import Tracer
 from functrace.tree import flatten, map_leaves, structure, unflatten
 from functrace.typing import Array, PyTree
@@ -82,6 +86,11 @@ def arrays_of(nest: PyTree) -> Any:
     return map_leaves(lambda leaf: array_of(leaf) if isinstance(leaf, Tensor) else leaf, nest)
 
 
+def _wrapped(leaf: Any) -> Any:
+    """Return a tensor of an array; one of a traced array that is a constant, where ``no_grad`` says so."""
+    return wrap(in_grad_mode(leaf) if isinstance(leaf, Tracer) else leaf) if _is_array(leaf) else leaf
+
+
 def _is_array(leaf: object) -> bool:
     return isinstance(leaf, (Tracer, np.ndarray, np.generic))
 
@@ -90,7 +99,7 @@ def on_tensors(run: OfArrays, tensors: Sequence[Tensor]) -> Any:
     """Run a function of arrays on those of tensors; returns tensors, with a place in the graph where one is wanted."""
     arrays = [x._array for x in tensors]
     if not MODES.recording or MODES.lift is not None or any(isinstance(a, Tracer) for a in arrays):
-        return map_leaves(lambda leaf: wrap(leaf) if _is_array(leaf) else leaf, run(*arrays))
+        return map_leaves(_wrapped, run(*arrays))
     seen = Lift()
     with seen.lifting():
         leaves, tree = flatten(run(*arrays))

@@ -16,13 +16,15 @@ from functrace.torch import functions as f
 from functrace.torch import sentences
 from functrace.torch.autograd.engine import backward as run_backward
 from functrace.torch.autograd.graph import HookDict, RemovableHandle
+from functrace.torch.autograd.traced_hooks import register_traced
 from functrace.torch.device import check_device, device
 from functrace.torch.dtypes import DTYPES, NAMES
 from functrace.torch.dtypes import dtype as Dtype
 from functrace.torch.plans import Op
 from functrace.torch.rows import Rows
-from functrace.torch.tensor import Tensor, Value
+from functrace.torch.tensor import Tensor, Value, constant
 from functrace.torch.views import renew_node
+from functrace.tracing import Tracer
 
 ROWS = Rows()
 _REAL = Op("SelectBackward0", ew.real, is_view=True)
@@ -58,6 +60,8 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandl
     Raises:
         RuntimeError: if no gradient flows to this tensor.
     """
+    if isinstance(self._array, Tracer):
+        return register_traced(self, hook)
     if not self.requires_grad:
         raise RuntimeError(sentences.HOOK_WITHOUT_GRAD)
     node = self.grad_fn
@@ -299,4 +303,5 @@ def detach_(self: Tensor) -> Tensor:
     if self._view is not None:
         raise RuntimeError(sentences.DETACH_VIEW)
     self._node, self._output_nr, self._requires = None, 0, False
+    self._array = constant(self._array)
     return self

@@ -41,10 +41,11 @@ from functrace.ops.shaping import broadcast_to_p, convert_p, permute_p, reshape_
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import NO_EDGE, OpNode, _sequence, edge
+from functrace.torch.autograd.hooks import refuse_hooks
 from functrace.torch.autograd.saved import SavedPositions, SavedTensor, save_operand
 from functrace.torch.dtypes import DEPENDING
 from functrace.torch.promotion import Promote, broadcasting
-from functrace.torch.tensor import Operand, Tensor, Value, array_of, view_of, wrap
+from functrace.torch.tensor import Operand, Tensor, Value, array_of, in_grad_mode, view_of, wrap
 from functrace.tracing import Recording, Tracer, bind
 from functrace.tracing.evaluate import evaluate_program
 from functrace.transforms import backward_program
@@ -618,6 +619,8 @@ def apply_traced(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> 
     Raises:
         TypeError: for operands that are neither tensors nor arrays nor numbers.
     """
+    if MODES.pairs:
+        refuse_hooks()
     values = []
     raw = False
     inside = False
@@ -626,7 +629,7 @@ def apply_traced(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> 
             values.append(array_of(x))
             inside = inside or isinstance(x._array, Tracer)
         elif isinstance(x, (Tracer, np.ndarray, np.generic, bool, int, float, complex)):
-            values.append(x if isinstance(x, np.generic) else number_of(x))
+            values.append(in_grad_mode(x) if isinstance(x, Tracer) else x if isinstance(x, np.generic) else number_of(x))
             raw = raw or not isinstance(x, (bool, int, float, complex))
         else:
             raise TypeError(sentences.argument_type(op.node, k, len(operands), x))

@@ -997,3 +997,15 @@ def batched_mismatch(output: int, place: int, together: str, alone: str) -> str:
         f"For output {output} and input {place}: gradients under vmap are not those of a loop\nunder vmap:\n{together}\n"
         f"in a loop:\n{alone}\n"
     )
+
+
+HOOKS_AMONG_TRACED = (
+    "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your use case. (In "
+    "functrace: functrace.checkpoint(f, policy=functrace.policies.pack(pack, unpack)) keeps what is packed, under every "
+    "transform.)"
+)
+RECORDED_HOOK = "a hook on a traced value is part of what functrace records, and cannot be removed"
+HOOK_AFTER_USE = (
+    "a hook on a traced value must be registered before the value is used: what was computed from it so far would pass its "
+    "gradient by the hook"
+)

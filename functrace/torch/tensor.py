@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from functrace.ops.elementwise import stop_gradient
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.device import CPU, device
@@ -36,6 +37,7 @@ from functrace.typing import Array
 
 if TYPE_CHECKING:
     from functrace.torch.autograd.graph import AccumulateGrad, GraphNode
+    from functrace.torch.autograd.traced_hooks import Hooks
     from functrace.torch.namespace import Methods
 else:
     Methods = object
@@ -85,6 +87,7 @@ class Tensor(Methods):
     _hooks: dict[int, Callable[..., Any]] | None = None
     _post_hooks: dict[int, Callable[..., Any]] | None = None
     _retains: bool = False
+    _traced_hooks: Hooks | None = None
     _mask: tuple[Tensor, int] | None = None
     """Of positions that index with a mask: the mask, and along which axis of it they count."""
 
@@ -330,24 +333,36 @@ class Tensor(Methods):
     def detach(self) -> Tensor:
         """Return an alias without history: memory and version counter are shared."""
         made = _new(Tensor)
-        made._array, made._counter = self._array, self._counter
+        made._array, made._counter = constant(self._array), self._counter
         return made
 
     @property
     def data(self) -> Tensor:
         """An alias without history, and with a version counter of its own: what is written through it goes unnoticed."""
-        return wrap(self._array)
+        return wrap(constant(self._array))
 
     @data.setter
     def data(self, value: Tensor) -> None:
         self._array = value._array
 
 
+def constant(array: Any) -> Any:
+    """Return an array as what no gradient flows through: a traced one no longer depends on anything."""
+    return stop_gradient(array) if isinstance(array, Tracer) and array.dtype.kind in "fc" else array
+
+
 def array_of(tensor: Tensor) -> Any:
     """Return the array of a tensor among traced ones: where ``torch.func`` is at work, gradients may flow to it."""
-    if MODES.lift is None or isinstance(tensor._array, Tracer) or not (MODES.recording and tensor.requires_grad):
-        return tensor._array
-    return MODES.lift(tensor)
+    if isinstance(tensor._array, Tracer):
+        return in_grad_mode(tensor._array)
+    return MODES.lift(tensor) if MODES.lift is not None and MODES.recording and tensor.requires_grad else tensor._array
+
+
+def in_grad_mode(traced: Tracer) -> Any:
+    """Return a traced value as operations take it: a constant where ``no_grad`` was entered while it was being traced."""
+    if MODES.recording or traced._recording.serial > MODES.since or traced.dtype.kind not in "fc":
+        return traced
+    return stop_gradient(traced)
 
 
 def wrap(array: Any) -> Tensor:

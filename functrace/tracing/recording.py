@@ -566,6 +566,11 @@ def is_recording() -> bool:
     return bool(_opened)
 
 
+def newest_recording() -> int:
+    """The serial of the newest recording of user code that has not ended; -1 if there is none."""
+    return max(_opened, default=-1)
+
+
 def renewed(tracer: Tracer) -> Any:
     """Return another handle of a value, of the innermost body or mapped function, which may write into it: a copy."""
     recording, home = tracer._recording, _innermost.get()

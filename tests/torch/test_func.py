@@ -104,3 +104,75 @@ def test_complex_gradients_are_pytorchs() -> None:
 def test_random_numbers_for_every_example_are_refused() -> None:
     with pytest.raises(RuntimeError, match="draw them outside"):
         func.vmap(lambda x: x + torch.rand(3), randomness="different")(torch.ones(2, 3))
+
+
+def _on_tensors(f: Any) -> Any:
+    from functrace.torch.tensor import wrap
+
+    return lambda x: f(wrap(x))._array
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, ft.jit, ft.checkpoint])
+def test_constants_are_constants_under_the_cores_transforms(transform: Any) -> None:
+    def f(x: Any) -> Any:
+        with torch.no_grad():
+            kept = x.exp()
+        return (kept * x.detach() * x.data * x).sum()
+
+    expected = np.exp(X) * X**2
+    np.testing.assert_allclose(ft.grad(transform(_on_tensors(f)))(X), expected)
+    np.testing.assert_allclose(ft.jvp(transform(_on_tensors(f)), (X,), (np.ones(3),))[1], expected.sum())
+    np.testing.assert_allclose(ft.vmap(ft.grad(transform(_on_tensors(f))))(np.stack([X, X])), [expected, expected])
+
+    def in_place(x: Any) -> Any:
+        y = x * 2
+        return (y.detach_() * x).sum()
+
+    np.testing.assert_allclose(ft.grad(transform(_on_tensors(in_place)))(X), 2 * X)
+    with torch.no_grad():
+        np.testing.assert_allclose(ft.grad(transform(_on_tensors(lambda x: (x**3).sum())))(X), 3 * X**2)
+
+
+def test_a_hook_sees_the_gradient_of_a_traced_value() -> None:
+    seen: list[Any] = []
+
+    def f(x: Any) -> Any:
+        y = x * 3
+        y.register_hook(lambda g: seen.append(g) or g * 2)
+        return (y * y).sum()
+
+    np.testing.assert_allclose(ft.grad(_on_tensors(f))(X), 36 * X)
+    assert len(seen) == 1 and isinstance(seen[0], torch.Tensor)
+    np.testing.assert_allclose(ft.jit(ft.grad(_on_tensors(f)))(X), 36 * X)
+    np.testing.assert_allclose(ft.vmap(ft.grad(ft.checkpoint(_on_tensors(f))))(np.stack([X, X])), [36 * X, 36 * X])
+
+
+def test_a_hook_that_would_not_see_all_of_the_gradient_is_refused() -> None:
+    def late(x: Any) -> Any:
+        y = x * 3
+        z = y * 2
+        y.register_hook(lambda g: g)
+        return (y * z).sum()
+
+    with pytest.raises(RuntimeError, match="before the value is used"):
+        ft.grad(_on_tensors(late))(X)
+
+    def removed(x: Any) -> Any:
+        x.register_hook(lambda g: g).remove()
+        return x.sum()
+
+    with pytest.raises(RuntimeError, match="cannot be removed"):
+        ft.grad(_on_tensors(removed))(X)
+
+    def saving(x: Any) -> Any:
+        with torch.autograd.graph.save_on_disk(smallest=0):
+            return x.exp().sum()
+
+    with pytest.raises(RuntimeError, match="saved tensor hooks"):
+        ft.grad(_on_tensors(saving))(X)
+
+    def on_cpu(x: Any) -> Any:
+        with torch.autograd.graph.save_on_cpu():
+            return x.exp().sum()
+
+    np.testing.assert_allclose(ft.grad(_on_tensors(on_cpu))(X), np.exp(X))

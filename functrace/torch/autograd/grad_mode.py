@@ -8,12 +8,14 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, final
 
 from functrace.torch.sentences import DECORATED_CLASS
 from functrace.torch.warnings import warn
+from functrace.tracing.recording import newest_recording
 
 
 @final
@@ -21,6 +23,9 @@ class Modes(threading.local):
     """The modes of the running thread; each thread begins with recording on."""
 
     recording = True
+    since = -1
+    """Where recording was switched off by the user: the newest recording of functrace's that there was. Values that are
+    traced by it, or by older ones, are constants until it is on again; transforms that begin later differentiate."""
     pairs: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()
     """The saved-tensor hooks that are active, innermost last; see hooks.py."""
     refusal: str | None = None
@@ -40,21 +45,26 @@ def is_grad_enabled() -> bool:
     return MODES.recording
 
 
+def switch(recording: bool) -> None:
+    """Switch recording on or off, for traced values too."""
+    MODES.recording, MODES.since = recording, -1 if recording else newest_recording()
+
+
 class GradMode:
     """A context, and a decorator of functions and generator functions, under which recording is on or off."""
 
     def __init__(self, recording: bool) -> None:
         self._recording = recording
-        self._before: list[bool] = []
+        self._before: list[tuple[bool, int]] = []
 
     def __enter__(self) -> None:
-        self._before.append(MODES.recording)
-        MODES.recording = self._recording
+        self._before.append((MODES.recording, MODES.since))
+        switch(self._recording)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        MODES.recording = self._before.pop()
+        MODES.recording, MODES.since = self._before.pop()
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Decorate: every call of ``function`` runs in this mode; a generator runs in it between its yields."""
@@ -93,6 +103,17 @@ class GradMode:
                     step = functools.partial(generator.send, sent)
 
         return run
+
+
+@contextmanager
+def without_graph() -> Generator[None]:
+    """Make no nodes, as ``no_grad``; but derivatives of traced values go on."""
+    before = MODES.recording, MODES.since
+    MODES.recording, MODES.since = False, -1
+    try:
+        yield
+    finally:
+        MODES.recording, MODES.since = before
 
 
 @final
@@ -137,16 +158,16 @@ class set_grad_enabled(GradMode):
 
     def __init__(self, mode: bool) -> None:
         super().__init__(bool(mode))
-        self._outer = MODES.recording
-        MODES.recording = bool(mode)
+        self._outer = MODES.recording, MODES.since
+        switch(bool(mode))
 
     def __enter__(self) -> None:
         self._before.append(self._outer)
-        MODES.recording = self._recording
+        switch(self._recording)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Decorate; the mode of the caller is restored, since only the function's calls were meant."""
-        MODES.recording = self._outer
+        MODES.recording, MODES.since = self._outer
         return super().__call__(function)
 
     def __repr__(self) -> str:

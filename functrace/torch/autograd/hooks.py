@@ -14,9 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
+from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
+
+if TYPE_CHECKING:
+    from functrace.torch.tensor import Tensor
 
 Pair = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
@@ -64,8 +68,25 @@ class save_on_cpu(saved_tensors_hooks):
     """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
-        # detach: an output kept as it is would hold the node that holds it
-        super().__init__(lambda tensor: tensor.detach(), lambda tensor: tensor)
+        super().__init__(_detached, _itself)
+
+
+def _detached(tensor: Tensor) -> Tensor:
+    return tensor.detach()  # an output kept as it is would hold the node that holds it
+
+
+def _itself(tensor: Tensor) -> Tensor:
+    return tensor
+
+
+def refuse_hooks() -> None:
+    """Refuse traced values where hooks are active: the core keeps what their derivatives need, and would not call them.
+
+    Raises:
+        RuntimeError: as PyTorch, whose function transforms do not call them either.
+    """
+    if MODES.recording and MODES.pairs and MODES.pairs[-1][0] is not _detached:
+        raise RuntimeError(sentences.HOOKS_AMONG_TRACED)
 
 
 @contextmanager

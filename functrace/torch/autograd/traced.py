@@ -24,7 +24,8 @@ from functrace.ir.parts import restrict
 from functrace.ir.program import Program
 from functrace.ops.elementwise import conj
 from functrace.torch.autograd.custom import BackwardCFunction
-from functrace.torch.autograd.grad_mode import no_grad
+from functrace.torch.autograd.grad_mode import MODES, without_graph
+from functrace.torch.autograd.hooks import refuse_hooks
 from functrace.torch.tensor import Tensor, wrap
 from functrace.tracing.recording import Recording, Tracer
 from functrace.transforms import is_differentiable
@@ -64,6 +65,8 @@ def apply(cls: type[Function], args: tuple[Any, ...]) -> Any:
     Returns:
         what forward returned, with traced arrays in it (tensors over them, if tensors over traced values came in).
     """
+    if MODES.pairs:
+        refuse_hooks()
     made = Application(cls, args)
     is_nested = is_in_own_rule(cls)
     whole, backward, captured = made.rule(with_backward=not is_nested)
@@ -122,7 +125,7 @@ class Application:
         """Run the user's forward; returns the arrays of the tensors that it returned, and ``ctx``."""
         variables = [given[k]._array._id for k in self.places]
         ctx = self.function._backward_cls()
-        with no_grad():
+        with without_graph():
             ctx._begin(given, in_graph=False)
             result = self.result = self.function._run(ctx, given)
             several = result if isinstance(result, tuple) else (result,)
@@ -137,7 +140,7 @@ class Application:
         for k, cotangent in zip(self.slots, cotangents, strict=True):
             if isinstance(cotangent, Tracer) and k not in ctx._constant:
                 grads[k] = wrap(_conjugated(cotangent))
-        with recording_rule(self.function), no_grad():
+        with recording_rule(self.function), without_graph():
             found = ctx.run(grads)
         tensors = [k for k, aval in enumerate(ctx._inputs) if aval is not None]
         by_place = dict(zip(tensors, found, strict=True))
