@@ -186,7 +186,7 @@ POW_OF_NUMBER = Op(
 )
 
 
-@ROWS.family(operators="add radd iadd", op=ADD, reflected=ADD)
+@ROWS.family(operators="add radd iadd", op=ADD, reflected=ADD, out=True)
 def add(run: Run) -> Callable[..., Value]:
     """Return ``input + alpha * other``."""
 
@@ -224,7 +224,7 @@ def rsub(input: Operand, other: Operand, *, alpha: Operand = 1) -> Value:
     return apply(RSUB if isinstance(other, Tensor) else RSUB_NUMBER, (input, other))
 
 
-@ROWS.family(aliases="subtract", operators="sub rsub isub", op=SUB, reflected=RSUB_NUMBER)
+@ROWS.family(aliases="subtract", operators="sub rsub isub", op=SUB, reflected=RSUB_NUMBER, out=True)
 def sub(run: Run) -> Callable[..., Value]:
     """Return ``input - alpha * other``."""
 
@@ -259,7 +259,7 @@ ROWS.op(
 )  # fmt: skip
 
 
-@ROWS.family(operators="pow rpow ipow")
+@ROWS.family(operators="pow rpow ipow", out=True)
 def pow(run: Run) -> Callable[..., Value]:
     """Return ``input ** exponent``; either may be a number."""
 
@@ -460,7 +460,7 @@ def positive(input: Operand) -> Value:
 WHERE = Op("WhereBackward0", ew.where, (("condition", 0),), replace(arithmetic, skips=1), edges=(1, 2))
 
 
-@ROWS.function("function")
+@ROWS.function("function", out=True)
 def where(condition: Operand, input: Any = None, other: Any = None) -> Value:
     """Return ``input`` where the condition holds, ``other`` elsewhere; without them, the positions where it holds.
 
@@ -572,7 +572,7 @@ _CLAMPS = {
 """By which bounds there are: below, above."""
 
 
-@ROWS.family(aliases="clip")
+@ROWS.family(aliases="clip", out=True)
 def clamp(run: Run) -> Callable[..., Value]:
     """Return each element, or the bound that it is beyond; on a bound the derivative is 1."""
 
@@ -687,7 +687,7 @@ def _divisions(name: str, kernel: str, computes: Callable[..., Any], doc: str, o
         return function
 
     make.__name__, make.__doc__ = name, doc
-    ROWS.family(operators=operators)(make)
+    ROWS.family(operators=operators, out=True)(make)
 
 
 _divisions(

@@ -306,7 +306,7 @@ def _triangle(name: str, keeps: Callable[[Any, Any], Any], says: str) -> None:
         return function
 
     make.__name__, make.__doc__ = name, f"Return the {says} triangle of matrices, zero elsewhere."
-    ROWS.family()(make)
+    ROWS.family(out=True)(make)
 
 
 _triangle("tril", np.less_equal, "lower")
@@ -520,7 +520,7 @@ INDEX_SELECT = Op(
 )
 
 
-@ROWS.function()
+@ROWS.function(out=True)
 def index_select(input: Operand, dim: int, index: Operand) -> Value:
     """Return positions along a dimension, given by a vector."""
     tensors_only("index_select", input=input, index=index)
@@ -686,7 +686,7 @@ def scatter_add(run: Run) -> Callable[..., Value]:
     return function
 
 
-@ROWS.function()
+@ROWS.function(out=True)
 def take(input: Operand, index: Operand) -> Value:
     """Return elements by their position in the flattened tensor."""
     tensors_only("take", input=input, index=index)
@@ -694,7 +694,7 @@ def take(input: Operand, index: Operand) -> Value:
     return flat[index]
 
 
-@ROWS.function()
+@ROWS.function(out=True)
 def take_along_dim(input: Operand, indices: Operand, dim: int | None = None) -> Value:
     """Return elements picked by position along a dimension; the other dimensions broadcast."""
     if dim is None:
@@ -749,7 +749,7 @@ def _running(name: str, computes: Callable[..., Any], saves: tuple[tuple[str, in
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Return the running {says} along a dimension; integers become int64."
-    ROWS.function()(function)
+    ROWS.function(out=True)(function)
 
 
 _running("cumsum", core_cumsum, (), "sum")

@@ -73,7 +73,7 @@ def _product(op: Op, name: str, ranks: tuple[int, int], doc: str) -> Callable[[A
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
-    return ROWS.function()(function)
+    return ROWS.function(out=True)(function)
 
 
 mm = _product(MM, "mm", (2, 2), "Return the product of two matrices.")
@@ -113,7 +113,7 @@ def outer(input: Operand, vec2: Operand) -> Value:
     return left * vec2
 
 
-@ROWS.function("function")
+@ROWS.function("function", out=True)
 def addmm(input: Operand, mat1: Operand, mat2: Operand) -> Value:
     """Return ``input + mat1 @ mat2``."""
     a, b = shape_of(mat1), shape_of(mat2)
@@ -122,7 +122,7 @@ def addmm(input: Operand, mat1: Operand, mat2: Operand) -> Value:
     return apply(ADDMM, (input, mat1, mat2))
 
 
-@ROWS.function(operators="matmul rmatmul")
+@ROWS.function(operators="matmul rmatmul", out=True)
 def matmul(input: Operand, other: Operand) -> Value:
     """Return the product of matrices, vectors, or stacks of matrices, as PyTorch composes it of simpler ones."""
     tensors_only("matmul", input=input, other=other)

@@ -110,7 +110,7 @@ MIN = Op(
 )
 
 
-@ROWS.function()
+@ROWS.function(out=True)
 def sum(input: Operand, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Value:
     """Return the sum of all elements, or along dimensions; integers sum to int64."""
     tensors_only("sum", input=input)
@@ -120,7 +120,7 @@ def sum(input: Operand, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype
     return apply(SUM_DIM, (input,), (dimensions(dim, len(shape_of(input))), _check_keepdim("sum", keepdim)))
 
 
-@ROWS.function()
+@ROWS.function(out=True)
 def mean(input: Operand, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Value:
     """Return the mean of all elements, or along dimensions.
 
@@ -140,7 +140,7 @@ def mean(input: Operand, dim: Dims = None, keepdim: bool = False, *, dtype: Dtyp
     return apply(MEAN_DIM, (input,), (dimensions(dim, len(shape_of(input))), _check_keepdim("mean", keepdim)))
 
 
-@ROWS.function()
+@ROWS.function(out=True)
 def prod(input: Operand, dim: int | None = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Value:
     """Return the product of all elements, or along a dimension; integers multiply to int64."""
     tensors_only("prod", input=input)
@@ -228,7 +228,7 @@ def _extreme(everything: Op, along: Op, pair: Callable[..., Any], made: type[Ext
 
     function.__name__ = function.__qualname__ = made.__name__
     function.__doc__ = f"Return the {made.__name__}imum: of all, along a dimension (with indices), of two tensors."
-    ROWS.function()(function)
+    ROWS.function(out=True)(function)
 
 
 _extreme(MAX, MAX_DIM, maximum, _Max)
@@ -257,7 +257,7 @@ def _argument(reduce: Callable[..., Any], name: str) -> None:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Return the position of the {name[3:]}imum, in all or along a dimension."
-    ROWS.function()(function)
+    ROWS.function(out=True)(function)
 
 
 _argument(core.argmax, "argmax")
@@ -281,7 +281,7 @@ def _truth(reduce: Callable[..., Any], name: str) -> None:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Return whether {name} elements are true, in all or along dimensions."
-    ROWS.function()(function)
+    ROWS.function(out=True)(function)
 
 
 _truth(core.reduce_any, "any")
@@ -297,7 +297,7 @@ LOGSUMEXP = Op(
 )
 
 
-@ROWS.function()
+@ROWS.function(out=True)
 def logsumexp(input: Operand, dim: Dims, keepdim: bool = False) -> Value:
     """Return ``log(sum(exp(input)))`` along dimensions, without overflow."""
     if dim is None:
@@ -341,7 +341,7 @@ def _normalized(op: Op, name: str) -> Callable[..., Any]:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Return the {name.replace('_', ' of the ')} along a dimension."
-    return ROWS.function("function method nn.functional")(function)
+    return ROWS.function("function method nn.functional", out=True)(function)
 
 
 _normalized(SOFTMAX, "softmax")

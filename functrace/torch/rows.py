@@ -24,16 +24,21 @@ Floor: 8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, final
 
 import numpy as np
 
 from functrace.ops.elementwise import Elementwise
+from functrace.torch import sentences
+from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.plans import Op, apply, binary, number_of
-from functrace.torch.promotion import Promotion, arithmetic, of_tensors
+from functrace.torch.promotion import RANK, Promotion, arithmetic, of_tensors
 from functrace.torch.tensor import Operand, Tensor, Value, wrap
 from functrace.torch.views import write
 from functrace.tracing import Tracer
@@ -72,6 +77,7 @@ class Row:
         operators: Python's operators and special methods that it stands for: ``"add radd iadd neg getitem repr"``.
         op: what computes the plain case of an operator of two operands.
         reflected: what computes ``other + self``, as a function (or op) of ``(self, other)``; None: the function, swapped.
+        out: whether the function (not the method) takes ``out=``; functions of one op always do.
     """
 
     name: str
@@ -82,6 +88,7 @@ class Row:
     operators: tuple[str, ...] = ()
     op: Op | None = None
     reflected: Op | Callable[..., Any] | None = None
+    out: bool = False
 
     def __post_init__(self) -> None:
         for form in self.forms:
@@ -93,9 +100,12 @@ class Row:
 
     def entries(self) -> Iterator[tuple[str, str, Any]]:
         """Yield the place, the name and the object of every form."""
+        function = taking_out(self.name, self.function) if self.out and "function" in self.forms else self.function
         for form in self.forms:
             for name in (self.name, *self.aliases):
-                if form == "in_place":
+                if form == "function":
+                    yield TORCH, name, function
+                elif form == "in_place":
                     yield TENSOR, f"{name}_", self.in_place
                 else:
                     yield PLACES[form], name, property(self.function) if form == "property" else self.function
@@ -174,12 +184,12 @@ class Rows:
         return self._add(name, forms, function, writes, aliases, operators, made, made if commutes else reflected)
 
     def function(
-        self, forms: str = "function method", *, name: str = "", aliases: str = "", operators: str = ""
+        self, forms: str = "function method", *, name: str = "", aliases: str = "", operators: str = "", out: bool = False
     ) -> Callable[[F], F]:
         """Add the function that is decorated, as it stands; see `Row`."""
 
         def add(function: F) -> F:
-            return self._add(name or function.__name__, forms, function, None, aliases, operators, None, None)
+            return self._add(name or function.__name__, forms, function, None, aliases, operators, None, None, out)
 
         return add
 
@@ -191,6 +201,7 @@ class Rows:
         operators: str = "",
         op: Op | None = None,
         reflected: Op | Callable[..., Any] | None = None,
+        out: bool = False,
     ) -> Callable[[Callable[[Run], F]], F]:
         """Add a function and its in-place form: what is decorated makes either, given how to run an op; see `Row`.
 
@@ -202,7 +213,7 @@ class Rows:
             for made, called in ((function, make.__name__), (writes, f"{make.__name__}_")):
                 made.__name__ = made.__qualname__ = called
             function.__doc__, writes.__doc__ = make.__doc__, f"`{make.__name__}`, in place."
-            return self._add(make.__name__, forms, function, writes, aliases, operators, op, reflected)
+            return self._add(make.__name__, forms, function, writes, aliases, operators, op, reflected, out)
 
         return add
 
@@ -216,9 +227,10 @@ class Rows:
         operators: str,
         op: Op | None,
         reflected: Op | Callable[..., Any] | None,
+        out: bool = False,
     ) -> F:
         words = tuple(forms.split()), function, in_place, tuple(aliases.split()), tuple(operators.split())
-        self._rows.append(Row(name, *words, op, reflected))
+        self._rows.append(Row(name, *words, op, reflected, out))
         return function
 
 
@@ -241,17 +253,70 @@ def entries(tables: Iterable[Rows]) -> dict[str, dict[str, tuple[Row, Any]]]:
 
 
 def _unary(op: Op, run: Run) -> Callable[..., Any]:
-    def function(input: Operand) -> Value:
+    def function(input: Operand, *, out: Tensor | None = None) -> Value:
+        return apply(op, (input,)) if out is None else put_out(out, function.__name__, (input,), lambda: apply(op, (input,)))
+
+    def in_place(input: Operand) -> Value:
         return run(op, (input,))
 
-    return function
+    return function if run is apply else in_place
 
 
 def _binary(op: Op, run: Run) -> Callable[..., Any]:
-    def function(input: Operand, other: Operand) -> Value:
+    def function(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
+        given = input, other
+        return apply(op, given) if out is None else put_out(out, function.__name__, given, lambda: apply(op, given))
+
+    def in_place(input: Operand, other: Operand) -> Value:
         return run(op, (input, other))
 
-    return function
+    return function if run is apply else in_place
+
+
+# -- results that are written into given tensors ---------------------------------------------------------------------
+
+
+def taking_out(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that takes ``out=``: a tensor (or a tuple of them) that the result is written into."""
+
+    @functools.wraps(function)
+    def computed(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if out is None:
+            return function(*args, **kwargs)
+        return put_out(out, name, (*args, *kwargs.values()), lambda: function(*args, **kwargs))
+
+    signature = inspect.signature(function)
+    place = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any")
+    vars(computed)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), place])
+    return computed
+
+
+def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any]) -> Any:
+    """Write a result into the tensors of ``out=``, which are resized if they have another shape.
+
+    Raises:
+        RuntimeError: where a gradient would be lost, and for a result of a higher kind.
+    """
+    targets = out if isinstance(out, tuple) else (out,)
+    for target in targets:
+        if not isinstance(target, Tensor):
+            raise TypeError(f"{name}(): argument 'out' must be Tensor, not {sentences.kind_of(target)}")
+    listed = [x for item in given for x in (item if isinstance(item, (tuple, list)) else (item,))]
+    if MODES.recording and any(isinstance(x, Tensor) and x.requires_grad for x in (*listed, *targets)):
+        raise RuntimeError(sentences.out_with_grad(name))
+    results = compute()
+    for target, result in zip(targets, results if isinstance(out, tuple) else (results,), strict=True):
+        array, found = target._array, result._array
+        if RANK[found.dtype.kind] > RANK[array.dtype.kind] and found.dtype != array.dtype:
+            raise RuntimeError(sentences.result_cast(DTYPES[found.dtype].printed, DTYPES[array.dtype].printed))
+        if array.shape != found.shape:
+            if array.size:
+                warnings.warn(sentences.out_resized(array.shape, found.shape), UserWarning, stacklevel=4)
+            target._array = found.astype(array.dtype)
+        else:
+            array[...] = found
+        target._counter[0] += 1
+    return type(results)(*out) if isinstance(results, tuple) else out
 
 
 _of_operands = {1: _unary, 2: _binary}

@@ -80,6 +80,24 @@ def output_shape(out: Sequence[int], broadcast: Sequence[int]) -> str:
     return f"output with shape {list(out)} doesn't match the broadcast shape {list(broadcast)}"
 
 
+def out_with_grad(name: str) -> str:
+    """The sentence for ``out=`` where a gradient would be lost."""
+    return (
+        f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires "
+        "grad."
+    )
+
+
+def out_resized(shape: Sequence[int], wanted: Sequence[int]) -> str:
+    """The warning for a tensor of another shape given as ``out=``."""
+    return (
+        f"An output with one or more elements was resized since it had shape {list(shape)}, which does not match the required "
+        f"output shape {list(wanted)}. This behavior is deprecated, and in a future PyTorch release outputs will not be resized "
+        "unless they have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements with "
+        "t.resize_(0)."
+    )
+
+
 def result_cast(given: str, wanted: str) -> str:
     """The sentence for an in-place operation whose result has a dtype of a higher kind."""
     return f"result type {given} can't be cast to the desired output type {wanted}"

@@ -520,7 +520,7 @@ def check_positions(name: str, index: Operand, size: int, axis: int | None) -> N
         raise RuntimeError(sentences.position_range(array[(array < 0) | (array >= size)].flat[0], axis, size))
 
 
-@ROWS.function()
+@ROWS.function(out=True)
 def gather(input: Operand, dim: int, index: Operand) -> Value:
     """Return elements picked by position along a dimension."""
     tensors_only("gather", input=input, index=index)
@@ -568,7 +568,7 @@ def _joined(op: Op, tensors: Sequence[Any], axis: int) -> Any:
     return apply(op, tuple(given), (axis,))
 
 
-@ROWS.function("function")
+@ROWS.function("function", out=True)
 def cat(tensors: Sequence[Operand], dim: int = 0) -> Value:
     """Return tensors joined along a dimension."""
     _check_list("cat", tensors)
@@ -593,7 +593,7 @@ def cat(tensors: Sequence[Operand], dim: int = 0) -> Value:
     return _joined(CAT, given, axis)
 
 
-@ROWS.function("function")
+@ROWS.function("function", out=True)
 def stack(tensors: Sequence[Operand], dim: int = 0) -> Value:
     """Return tensors joined along a new dimension."""
     _check_list("stack", tensors)

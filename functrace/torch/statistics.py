@@ -136,7 +136,7 @@ def _extreme(name: str, reduce: Callable[..., Any], says: str, kernel: str) -> N
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Return the {says} element, of all or along dimensions; ties share the gradient."
-    ROWS.function()(function)
+    ROWS.function(out=True)(function)
 
 
 _extreme("amax", core.reduce_max, "largest", "max_values_cpu")
@@ -254,7 +254,7 @@ def _medians(made: type[Extreme], ignores_nan: bool) -> None:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "Return the lower median of all elements, or along a dimension, with where it stands."
-    ROWS.function()(function)
+    ROWS.function(out=True)(function)
 
 
 _medians(_Median, ignores_nan=False)
@@ -289,7 +289,7 @@ def _sort_op(node: str) -> Op:
 SORT, TOPK = _sort_op("SortBackward0"), _sort_op("TopkBackward0")
 
 
-@ROWS.function()
+@ROWS.function(out=True)
 def sort(input: Operand, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """Return the elements in order along a dimension, and where they stood."""
     tensors_only("sort", input=input)
@@ -297,13 +297,13 @@ def sort(input: Operand, dim: int = -1, descending: bool = False, stable: bool =
     return _Sort(*apply(SORT, (input,), (axis, bool(descending), None, dim)))
 
 
-@ROWS.function()
+@ROWS.function(out=True)
 def argsort(input: Operand, dim: int = -1, descending: bool = False, stable: bool = False) -> Value:
     """Return the positions that put elements in order along a dimension."""
     return sort(input, dim, descending).indices
 
 
-@ROWS.function()
+@ROWS.function(out=True)
 def topk(input: Operand, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """Return the ``k`` largest (or smallest) elements along a dimension, and where they stand."""
     tensors_only("topk", input=input)
@@ -347,7 +347,7 @@ NORM = Op(
 )
 
 
-@ROWS.function()
+@ROWS.function(out=True)
 def norm(
     input: Operand, p: float | str | None = "fro", dim: Dims = None, keepdim: bool = False, dtype: DtypeLike | None = None
 ) -> Value:

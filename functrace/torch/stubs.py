@@ -98,7 +98,7 @@ class Stub:
     def _annotation(self, annotation: str, function: Callable[..., Any]) -> str:
         """Return an annotation as it is right in the stub: builtins by their full names, everything else imported."""
         tree = ast.parse(annotation, mode="eval")
-        return ast.unparse(_Names(self, function.__globals__).visit(tree))
+        return ast.unparse(_Names(self, inspect.unwrap(function).__globals__).visit(tree))
 
 
 class _Names(ast.NodeTransformer):
