@@ -7,13 +7,14 @@ Floor: 8.
 """
 
 from functrace.torch import _C as _C
-from functrace.torch import autograd, func, namespace, nn, utils
+from functrace.torch import autograd, func, kinds, namespace, nn, utils
 from functrace.torch.autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from functrace.torch.autograd import functional as _functional  # noqa: F401 (made of functions, so it comes last)
 from functrace.torch.check import check_function
 from functrace.torch.device import device
 from functrace.torch.dtypes import dtype, get_default_dtype, set_default_dtype
 from functrace.torch.func import vmap
+from functrace.torch.kinds import *  # noqa: F403 (constants, formats, limits, older constructors)
 from functrace.torch.namespace import *  # noqa: F403 (the functions and dtypes, by rows)
 from functrace.torch.size import Size
 from functrace.torch.tensor import Tensor, is_tensor
@@ -41,3 +42,4 @@ __all__ = [
     "vmap",
 ]  # fmt: skip
 __all__ += namespace.__all__
+__all__ += kinds.__all__

@@ -5,7 +5,6 @@ Floor: 8.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from functrace.torch.random import generator as running
 from functrace.torch.rows import Rows
 from functrace.torch.shaping import sizes
 from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.warnings import warn
 from functrace.tracing import Tracer
 from functrace.typing import Array
 
@@ -74,7 +74,7 @@ def tensor(
     """
     check_device(device)
     if isinstance(data, Tensor):
-        warnings.warn(sentences.COPY_OF_TENSOR, UserWarning, stacklevel=2)
+        warn(sentences.COPY_OF_TENSOR)
     return _leaf(_array_of(data, dtype), requires_grad)
 
 

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
+from functrace.torch.sentences import COMPLEX_HALF
+
 
 @final
 class dtype:
@@ -35,6 +37,10 @@ class dtype:
 
     def to_complex(self) -> dtype:
         """Return the complex dtype of the same width of parts."""
+        if not (self.is_floating_point or self.is_complex):
+            raise RuntimeError(f"Unknown Complex ScalarType for {self.printed}")
+        if self.name == "float16":
+            raise NotImplementedError(COMPLEX_HALF)
         return complex128 if self.name in ("float64", "complex128") else complex64
 
     def to_real(self) -> dtype:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 import operator
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,8 +22,10 @@ from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
 from functrace.torch import sentences
 from functrace.torch.dtypes import DTYPES, DtypeLike, numpy_dtype
+from functrace.torch.dtypes import dtype as Dtype
 from functrace.torch.plans import NUMBERS, Op, apply, number_of
 from functrace.torch.promotion import (
+    RANK,
     arithmetic,
     check_fits,
     floating,
@@ -35,6 +36,7 @@ from functrace.torch.promotion import (
 )
 from functrace.torch.rows import Rows, Run
 from functrace.torch.tensor import Operand, Tensor, Value, wrap
+from functrace.torch.warnings import warn_once
 from functrace.tracing import Tracer
 from functrace.typing import Array
 
@@ -472,7 +474,7 @@ def where(condition: Operand, input: Any = None, other: Any = None) -> Value:
     if isinstance(condition, Tensor):
         kind = condition._array.dtype
         if kind == np.uint8:
-            warnings.warn(sentences.WHERE_OF_BYTES, UserWarning, stacklevel=2)
+            warn_once(sentences.WHERE_OF_BYTES)
             condition = to(condition, np.dtype(np.bool_))
         elif kind != np.bool_:
             raise RuntimeError(sentences.where_condition(DTYPES[kind].printed))
@@ -721,3 +723,149 @@ def to(input: Operand, dtype: DtypeLike) -> Value:
     """Return the tensor in another dtype; itself, if it has it already."""
     wanted = numpy_dtype(dtype)
     return input if dtype_of(input) == wanted else apply(TO, (input,), (wanted,))
+
+
+# -- questions -----------------------------------------------------------------------------------------------------------
+
+
+@ROWS.function("function")
+def is_floating_point(input: Operand) -> bool:
+    """Return whether the elements are floats."""
+    tensors_only("is_floating_point", input=input)
+    return dtype_of(input).kind == "f"
+
+
+@ROWS.function("function")
+def is_complex(input: Operand) -> bool:
+    """Return whether the elements are complex."""
+    tensors_only("is_complex", input=input)
+    return dtype_of(input).kind == "c"
+
+
+@ROWS.function("function")
+def is_nonzero(input: Tensor) -> bool:
+    """Return whether the one element is different from zero."""
+    return bool(input)
+
+
+@ROWS.function("function")
+def numel(input: Operand) -> int:
+    """Return the number of elements."""
+    tensors_only("numel", input=input)
+    return int(np.prod(shape_of(input), dtype=int))
+
+
+def _spec(x: Operand) -> Any:
+    number = number_of(x)
+    return type(number) if type(number) in NUMBERS else ShapeDtype(shape_of(x), dtype_of(x))
+
+
+@ROWS.function("function")
+def result_type(tensor1: Operand, tensor2: Operand) -> Dtype:
+    """Return the dtype that two operands promote to."""
+    return DTYPES[arithmetic.dtype([_spec(tensor1), _spec(tensor2)])]
+
+
+@ROWS.function("function")
+def promote_types(type1: Dtype, type2: Dtype) -> Dtype:
+    """Return the dtype that holds what two dtypes hold."""
+    return DTYPES[arithmetic.dtype([ShapeDtype((1,), d.numpy) for d in (type1, type2)])]
+
+
+@ROWS.function("function")
+def can_cast(from_: Dtype, to: Dtype) -> bool:
+    """Return whether results of a dtype may be written into tensors of another one."""
+    return RANK[from_.numpy.kind] <= RANK[to.numpy.kind] and not (from_.is_signed and to.numpy.kind == "u")
+
+
+@ROWS.function("function", name="real")
+def real_part(input: Tensor) -> Value:
+    """Return the real part, a view."""
+    return input.real
+
+
+@ROWS.function("function", name="imag")
+def imaginary_part(input: Tensor) -> Value:
+    """Return the imaginary part, a view."""
+    return input.imag
+
+
+@ROWS.function()
+def isclose(input: Operand, other: Operand, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Value:
+    """Return where ``|input - other| <= atol + rtol * |other|``."""
+    tensors_only("isclose", input=input, other=other)
+    if dtype_of(input) != dtype_of(other):
+        raise RuntimeError(f"{DTYPES[dtype_of(input)].printed} did not match {DTYPES[dtype_of(other)].printed}")
+    return wrap(np.isclose(_raw(input), _raw(other), rtol, atol, equal_nan))
+
+
+# -- of three ------------------------------------------------------------------------------------------------------------
+
+LERP_NUMBER = Op(
+    "LerpBackward0",
+    lambda x, end, weight: ew.add(x, ew.mul(weight, ew.sub(end, x))),
+    promote=arithmetic.checked(for_kinds("fc", "lerp_kernel_scalar")),
+    edges=(0, 1),
+    static_numbers=True,
+    details=lambda specs, params: {"weight": specs[2][1]},
+)
+LERP = Op(
+    "LerpBackward1",
+    lambda x, end, weight: ew.add(x, ew.mul(weight, ew.sub(end, x))),
+    (("end", 1), ("self", 0), ("weight", 2)),
+    arithmetic.checked(for_kinds("fc", "lerp_kernel_tensor")),
+)
+
+
+@ROWS.family(out=True)
+def lerp(run: Run) -> Callable[..., Value]:
+    """Return ``input + weight * (end - input)``."""
+
+    def function(input: Operand, end: Operand, weight: Operand) -> Value:
+        number = number_of(weight)
+        if dtype_of(input).kind in "bui":
+            raise NotImplementedError(sentences.no_kernel("lerp_kernel_scalar").format(DTYPES[dtype_of(input)].printed))
+        return run(LERP_NUMBER if type(number) in NUMBERS else LERP, (input, end, number))
+
+    return function
+
+
+def _of_products(name: str, combine: Callable[..., Any], says: str) -> None:
+    op = Op(
+        f"{name.title()}Backward0",
+        lambda x, a, b, value: ew.add(x, combine(a if value == 1 else ew.mul(a, value), b)),
+        (("tensor1", 1), ("tensor2", 2)),
+        arithmetic.checked(for_kinds("uifc", f"{name}_cpu_out"))
+        if name == "addcmul"
+        else arithmetic.checked(for_kinds("fc", sentences.ADDCDIV_OF_INTEGERS, RuntimeError)),
+        details=lambda specs, params: {"value": params[0]},
+    )
+
+    def make(run: Run) -> Callable[..., Value]:
+        def function(input: Operand, tensor1: Operand, tensor2: Operand, *, value: Any = 1) -> Value:
+            return run(op, (input, tensor1, tensor2), (value,))
+
+        return function
+
+    make.__name__, make.__doc__ = name, f"Return ``input + value * tensor1 {says} tensor2``."
+    ROWS.family(out=True)(make)
+
+
+_of_products("addcmul", ew.mul, "*")
+_of_products("addcdiv", ew.div, "/")
+COMPLEX = Op("ComplexBackward0", lambda x, y: ew.add(x, ew.mul(y, 1j)), (("imag", 1), ("real", 0)), keeps=("imag", "real"))
+
+
+@ROWS.function("function", out=True, name="complex")
+def complex_of(real: Operand, imag: Operand) -> Value:
+    """Return ``real + 1j * imag``."""
+    tensors_only("complex", real=real, imag=imag)
+    kinds = [dtype_of(real), dtype_of(imag)]
+    names = [DTYPES[d].printed for d in kinds]
+    if any(d.kind != "f" for d in kinds):
+        raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {names[0]} and {names[1]}")
+    if kinds[0] != kinds[1]:
+        raise RuntimeError(f"Expected object of scalar type {names[0]} but got scalar type {names[1]} for second argument")
+    if kinds[0] == np.float16:
+        raise NotImplementedError(sentences.COMPLEX_HALF)
+    return apply(COMPLEX, (real, imag))

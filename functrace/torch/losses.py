@@ -5,7 +5,6 @@ Floor: 8.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from functrace.torch.promotion import arithmetic, check_broadcast, for_kinds
 from functrace.torch.reductions import log_softmax
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import Operand, Tensor, Value
+from functrace.torch.warnings import warn
 from functrace.typing import Array
 
 ROWS = Rows()
@@ -162,7 +162,7 @@ def mse_loss(input: Operand, target: Operand, *, reduction: str = "mean") -> Val
     shape, wanted = f.shape_of(input), f.shape_of(target)
     how = _reduction(reduction)
     if shape != wanted:
-        warnings.warn(sentences.target_size(shape, wanted), UserWarning, stacklevel=2)
+        warn(sentences.target_size(shape, wanted))
         check_broadcast(shape, wanted)
         full = np.broadcast_shapes(shape, wanted)
         input, target = shaping.expand(input, full), shaping.expand(target, full)

@@ -20,6 +20,7 @@ from functrace.torch.autograd.traced_hooks import register_traced
 from functrace.torch.device import check_device, device
 from functrace.torch.dtypes import DTYPES, NAMES
 from functrace.torch.dtypes import dtype as Dtype
+from functrace.torch.kinds import strided
 from functrace.torch.plans import Op
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import Tensor, Value, constant
@@ -245,6 +246,12 @@ def storage_offset(self: Tensor) -> int:
         first = base._array.base.__array_interface__["data"][0]
         return (self.data_ptr() - first) // self._array.itemsize
     return (self.data_ptr() - base.data_ptr()) // self._array.itemsize
+
+
+@ROWS.function("property", name="layout")
+def layout_of(self: Tensor) -> Any:
+    """How its elements lie in memory: ``torch.strided``."""
+    return strided
 
 
 @ROWS.function("method")

@@ -9,6 +9,7 @@ import numpy as np
 from functrace.torch.autograd.graph import RemovableHandle
 from functrace.torch.creation import DeviceLike
 from functrace.torch.dtypes import DtypeLike, dtype
+from functrace.torch.functions import Dtype
 from functrace.torch.reductions import Dims
 from functrace.torch.tensor import Operand, Tensor, Value
 from functrace.typing import Array
@@ -19,6 +20,8 @@ __all__ = [
     "acos",
     "acosh",
     "add",
+    "addcdiv",
+    "addcmul",
     "addmm",
     "all",
     "allclose",
@@ -44,6 +47,7 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "bernoulli",
     "bitwise_and",
     "bitwise_left_shift",
     "bitwise_not",
@@ -54,6 +58,7 @@ __all__ = [
     "bool",
     "broadcast_tensors",
     "broadcast_to",
+    "can_cast",
     "cat",
     "cdouble",
     "ceil",
@@ -62,6 +67,7 @@ __all__ = [
     "clamp",
     "clip",
     "clone",
+    "complex",
     "complex128",
     "complex64",
     "conj",
@@ -114,6 +120,7 @@ __all__ = [
     "gt",
     "half",
     "hypot",
+    "imag",
     "index_add",
     "index_copy",
     "index_fill",
@@ -124,11 +131,16 @@ __all__ = [
     "int32",
     "int64",
     "int8",
+    "is_complex",
+    "is_floating_point",
+    "is_nonzero",
+    "isclose",
     "isfinite",
     "isin",
     "isinf",
     "isnan",
     "le",
+    "lerp",
     "less",
     "less_equal",
     "linspace",
@@ -161,6 +173,7 @@ __all__ = [
     "moveaxis",
     "movedim",
     "mul",
+    "multinomial",
     "multiply",
     "mv",
     "nanmedian",
@@ -171,7 +184,9 @@ __all__ = [
     "negative",
     "nonzero",
     "norm",
+    "normal",
     "not_equal",
+    "numel",
     "ones",
     "ones_like",
     "outer",
@@ -179,6 +194,7 @@ __all__ = [
     "positive",
     "pow",
     "prod",
+    "promote_types",
     "rand",
     "rand_like",
     "randint",
@@ -187,6 +203,7 @@ __all__ = [
     "randn_like",
     "randperm",
     "ravel",
+    "real",
     "reciprocal",
     "relu",
     "remainder",
@@ -194,6 +211,7 @@ __all__ = [
     "reshape",
     "resolve_conj",
     "resolve_neg",
+    "result_type",
     "roll",
     "round",
     "rsqrt",
@@ -275,25 +293,31 @@ double: dtype
 cfloat: dtype
 cdouble: dtype
 
-def abs(input: Operand) -> Value:
+def abs(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the absolute value of each element; the derivative at 0 is 0."""
 
-def absolute(input: Operand) -> Value:
+def absolute(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the absolute value of each element; the derivative at 0 is 0."""
 
-def acos(input: Operand) -> Value:
+def acos(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the arccosine of each element."""
 
-def acosh(input: Operand) -> Value:
+def acosh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the inverse hyperbolic cosine of each element."""
 
-def add(input: Operand, other: Operand, *, alpha: Operand = 1) -> Value:
+def add(input: Operand, other: Operand, *, alpha: Operand = 1, out: Any = None) -> Value:
     """Return ``input + alpha * other``."""
 
-def addmm(input: Operand, mat1: Operand, mat2: Operand) -> Value:
+def addcdiv(input: Operand, tensor1: Operand, tensor2: Operand, *, value: Any = 1, out: Any = None) -> Value:
+    """Return ``input + value * tensor1 / tensor2``."""
+
+def addcmul(input: Operand, tensor1: Operand, tensor2: Operand, *, value: Any = 1, out: Any = None) -> Value:
+    """Return ``input + value * tensor1 * tensor2``."""
+
+def addmm(input: Operand, mat1: Operand, mat2: Operand, *, out: Any = None) -> Value:
     """Return ``input + mat1 @ mat2``."""
 
-def all(input: Operand, dim: Dims = None, keepdim: builtins.bool = False) -> Value:
+def all(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return whether all elements are true, in all or along dimensions."""
 
 def allclose(
@@ -305,16 +329,16 @@ def allclose(
 ) -> builtins.bool:
     """Return whether all elements are close: ``|input - other| <= atol + rtol * |other|``."""
 
-def amax(input: Operand, dim: Dims = (), keepdim: builtins.bool = False) -> Value:
+def amax(input: Operand, dim: Dims = (), keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return the largest element, of all or along dimensions; ties share the gradient."""
 
-def amin(input: Operand, dim: Dims = (), keepdim: builtins.bool = False) -> Value:
+def amin(input: Operand, dim: Dims = (), keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return the smallest element, of all or along dimensions; ties share the gradient."""
 
-def angle(input: Operand) -> Value:
+def angle(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the angle of complex numbers; of negative ones, pi."""
 
-def any(input: Operand, dim: Dims = None, keepdim: builtins.bool = False) -> Value:
+def any(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return whether any elements are true, in all or along dimensions."""
 
 def arange(
@@ -328,35 +352,40 @@ def arange(
 ) -> Tensor:
     """Return numbers at equal steps, the end left out: ``arange(end)``, ``arange(start, end, step)``."""
 
-def arccos(input: Operand) -> Value:
+def arccos(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the arccosine of each element."""
 
-def arccosh(input: Operand) -> Value:
+def arccosh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the inverse hyperbolic cosine of each element."""
 
-def arcsin(input: Operand) -> Value:
+def arcsin(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the arcsine of each element."""
 
-def arcsinh(input: Operand) -> Value:
+def arcsinh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the inverse hyperbolic sine of each element."""
 
-def arctan(input: Operand) -> Value:
+def arctan(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the arctangent of each element."""
 
-def arctan2(input: Operand, other: Operand) -> Value:
+def arctan2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the angle of the points ``(other, input)``, element by element."""
 
-def arctanh(input: Operand) -> Value:
+def arctanh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the inverse hyperbolic tangent of each element."""
 
-def argmax(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Value:
+def argmax(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return the position of the maximum, in all or along a dimension."""
 
-def argmin(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Value:
+def argmin(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return the position of the minimum, in all or along a dimension."""
 
 def argsort(
-    input: Operand, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False
+    input: Operand,
+    dim: builtins.int = -1,
+    descending: builtins.bool = False,
+    stable: builtins.bool = False,
+    *,
+    out: Any = None,
 ) -> Value:
     """Return the positions that put elements in order along a dimension."""
 
@@ -366,40 +395,43 @@ def as_tensor(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | No
 def asarray(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """Return ``data`` as a tensor: itself if it is one, a sharing one of an array, otherwise a copy."""
 
-def asin(input: Operand) -> Value:
+def asin(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the arcsine of each element."""
 
-def asinh(input: Operand) -> Value:
+def asinh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the inverse hyperbolic sine of each element."""
 
-def atan(input: Operand) -> Value:
+def atan(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the arctangent of each element."""
 
-def atan2(input: Operand, other: Operand) -> Value:
+def atan2(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the angle of the points ``(other, input)``, element by element."""
 
-def atanh(input: Operand) -> Value:
+def atanh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the inverse hyperbolic tangent of each element."""
 
-def bitwise_and(input: Operand, other: Operand) -> Value:
+def bernoulli(input: Tensor, p: builtins.float | None = None, *, generator: Any = None) -> Tensor:
+    """Return ones, with the probabilities that the tensor holds (or with one for all), and zeros."""
+
+def bitwise_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the bits that both have."""
 
-def bitwise_left_shift(input: Operand, other: Operand) -> Value:
+def bitwise_left_shift(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the bits of ``input`` shifted by ``other``."""
 
-def bitwise_not(input: Operand) -> Value:
+def bitwise_not(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the bits of each element turned over; for bools, not."""
 
-def bitwise_or(input: Operand, other: Operand) -> Value:
+def bitwise_or(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the bits that one or both have."""
 
-def bitwise_right_shift(input: Operand, other: Operand) -> Value:
+def bitwise_right_shift(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the bits of ``input`` shifted by ``other``."""
 
-def bitwise_xor(input: Operand, other: Operand) -> Value:
+def bitwise_xor(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the bits that one of them has."""
 
-def bmm(input: Operand, other: Operand) -> Value:
+def bmm(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the products of pairs of matrices."""
 
 def broadcast_tensors(*tensors: Operand) -> builtins.tuple[Any, ...]:
@@ -408,40 +440,46 @@ def broadcast_tensors(*tensors: Operand) -> builtins.tuple[Any, ...]:
 def broadcast_to(input: Operand, size: Sequence[builtins.int]) -> Value:
     """Return a view of this shape that repeats dimensions of size 1."""
 
-def cat(tensors: Sequence[Operand], dim: builtins.int = 0) -> Value:
+def can_cast(from_: Dtype, to: Dtype) -> builtins.bool:
+    """Return whether results of a dtype may be written into tensors of another one."""
+
+def cat(tensors: Sequence[Operand], dim: builtins.int = 0, *, out: Any = None) -> Value:
     """Return tensors joined along a dimension."""
 
-def ceil(input: Operand) -> Value:
+def ceil(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the smallest integer that is not below each element."""
 
 def chunk(input: Operand, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return views of at most so many pieces of one size along a dimension."""
 
-def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None) -> Value:
+def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None, *, out: Any = None) -> Value:
     """Return each element, or the bound that it is beyond; on a bound the derivative is 1."""
 
-def clip(input: Operand, min: Operand | None = None, max: Operand | None = None) -> Value:
+def clip(input: Operand, min: Operand | None = None, max: Operand | None = None, *, out: Any = None) -> Value:
     """Return each element, or the bound that it is beyond; on a bound the derivative is 1."""
 
 def clone(input: Operand) -> Value:
     """Return a copy, through which gradients flow."""
 
+def complex(real: Operand, imag: Operand, *, out: Any = None) -> Value:
+    """Return ``real + 1j * imag``."""
+
 def conj(input: Operand) -> Value:
     """Return the conjugate; a real tensor itself."""
 
-def cos(input: Operand) -> Value:
+def cos(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the cosine of each element."""
 
-def cosh(input: Operand) -> Value:
+def cosh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the hyperbolic cosine of each element."""
 
 def count_nonzero(input: Operand, dim: Dims = None) -> Value:
     """Return how many elements are different from zero."""
 
-def cumprod(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Value:
+def cumprod(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None) -> Value:
     """Return the running product along a dimension; integers become int64."""
 
-def cumsum(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Value:
+def cumsum(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None) -> Value:
     """Return the running sum along a dimension; integers become int64."""
 
 def diag(input: Operand, diagonal: builtins.int = 0) -> Value:
@@ -456,13 +494,13 @@ def diagonal(input: Operand, offset: builtins.int = 0, dim1: builtins.int = 0, d
 def dist(input: Operand, other: Operand, p: builtins.float = 2) -> Value:
     """Return the norm of the difference."""
 
-def div(input: Operand, other: Operand) -> Value:
+def div(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return ``input / other``; integers divide to floats."""
 
-def divide(input: Operand, other: Operand) -> Value:
+def divide(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return ``input / other``; integers divide to floats."""
 
-def dot(input: Operand, other: Operand) -> Value:
+def dot(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the product of two vectors."""
 
 def einsum(equation: builtins.str, *operands: Any) -> Value:
@@ -497,19 +535,19 @@ def empty_strided(
 ) -> Tensor:
     """Return a tensor with these steps between elements; they are whatever the memory held."""
 
-def eq(input: Operand, other: Operand) -> Value:
+def eq(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return where ``input`` is equal to ``other``, element by element."""
 
 def equal(input: Tensor, other: Tensor) -> builtins.bool:
     """Return whether two tensors have the same shape and elements."""
 
-def exp(input: Operand) -> Value:
+def exp(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the exponential of each element."""
 
-def exp2(input: Operand) -> Value:
+def exp2(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the power of 2 of each element."""
 
-def expm1(input: Operand) -> Value:
+def expm1(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the exponential less 1, accurate near 0, of each element."""
 
 def eye(
@@ -522,7 +560,7 @@ def eye(
 ) -> Tensor:
     """Return ones on the diagonal."""
 
-def fix(input: Operand) -> Value:
+def fix(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the integer part of each element."""
 
 def flatten(input: Operand, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Value:
@@ -537,19 +575,19 @@ def fliplr(input: Operand) -> Value:
 def flipud(input: Operand) -> Value:
     """Return the tensor with its first dimension reversed."""
 
-def floor(input: Operand) -> Value:
+def floor(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the largest integer that is not above each element."""
 
-def floor_divide(input: Operand, other: Operand) -> Value:
+def floor_divide(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return ``input / other``, rounded down."""
 
-def fmax(input: Operand, other: Operand) -> Value:
+def fmax(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the larger, or the one that is not nan, as element of each pair."""
 
-def fmin(input: Operand, other: Operand) -> Value:
+def fmin(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the smaller, or the one that is not nan, as element of each pair."""
 
-def fmod(input: Operand, other: Operand) -> Value:
+def fmod(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return what dividing leaves, with the sign of ``input``."""
 
 def from_numpy(array: Array) -> Tensor:
@@ -576,10 +614,10 @@ def full_like(
 ) -> Tensor:
     """Return a tensor of another one's shape and dtype, filled with a number."""
 
-def gather(input: Operand, dim: builtins.int, index: Operand) -> Value:
+def gather(input: Operand, dim: builtins.int, index: Operand, *, out: Any = None) -> Value:
     """Return elements picked by position along a dimension."""
 
-def ge(input: Operand, other: Operand) -> Value:
+def ge(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return where ``input`` is at least ``other``, element by element."""
 
 def ger(input: Operand, vec2: Operand) -> Value:
@@ -588,17 +626,20 @@ def ger(input: Operand, vec2: Operand) -> Value:
 def get_rng_state() -> Tensor:
     """Return the state of the generator, as a tensor of bytes."""
 
-def greater(input: Operand, other: Operand) -> Value:
+def greater(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return where ``input`` is greater than ``other``, element by element."""
 
-def greater_equal(input: Operand, other: Operand) -> Value:
+def greater_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return where ``input`` is at least ``other``, element by element."""
 
-def gt(input: Operand, other: Operand) -> Value:
+def gt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return where ``input`` is greater than ``other``, element by element."""
 
-def hypot(input: Operand, other: Operand) -> Value:
+def hypot(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the hypotenuse, element by element."""
+
+def imag(input: Tensor) -> Value:
+    """Return the imaginary part, a view."""
 
 def index_add(input: Operand, dim: builtins.int, index: Operand, source: Operand, *, alpha: Any = 1) -> Value:
     """Return the tensor with positions of ``source`` added at positions along a dimension."""
@@ -609,31 +650,52 @@ def index_copy(input: Operand, dim: builtins.int, index: Operand, source: Operan
 def index_fill(input: Operand, dim: builtins.int, index: Operand, value: Operand) -> Value:
     """Return the tensor with a number at positions along a dimension."""
 
-def index_select(input: Operand, dim: builtins.int, index: Operand) -> Value:
+def index_select(input: Operand, dim: builtins.int, index: Operand, *, out: Any = None) -> Value:
     """Return positions along a dimension, given by a vector."""
 
 def initial_seed() -> builtins.int:
     """Return the number that the running sequence was begun with."""
 
-def isfinite(input: Operand) -> Value:
+def is_complex(input: Operand) -> builtins.bool:
+    """Return whether the elements are complex."""
+
+def is_floating_point(input: Operand) -> builtins.bool:
+    """Return whether the elements are floats."""
+
+def is_nonzero(input: Tensor) -> builtins.bool:
+    """Return whether the one element is different from zero."""
+
+def isclose(
+    input: Operand,
+    other: Operand,
+    rtol: builtins.float = 1e-05,
+    atol: builtins.float = 1e-08,
+    equal_nan: builtins.bool = False,
+) -> Value:
+    """Return where ``|input - other| <= atol + rtol * |other|``."""
+
+def isfinite(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return where elements are finite."""
 
 def isin(elements: Any, test_elements: Any, *, assume_unique: builtins.bool = False, invert: builtins.bool = False) -> Value:
     """Return where elements are among others."""
 
-def isinf(input: Operand) -> Value:
+def isinf(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return where elements are infinite."""
 
-def isnan(input: Operand) -> Value:
+def isnan(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return where elements are nan."""
 
-def le(input: Operand, other: Operand) -> Value:
+def le(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return where ``input`` is at most ``other``, element by element."""
 
-def less(input: Operand, other: Operand) -> Value:
+def lerp(input: Operand, end: Operand, weight: Operand, *, out: Any = None) -> Value:
+    """Return ``input + weight * (end - input)``."""
+
+def less(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return where ``input`` is less than ``other``, element by element."""
 
-def less_equal(input: Operand, other: Operand) -> Value:
+def less_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return where ``input`` is at most ``other``, element by element."""
 
 def linspace(
@@ -647,34 +709,34 @@ def linspace(
 ) -> Tensor:
     """Return ``steps`` numbers at equal distances, both ends included."""
 
-def log(input: Operand) -> Value:
+def log(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the natural logarithm of each element."""
 
-def log10(input: Operand) -> Value:
+def log10(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the logarithm to base 10 of each element."""
 
-def log1p(input: Operand) -> Value:
+def log1p(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return ``log(1 + input)``, accurate near 0."""
 
-def log2(input: Operand) -> Value:
+def log2(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the logarithm to base 2 of each element."""
 
-def log_softmax(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Value:
+def log_softmax(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None) -> Value:
     """Return the log of the softmax along a dimension."""
 
-def logaddexp(input: Operand, other: Operand) -> Value:
+def logaddexp(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the logarithm of the sum of exponentials, element by element."""
 
-def logical_and(input: Operand, other: Operand) -> Value:
+def logical_and(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return where both are different from zero."""
 
-def logical_not(input: Operand) -> Value:
+def logical_not(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return whether each element is zero."""
 
-def logical_or(input: Operand, other: Operand) -> Value:
+def logical_or(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return where one or both are different from zero."""
 
-def logical_xor(input: Operand, other: Operand) -> Value:
+def logical_xor(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return where one is different from zero."""
 
 def logspace(
@@ -689,10 +751,10 @@ def logspace(
 ) -> Tensor:
     """Return ``steps`` powers of ``base``, the exponents at equal distances."""
 
-def logsumexp(input: Operand, dim: Dims, keepdim: builtins.bool = False) -> Value:
+def logsumexp(input: Operand, dim: Dims, keepdim: builtins.bool = False, *, out: Any = None) -> Value:
     """Return ``log(sum(exp(input)))`` along dimensions, without overflow."""
 
-def lt(input: Operand, other: Operand) -> Value:
+def lt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return where ``input`` is less than ``other``, element by element."""
 
 def manual_seed(seed: builtins.int) -> np.random.Generator:
@@ -704,31 +766,38 @@ def masked_fill(input: Operand, mask: Operand, value: Operand) -> Value:
 def masked_select(input: Operand, mask: Tensor) -> Value:
     """Return the elements where the mask holds, in one dimension."""
 
-def matmul(input: Operand, other: Operand) -> Value:
+def matmul(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the product of matrices, vectors, or stacks of matrices, as PyTorch composes it of simpler ones."""
 
-def max(input: Operand, dim: Operand | None = None, keepdim: builtins.bool = False) -> Any:
+def max(input: Operand, dim: Operand | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Any:
     """Return the maximum: of all, along a dimension (with indices), of two tensors."""
 
-def maximum(input: Operand, other: Operand) -> Value:
+def maximum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the larger (of equal ones half of each, for derivatives) element of each pair."""
 
-def mean(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None) -> Value:
+def mean(
+    input: Operand,
+    dim: Dims = None,
+    keepdim: builtins.bool = False,
+    *,
+    dtype: DtypeLike | None = None,
+    out: Tensor | None = None,
+) -> Value:
     """Return the mean of all elements, or along dimensions."""
 
-def median(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
+def median(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Any:
     """Return the lower median of all elements, or along a dimension, with where it stands."""
 
 def meshgrid(*tensors: Any, indexing: builtins.str = "ij") -> builtins.tuple[Any, ...]:
     """Return the coordinates of a grid, one tensor for each dimension."""
 
-def min(input: Operand, dim: Operand | None = None, keepdim: builtins.bool = False) -> Any:
+def min(input: Operand, dim: Operand | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Any:
     """Return the minimum: of all, along a dimension (with indices), of two tensors."""
 
-def minimum(input: Operand, other: Operand) -> Value:
+def minimum(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return the smaller (of equal ones half of each, for derivatives) element of each pair."""
 
-def mm(input: Operand, other: Operand) -> Value:
+def mm(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the product of two matrices."""
 
 def moveaxis(input: Operand, source: Any, destination: Any) -> Value:
@@ -737,16 +806,21 @@ def moveaxis(input: Operand, source: Any, destination: Any) -> Value:
 def movedim(input: Operand, source: Any, destination: Any) -> Value:
     """Return a view with dimensions at other places."""
 
-def mul(input: Operand, other: Operand) -> Value:
+def mul(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return ``input * other``."""
 
-def multiply(input: Operand, other: Operand) -> Value:
+def multinomial(
+    input: Tensor, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: Any = None
+) -> Tensor:
+    """Return positions drawn with the weights that the tensor holds."""
+
+def multiply(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return ``input * other``."""
 
-def mv(input: Operand, other: Operand) -> Value:
+def mv(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return the product of a matrix and a vector."""
 
-def nanmedian(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
+def nanmedian(input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Any = None) -> Any:
     """Return the lower median of all elements, or along a dimension, with where it stands."""
 
 def nansum(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None) -> Value:
@@ -755,13 +829,13 @@ def nansum(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, 
 def narrow(input: Operand, dim: builtins.int, start: builtins.int, length: builtins.int) -> Value:
     """Return a view of ``length`` positions along a dimension."""
 
-def ne(input: Operand, other: Operand) -> Value:
+def ne(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return where ``input`` is different from ``other``, element by element."""
 
-def neg(input: Operand) -> Value:
+def neg(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return ``-input``."""
 
-def negative(input: Operand) -> Value:
+def negative(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return ``-input``."""
 
 def nonzero(input: Operand, *, as_tuple: builtins.bool = False) -> Any:
@@ -773,11 +847,19 @@ def norm(
     dim: Dims = None,
     keepdim: builtins.bool = False,
     dtype: DtypeLike | None = None,
+    *,
+    out: Any = None,
 ) -> Value:
     """Return the norm of all elements, or along dimensions: ``sum(abs(input)**p)**(1/p)``."""
 
-def not_equal(input: Operand, other: Operand) -> Value:
+def normal(mean: Any, std: Any = 1.0, size: Sequence[builtins.int] | None = None, *, generator: Any = None) -> Tensor:
+    """Return normal numbers: of these means and deviations, or of these sizes."""
+
+def not_equal(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return where ``input`` is different from ``other``, element by element."""
+
+def numel(input: Operand) -> builtins.int:
+    """Return the number of elements."""
 
 def ones(
     *size: builtins.int | Sequence[builtins.int],
@@ -806,13 +888,21 @@ def permute(input: Operand, *dims: builtins.int | Sequence[builtins.int]) -> Val
 def positive(input: Operand) -> Value:
     """Return the tensor itself."""
 
-def pow(input: Operand, exponent: Operand) -> Value:
+def pow(input: Operand, exponent: Operand, *, out: Any = None) -> Value:
     """Return ``input ** exponent``; either may be a number."""
 
 def prod(
-    input: Operand, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None
+    input: Operand,
+    dim: builtins.int | None = None,
+    keepdim: builtins.bool = False,
+    *,
+    dtype: DtypeLike | None = None,
+    out: Tensor | None = None,
 ) -> Value:
     """Return the product of all elements, or along a dimension; integers multiply to int64."""
+
+def promote_types(type1: Dtype, type2: Dtype) -> Dtype:
+    """Return the dtype that holds what two dtypes hold."""
 
 def rand(
     *size: builtins.int | Sequence[builtins.int],
@@ -887,13 +977,16 @@ def randperm(
 def ravel(input: Operand) -> Value:
     """Return the tensor with one dimension."""
 
-def reciprocal(input: Operand) -> Value:
+def real(input: Tensor) -> Value:
+    """Return the real part, a view."""
+
+def reciprocal(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return ``1 / input``."""
 
-def relu(input: Operand) -> Value:
+def relu(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return each element, or 0 if it is negative; the derivative at 0 is 0."""
 
-def remainder(input: Operand, other: Operand) -> Value:
+def remainder(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return what dividing leaves, with the sign of ``other``."""
 
 def repeat_interleave(input: Operand, repeats: Any, dim: builtins.int | None = None) -> Value:
@@ -908,13 +1001,16 @@ def resolve_conj(input: Operand) -> Value:
 def resolve_neg(input: Operand) -> Value:
     """Return the tensor itself: conjugates are computed at once."""
 
+def result_type(tensor1: Operand, tensor2: Operand) -> Dtype:
+    """Return the dtype that two operands promote to."""
+
 def roll(input: Operand, shifts: Any, dims: Any = None) -> Value:
     """Return the tensor with its elements moved on along dimensions, the last ones back to the front."""
 
 def round(input: Operand, *, decimals: builtins.int = 0) -> Value:
     """Return the nearest integer (or number of so many decimals); halves go to the even one."""
 
-def rsqrt(input: Operand) -> Value:
+def rsqrt(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the reciprocal of the square root of each element."""
 
 def rsub(input: Operand, other: Operand, *, alpha: Operand = 1) -> Value:
@@ -944,28 +1040,35 @@ def select_scatter(input: Operand, src: Operand, dim: builtins.int, index: built
 def set_rng_state(new_state: Tensor) -> None:
     """Put the generator into a state that `get_rng_state` returned."""
 
-def sgn(input: Operand) -> Value:
+def sgn(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return each element divided by its absolute value; 0 stays 0."""
 
-def sigmoid(input: Operand) -> Value:
+def sigmoid(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the logistic function ``1 / (1 + exp(-input))`` of each element."""
 
-def sign(input: Operand) -> Value:
+def sign(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the sign of each element."""
 
-def signbit(input: Operand) -> Value:
+def signbit(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return where elements are negative (-0. too)."""
 
-def sin(input: Operand) -> Value:
+def sin(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the sine of each element."""
 
-def sinh(input: Operand) -> Value:
+def sinh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the hyperbolic sine of each element."""
 
-def softmax(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Value:
+def softmax(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None, out: Any = None) -> Value:
     """Return the softmax along a dimension."""
 
-def sort(input: Operand, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False) -> Any:
+def sort(
+    input: Operand,
+    dim: builtins.int = -1,
+    descending: builtins.bool = False,
+    stable: builtins.bool = False,
+    *,
+    out: Any = None,
+) -> Any:
     """Return the elements in order along a dimension, and where they stood."""
 
 def split(tensor: Operand, split_size: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
@@ -974,7 +1077,7 @@ def split(tensor: Operand, split_size: Any, dim: builtins.int = 0) -> builtins.t
 def split_with_sizes(input: Operand, split_sizes: Sequence[builtins.int], dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
     """Return views of pieces of these sizes along a dimension."""
 
-def sqrt(input: Operand) -> Value:
+def sqrt(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the square root of each element."""
 
 def square(input: Operand) -> Value:
@@ -983,7 +1086,7 @@ def square(input: Operand) -> Value:
 def squeeze(input: Operand, dim: builtins.int | Sequence[builtins.int] | None = None) -> Value:
     """Return a view without dimensions of size 1."""
 
-def stack(tensors: Sequence[Operand], dim: builtins.int = 0) -> Value:
+def stack(tensors: Sequence[Operand], dim: builtins.int = 0, *, out: Any = None) -> Value:
     """Return tensors joined along a new dimension."""
 
 def std(
@@ -1006,13 +1109,20 @@ def std_mean(
 ) -> Any:
     """Return the standard deviation and the mean, of all elements or along dimensions; one degree of freedom is taken off."""
 
-def sub(input: Operand, other: Operand, *, alpha: Operand = 1) -> Value:
+def sub(input: Operand, other: Operand, *, alpha: Operand = 1, out: Any = None) -> Value:
     """Return ``input - alpha * other``."""
 
-def subtract(input: Operand, other: Operand, *, alpha: Operand = 1) -> Value:
+def subtract(input: Operand, other: Operand, *, alpha: Operand = 1, out: Any = None) -> Value:
     """Return ``input - alpha * other``."""
 
-def sum(input: Operand, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None) -> Value:
+def sum(
+    input: Operand,
+    dim: Dims = None,
+    keepdim: builtins.bool = False,
+    *,
+    dtype: DtypeLike | None = None,
+    out: Tensor | None = None,
+) -> Value:
     """Return the sum of all elements, or along dimensions; integers sum to int64."""
 
 def swapaxes(input: Operand, dim0: builtins.int, dim1: builtins.int) -> Value:
@@ -1024,16 +1134,16 @@ def swapdims(input: Operand, dim0: builtins.int, dim1: builtins.int) -> Value:
 def t(input: Operand) -> Value:
     """Return the transpose of a matrix (a vector or a number is left as it is)."""
 
-def take(input: Operand, index: Operand) -> Value:
+def take(input: Operand, index: Operand, *, out: Any = None) -> Value:
     """Return elements by their position in the flattened tensor."""
 
-def take_along_dim(input: Operand, indices: Operand, dim: builtins.int | None = None) -> Value:
+def take_along_dim(input: Operand, indices: Operand, dim: builtins.int | None = None, *, out: Any = None) -> Value:
     """Return elements picked by position along a dimension; the other dimensions broadcast."""
 
-def tan(input: Operand) -> Value:
+def tan(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the tangent of each element."""
 
-def tanh(input: Operand) -> Value:
+def tanh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the hyperbolic tangent of each element."""
 
 def tensor(
@@ -1048,7 +1158,13 @@ def tile(input: Operand, *dims: builtins.int | Sequence[builtins.int]) -> Value:
     """Return copies of the tensor beside each other, so many along each of the last dimensions."""
 
 def topk(
-    input: Operand, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True
+    input: Operand,
+    k: builtins.int,
+    dim: builtins.int = -1,
+    largest: builtins.bool = True,
+    sorted: builtins.bool = True,
+    *,
+    out: Any = None,
 ) -> Any:
     """Return the ``k`` largest (or smallest) elements along a dimension, and where they stand."""
 
@@ -1058,16 +1174,16 @@ def trace(input: Operand) -> Value:
 def transpose(input: Operand, dim0: builtins.int, dim1: builtins.int) -> Value:
     """Return a view with two dimensions swapped."""
 
-def tril(input: Operand, diagonal: builtins.int = 0) -> Value:
+def tril(input: Operand, diagonal: builtins.int = 0, *, out: Any = None) -> Value:
     """Return the lower triangle of matrices, zero elsewhere."""
 
-def triu(input: Operand, diagonal: builtins.int = 0) -> Value:
+def triu(input: Operand, diagonal: builtins.int = 0, *, out: Any = None) -> Value:
     """Return the upper triangle of matrices, zero elsewhere."""
 
-def true_divide(input: Operand, other: Operand) -> Value:
+def true_divide(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return ``input / other``; integers divide to floats."""
 
-def trunc(input: Operand) -> Value:
+def trunc(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the integer part of each element."""
 
 def unbind(input: Operand, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
@@ -1108,7 +1224,7 @@ def var_mean(
 ) -> Any:
     """Return the variance and the mean, of all elements or along dimensions; one degree of freedom is taken off."""
 
-def where(condition: Operand, input: Any = None, other: Any = None) -> Value:
+def where(condition: Operand, input: Any = None, other: Any = None, *, out: Any = None) -> Value:
     """Return ``input`` where the condition holds, ``other`` elsewhere; without them, the positions where it holds."""
 
 def zeros(
@@ -1140,7 +1256,7 @@ class Methods:
     def T(self) -> Tensor:
         """The tensor with its dimensions in reverse order, a view."""
 
-    def __abs__(self) -> Tensor:
+    def __abs__(self, *, out: Tensor | None = None) -> Tensor:
         """Return the absolute value of each element; the derivative at 0 is 0."""
 
     def __add__(self, other: Operand) -> Tensor: ...
@@ -1201,7 +1317,7 @@ class Methods:
     def __mod__(self, other: Operand) -> Tensor: ...
     def __mul__(self, other: Operand) -> Tensor: ...
     def __ne__(self, other: builtins.object) -> Any: ...
-    def __neg__(self) -> Tensor:
+    def __neg__(self, *, out: Tensor | None = None) -> Tensor:
         """Return ``-input``."""
 
     def __or__(self, other: Operand) -> Tensor: ...
@@ -1235,25 +1351,25 @@ class Methods:
     def _recorded_copy(self) -> Tensor:
         """Return a copy as ``.grad`` holds it under ``create_graph``."""
 
-    def abs(self) -> Tensor:
+    def abs(self, *, out: Tensor | None = None) -> Tensor:
         """Return the absolute value of each element; the derivative at 0 is 0."""
 
     def abs_(self) -> Tensor:
         """`abs`, in place."""
 
-    def absolute(self) -> Tensor:
+    def absolute(self, *, out: Tensor | None = None) -> Tensor:
         """Return the absolute value of each element; the derivative at 0 is 0."""
 
     def absolute_(self) -> Tensor:
         """`abs`, in place."""
 
-    def acos(self) -> Tensor:
+    def acos(self, *, out: Tensor | None = None) -> Tensor:
         """Return the arccosine of each element."""
 
     def acos_(self) -> Tensor:
         """`acos`, in place."""
 
-    def acosh(self) -> Tensor:
+    def acosh(self, *, out: Tensor | None = None) -> Tensor:
         """Return the inverse hyperbolic cosine of each element."""
 
     def acosh_(self) -> Tensor:
@@ -1264,6 +1380,18 @@ class Methods:
 
     def add_(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
         """`add`, in place."""
+
+    def addcdiv(self, tensor1: Operand, tensor2: Operand, *, value: Any = 1) -> Tensor:
+        """Return ``input + value * tensor1 / tensor2``."""
+
+    def addcdiv_(self, tensor1: Operand, tensor2: Operand, *, value: Any = 1) -> Tensor:
+        """`addcdiv`, in place."""
+
+    def addcmul(self, tensor1: Operand, tensor2: Operand, *, value: Any = 1) -> Tensor:
+        """Return ``input + value * tensor1 * tensor2``."""
+
+    def addcmul_(self, tensor1: Operand, tensor2: Operand, *, value: Any = 1) -> Tensor:
+        """`addcmul`, in place."""
 
     def all(self, dim: Dims = None, keepdim: builtins.bool = False) -> Tensor:
         """Return whether all elements are true, in all or along dimensions."""
@@ -1279,40 +1407,40 @@ class Methods:
     def amin(self, dim: Dims = (), keepdim: builtins.bool = False) -> Tensor:
         """Return the smallest element, of all or along dimensions; ties share the gradient."""
 
-    def angle(self) -> Tensor:
+    def angle(self, *, out: Tensor | None = None) -> Tensor:
         """Return the angle of complex numbers; of negative ones, pi."""
 
     def any(self, dim: Dims = None, keepdim: builtins.bool = False) -> Tensor:
         """Return whether any elements are true, in all or along dimensions."""
 
-    def arccos(self) -> Tensor:
+    def arccos(self, *, out: Tensor | None = None) -> Tensor:
         """Return the arccosine of each element."""
 
     def arccos_(self) -> Tensor:
         """`acos`, in place."""
 
-    def arccosh(self) -> Tensor:
+    def arccosh(self, *, out: Tensor | None = None) -> Tensor:
         """Return the inverse hyperbolic cosine of each element."""
 
     def arccosh_(self) -> Tensor:
         """`acosh`, in place."""
 
-    def arcsin(self) -> Tensor:
+    def arcsin(self, *, out: Tensor | None = None) -> Tensor:
         """Return the arcsine of each element."""
 
     def arcsin_(self) -> Tensor:
         """`asin`, in place."""
 
-    def arcsinh(self) -> Tensor:
+    def arcsinh(self, *, out: Tensor | None = None) -> Tensor:
         """Return the inverse hyperbolic sine of each element."""
 
     def arcsinh_(self) -> Tensor:
         """`asinh`, in place."""
 
-    def arctan(self) -> Tensor:
+    def arctan(self, *, out: Tensor | None = None) -> Tensor:
         """Return the arctangent of each element."""
 
-    def arctan2(self, other: Operand) -> Tensor:
+    def arctan2(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return the angle of the points ``(other, input)``, element by element."""
 
     def arctan2_(self, other: Operand) -> Tensor:
@@ -1321,7 +1449,7 @@ class Methods:
     def arctan_(self) -> Tensor:
         """`atan`, in place."""
 
-    def arctanh(self) -> Tensor:
+    def arctanh(self, *, out: Tensor | None = None) -> Tensor:
         """Return the inverse hyperbolic tangent of each element."""
 
     def arctanh_(self) -> Tensor:
@@ -1336,22 +1464,22 @@ class Methods:
     def argsort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False) -> Tensor:
         """Return the positions that put elements in order along a dimension."""
 
-    def asin(self) -> Tensor:
+    def asin(self, *, out: Tensor | None = None) -> Tensor:
         """Return the arcsine of each element."""
 
     def asin_(self) -> Tensor:
         """`asin`, in place."""
 
-    def asinh(self) -> Tensor:
+    def asinh(self, *, out: Tensor | None = None) -> Tensor:
         """Return the inverse hyperbolic sine of each element."""
 
     def asinh_(self) -> Tensor:
         """`asinh`, in place."""
 
-    def atan(self) -> Tensor:
+    def atan(self, *, out: Tensor | None = None) -> Tensor:
         """Return the arctangent of each element."""
 
-    def atan2(self, other: Operand) -> Tensor:
+    def atan2(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return the angle of the points ``(other, input)``, element by element."""
 
     def atan2_(self, other: Operand) -> Tensor:
@@ -1360,7 +1488,7 @@ class Methods:
     def atan_(self) -> Tensor:
         """`atan`, in place."""
 
-    def atanh(self) -> Tensor:
+    def atanh(self, *, out: Tensor | None = None) -> Tensor:
         """Return the inverse hyperbolic tangent of each element."""
 
     def atanh_(self) -> Tensor:
@@ -1375,37 +1503,43 @@ class Methods:
     ) -> None:
         """Add the gradient of this tensor to the ``.grad`` of leaves; see `functrace.torch.autograd.backward`."""
 
-    def bitwise_and(self, other: Operand) -> Tensor:
+    def bernoulli(self, p: builtins.float | None = None, *, generator: Any = None) -> Tensor:
+        """Return ones, with the probabilities that the tensor holds (or with one for all), and zeros."""
+
+    def bernoulli_(self, p: Any = 0.5, *, generator: Any = None) -> Tensor:
+        """Overwrite with ones, with a probability, and zeros."""
+
+    def bitwise_and(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return the bits that both have."""
 
     def bitwise_and_(self, other: Operand) -> Tensor:
         """`bitwise_and`, in place."""
 
-    def bitwise_left_shift(self, other: Operand) -> Tensor:
+    def bitwise_left_shift(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return the bits of ``input`` shifted by ``other``."""
 
     def bitwise_left_shift_(self, other: Operand) -> Tensor:
         """`bitwise_left_shift`, in place."""
 
-    def bitwise_not(self) -> Tensor:
+    def bitwise_not(self, *, out: Tensor | None = None) -> Tensor:
         """Return the bits of each element turned over; for bools, not."""
 
     def bitwise_not_(self) -> Tensor:
         """`bitwise_not`, in place."""
 
-    def bitwise_or(self, other: Operand) -> Tensor:
+    def bitwise_or(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return the bits that one or both have."""
 
     def bitwise_or_(self, other: Operand) -> Tensor:
         """`bitwise_or`, in place."""
 
-    def bitwise_right_shift(self, other: Operand) -> Tensor:
+    def bitwise_right_shift(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return the bits of ``input`` shifted by ``other``."""
 
     def bitwise_right_shift_(self, other: Operand) -> Tensor:
         """`bitwise_right_shift`, in place."""
 
-    def bitwise_xor(self, other: Operand) -> Tensor:
+    def bitwise_xor(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return the bits that one of them has."""
 
     def bitwise_xor_(self, other: Operand) -> Tensor:
@@ -1423,7 +1557,7 @@ class Methods:
     def cdouble(self) -> Tensor:
         """Return the tensor as torch.complex128."""
 
-    def ceil(self) -> Tensor:
+    def ceil(self, *, out: Tensor | None = None) -> Tensor:
         """Return the smallest integer that is not below each element."""
 
     def ceil_(self) -> Tensor:
@@ -1468,13 +1602,13 @@ class Methods:
     def copy_(self, src: Operand, non_blocking: builtins.bool = False) -> Tensor:
         """Overwrite with another tensor's elements, broadcast and converted."""
 
-    def cos(self) -> Tensor:
+    def cos(self, *, out: Tensor | None = None) -> Tensor:
         """Return the cosine of each element."""
 
     def cos_(self) -> Tensor:
         """`cos`, in place."""
 
-    def cosh(self) -> Tensor:
+    def cosh(self, *, out: Tensor | None = None) -> Tensor:
         """Return the hyperbolic cosine of each element."""
 
     def cosh_(self) -> Tensor:
@@ -1510,13 +1644,13 @@ class Methods:
     def dist(self, other: Operand, p: builtins.float = 2) -> Tensor:
         """Return the norm of the difference."""
 
-    def div(self, other: Operand) -> Tensor:
+    def div(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return ``input / other``; integers divide to floats."""
 
     def div_(self, other: Operand) -> Tensor:
         """`div`, in place."""
 
-    def divide(self, other: Operand) -> Tensor:
+    def divide(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return ``input / other``; integers divide to floats."""
 
     def divide_(self, other: Operand) -> Tensor:
@@ -1528,7 +1662,7 @@ class Methods:
     def double(self) -> Tensor:
         """Return the tensor as torch.float64."""
 
-    def eq(self, other: Operand) -> Tensor:
+    def eq(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return where ``input`` is equal to ``other``, element by element."""
 
     def eq_(self, other: Operand) -> Tensor:
@@ -1537,10 +1671,10 @@ class Methods:
     def equal(self, other: Tensor) -> builtins.bool:
         """Return whether two tensors have the same shape and elements."""
 
-    def exp(self) -> Tensor:
+    def exp(self, *, out: Tensor | None = None) -> Tensor:
         """Return the exponential of each element."""
 
-    def exp2(self) -> Tensor:
+    def exp2(self, *, out: Tensor | None = None) -> Tensor:
         """Return the power of 2 of each element."""
 
     def exp2_(self) -> Tensor:
@@ -1555,16 +1689,19 @@ class Methods:
     def expand_as(self, other: Operand) -> Tensor:
         """Return a view expanded to another tensor's shape."""
 
-    def expm1(self) -> Tensor:
+    def expm1(self, *, out: Tensor | None = None) -> Tensor:
         """Return the exponential less 1, accurate near 0, of each element."""
 
     def expm1_(self) -> Tensor:
         """`expm1`, in place."""
 
+    def exponential_(self, lambd: builtins.float = 1.0, *, generator: Any = None) -> Tensor:
+        """Overwrite with exponentially distributed numbers."""
+
     def fill_(self, value: Operand) -> Tensor:
         """Overwrite every element with a number."""
 
-    def fix(self) -> Tensor:
+    def fix(self, *, out: Tensor | None = None) -> Tensor:
         """Return the integer part of each element."""
 
     def fix_(self) -> Tensor:
@@ -1585,7 +1722,7 @@ class Methods:
     def float(self) -> Tensor:
         """Return the tensor as torch.float32."""
 
-    def floor(self) -> Tensor:
+    def floor(self, *, out: Tensor | None = None) -> Tensor:
         """Return the largest integer that is not above each element."""
 
     def floor_(self) -> Tensor:
@@ -1597,10 +1734,10 @@ class Methods:
     def floor_divide_(self, other: Operand) -> Tensor:
         """`floor_divide`, in place."""
 
-    def fmax(self, other: Operand) -> Tensor:
+    def fmax(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return the larger, or the one that is not nan, as element of each pair."""
 
-    def fmin(self, other: Operand) -> Tensor:
+    def fmin(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return the smaller, or the one that is not nan, as element of each pair."""
 
     def fmod(self, other: Operand) -> Tensor:
@@ -1612,7 +1749,7 @@ class Methods:
     def gather(self, dim: builtins.int, index: Operand) -> Tensor:
         """Return elements picked by position along a dimension."""
 
-    def ge(self, other: Operand) -> Tensor:
+    def ge(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return where ``input`` is at least ``other``, element by element."""
 
     def ge_(self, other: Operand) -> Tensor:
@@ -1628,19 +1765,19 @@ class Methods:
     def grad_fn(self) -> Any:
         """The node that computed this tensor; made again if it is a view whose base was overwritten."""
 
-    def greater(self, other: Operand) -> Tensor:
+    def greater(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return where ``input`` is greater than ``other``, element by element."""
 
     def greater_(self, other: Operand) -> Tensor:
         """`gt`, in place."""
 
-    def greater_equal(self, other: Operand) -> Tensor:
+    def greater_equal(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return where ``input`` is at least ``other``, element by element."""
 
     def greater_equal_(self, other: Operand) -> Tensor:
         """`ge`, in place."""
 
-    def gt(self, other: Operand) -> Tensor:
+    def gt(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return where ``input`` is greater than ``other``, element by element."""
 
     def gt_(self, other: Operand) -> Tensor:
@@ -1649,7 +1786,7 @@ class Methods:
     def half(self) -> Tensor:
         """Return the tensor as torch.float16."""
 
-    def hypot(self, other: Operand) -> Tensor:
+    def hypot(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return the hypotenuse, element by element."""
 
     def hypot_(self, other: Operand) -> Tensor:
@@ -1736,53 +1873,68 @@ class Methods:
     def is_xpu(self) -> Any:
         """Whether it is of a kind that there is not here: False."""
 
-    def isfinite(self) -> Tensor:
+    def isclose(
+        self, other: Operand, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False
+    ) -> Tensor:
+        """Return where ``|input - other| <= atol + rtol * |other|``."""
+
+    def isfinite(self, *, out: Tensor | None = None) -> Tensor:
         """Return where elements are finite."""
 
-    def isinf(self) -> Tensor:
+    def isinf(self, *, out: Tensor | None = None) -> Tensor:
         """Return where elements are infinite."""
 
-    def isnan(self) -> Tensor:
+    def isnan(self, *, out: Tensor | None = None) -> Tensor:
         """Return where elements are nan."""
 
     @property
     def itemsize(self) -> builtins.int:
         """Bytes of one element."""
 
-    def le(self, other: Operand) -> Tensor:
+    @property
+    def layout(self) -> Any:
+        """How its elements lie in memory: ``torch.strided``."""
+
+    def le(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return where ``input`` is at most ``other``, element by element."""
 
     def le_(self, other: Operand) -> Tensor:
         """`le`, in place."""
 
-    def less(self, other: Operand) -> Tensor:
+    def lerp(self, end: Operand, weight: Operand) -> Tensor:
+        """Return ``input + weight * (end - input)``."""
+
+    def lerp_(self, end: Operand, weight: Operand) -> Tensor:
+        """`lerp`, in place."""
+
+    def less(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return where ``input`` is less than ``other``, element by element."""
 
     def less_(self, other: Operand) -> Tensor:
         """`lt`, in place."""
 
-    def less_equal(self, other: Operand) -> Tensor:
+    def less_equal(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return where ``input`` is at most ``other``, element by element."""
 
     def less_equal_(self, other: Operand) -> Tensor:
         """`le`, in place."""
 
-    def log(self) -> Tensor:
+    def log(self, *, out: Tensor | None = None) -> Tensor:
         """Return the natural logarithm of each element."""
 
-    def log10(self) -> Tensor:
+    def log10(self, *, out: Tensor | None = None) -> Tensor:
         """Return the logarithm to base 10 of each element."""
 
     def log10_(self) -> Tensor:
         """`log10`, in place."""
 
-    def log1p(self) -> Tensor:
+    def log1p(self, *, out: Tensor | None = None) -> Tensor:
         """Return ``log(1 + input)``, accurate near 0."""
 
     def log1p_(self) -> Tensor:
         """`log1p`, in place."""
 
-    def log2(self) -> Tensor:
+    def log2(self, *, out: Tensor | None = None) -> Tensor:
         """Return the logarithm to base 2 of each element."""
 
     def log2_(self) -> Tensor:
@@ -1794,28 +1946,28 @@ class Methods:
     def log_softmax(self, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the log of the softmax along a dimension."""
 
-    def logaddexp(self, other: Operand) -> Tensor:
+    def logaddexp(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return the logarithm of the sum of exponentials, element by element."""
 
-    def logical_and(self, other: Operand) -> Tensor:
+    def logical_and(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return where both are different from zero."""
 
     def logical_and_(self, other: Operand) -> Tensor:
         """`logical_and`, in place."""
 
-    def logical_not(self) -> Tensor:
+    def logical_not(self, *, out: Tensor | None = None) -> Tensor:
         """Return whether each element is zero."""
 
     def logical_not_(self) -> Tensor:
         """`logical_not`, in place."""
 
-    def logical_or(self, other: Operand) -> Tensor:
+    def logical_or(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return where one or both are different from zero."""
 
     def logical_or_(self, other: Operand) -> Tensor:
         """`logical_or`, in place."""
 
-    def logical_xor(self, other: Operand) -> Tensor:
+    def logical_xor(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return where one is different from zero."""
 
     def logical_xor_(self, other: Operand) -> Tensor:
@@ -1827,7 +1979,7 @@ class Methods:
     def long(self) -> Tensor:
         """Return the tensor as torch.int64."""
 
-    def lt(self, other: Operand) -> Tensor:
+    def lt(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return where ``input`` is less than ``other``, element by element."""
 
     def lt_(self, other: Operand) -> Tensor:
@@ -1852,10 +2004,12 @@ class Methods:
     def max(self, dim: Operand | None = None, keepdim: builtins.bool = False) -> Any:
         """Return the maximum: of all, along a dimension (with indices), of two tensors."""
 
-    def maximum(self, other: Operand) -> Tensor:
+    def maximum(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return the larger (of equal ones half of each, for derivatives) element of each pair."""
 
-    def mean(self, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
+    def mean(
+        self, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None, out: Tensor | None = None
+    ) -> Tensor:
         """Return the mean of all elements, or along dimensions."""
 
     def median(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Any:
@@ -1864,7 +2018,7 @@ class Methods:
     def min(self, dim: Operand | None = None, keepdim: builtins.bool = False) -> Any:
         """Return the minimum: of all, along a dimension (with indices), of two tensors."""
 
-    def minimum(self, other: Operand) -> Tensor:
+    def minimum(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return the smaller (of equal ones half of each, for derivatives) element of each pair."""
 
     def mm(self, other: Operand) -> Tensor:
@@ -1876,13 +2030,16 @@ class Methods:
     def movedim(self, source: Any, destination: Any) -> Tensor:
         """Return a view with dimensions at other places."""
 
-    def mul(self, other: Operand) -> Tensor:
+    def mul(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return ``input * other``."""
 
     def mul_(self, other: Operand) -> Tensor:
         """`mul`, in place."""
 
-    def multiply(self, other: Operand) -> Tensor:
+    def multinomial(self, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: Any = None) -> Tensor:
+        """Return positions drawn with the weights that the tensor holds."""
+
+    def multiply(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return ``input * other``."""
 
     def multiply_(self, other: Operand) -> Tensor:
@@ -1903,19 +2060,19 @@ class Methods:
     def ndimension(self) -> builtins.int:
         """Return the number of dimensions."""
 
-    def ne(self, other: Operand) -> Tensor:
+    def ne(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return where ``input`` is different from ``other``, element by element."""
 
     def ne_(self, other: Operand) -> Tensor:
         """`ne`, in place."""
 
-    def neg(self) -> Tensor:
+    def neg(self, *, out: Tensor | None = None) -> Tensor:
         """Return ``-input``."""
 
     def neg_(self) -> Tensor:
         """`neg`, in place."""
 
-    def negative(self) -> Tensor:
+    def negative(self, *, out: Tensor | None = None) -> Tensor:
         """Return ``-input``."""
 
     def negative_(self) -> Tensor:
@@ -1987,7 +2144,10 @@ class Methods:
     ) -> Tensor:
         """Return the norm of all elements, or along dimensions: ``sum(abs(input)**p)**(1/p)``."""
 
-    def not_equal(self, other: Operand) -> Tensor:
+    def normal_(self, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: Any = None) -> Tensor:
+        """Overwrite with normal numbers."""
+
+    def not_equal(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return where ``input`` is different from ``other``, element by element."""
 
     def not_equal_(self, other: Operand) -> Tensor:
@@ -2009,9 +2169,17 @@ class Methods:
         """`pow`, in place."""
 
     def prod(
-        self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None
+        self,
+        dim: builtins.int | None = None,
+        keepdim: builtins.bool = False,
+        *,
+        dtype: DtypeLike | None = None,
+        out: Tensor | None = None,
     ) -> Tensor:
         """Return the product of all elements, or along a dimension; integers multiply to int64."""
+
+    def random_(self, *bounds: builtins.int, generator: Any = None) -> Tensor:
+        """Overwrite with integers: below a bound, or between two."""
 
     def ravel(self) -> Tensor:
         """Return the tensor with one dimension."""
@@ -2020,7 +2188,7 @@ class Methods:
     def real(self) -> Tensor:
         """The real part, a view; a real tensor itself."""
 
-    def reciprocal(self) -> Tensor:
+    def reciprocal(self, *, out: Tensor | None = None) -> Tensor:
         """Return ``1 / input``."""
 
     def register_hook(self, hook: Callable[[Tensor], Any]) -> RemovableHandle:
@@ -2029,7 +2197,7 @@ class Methods:
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         """Call ``hook(leaf)`` after a gradient has been added to ``leaf.grad``."""
 
-    def relu(self) -> Tensor:
+    def relu(self, *, out: Tensor | None = None) -> Tensor:
         """Return each element, or 0 if it is negative; the derivative at 0 is 0."""
 
     def relu_(self) -> Tensor:
@@ -2071,7 +2239,7 @@ class Methods:
     def round_(self, *, decimals: builtins.int = 0) -> Tensor:
         """`round`, in place."""
 
-    def rsqrt(self) -> Tensor:
+    def rsqrt(self, *, out: Tensor | None = None) -> Tensor:
         """Return the reciprocal of the square root of each element."""
 
     def rsqrt_(self) -> Tensor:
@@ -2095,7 +2263,7 @@ class Methods:
     def select_scatter(self, src: Operand, dim: builtins.int, index: builtins.int) -> Tensor:
         """Return a copy with ``src`` at one position along a dimension."""
 
-    def sgn(self) -> Tensor:
+    def sgn(self, *, out: Tensor | None = None) -> Tensor:
         """Return each element divided by its absolute value; 0 stays 0."""
 
     def sgn_(self) -> Tensor:
@@ -2104,28 +2272,28 @@ class Methods:
     def short(self) -> Tensor:
         """Return the tensor as torch.int16."""
 
-    def sigmoid(self) -> Tensor:
+    def sigmoid(self, *, out: Tensor | None = None) -> Tensor:
         """Return the logistic function ``1 / (1 + exp(-input))`` of each element."""
 
     def sigmoid_(self) -> Tensor:
         """`sigmoid`, in place."""
 
-    def sign(self) -> Tensor:
+    def sign(self, *, out: Tensor | None = None) -> Tensor:
         """Return the sign of each element."""
 
     def sign_(self) -> Tensor:
         """`sign`, in place."""
 
-    def signbit(self) -> Tensor:
+    def signbit(self, *, out: Tensor | None = None) -> Tensor:
         """Return where elements are negative (-0. too)."""
 
-    def sin(self) -> Tensor:
+    def sin(self, *, out: Tensor | None = None) -> Tensor:
         """Return the sine of each element."""
 
     def sin_(self) -> Tensor:
         """`sin`, in place."""
 
-    def sinh(self) -> Tensor:
+    def sinh(self, *, out: Tensor | None = None) -> Tensor:
         """Return the hyperbolic sine of each element."""
 
     def sinh_(self) -> Tensor:
@@ -2143,7 +2311,7 @@ class Methods:
     def split_with_sizes(self, split_sizes: Sequence[builtins.int], dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
         """Return views of pieces of these sizes along a dimension."""
 
-    def sqrt(self) -> Tensor:
+    def sqrt(self, *, out: Tensor | None = None) -> Tensor:
         """Return the square root of each element."""
 
     def sqrt_(self) -> Tensor:
@@ -2180,7 +2348,9 @@ class Methods:
     def subtract_(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
         """`sub`, in place."""
 
-    def sum(self, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None) -> Tensor:
+    def sum(
+        self, dim: Dims = None, keepdim: builtins.bool = False, *, dtype: DtypeLike | None = None, out: Tensor | None = None
+    ) -> Tensor:
         """Return the sum of all elements, or along dimensions; integers sum to int64."""
 
     def swapaxes(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
@@ -2198,13 +2368,13 @@ class Methods:
     def take_along_dim(self, indices: Operand, dim: builtins.int | None = None) -> Tensor:
         """Return elements picked by position along a dimension; the other dimensions broadcast."""
 
-    def tan(self) -> Tensor:
+    def tan(self, *, out: Tensor | None = None) -> Tensor:
         """Return the tangent of each element."""
 
     def tan_(self) -> Tensor:
         """`tan`, in place."""
 
-    def tanh(self) -> Tensor:
+    def tanh(self, *, out: Tensor | None = None) -> Tensor:
         """Return the hyperbolic tangent of each element."""
 
     def tanh_(self) -> Tensor:
@@ -2242,13 +2412,13 @@ class Methods:
     def triu_(self, diagonal: builtins.int = 0) -> Tensor:
         """`triu`, in place."""
 
-    def true_divide(self, other: Operand) -> Tensor:
+    def true_divide(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """Return ``input / other``; integers divide to floats."""
 
     def true_divide_(self, other: Operand) -> Tensor:
         """`div`, in place."""
 
-    def trunc(self) -> Tensor:
+    def trunc(self, *, out: Tensor | None = None) -> Tensor:
         """Return the integer part of each element."""
 
     def trunc_(self) -> Tensor:
@@ -2265,6 +2435,9 @@ class Methods:
 
     def unflatten(self, dim: builtins.int, sizes: Sequence[builtins.int]) -> Tensor:
         """Return a view with a dimension taken apart."""
+
+    def uniform_(self, from_: builtins.float = 0.0, to: builtins.float = 1.0, *, generator: Any = None) -> Tensor:
+        """Overwrite with numbers uniform in ``[from, to)``."""
 
     def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
         """Return pieces that may be written into."""

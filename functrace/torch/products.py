@@ -96,6 +96,11 @@ def einsum(equation: str, *operands: Any) -> Value:
     given = operands[0] if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else operands
     tensors_only("einsum", **{f"operands[{k}]": x for k, x in enumerate(given)})
     text = equation.replace(" ", "")
+    for k, (term, x) in enumerate(zip(text.partition("->")[0].split(","), given, strict=False)):
+        if "." not in term and len(term) != len(shape_of(x)):
+            raise RuntimeError(sentences.einsum_rank(len(term), len(shape_of(x)), k))
+    if len(given) > 1 and all(dtype_of(x) == np.bool_ for x in given):
+        raise NotImplementedError(sentences.no_kernel("bmm").format("Bool"))
     try:
         explicit = explicit_subscripts(text, tuple(len(shape_of(x)) for x in given))
         return apply(EINSUM, tuple(given), (explicit,))

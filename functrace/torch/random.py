@@ -5,15 +5,21 @@ Floor: 8.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
+from functrace.ops import elementwise as ew
+from functrace.ops.shaping import convert
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.dtypes import default_float
+from functrace.torch.plans import Op, apply
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.views import write
 
 ROWS = Rows()
 GENERATOR = np.random.Generator(np.random.PCG64())
@@ -32,6 +38,7 @@ def generator() -> np.random.Generator:
     return GENERATOR
 
 
+running_generator = generator
 _seed = [int(np.random.SeedSequence().generate_state(1, np.uint64)[0])]
 
 
@@ -89,6 +96,103 @@ def random_numbers_of(state: Tensor | None) -> Iterator[None]:
         yield
     finally:
         set_rng_state(before)
+
+
+# -- tensors filled in place -----------------------------------------------------------------------------------------
+
+
+def _fill(name: str, kernel: str, draw: Callable[..., Any], self: Tensor) -> Tensor:
+    kind = self._array.dtype
+    if kernel and kind.kind not in "fc":
+        raise NotImplementedError(sentences.no_kernel(kernel).format(self.dtype.printed))
+    return write(_FILLS[name], (self, wrap(np.asarray(draw(self._array.shape)).astype(kind))))
+
+
+_FILLS = {
+    name: Op(f"{name.title()}Backward0", lambda x, drawn: ew.stop_gradient(drawn), edges=(0,))
+    for name in ("uniform", "normal", "bernoulli", "exponential", "random")
+}
+
+
+@ROWS.function("method")
+def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Any = None) -> Tensor:
+    """Overwrite with numbers uniform in ``[from, to)``."""
+    if from_ > to:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
+    drawing = generator or running_generator()
+    return _fill("uniform", "check_uniform_bounds", lambda shape: from_ + (to - from_) * drawing.random(shape), self)
+
+
+@ROWS.function("method")
+def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
+    """Overwrite with normal numbers."""
+    if std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+    drawing = generator or running_generator()
+    return _fill("normal", "normal_kernel_cpu", lambda shape: mean + std * drawing.standard_normal(shape), self)
+
+
+@ROWS.function("method")
+def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
+    """Overwrite with exponentially distributed numbers."""
+    drawing = generator or running_generator()
+    return _fill("exponential", "exponential", lambda shape: drawing.exponential(1 / lambd, shape), self)
+
+
+@ROWS.function("method")
+def random_(self: Tensor, *bounds: int, generator: Any = None) -> Tensor:
+    """Overwrite with integers: below a bound, or between two."""
+    low, high = (0, *bounds)[-2:] if bounds else (0, 1 << (24 if self._array.dtype.kind == "f" else 7))
+    drawing = generator or running_generator()
+    return _fill("random", "", lambda shape: drawing.integers(low, high, shape), self)
+
+
+def _chances(p: Any, generator: Any) -> Callable[..., Any]:
+    chances = p._array if isinstance(p, Tensor) else np.asarray(p)
+    if not np.all((chances >= 0) & (chances <= 1)):
+        raise RuntimeError(sentences.PROBABILITY)
+    drawing = generator or running_generator()
+    return lambda shape: drawing.random(shape) < chances
+
+
+@ROWS.function("method")
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
+    """Overwrite with ones, with a probability, and zeros."""
+    if self._array.dtype.kind == "c":
+        raise NotImplementedError(sentences.no_kernel("bernoulli_scalar_cpu_").format(self.dtype.printed))
+    return _fill("bernoulli", "", _chances(p, generator), self)
+
+
+@ROWS.function()
+def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -> Tensor:
+    """Return ones, with the probabilities that the tensor holds (or with one for all), and zeros."""
+    if p is None and input._array.dtype.kind != "f":
+        raise NotImplementedError(sentences.no_kernel("bernoulli_tensor_cpu_p_").format(input.dtype.printed))
+    return apply(BERNOULLI, (input, wrap(_chances(input if p is None else p, generator)(input._array.shape))))
+
+
+BERNOULLI = Op("BernoulliBackward0", lambda x, drawn: convert(drawn, x.dtype), edges=(0,))
+
+
+@ROWS.function("function")
+def normal(mean: Any, std: Any = 1.0, size: Sequence[int] | None = None, *, generator: Any = None) -> Tensor:
+    """Return normal numbers: of these means and deviations, or of these sizes."""
+    means, deviations = (x._array if isinstance(x, Tensor) else x for x in (mean, std))
+    kind = next((x._array.dtype for x in (mean, std) if isinstance(x, Tensor)), default_float())
+    shape = tuple(size) if size is not None else np.broadcast_shapes(np.shape(means), np.shape(deviations))
+    drawn = (generator or running_generator()).standard_normal(shape)
+    return wrap(np.asarray(means + deviations * drawn).astype(kind))
+
+
+@ROWS.function()
+def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
+    """Return positions drawn with the weights that the tensor holds."""
+    weights = np.atleast_2d(input._array).astype(np.float64)
+    if not replacement and num_samples > weights.shape[1]:
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    drawing = generator or running_generator()
+    rows = [drawing.choice(len(w), num_samples, replacement, w / w.sum()) for w in weights]
+    return wrap(np.asarray(rows, np.int64).reshape((*input._array.shape[:-1], num_samples)))
 
 
 manual_seed(_seed[0])

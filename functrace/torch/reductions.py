@@ -31,7 +31,7 @@ from functrace.torch.functions import (
 )
 from functrace.torch.plans import Op, apply
 from functrace.torch.promotion import Promotion, arithmetic, floating, for_kinds
-from functrace.torch.rows import Rows
+from functrace.torch.rows import Rows, put_out
 from functrace.torch.tensor import Operand, Tensor, Value
 from functrace.tracing import Tracer, bind
 from functrace.typing import Array
@@ -110,9 +110,13 @@ MIN = Op(
 )
 
 
-@ROWS.function(out=True)
-def sum(input: Operand, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Value:
+@ROWS.function()
+def sum(
+    input: Operand, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeLike | None = None, out: Tensor | None = None
+) -> Value:
     """Return the sum of all elements, or along dimensions; integers sum to int64."""
+    if out is not None:
+        return put_out(out, "sum", (input,), lambda: sum(input, dim, keepdim, dtype=dtype))
     tensors_only("sum", input=input)
     input = _in_dtype(input, dtype)
     if dim is None and not keepdim:
@@ -120,13 +124,17 @@ def sum(input: Operand, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype
     return apply(SUM_DIM, (input,), (dimensions(dim, len(shape_of(input))), _check_keepdim("sum", keepdim)))
 
 
-@ROWS.function(out=True)
-def mean(input: Operand, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Value:
+@ROWS.function()
+def mean(
+    input: Operand, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeLike | None = None, out: Tensor | None = None
+) -> Value:
     """Return the mean of all elements, or along dimensions.
 
     Raises:
         RuntimeError: for integers.
     """
+    if out is not None:
+        return put_out(out, "mean", (input,), lambda: mean(input, dim, keepdim, dtype=dtype))
     tensors_only("mean", input=input)
     if dtype is not None:
         wanted = numpy_dtype(dtype)
@@ -140,9 +148,18 @@ def mean(input: Operand, dim: Dims = None, keepdim: bool = False, *, dtype: Dtyp
     return apply(MEAN_DIM, (input,), (dimensions(dim, len(shape_of(input))), _check_keepdim("mean", keepdim)))
 
 
-@ROWS.function(out=True)
-def prod(input: Operand, dim: int | None = None, keepdim: bool = False, *, dtype: DtypeLike | None = None) -> Value:
+@ROWS.function()
+def prod(
+    input: Operand,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DtypeLike | None = None,
+    out: Tensor | None = None,
+) -> Value:
     """Return the product of all elements, or along a dimension; integers multiply to int64."""
+    if out is not None:
+        return put_out(out, "prod", (input,), lambda: prod(input, dim, keepdim, dtype=dtype))
     tensors_only("prod", input=input)
     input = _in_dtype(input, dtype)
     if dim is None:

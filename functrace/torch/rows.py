@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, final
@@ -41,6 +40,7 @@ from functrace.torch.plans import Op, apply, binary, number_of
 from functrace.torch.promotion import RANK, Promotion, arithmetic, of_tensors
 from functrace.torch.tensor import Operand, Tensor, Value, wrap
 from functrace.torch.views import write
+from functrace.torch.warnings import warn
 from functrace.tracing import Tracer
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -311,7 +311,7 @@ def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any
             raise RuntimeError(sentences.result_cast(DTYPES[found.dtype].printed, DTYPES[array.dtype].printed))
         if array.shape != found.shape:
             if array.size:
-                warnings.warn(sentences.out_resized(array.shape, found.shape), UserWarning, stacklevel=4)
+                warn(sentences.out_resized(array.shape, found.shape))
             target._array = found.astype(array.dtype)
         else:
             array[...] = found

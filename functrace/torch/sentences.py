@@ -723,6 +723,13 @@ ALPHA_BOOL = "Boolean alpha only supported for Boolean results."
 ALPHA_FLOAT = "For integral input tensors, argument alpha must not be a floating point number."
 ALPHA_COMPLEX = "For non-complex input tensors, argument alpha must not be a complex number."
 INVERT_KINDS = "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
+ADDCDIV_OF_INTEGERS = (
+    "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true division of "
+    "tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * torch.trunc(tensor1 / "
+    "tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future "
+    "addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes."
+)
+SORT_OF_COMPLEX = " Sort does not support complex dtypes on CPU"
 NEGATIVE_POWER = "Integers to negative integer powers are not allowed."
 RELU_OF_BOOLS = "Boolean inputs not supported for relu"
 SIGN_OF_COMPLEX = "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
@@ -836,11 +843,20 @@ def only_matrices(name: str, ndim: int) -> str:
     return f"tensor.{name} is only supported on matrices or batches of matrices. Got {ndim}-D tensor."
 
 
+def einsum_rank(letters: int, ndim: int, position: int) -> str:
+    """The sentence for subscripts that do not name every dimension."""
+    return (
+        f"einsum(): the number of subscripts in the equation ({letters}) does not match the number of dimensions ({ndim}) for "
+        f"operand {position} and no ellipsis was given"
+    )
+
+
 def contains_kind(kind: type) -> str:
     """The sentence for looking for something else than a number in a tensor."""
     return f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {kind}."
 
 
+T_OF_SCALAR = "Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases."
 IMAG_OF_REAL = "imag is not implemented for tensors with non-complex dtypes."
 
 
@@ -880,6 +896,12 @@ def unknown_device(text: str) -> str:
 def device_absent(kind: str) -> str:
     """The sentence for a device that cannot be computed on."""
     return f"PyTorch is not linked with support for {kind} devices"
+
+
+PROBABILITY = (
+    "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If so, please report an "
+    "enhancement request to PyTorch.)"
+)
 
 
 # -- making tensors --------------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import operator
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -240,7 +239,7 @@ def reshape_as(self: Tensor, other: Tensor) -> Value:
 def transposed(self: Tensor) -> Value:
     """The tensor with its dimensions in reverse order, a view."""
     if self._array.ndim != 2:
-        warn_once(sentences.TRANSPOSED)
+        warn_once(sentences.TRANSPOSED if self._array.ndim else sentences.T_OF_SCALAR)
     return permute(self, tuple(reversed(range(self._array.ndim))))
 
 
@@ -431,7 +430,7 @@ def index_entries(index: Any) -> tuple[Any, ...]:
         return index
     deep = (Tensor, list, tuple, slice, np.ndarray, type(None), type(Ellipsis))
     if isinstance(index, list) and len(index) < 32 and any(isinstance(k, deep) for k in index):
-        warnings.warn(sentences.INDEX_OF_LISTS, UserWarning, stacklevel=3)
+        warn(sentences.INDEX_OF_LISTS)
         return tuple(index)
     return (index,)
 

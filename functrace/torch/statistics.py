@@ -6,7 +6,6 @@ Floor: 8.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,6 +28,7 @@ from functrace.torch.reductions import Dims, Extreme, check_nonempty
 from functrace.torch.reductions import sum as sum_
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import Operand, Value
+from functrace.torch.warnings import warn
 from functrace.typing import Array
 
 ROWS = Rows()
@@ -99,7 +99,7 @@ def _spread(name: str, says: str, forms: str) -> None:
         if unbiased is not None and correction is None:
             correction = 1 if unbiased else 0
         if math.prod(shape_of(input)[k] for k in axes) <= (1 if correction is None else correction):
-            warnings.warn(sentences.degrees_of_freedom(name), UserWarning, stacklevel=2)
+            warn(sentences.degrees_of_freedom(name))
         shown = correction, None if dim is None else axes
         return apply(op, (input,), (axes, 1 if correction is None else correction, bool(keepdim), shown))
 
@@ -272,7 +272,8 @@ def _order(x: Array, axis: int, descending: bool) -> Any:
 
 def _sorted(x: Array, axis: int, descending: bool, count: int | None, _shown: int) -> Any:
     if not x.ndim:
-        return ew.positive(x), convert(ew.mul(ew.not_equal(x, x), 0), np.int64)
+        value = ew.stop_gradient(x) if x.dtype.kind == "b" else ew.positive(x)
+        return value, convert(ew.mul(ew.not_equal(x, x), 0), np.int64)
     order = _order(x, axis, descending)
     if count is not None:
         order = index_static(order, (*((None, None, None),) * axis, (0, count, 1), ...))
@@ -281,7 +282,7 @@ def _sorted(x: Array, axis: int, descending: bool, count: int | None, _shown: in
 
 def _sort_op(node: str) -> Op:
     return Op(
-        node, _sorted, (("indices", -2),), arithmetic.checked(for_kinds("buif", "sort")),
+        node, _sorted, (("indices", -2),), arithmetic.checked(for_kinds("buif", sentences.SORT_OF_COMPLEX, RuntimeError)),
         details=lambda specs, params: {"dim": params[3] % (1 << 64), "self_sym_sizes": specs[0].shape},
     )  # fmt: skip
 

@@ -93,11 +93,14 @@ class Tensor(Methods):
 
     __array_priority__ = 1000.0
 
-    def __init__(self, data: Any = ()) -> None:
-        if isinstance(data, Tensor):
-            self._array, self._counter = data._array, data._counter
+    def __init__(self, *data: Any) -> None:
+        first = data[0] if data else ()
+        if isinstance(first, Tensor):
+            self._array, self._counter = first._array, first._counter
+        elif isinstance(first, (int, np.integer, Size)):  # sizes; anything else is what it holds
+            self._array, self._counter = np.zeros(first if isinstance(first, Size) else data, default_float()), [0]
         else:
-            self._array, self._counter = np.array(data, default_float()), [0]
+            self._array, self._counter = np.array(first, default_float()), [0]
 
     # -- its place in the graph ----------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 import builtins
 
 from functrace.torch.dtypes import DtypeLike
-from functrace.torch.tensor import Operand, Value
+from functrace.torch.tensor import Operand, Tensor, Value
 
 __all__ = [
     "cross_entropy",
@@ -46,14 +46,14 @@ def nll_loss(
 ) -> Value:
     """Return the negative log-likelihood of classes."""
 
-def relu(input: Operand) -> Value:
+def relu(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return each element, or 0 if it is negative; the derivative at 0 is 0."""
 
-def sigmoid(input: Operand) -> Value:
+def sigmoid(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the logistic function ``1 / (1 + exp(-input))`` of each element."""
 
 def softmax(input: Operand, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Value:
     """Return the softmax along a dimension."""
 
-def tanh(input: Operand) -> Value:
+def tanh(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the hyperbolic tangent of each element."""

@@ -74,6 +74,10 @@ EXPRESSIONS = [
     "torch.sub(m, v, alpha=3)",
     "torch.where(m > 1, m, 2)", "torch.where(m > 1, v, m)", "torch.where(m > 1, z.float(), m)", "m.pow(v)", "2 ** m",
     "m ** 3",
+    # of three, and into given tensors
+    "torch.lerp(m, v, v)", "m.lerp(v, 0.3)", "torch.addcmul(m, v, v, value=2)", "torch.addcdiv(m, v, v)",
+    "torch.sin(m, out=torch.zeros(3, 4))", "torch.add(v, 1, out=torch.zeros(4))", "torch.sin(i, out=v)", "m.mul_(m)",
+    "torch.cat([m, m], out=torch.empty(0))", "torch.sin(i, out=torch.zeros(2))", "torch.sin(i, out=i)",
     # in place
     "m.clone().masked_fill_(m > 1, 0.)", "m.clone().index_add_(1, i, m[:, :2])", "m.clone().scatter_(1, ij, 2.)",
     "m.sin().tril_()",
@@ -91,9 +95,11 @@ NODES_OF_OUR_OWN = {
 
 @pytest.fixture(autouse=True)
 def _warning_always() -> Iterator[None]:
-    torch.set_warn_always(True)
+    for library in (torch, SHIM):
+        library.set_warn_always(True)
     yield
-    torch.set_warn_always(False)
+    for library in (torch, SHIM):
+        library.set_warn_always(False)
 
 
 def leaves(library: ModuleType) -> dict[str, Any]:

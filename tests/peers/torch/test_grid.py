@@ -40,6 +40,18 @@ OF_ONE = [f"torch.{name}(x)" for name in _NAMES.split() if hasattr(SHIM, name)] 
     "F.relu(x)", "F.softmax(x, 0)", "F.mse_loss(x, x)", "torch.stack([x, x])", "x.new_tensor([1.5])", "x.to('cuda')",
     "torch.where(x)", "torch.where(x, x, x)", "torch.where(x > 0, 1, 2.)", "torch.where(x > 0, x, 2.)",
     "torch.where(x != 0, 2, x)", "torch.where(x != 0, 1j, 2)", "torch.where(x > 0, 1, 2)", "torch.zeros(3)[x]",
+    "torch.sin(x, out=torch.zeros(3))", "torch.mul(x, x, out=torch.zeros(3, dtype=torch.int64))",
+    "torch.mul(x, x, out=torch.empty(0))", "torch.cat([x.reshape(-1)] * 2, out=torch.empty(0, dtype=torch.complex128))",
+    "x.dtype.to_complex()", "torch.is_floating_point(x)", "torch.is_complex(x)", "torch.result_type(x, 2)", "x.is_signed()",
+    "torch.result_type(x, 1.5)", "torch.promote_types(x.dtype, torch.int32)", "torch.can_cast(x.dtype, torch.int32)", "x.T",
+    "isinstance(x, torch.LongTensor)", "torch.LongTensor([1, 2])", "torch.BoolTensor([0, 2])", "x.new([1, 2])", "x.new(0)",
+    "torch.Tensor([1, 2])", "torch.Tensor(2, 3).shape", "torch.LongTensor(2, 3).shape", "torch.Tensor(3).shape",
+    "torch.complex(x, x)", "torch.isclose(x, x)", "x.real", "x.imag", "x.conj()", "torch.lerp(x, x, 0.5)",
+    "x.uniform_().shape",
+    "x.normal_().shape", "x.bernoulli_(1.)", "torch.bernoulli(x.abs() * 0)", "x.repeat(2)", "x.flip(0)", "x.cumsum(0)",
+    "x.masked_fill(x != 0, 1)", "x.masked_fill(x == 0, 300)", "x.norm()", "x.sort()", "x.split(2)", "x.chunk(2)", "1 in x",
+    "torch.finfo(x.dtype).max", "torch.iinfo(x.dtype).min", "torch.outer(x, x)", "torch.einsum('i,i', x, x)",
+    "torch.addcmul(x, x, x)",
 ]  # fmt: skip
 
 _FUNCTIONS = (
@@ -85,9 +97,11 @@ def allowed(expression: str, kind: str, names: tuple[str, ...], expected: Outcom
 
 @pytest.fixture(autouse=True)
 def _warning_always() -> Iterator[None]:
-    torch.set_warn_always(True)
+    for library in (torch, SHIM):
+        library.set_warn_always(True)
     yield
-    torch.set_warn_always(False)
+    for library in (torch, SHIM):
+        library.set_warn_always(False)
 
 
 @pytest.mark.parametrize("expression", OF_ONE)
