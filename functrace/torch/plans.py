@@ -143,6 +143,8 @@ class Plan(Kept):
         self.edge_to = tuple(-1 if k is None or not active[k] else k for k in self.edge_positions)
         self.selected: tuple[int, ...] | None = None
         self.many = False
+        self.is_freed = False
+        """Whether the node can be run once only, although it saves nothing."""
         # A primitive looks for traced operands; here there are none, so its NumPy function is called directly: 0.3 us less.
         function = self.function
         self.evaluate = function.eval if isinstance(function, Elementwise) else function

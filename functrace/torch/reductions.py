@@ -211,8 +211,12 @@ def _ordered(name: str) -> Promotion:
     return arithmetic.checked(for_kinds("buif", sentences.complex_input(name), RuntimeError))
 
 
-MAX_DIM = Op("MaxBackward0", _extreme_along(core.argmax), (("indices", -2),), _ordered("max"), details=_along)
-MIN_DIM = Op("MinBackward0", _extreme_along(core.argmin), (("indices", -2),), _ordered("min"), details=_along)
+MAX_DIM = Op(
+    "MaxBackward0", _extreme_along(core.argmax), (("indices", -2),), _ordered("max"), details=_along, keeps=("indices",)
+)
+MIN_DIM = Op(
+    "MinBackward0", _extreme_along(core.argmin), (("indices", -2),), _ordered("min"), details=_along, keeps=("indices",)
+)
 
 
 def check_nonempty(name: str, shape: tuple[int, ...], axis: int | None) -> None:

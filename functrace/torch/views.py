@@ -164,6 +164,7 @@ class CopySlicesPlan(Plan):
     ) -> None:
         self.inner, self.steps = inner, steps
         super().__init__(op, specs, params, active)
+        self.is_freed = True
 
     @property
     def edges(self) -> tuple[int | None, ...] | None:
@@ -429,6 +430,8 @@ def write_traced(op: Op, tensor: Tensor, others: tuple[Any, ...], params: tuple[
 class CopySlicesOf(GraphNode):
     """The node of a base after a user's Function has overwritten a view of it: the Function's node, on a part."""
 
+    _is_freed = False
+
     def __init__(self, node: GraphNode, base: Tensor, steps: Steps) -> None:
         self.node, self.steps = node, steps
         self._sequence = node._sequence
@@ -442,6 +445,8 @@ class CopySlicesOf(GraphNode):
     def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
         """Give the Function the part of the gradient that it wrote, and put what it returns in that part's place."""
         gradient = grads[0]
+        if self._is_freed:
+            raise RuntimeError(sentences.BACKWARD_TWICE)
         if gradient is None:
             return [None] * len(self._edges)
         shown = apply(PART, (gradient,), (self.steps,))
@@ -451,6 +456,7 @@ class CopySlicesOf(GraphNode):
 
     def release(self) -> None:
         """Let go of what the Function saved."""
+        self._is_freed = True
         self.node.release()
 
 

@@ -259,8 +259,8 @@ class BackwardCFunction(FunctionCtx, GraphNode):
         wanted = [aval for aval in inputs if aval is not None]
         needs = [need for need, aval in zip(self.needs_input_grad, inputs, strict=True) if aval is not None]
         for k, (gradient, aval) in enumerate(zip(checked, wanted, strict=True)):
-            if gradient is not None:
-                checked[k] = fitted(gradient, aval, self.name(), k) if needs[k] else None
+            if gradient is not None and needs[k]:
+                checked[k] = fitted(gradient, aval, self.name(), k)
         return checked
 
 

@@ -228,9 +228,9 @@ class OpNode(GraphNode):
     def release(self) -> None:
         """Let go of the saved tensors."""
         saved, plan = self._saved, self._plan
-        if saved:
+        if saved or plan.is_freed:
             self._saved = None
-            for s, unpacks in zip(saved, plan.unpacks, strict=True):
+            for s, unpacks in zip(saved or (), plan.unpacks, strict=False):
                 if unpacks:
                     s.release()
 

@@ -49,9 +49,10 @@ BINARY: tuple[Callable[[Any, Any, Any], Any], ...] = (
     lambda t, x, y: x @ y if x.ndim < 3 and y.ndim < 3 else -y,
     lambda t, x, y: t.cat([x, y]), lambda t, x, y: t.stack([x, y], -1), lambda t, x, y: t.minimum(x, y),
 )  # fmt: skip
+# Not prod: PyTorch's derivative of it reads the product, the core's the factors, so that gradients by the product differ.
 REDUCTIONS: tuple[Callable[[Any], Any], ...] = (
     lambda x: x.sum(), lambda x: x.mean(), lambda x: x.max(), lambda x: x.sum(0), lambda x: x.mean(-1, keepdim=True),
-    lambda x: x.prod(), lambda x: x.max(0).values, lambda x: x.logsumexp(0), lambda x: x.min(-1)[0],
+    lambda x: x.max(0).values, lambda x: x.logsumexp(0), lambda x: x.min(-1)[0],
 )  # fmt: skip
 VIEWS: tuple[Callable[[Any, Any], Any], ...] = (
     lambda t, x: x[0], lambda t, x: x[1:], lambda t, x: x[..., -1], lambda t, x: x[:, 1], lambda t, x: x.t(),
@@ -183,6 +184,9 @@ class Interpreter:
             return (self.unary, self.view, self.in_place, self.binary)[d % 4](a, b, c, d)
 
     def packed(self, a: int, b: int, c: int, d: int) -> Any:
+        if self.is_bare_view(a) or self.is_bare_view(c):
+            return None
+
         def pack(x: Any) -> Any:
             self.log("  pack", x.detach(), x.is_leaf)
             return x.detach() if d % 2 else x
@@ -277,6 +281,8 @@ class Interpreter:
 
     def second(self, a: int, b: int, c: int, d: int) -> Any:
         root, x = self.at(a), self.at(c)
+        if not root.numel():
+            return
         (g,) = self.torch.autograd.grad((root * root).sum(), x, create_graph=True)
         self.log("  first", g.detach())
         found = self.torch.autograd.grad((g * g).sum(), [x, self.at(d)], allow_unused=True, materialize_grads=True)
