@@ -343,7 +343,7 @@ def _rewrite_history(value: Tensor, node: BackwardCFunction, place: int, outputs
     if value.requires_grad and value.is_leaf:
         raise RuntimeError(sentences.DIRTY_LEAF)
     if value._view is None:
-        pass
+        value._grad = None  # as PyTorch does: it was the gradient of another value
     elif sum(isinstance(v, Tensor) for v in outputs) > 1:
         raise RuntimeError(sentences.DIRTY_VIEW_OF_MANY)
     elif value._view.base.is_leaf and value._view.base.requires_grad:
