@@ -111,6 +111,9 @@ def _array_of(data: Any, dtype: DtypeLike | None) -> Any:
     return array.astype(wanted)
 
 
+_NUMBERS = frozenset({bool, int, float, complex})
+
+
 def _inferred(found: set[Any]) -> np.dtype[Any]:
     """The dtype of numbers of these types and dtypes: Python's floats are weak among floats."""
     kinds = {complex: default_complex(), float: default_float(), int: np.dtype(np.int64), bool: np.dtype(np.bool_)}
@@ -147,14 +150,15 @@ def _plain(data: Any, found: set[Any], depth: int = 0) -> Any:
         return _plain(number_of(data), found)
     if not isinstance(data, Sequence):
         raise RuntimeError(sentences.no_dtype_of(kind.__name__))
-    if depth and any(isinstance(x, Tensor) and x._array.size != 1 for x in data):
+    kinds = set(map(type, data))
+    if kinds <= _NUMBERS:  # most data: nothing but Python's numbers
+        found |= kinds
+        return list(data)
+    tensors = [x for x in data if isinstance(x, Tensor)]
+    if any(x._array.size != 1 for x in tensors):
         raise ValueError(sentences.ONE_ELEMENT)
-    if any(isinstance(x, Tensor) for x in data) and any(isinstance(x, Tensor) and x._array.size != 1 for x in data):
-        raise ValueError(sentences.ONE_ELEMENT)
-    parts = [_plain(x.item() if isinstance(x, Tensor) else x, found, depth + 1) for x in data]
-    for tensor_ in (x for x in data if isinstance(x, Tensor)):
-        found.discard(type(tensor_.item()))
-        found.add(tensor_._array.dtype)
+    parts = [x._array.reshape(()).tolist() if isinstance(x, Tensor) else _plain(x, found, depth + 1) for x in data]
+    found.update(x._array.dtype for x in tensors)
     _check_regular(parts, depth)
     return parts
 

@@ -79,6 +79,8 @@ def tensors_only(name: str, **operands: Any) -> None:
     Raises:
         TypeError: for numbers, and anything else that has no shape.
     """
+    if all(isinstance(value, Tensor) for value in operands.values()):
+        return
     among = any(isinstance(value, Tensor) and isinstance(value._array, np.ndarray) for value in operands.values())
     kinds = (Tensor, Tracer) if among else (Tensor, Tracer, np.ndarray)
     for k, (argument, value) in enumerate(operands.items()):
@@ -226,7 +228,7 @@ def rsub(input: Operand, other: Operand, *, alpha: Operand = 1) -> Value:
     return apply(RSUB if isinstance(other, Tensor) else RSUB_NUMBER, (input, other))
 
 
-@ROWS.family(aliases="subtract", operators="sub rsub isub", op=SUB, reflected=RSUB_NUMBER, out=True)
+@ROWS.family(aliases="subtract", operators="sub rsub isub", op=SUB, reflected=rsub, out=True)
 def sub(run: Run) -> Callable[..., Value]:
     """Return ``input - alpha * other``."""
 

@@ -60,7 +60,8 @@ def _product(op: Op, name: str, ranks: tuple[int, int], doc: str) -> Callable[[A
     second = {"mm": "mat2", "bmm": "mat2", "mv": "vec", "dot": "tensor"}[name]
 
     def function(input: Operand, other: Operand) -> Value:
-        tensors_only(name, **{"input": input, second: other})
+        if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
+            tensors_only(name, **{"input": input, second: other})
         a: Any = shape_of(input)
         b: Any = shape_of(other)
         if (len(a), len(b)) != ranks or a[-1] != b[-2 if len(b) > 1 else 0] or (len(a) == 3 and a[0] != b[0]):
@@ -130,7 +131,8 @@ def addmm(input: Operand, mat1: Operand, mat2: Operand) -> Value:
 @ROWS.function(operators="matmul rmatmul", out=True)
 def matmul(input: Operand, other: Operand) -> Value:
     """Return the product of matrices, vectors, or stacks of matrices, as PyTorch composes it of simpler ones."""
-    tensors_only("matmul", input=input, other=other)
+    if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
+        tensors_only("matmul", input=input, other=other)
     a: Any = shape_of(input)
     b: Any = shape_of(other)
     if min(len(a), len(b)) == 0:

@@ -117,7 +117,8 @@ def sum(
     """Return the sum of all elements, or along dimensions; integers sum to int64."""
     if out is not None:
         return put_out(out, "sum", (input,), lambda: sum(input, dim, keepdim, dtype=dtype))
-    tensors_only("sum", input=input)
+    if not isinstance(input, Tensor):
+        tensors_only("sum", input=input)
     input = _in_dtype(input, dtype)
     if dim is None and not keepdim:
         return apply(SUM, (input,))
@@ -135,7 +136,8 @@ def mean(
     """
     if out is not None:
         return put_out(out, "mean", (input,), lambda: mean(input, dim, keepdim, dtype=dtype))
-    tensors_only("mean", input=input)
+    if not isinstance(input, Tensor):
+        tensors_only("mean", input=input)
     if dtype is not None:
         wanted = numpy_dtype(dtype)
         if wanted.kind not in "fc":
@@ -160,7 +162,8 @@ def prod(
     """Return the product of all elements, or along a dimension; integers multiply to int64."""
     if out is not None:
         return put_out(out, "prod", (input,), lambda: prod(input, dim, keepdim, dtype=dtype))
-    tensors_only("prod", input=input)
+    if not isinstance(input, Tensor):
+        tensors_only("prod", input=input)
     input = _in_dtype(input, dtype)
     if dim is None:
         return apply(PROD, (input,))
@@ -356,8 +359,9 @@ def _normalized(op: Op, name: str) -> Callable[..., Any]:
     def function(input: Operand, dim: int, *, dtype: DtypeLike | None = None) -> Value:
         if dtype is not None:
             input = to(input, dtype)
-        tensors_only(name, input=input)
-        dim = whole(name, "dim", dim)
+        if not isinstance(input, Tensor):
+            tensors_only(name, input=input)
+        dim = dim if type(dim) is int else whole(name, "dim", dim)
         return apply(op, (input,), (dimension(dim, len(shape_of(input))),))
 
     function.__name__ = function.__qualname__ = name

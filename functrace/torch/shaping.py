@@ -392,6 +392,8 @@ def index_entry(given: Any) -> Any:
         IndexError: for what is no index.
         TypeError: for text.
     """
+    if isinstance(given, Tensor) and given._array.dtype == np.int64:
+        return given
     entry: Any = given
     dtype = getattr(entry._array if isinstance(entry, Tensor) else entry, "dtype", None)
     if isinstance(entry, (Tensor, Tracer)):
