@@ -139,6 +139,8 @@ def unpacked(torch, log):
         for label, operation in operations.items():
             if name == "longer" and label == "square":
                 continue  # which operand the sentence names first depends on the order of a product
+            if name == "half" and label == "sin":
+                continue  # the last bit of a cosine of half precision depends on the version of NumPy
             with torch.autograd.graph.saved_tensors_hooks(lambda t: t.detach(), unpack):
                 y = operation()
             log.error(f"{label}, {name}", lambda: torch.autograd.grad(y, x, torch.ones(3), retain_graph=True))
