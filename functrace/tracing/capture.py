@@ -21,8 +21,7 @@ import mmap
 import sys
 import threading
 import weakref
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, final
 
@@ -34,6 +33,8 @@ from functrace.ir.aval import check_plain
 from functrace.ir.program import Program
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from functrace.ir.aval import Constant
     from functrace.typing import Array
 
@@ -283,29 +284,48 @@ class _Watch:
 _watched: ContextVar[list[_Watch] | None] = ContextVar("the arrays that the body being recorded has read", default=None)
 
 
-@contextmanager
-def read_only_memory(owner: str, operands: Iterable[Any] = ()) -> Generator[None]:
-    """Record what Python runs once, but the program any number of times: it must leave the arrays that it reads alone.
+@final
+class read_only_memory:
+    """A context that records what Python runs once, but the program any number of times: it must leave what it reads alone.
 
-    Arrays that it makes for itself are its own business. ``operands`` are read in any case.
+    Arrays that it makes for itself are its own business. (A class: a generator takes 0.7 us more.)
+
+    Args:
+        owner: who records, for messages.
+        operands: arrays that are read in any case.
 
     Raises:
         CapturedArrayError: at the end, if an array that was read, and that somebody still holds, has other values than then.
     """
-    around = _watched.get()
-    seen: list[_Watch] = []
-    token = _watched.set(seen)
-    try:
-        for operand in operands:
-            held_array(operand)
-        yield
-    finally:
-        _watched.reset(token)
-    if any(watch.changed() for watch in seen):
-        raise CapturedArrayError(
-            f"{owner} writes into an array that it also reads, and that was made outside of it, but is recorded once, "
-            "however often it runs",
-            fix="write into a copy that it makes itself (x = x.copy()), or pass the array in and return the new one",
-        )
-    if around is not None:
-        around.extend(seen)
+
+    __slots__ = ("_around", "_operands", "_owner", "_seen", "_token")
+
+    def __init__(self, owner: str, operands: Iterable[Any] = ()) -> None:
+        self._owner, self._operands = owner, operands
+
+    def __enter__(self) -> None:
+        self._around = _watched.get()
+        self._seen: list[_Watch] = []
+        self._token = _watched.set(self._seen)
+        try:
+            for operand in self._operands:
+                held_array(operand)
+        except BaseException:
+            _watched.reset(self._token)
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _watched.reset(self._token)
+        if kind is not None:
+            return
+        for watch in self._seen:
+            if watch.changed():
+                raise CapturedArrayError(
+                    f"{self._owner} writes into an array that it also reads, and that was made outside of it, but is "
+                    "recorded once, however often it runs",
+                    fix="write into a copy that it makes itself (x = x.copy()), or pass the array in and return the new one",
+                )
+        if self._around is not None:
+            self._around.extend(self._seen)
