@@ -340,7 +340,6 @@ class Check:
         with no_grad():
             ctx._begin(self.inputs, in_graph=False)
             output = self.function._run(ctx, tuple(self.inputs))
-            ctx._saved_forward = ctx.saved_for_forward  # type: ignore[attr-defined]
             saved = tuple(ctx.saved_for_forward or ctx.to_save or ())
             pushed = _tensors(self.function.jvp(_Forward(ctx, saved), *[tangents.get(id(x)) for x in self.inputs]))
         outputs = self._outputs(*self.inputs)

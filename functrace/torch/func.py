@@ -31,6 +31,9 @@ from functrace.api.differentiate import vjp as vjp_of_arrays
 from functrace.api.jacobians import jacfwd as jacfwd_of_arrays
 from functrace.api.jacobians import jacrev as jacrev_of_arrays
 from functrace.api.mapping import vmap as vmap_of_arrays
+from functrace.api.programs import trace
+from functrace.ir.primitive import ZERO
+from functrace.ir.program import Program
 from functrace.ops.elementwise import conj
 from functrace.torch import sentences
 from functrace.torch.autograd.function import Function
@@ -38,6 +41,7 @@ from functrace.torch.autograd.grad_mode import MODES, enable_grad
 from functrace.torch.size import Size
 from functrace.torch.tensor import Tensor, array_of, in_grad_mode, wrap
 from functrace.tracing import Tracer
+from functrace.transforms import is_differentiable
 from functrace.tree import flatten, map_leaves, structure, unflatten
 from functrace.typing import Array, PyTree
 
@@ -343,7 +347,11 @@ def vjp(func: OfTensors, *primals: PyTree, has_aux: bool = False) -> tuple[Any, 
         value, aux = _split(call(*args), has_aux, "vjp(f, *primals)")
         return _returned(value, "vjp(f, *primals): expected f(*primals)"), arrays_of(aux)
 
-    output, aux = call.run(lambda args, kwargs: outputs(*args))
+    def values(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        found, _, aux = vjp_of_arrays(outputs, *args, has_aux=True)  # traced, as it will be in the pullback
+        return found, aux
+
+    output, aux = call.run(values)
 
     def pullback(cotangents: PyTree, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         if structure(cotangents) != structure(output):
@@ -360,8 +368,8 @@ def vjp(func: OfTensors, *primals: PyTree, has_aux: bool = False) -> tuple[Any, 
         both = Call(func, (primals, cotangents), {})
 
         def run(args: tuple[Any, Any], kwargs: dict[str, Any]) -> Any:
-            values, seeds = args
-            _, pull, _ = vjp_of_arrays(outputs, *values, has_aux=True)
+            given, seeds = args
+            _, pull, _ = vjp_of_arrays(outputs, *given, has_aux=True)
             return map_leaves(_conjugate, pull(map_leaves(_conjugate, seeds)))
 
         return both.run(run)
@@ -382,11 +390,11 @@ def jvp(
         func: a function of tensors that returns tensors; with ``has_aux`` ``(output, aux)``, and ``aux`` is returned third.
         primals: where.
         tangents: in which direction.
-        strict: taken as PyTorch takes it: outputs that do not depend on the primals have zeros, or raise.
+        strict: refuse outputs that do not depend on the primals, in place of zeros.
         has_aux: whether ``func`` returns auxiliary data.
 
     Raises:
-        RuntimeError: if primals and tangents do not fit each other.
+        RuntimeError: if primals and tangents do not fit each other, and what ``strict`` refuses.
 
     Cost:
         2 to 3 times ``func``.
@@ -416,10 +424,23 @@ def jvp(
         return _returned(value, "jvp(f, primals, tangents): expected f(*primals)"), arrays_of(aux)
 
     def run(args: tuple[Any, Any], kwargs: dict[str, Any]) -> Any:
+        if strict and not all(depends(trace(lambda *xs: outputs(*xs)[0])(*args[0]))):
+            raise RuntimeError(sentences.JVP_OF_CONSTANT)
         return jvp_of_arrays(outputs, *args, has_aux=True)
 
     output, tangent, aux = Call(func, (primals, tangents), {}).run(run)
     return (output, tangent, aux) if has_aux else (output, tangent)
+
+
+def depends(program: Program) -> list[bool]:
+    """Say which outputs of a program depend on its inputs by operations that have derivatives."""
+    active = {i for i in program.input_ids if is_differentiable(program.avals[i])}
+    for k, _ in program.schedule:
+        primitive, operands, _ = program.ops[k]
+        if primitive.jvp is not ZERO and not active.isdisjoint(operands):
+            results = range(k, k + (program.result_count(k) if primitive.many else 1))
+            active.update([i for i in results if is_differentiable(program.avals[i])])
+    return [i in active for i in program.output_ids]
 
 
 def linearize(func: OfTensors, *primals: PyTree) -> tuple[Any, OfTensors]:

@@ -23,10 +23,11 @@ from functrace.ops.shaping import convert
 from functrace.torch import sentences
 from functrace.torch.dtypes import DTYPES, DtypeLike, numpy_dtype
 from functrace.torch.dtypes import dtype as Dtype
-from functrace.torch.plans import NUMBERS, Op, apply, number_of
+from functrace.torch.plans import NUMBERS, OF_OUTPUT, Op, apply, number_of, recorded_gradient
 from functrace.torch.promotion import (
     RANK,
     arithmetic,
+    asking,
     check_fits,
     floating,
     for_kinds,
@@ -296,8 +297,17 @@ def _unless_integer(function: Callable[[Array], Any]) -> Callable[[Array], Any]:
     return rounded
 
 
-def _every(name: str, primitive: Callable[..., Any], saves: Any, doc: str, forms: str = EVERY, aliases: str = "") -> None:
-    ROWS.op(name, primitive, saves, floating, forms=forms, aliases=aliases, doc=f"Return the {doc} of each element.")
+def _every(
+    name: str,
+    primitive: Callable[..., Any],
+    saves: tuple[tuple[str, int], ...],
+    doc: str,
+    forms: str = EVERY,
+    aliases: str = "",
+    gradient: Op | None = None,
+) -> None:
+    says = f"Return the {doc} of each element."
+    ROWS.op(name, primitive, saves, floating, forms=forms, aliases=aliases, gradient=gradient, doc=says)
 
 
 _every("exp", ew.exp, RESULT, "exponential")
@@ -318,8 +328,14 @@ _every("cosh", ew.cosh, SELF, "hyperbolic cosine")
 _every("asinh", ew.arcsinh, SELF, "inverse hyperbolic sine", aliases="arcsinh")
 _every("acosh", ew.arccosh, SELF, "inverse hyperbolic cosine", aliases="arccosh")
 _every("atanh", ew.arctanh, SELF, "inverse hyperbolic tangent", aliases="arctanh")
-_every("tanh", ew.tanh, RESULT, "hyperbolic tangent", ACTIVATION)
-_every("sigmoid", ew.sigmoid, RESULT, "logistic function ``1 / (1 + exp(-input))``", ACTIVATION)
+_every(
+    "tanh", ew.tanh, RESULT, "hyperbolic tangent", ACTIVATION,
+    gradient=recorded_gradient("TanhBackwardBackward0", *OF_OUTPUT),
+)  # fmt: skip
+_every(
+    "sigmoid", ew.sigmoid, RESULT, "logistic function ``1 / (1 + exp(-input))``", ACTIVATION,
+    gradient=recorded_gradient("SigmoidBackwardBackward0", *OF_OUTPUT),
+)  # fmt: skip
 _every("sqrt", ew.sqrt, RESULT, "square root")
 _every("rsqrt", lambda x: ew.reciprocal(ew.sqrt(x)), RESULT + SELF, "reciprocal of the square root")
 ROWS.op(
@@ -327,7 +343,8 @@ ROWS.op(
     arithmetic.checked(
         for_kinds("uifc", sentences.RELU_OF_BOOLS, RuntimeError), for_kinds("uif", sentences.CLAMP_OF_COMPLEX)
     ),
-    forms=ACTIVATION, doc="Return each element, or 0 if it is negative; the derivative at 0 is 0.",
+    forms=ACTIVATION, gradient=recorded_gradient("ThresholdBackwardBackward0", ("self", 1), threshold=0),
+    doc="Return each element, or 0 if it is negative; the derivative at 0 is 0.",
 )  # fmt: skip
 ROWS.op(
     "abs", ew.absolute, SELF, arithmetic.checked(for_kinds("uifc", "abs_cpu")),
@@ -365,7 +382,7 @@ ROWS.op(
     arithmetic.checked(for_kinds("buif", sentences.SIGNBIT_OF_COMPLEX)),
     doc="Return where elements are negative (-0. too).",
 )  # fmt: skip
-ROWS.op("logical_not", ew.logical_not, forms=EVERY, doc="Return whether each element is zero.")
+ROWS.op("logical_not", ew.logical_not, (), asking, forms=EVERY, doc="Return whether each element is zero.")
 BITWISE_NOT = Op(
     "BitwiseNotBackward0", ew.invert, promote=arithmetic.checked(for_kinds("bui", sentences.INVERT_KINDS, TypeError))
 )
@@ -611,7 +628,7 @@ for _name, _primitive, _says in (
 ):  # fmt: skip
     ROWS.op(
         _name, _primitive, (),
-        arithmetic if _name in ("eq", "ne") else arithmetic.checked(for_kinds("buif", f"{_name}_cpu")),
+        asking if _name in ("eq", "ne") else asking.checked(for_kinds("buif", f"{_name}_cpu")),
         forms=EVERY, operators=_name, edges=(0,), doc=f"Return where ``input`` is {_says} ``other``, element by element.",
         aliases={
             "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"
@@ -621,7 +638,7 @@ for _name, _primitive, _says in (
     ("and", ew.logical_and, "both are"), ("or", ew.logical_or, "one or both are"), ("xor", ew.logical_xor, "one is"),
 ):  # fmt: skip
     ROWS.op(
-        f"logical_{_name}", _primitive, (), arithmetic.checked(of_tensors(f"logical_{_name}", "input", "other")),
+        f"logical_{_name}", _primitive, (), asking.checked(of_tensors(f"logical_{_name}", "input", "other")),
         forms=EVERY, doc=f"Return where {_says} different from zero.",
     )  # fmt: skip
 for _name, _primitive, _operators, _says in (

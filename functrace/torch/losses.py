@@ -18,7 +18,7 @@ from functrace.ops.sorting import take_along_axis
 from functrace.torch import functions as f
 from functrace.torch import products, sentences, shaping
 from functrace.torch.dtypes import DTYPES
-from functrace.torch.plans import Op, apply
+from functrace.torch.plans import Op, apply, recorded_gradient
 from functrace.torch.promotion import arithmetic, check_broadcast, for_kinds
 from functrace.torch.reductions import log_softmax
 from functrace.torch.rows import Rows
@@ -72,10 +72,10 @@ def _nll(x: Array, target: Array, *rest: Any) -> Any:
     return (ew.div(reduce_sum(losses, axes), total) if reduction == 1 else reduce_sum(losses, axes)), total
 
 
-def _nll_op(node: str, weighted: bool) -> Op:
+def _nll_op(name: str, weighted: bool) -> Op:
     saves = (("self", 0), ("target", 1), *((("weight", 2),) if weighted else ()), ("total_weight", -2))
     return Op(
-        node,
+        f"{name}Backward0",
         _nll,
         saves,
         edges=(0,),
@@ -84,10 +84,11 @@ def _nll_op(node: str, weighted: bool) -> Op:
         details=lambda specs, params: (
             {"reduction": params[0], "ignore_index": params[1] % (1 << 64)} | ({} if weighted else {"weight": None})
         ),
+        gradient=recorded_gradient(f"{name}BackwardBackward0", ("target", 2), ("weight", 3), ("total_weight", 4)),
     )
 
 
-_NLL = [[_nll_op(node, weighted) for weighted in (False, True)] for node in ("NllLossBackward0", "NllLoss2DBackward0")]
+_NLL = [[_nll_op(name, weighted) for weighted in (False, True)] for name in ("NllLoss", "NllLoss2D")]
 
 
 @ROWS.function("nn.functional")

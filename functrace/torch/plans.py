@@ -94,6 +94,8 @@ class Op:
         details: further ``_saved_…`` fields, from ``(operand avals, params)``.
         derived: the function whose derivative is taken in place of ``function``'s, where PyTorch takes another one.
         repeats: whether the in-place form writes the same wherever elements share memory, so that it may.
+        gradient: the op that computes the gradient where that is recorded, for what PyTorch computes by one; see
+            `recorded_gradient`. Otherwise each equation of the backward program is an op.
     """
 
     node: str
@@ -108,6 +110,7 @@ class Op:
     constants: tuple[int, ...] = ()
     derived: Callable[..., Any] | None = None
     repeats: bool = False
+    gradient: Op | None = None
     node_class: type[OpNode] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -285,7 +288,7 @@ class Plan(Kept):
 
     def pull_tensors(self, saved: list[Any], grads: list[Any]) -> list[Tensor | None]:
         """Evaluate the backward program on tensors, so that it is recorded in turn: equation by equation, or as one op."""
-        whole = GRADIENTS.get(self.op.node)
+        whole = self.op.gradient
         if whole is not None:
             result = apply(whole, (grads[0], *saved), (self,))
             return [None if move is None else result for move in self.moves]
@@ -679,24 +682,16 @@ def _gradient(gradient: Array, *saved_and_plan: Any) -> Any:
     return evaluate_program(plan.backward, [*chosen, gradient, *others])[0]
 
 
-def _whole(node: str, *saves: tuple[str, int], **details: Any) -> Op:
-    """The op of a gradient that PyTorch computes by one: of the gradient that comes in, what was saved, and the plan."""
+def recorded_gradient(node: str, *saves: tuple[str, int], **details: Any) -> Op:
+    """Return the op of a gradient that PyTorch computes by one: of the gradient that comes in, what was saved, and the plan.
+
+    It depends on all that was saved, also where its derivative by that is 0: what is computed further requires grad.
+    """
     return Op(node, _gradient, saves, edges=(0, 1), details=lambda specs, params: params[0]._details() | details)
 
 
-_OF_OUTPUT = ("grad_output", 0), ("output", 1)
-_OF_CLASSES = ("target", 2), ("weight", 3), ("total_weight", 4)
-GRADIENTS: dict[str, Op] = {
-    "TanhBackward0": _whole("TanhBackwardBackward0", *_OF_OUTPUT),
-    "SigmoidBackward0": _whole("SigmoidBackwardBackward0", *_OF_OUTPUT),
-    "SoftmaxBackward0": _whole("SoftmaxBackwardDataBackward0", *_OF_OUTPUT),
-    "LogSoftmaxBackward0": _whole("LogSoftmaxBackwardDataBackward0", *_OF_OUTPUT),
-    "ReluBackward0": _whole("ThresholdBackwardBackward0", ("self", 1), threshold=0),
-    "NllLossBackward0": _whole("NllLossBackwardBackward0", *_OF_CLASSES),
-    "NllLoss2DBackward0": _whole("NllLoss2DBackwardBackward0", *_OF_CLASSES),
-}
-"""By the node of an op, the op that computes its gradient where that is recorded. It depends on all that was saved, also
-where its derivative by that is 0 everywhere: what is computed further requires grad."""
+OF_OUTPUT = ("grad_output", 0), ("output", 1)
+"""What the recorded gradient of a function saves that saves its output."""
 
 _NODES: dict[Primitive, str] = {
     ew.power: "PowBackward0", ew.square: "PowBackward0", ew.absolute: "AbsBackward0", reduce_sum_p: "SumBackward1",

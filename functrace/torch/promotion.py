@@ -42,11 +42,13 @@ class Promotion:
         floats: whether integers become the default float.
         skips: how many operands at the front take no part.
         checks: what refuses operands.
+        asks: whether the result is bools, which tensors of every dtype take.
     """
 
     floats: bool = False
     skips: int = 0
     checks: tuple[Check, ...] = ()
+    asks: bool = False
 
     def checked(self, *checks: Check) -> Promotion:
         """Return the same promotion with more checks."""
@@ -73,6 +75,8 @@ arithmetic = Promotion()
 """Operands are converted to their common dtype."""
 floating = Promotion(floats=True)
 """Operands are converted to their common dtype, integers to the default float."""
+asking = Promotion(asks=True)
+"""Operands are converted to their common dtype, and what is asked of them is answered by bools."""
 
 
 def common_dtype(specs: Sequence[Any]) -> np.dtype[Any]:

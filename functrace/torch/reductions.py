@@ -29,7 +29,7 @@ from functrace.torch.functions import (
     to,
     whole,
 )
-from functrace.torch.plans import Op, apply
+from functrace.torch.plans import OF_OUTPUT, Op, apply, recorded_gradient
 from functrace.torch.promotion import Promotion, arithmetic, floating, for_kinds
 from functrace.torch.rows import Rows, put_out
 from functrace.torch.tensor import Operand, Tensor, Value
@@ -344,6 +344,7 @@ SOFTMAX = Op(
     _of_floats("softmax_lastdim_kernel_impl"),
     keeps=("result",),
     details=_dim,
+    gradient=recorded_gradient("SoftmaxBackwardDataBackward0", *OF_OUTPUT),
 )
 LOG_SOFTMAX = Op(
     "LogSoftmaxBackward0",
@@ -352,6 +353,7 @@ LOG_SOFTMAX = Op(
     _of_floats("log_softmax_lastdim_kernel_impl"),
     keeps=("result",),
     details=_dim,
+    gradient=recorded_gradient("LogSoftmaxBackwardDataBackward0", *OF_OUTPUT),
 )
 
 

@@ -153,6 +153,7 @@ class Rows:
         commutes: bool = False,
         keeps: tuple[str, ...] = (),
         edges: tuple[int | None, ...] | None = None,
+        gradient: Op | None = None,
         reflected: Callable[..., Any] | None = None,
     ) -> Callable[..., Any]:
         """Add a function of one or two operands that is one op.
@@ -165,13 +166,14 @@ class Rows:
             doc: its docstring.
             forms: see `Row`, for ``aliases``, ``operators`` and ``reflected`` too.
             node: PyTorch's name of the node; ``SinhBackward0`` for ``sinh`` where nothing else is said.
-            keeps: see `Op`, for ``edges`` too.
+            keeps: see `Op`, for ``edges`` and ``gradient`` too.
             commutes: whether the op itself computes ``other + self``.
         """
         count = _operand_count(computes)
         if count == 1:
             promote = (promote or arithmetic).checked(of_tensors(name, "input"))
-        made = Op(node or f"{name.title().replace('_', '')}Backward0", computes, saves, promote, edges, keeps)
+        called = node or f"{name.title().replace('_', '')}Backward0"
+        made = Op(called, computes, saves, promote, edges, keeps, gradient=gradient)
         maker = _of_operands[count]
 
         def named(function: Callable[..., Any], called: str, says: str) -> Callable[..., Any]:

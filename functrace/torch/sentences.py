@@ -664,6 +664,7 @@ def kind_of(value: object) -> str:
 
 # -- torch.func --------------------------------------------------------------------------------------------------
 
+JVP_OF_CONSTANT = "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed with strict=True."
 RANDOM_IN_VMAP = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness "
     "flags on vmap or perform the randomness operation out of vmap"

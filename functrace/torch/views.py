@@ -211,10 +211,6 @@ def fitted(value: Array, target: Array) -> Any:
 COPY_SLICES = Op("CopySlices", part)
 
 
-_QUESTIONS = ("Eq", "Ne", "Lt", "Le", "Gt", "Ge", "Logical")
-"""How the nodes of operations begin whose results are bools, which every tensor takes."""
-
-
 @functools.lru_cache(maxsize=1024)
 def in_place_form(op: Op) -> Op:
     """Return the op of the in-place form: the same, but the result has the tensor's own dtype."""
@@ -222,7 +218,7 @@ def in_place_form(op: Op) -> Op:
     def promote(function: Callable[..., Any], specs: Sequence[Any]) -> Callable[..., Any]:
         if op.promote is None:
             return function
-        promotion = op.promote if isinstance(op.promote, Promotion) and not op.node.startswith(_QUESTIONS) else None
+        promotion = op.promote if isinstance(op.promote, Promotion) and not op.promote.asks else None
         try:
             inner = op.promote(function, specs)
         except NotImplementedError:

@@ -264,3 +264,18 @@ def test_wrong_rows_are_refused() -> None:
     second.op("mine", ew.cosh, aliases="my_op", doc="")
     with pytest.raises(ValueError, match=r"functrace.torch.my_op is claimed by two rows"):
         entries([first, second])
+
+
+def test_an_op_that_is_named_like_one_of_ours_is_not_taken_for_it() -> None:
+    rows = Rows()
+    leap = rows.op("leap", lambda x: ew.mul(x, 1.5), (), floating, forms="function method in_place", doc="Leap.")
+    row = next(iter(rows))
+    assert leap(torch.tensor([1, 2])).tolist() == [1.5, 3.0]
+    assert row.in_place is not None
+    with pytest.raises(RuntimeError, match="can't be cast"):  # not a question, as ``Le`` and ``Lt`` are
+        row.in_place(torch.tensor([1, 2]))
+    square = rows.op("square_", ew.square, (("self", 0),), floating, node="TanhBackward0", doc="Square.")
+    x = torch.tensor([1.0, 3.0], requires_grad=True)
+    (slope,) = torch.autograd.grad(square(x).sum(), x, create_graph=True)
+    assert "BackwardBackward" not in type(slope.grad_fn).__name__
+    assert torch.autograd.grad(slope.sum(), x)[0].tolist() == [2.0, 2.0]

@@ -131,6 +131,17 @@ def run(torch, log):
     log.error("vjp number", lambda: func.vjp(lambda x: 1.0, x))
     log.error("jvp primals", lambda: func.jvp(vector, x, x))
     log.error("jvp shape", lambda: func.jvp(vector, (x,), (x[:2],)))
+    for strict in (False, True):
+        for name, f in [
+            ("a constant", lambda x: torch.ones(2)),
+            ("detached", lambda x: x.detach() * 2),
+            ("one of two", lambda x: (x * 2, torch.ones(2))),
+            ("bools", lambda x: x > 0),
+            ("all", lambda x: {"a": x * 2, "b": x[0].exp()}),
+            ("through a gradient", lambda x: func.grad(number)(x)),
+        ]:
+            attempt = lambda f=f, strict=strict: type(func.jvp(f, (x,), (x,), strict=strict)[1]).__name__  # noqa: E731
+            log.error(f"jvp of {name}, strict={strict}", attempt)
     mapped = vector
     log.error("in_dims beyond", lambda: func.vmap(mapped, in_dims=2)(x))
     log.error("in_dims None", lambda: func.vmap(mapped, in_dims=None)(x))
