@@ -15,9 +15,9 @@ from typing import NamedTuple, TypeAlias, final
 import numpy as np
 
 from functrace.ops.elementwise import real
-from functrace.torch.autograd.custom import BackwardCFunction, FunctionCtx
+from functrace.torch.autograd.custom import FunctionBase
 from functrace.torch.autograd.engine import backward, grad
-from functrace.torch.autograd.function import Function
+from functrace.torch.autograd.function import BackwardCFunction, Function, FunctionCtx
 from functrace.torch.autograd.grad_mode import no_grad
 from functrace.torch.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from functrace.torch.func import grad as functional_grad
@@ -140,7 +140,7 @@ def watched(function: type[Function], seen: Seen) -> type[Function]:
 
     class Watched(function):  # type: ignore[misc, valid-type]
         @classmethod
-        def _run(cls, ctx: FunctionCtx, args: tuple[Argument, ...]) -> object:
+        def _run(cls, ctx: FunctionBase, args: tuple[Argument, ...]) -> object:
             before = set(vars(ctx))
             output = super()._run(ctx, args)
             own = {"to_save", "saved_for_forward", "dirty_tensors", "non_differentiable", "_materializes"} | before

@@ -1,21 +1,26 @@
-"""The node of a `Function`, which is also its ``ctx``, and what happens to the tensors that forward returns.
+"""The floor under `Function` and its node: what PyTorch has in C++ (``torch._C._FunctionBase``).
 
-`BackwardCFunction` holds what the user's forward said (saved tensors, dirty inputs, outputs without derivative) and runs the
-user's backward: missing gradients become zeros, what comes back is checked against the inputs. `finish` turns what forward
-returned into outputs of the node: an input returned as it is becomes a view of itself, one marked as dirty keeps its
-identity and gets a new history, an output without derivative loses its own.
+`FunctionBase` runs the user's forward (``apply``). Its instances are nodes: they hold what forward said (saved tensors,
+dirty inputs, outputs without derivative) and run the user's backward: missing gradients become zeros, what comes back is
+checked against the inputs. `finish` turns what forward returned into outputs of the node: an input returned as it is
+becomes a view of itself, one marked as dirty keeps its identity and gets a new history, an output without derivative
+loses its own.
+
+What users write against, ``ctx`` and the base class of their Functions, stands on it in function.py.
 
 Floor: 8.
 """
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 from functrace.ir.aval import ShapeDtype
 from functrace.torch import sentences
+from functrace.torch.autograd import traced
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import GraphNode, edge, fitted, number, zeros_of
 from functrace.torch.autograd.saved import SavedTensor
@@ -44,8 +49,8 @@ class Held:
         """Do nothing: the node is gone after the call."""
 
 
-class FunctionCtx:
-    """What forward and backward are handed as ``ctx``."""
+class FunctionBase(GraphNode):
+    """The floor of Functions, and of the nodes that they make: every Function has its own class of nodes."""
 
     needs_input_grad: tuple[bool, ...] = ()
     """For each argument, whether it is a tensor that requires grad."""
@@ -53,52 +58,42 @@ class FunctionCtx:
     dirty_tensors: tuple[Any, ...] | None = None
     non_differentiable: tuple[Any, ...] | None = None
     saved_for_forward: tuple[Any, ...] | None = None
-    _materializes = True
-    _materialize_non_diff_grads = True
-
-    def save_for_backward(self, *tensors: Any) -> None:
-        """Keep tensors (or ``None``) for backward, which finds them in ``saved_tensors``; a second call replaces the first.
-
-        An overwrite in between is noticed, outputs make no reference cycle, and saved-tensor hooks apply: it happens when
-        forward has returned.
-        """
-        self.to_save = tensors
-
-    def save_for_forward(self, *tensors: Any) -> None:
-        """Keep tensors for ``jvp``."""
-        for tensor in tensors:
-            if not isinstance(tensor, Tensor | None):
-                raise AssertionError(sentences.SAVE_FOR_FORWARD)
-        self.saved_for_forward = tensors
-
-    def mark_dirty(self, *tensors: Any) -> None:
-        """Say which inputs forward has overwritten; they must be returned."""
-        self.dirty_tensors = tensors
-
-    def mark_non_differentiable(self, *tensors: Any) -> None:
-        """Say which outputs have no derivative; backward gets zeros for them."""
-        self.non_differentiable = tensors
-
-    def set_materialize_grads(self, value: bool) -> None:
-        """Choose whether backward gets zeros (the default) or ``None`` for outputs that no gradient has reached."""
-        if not isinstance(value, bool):
-            raise TypeError(sentences.SET_MATERIALIZE_GRADS)
-        self._materializes = value
-
-
-class BackwardCFunction(FunctionCtx, GraphNode):
-    """The node of a `Function`; every Function has a subclass of its own."""
-
     requires_grad = False
     """Whether the node is in a graph."""
+    _materializes = True
+    _materialize_non_diff_grads = True
     _forward_cls: Any
+    """Of a class of nodes: its Function."""
+    _backward_cls: Any
+    """Of a Function: the class of its nodes."""
+    _without_setup: ClassVar[Any]
+    """The ``setup_context`` that stands for none: that of the class which has it first."""
+    _inspected: ClassVar[tuple[Any, inspect.Signature]]
+    forward: ClassVar[Callable[..., Any]]
+    setup_context: ClassVar[Callable[..., Any]]
     _saved: Any = ()
     _inputs: tuple[ShapeDtype | None, ...] = ()
     _outputs: tuple[ShapeDtype | None, ...] = ()
     _constant: frozenset[int] = frozenset()
     """Outputs without derivative."""
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "setup_context" in vars(cls) and not hasattr(cls, "_without_setup"):
+            cls._without_setup = cls.setup_context
+
     # -- what the user reads ---------------------------------------------------------------------------------
+
+    @property
+    def materialize_grads(self) -> bool:
+        """Whether backward gets zeros for outputs that no gradient has reached."""
+        return self._materializes
+
+    @materialize_grads.setter
+    def materialize_grads(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise TypeError(sentences.SET_MATERIALIZE_GRADS)
+        self._materializes = value
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -127,6 +122,73 @@ class BackwardCFunction(FunctionCtx, GraphNode):
         return () if self._saved is ACCESSED else self._saved
 
     # -- forward ---------------------------------------------------------------------------------------------
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run ``forward`` on the arguments, and put a node into the graph if one of them requires grad.
+
+        Args:
+            args: tensors get gradients; anything else is handed on as it is.
+            kwargs: moved to the places that ``forward`` has for these names, and count as arguments.
+
+        Returns:
+            what ``forward`` returned. Its tensors (those of a tuple, not deeper) belong to the node.
+
+        Raises:
+            TypeError: if the arguments do not fit ``forward``, or something else than a tensor was saved for backward.
+            RuntimeError: if an input marked as dirty is a leaf, a view returned among others, or not returned.
+        """
+        if kwargs or cls.setup_context is not cls._without_setup:
+            args = cls._arguments(args, kwargs)
+        kind = traced.kind_of(args)
+        if kind != "tensors":
+            return traced.apply(cls, args) if kind == "traced" else traced.apply_to_arrays(cls, args)
+        ctx = cls._backward_cls()
+        ctx._begin(args, in_graph=True)
+        recording = MODES.recording
+        MODES.recording = False
+        try:
+            output = cls._run(ctx, args)
+        finally:
+            MODES.recording = recording
+        return finish(ctx, args, output)
+
+    @classmethod
+    def _run(cls, ctx: FunctionBase, args: tuple[Any, ...]) -> Any:
+        """Run the user's forward, in the style that it is written in."""
+        if cls.setup_context is cls._without_setup:
+            return cls.forward(ctx, *args)
+        output = cls.forward(*args)
+        cls.setup_context(ctx, args, output)
+        return output
+
+    @classmethod
+    def _arguments(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """Append keyword arguments at the places of ``forward(ctx, ...)``; what was left out in between is missing."""
+        if not kwargs:
+            return args
+        positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        names = [p.name for p in cls._signature().parameters.values() if p.kind in positional][1:]
+        for name in kwargs:
+            if name not in names:
+                raise TypeError(sentences.unexpected_keyword(name))
+            if names.index(name) < len(args):
+                raise TypeError(sentences.multiple_values(name))
+        last = max(map(names.index, kwargs))
+        for place in range(len(args), last + 1):
+            if names[place] not in kwargs:
+                raise TypeError(sentences.missing_argument(names[place], place))
+        return (*args, *[kwargs[name] for name in names[len(args) : last + 1]])
+
+    @classmethod
+    def _signature(cls) -> inspect.Signature:
+        """Return the signature of ``forward``; kept on the class (inspecting takes 10 us), so that it dies with it."""
+        function = getattr(cls.forward, "__func__", cls.forward)
+        kept = cls.__dict__.get("_inspected")
+        if kept is None or kept[0] is not function:
+            kept = (function, inspect.signature(cls.forward))
+            cls._inspected = kept
+        return kept[1]
 
     def _begin(self, args: Sequence[Any], *, in_graph: bool) -> None:
         """Note the arguments, and the edges to where their gradients go."""
@@ -213,7 +275,7 @@ class BackwardCFunction(FunctionCtx, GraphNode):
         given = [*grads, *[None] * (len(self._outputs) - len(grads))]  # the engine leaves out those behind the last
         if self._materializes:
             given = [self._materialized(k, g) for k, g in enumerate(given)]
-        found = self._forward_cls._rule()(self, *given)
+        found = self.apply(*given)
         return self._checked(found if isinstance(found, tuple) else (found,))
 
     def release(self) -> None:
@@ -226,10 +288,6 @@ class BackwardCFunction(FunctionCtx, GraphNode):
             for s in saved:
                 if s is not None:
                     s.release()
-
-    def apply(self, *grads: Any) -> Any:
-        """Run the user's backward as it is, on gradients given by the caller."""
-        return self._forward_cls._rule()(self, *grads)
 
     def _materialized(self, place: int, gradient: Tensor | None) -> Tensor | None:
         aval = self._outputs[place]
@@ -267,7 +325,7 @@ class BackwardCFunction(FunctionCtx, GraphNode):
 # -- outputs -------------------------------------------------------------------------------------------------
 
 
-def finish(ctx: BackwardCFunction, args: Sequence[Any], output: Any) -> Any:
+def finish(ctx: FunctionBase, args: Sequence[Any], output: Any) -> Any:
     """Make what forward returned the outputs of the node, and save what it wanted saved.
 
     Raises:
@@ -315,7 +373,7 @@ def _without_history(value: Tensor, *, is_input: bool, is_dirty: bool) -> Tensor
     return value
 
 
-def _with_history(value: Tensor, node: BackwardCFunction, place: int, *, is_input: bool, made: str) -> Tensor:
+def _with_history(value: Tensor, node: FunctionBase, place: int, *, is_input: bool, made: str) -> Tensor:
     """Return an output that belongs to the node. Writing into one that is a view is refused: see views.py."""
     if is_input:
         value = _as_view(value)
@@ -334,7 +392,7 @@ def _itself(array: Any) -> Any:
     return array
 
 
-def _rewrite_history(value: Tensor, node: BackwardCFunction, place: int, outputs: Sequence[Any]) -> None:
+def _rewrite_history(value: Tensor, node: FunctionBase, place: int, outputs: Sequence[Any]) -> None:
     """Let an overwritten input belong to the node; the base of a view is overwritten with it.
 
     Raises:

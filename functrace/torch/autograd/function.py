@@ -23,18 +23,59 @@ Floor: 8.
 from __future__ import annotations
 
 import functools
-import inspect
 import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 from functrace.torch import sentences
-from functrace.torch.autograd import custom, traced
-from functrace.torch.autograd.custom import BackwardCFunction, FunctionCtx
+from functrace.torch.autograd import custom
+from functrace.torch.autograd.custom import FunctionBase
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.tensor import Tensor
 
 __all__ = ["BackwardCFunction", "Function", "FunctionCtx", "once_differentiable"]
+
+
+class FunctionCtx:
+    """What forward and backward are handed as ``ctx``."""
+
+    needs_input_grad: tuple[bool, ...]
+    """For each argument, whether it is a tensor that requires grad."""
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep tensors (or ``None``) for backward, which finds them in ``saved_tensors``; a second call replaces the first.
+
+        An overwrite in between is noticed, outputs make no reference cycle, and saved-tensor hooks apply: it happens when
+        forward has returned.
+        """
+        self.to_save = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keep tensors for ``jvp``."""
+        for tensor in tensors:
+            if not isinstance(tensor, Tensor | None):
+                raise AssertionError(sentences.SAVE_FOR_FORWARD)
+        self.saved_for_forward = tensors
+
+    def mark_dirty(self, *tensors: Any) -> None:
+        """Say which inputs forward has overwritten; they must be returned."""
+        self.dirty_tensors = tensors
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        """Say which outputs have no derivative; backward gets zeros for them."""
+        self.non_differentiable = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Choose whether backward gets zeros (the default) or ``None`` for outputs that no gradient has reached."""
+        self.materialize_grads = value
+
+
+class BackwardCFunction(FunctionBase, FunctionCtx):
+    """The node of a `Function`; every Function has a subclass of its own."""
+
+    def apply(self, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Run the user's backward as it is, on gradients given by the caller."""
+        return self._forward_cls._rule()(self, *grads)
 
 
 class FunctionMeta(type):
@@ -47,12 +88,11 @@ class FunctionMeta(type):
         cls._backward_cls = type(f"{name}Backward", (BackwardCFunction,), {"_forward_cls": cls, "__module__": __name__})
 
 
-class Function(metaclass=FunctionMeta):
+class Function(FunctionBase, FunctionCtx, metaclass=FunctionMeta):
     """Base class of operations with a backward of their own; see the module."""
 
     clear_saved_tensors_on_access: ClassVar[bool] = False
     """Whether saved tensors are let go as soon as ``ctx.saved_tensors`` is read, which can then be done only once."""
-    _inspected: ClassVar[tuple[Any, inspect.Signature]]
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
         warnings.warn(sentences.function_instantiated(type(self)), DeprecationWarning, stacklevel=2)
@@ -85,45 +125,15 @@ class Function(metaclass=FunctionMeta):
         raise NotImplementedError(sentences.NO_JVP)
 
     @classmethod
-    def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run ``forward`` on the arguments, and put a node into the graph if one of them requires grad.
-
-        Args:
-            args: tensors get gradients; anything else is handed on as it is.
-            kwargs: moved to the places that ``forward`` has for these names, and count as arguments.
-
-        Returns:
-            what ``forward`` returned. Its tensors (those of a tuple, not deeper) belong to the node.
-
-        Raises:
-            TypeError: if the arguments do not fit ``forward``, or something else than a tensor was saved for backward.
-            RuntimeError: if an input marked as dirty is a leaf, a view returned among others, or not returned.
-        """
-        if cls.setup_context is not Function.setup_context:
-            args = _bound(cls, args, kwargs)
-        elif kwargs:
-            args = _placed(cls, args, kwargs)
-        kind = traced.kind_of(args)
-        if kind != "tensors":
-            return traced.apply(cls, args) if kind == "traced" else traced.apply_to_arrays(cls, args)
-        ctx = cls._backward_cls()
-        ctx._begin(args, in_graph=True)
-        recording = MODES.recording
-        MODES.recording = False
-        try:
-            output = cls._run(ctx, args)
-        finally:
-            MODES.recording = recording
-        return custom.finish(ctx, args, output)
-
-    @classmethod
-    def _run(cls, ctx: FunctionCtx, args: tuple[Any, ...]) -> Any:
-        """Run the user's forward, in the style that it is written in."""
+    def _arguments(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """Bind the arguments of a forward without ctx, whose defaults become arguments."""
         if cls.setup_context is Function.setup_context:
-            return cls.forward(ctx, *args)
-        output = cls.forward(*args)
-        cls.setup_context(ctx, args, output)
-        return output
+            return super()._arguments(args, kwargs)
+        bound = cls._signature().bind(*args, **kwargs)
+        bound.apply_defaults()
+        for name in bound.kwargs:
+            raise TypeError(sentences.unexpected_keyword(name))
+        return bound.args
 
     @classmethod
     def _rule(cls) -> Callable[..., Any]:
@@ -155,41 +165,3 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
         return outputs
 
     return wrapped
-
-
-# -- arguments -----------------------------------------------------------------------------------------------
-
-
-def _signature(cls: type[Function]) -> inspect.Signature:
-    """Return the signature of ``forward``; kept on the class (inspecting takes 10 us), so that it dies with it."""
-    function = getattr(cls.forward, "__func__", cls.forward)
-    kept = cls.__dict__.get("_inspected")
-    if kept is None or kept[0] is not function:
-        kept = (function, inspect.signature(cls.forward))
-        cls._inspected = kept
-    return kept[1]
-
-
-def _bound(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """Bind the arguments of a forward without ctx; defaults become arguments."""
-    bound = _signature(cls).bind(*args, **kwargs)
-    bound.apply_defaults()
-    for name in bound.kwargs:
-        raise TypeError(sentences.unexpected_keyword(name))
-    return bound.args
-
-
-def _placed(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """Append keyword arguments at the places of ``forward(ctx, ...)``; what was left out in between is missing."""
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    names = [p.name for p in _signature(cls).parameters.values() if p.kind in positional][1:]
-    for name in kwargs:
-        if name not in names:
-            raise TypeError(sentences.unexpected_keyword(name))
-        if names.index(name) < len(args):
-            raise TypeError(sentences.multiple_values(name))
-    last = max(map(names.index, kwargs))
-    for place in range(len(args), last + 1):
-        if names[place] not in kwargs:
-            raise TypeError(sentences.missing_argument(names[place], place))
-    return (*args, *[kwargs[name] for name in names[len(args) : last + 1]])

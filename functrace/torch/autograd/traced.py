@@ -23,7 +23,6 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import restrict
 from functrace.ir.program import Program
 from functrace.ops.elementwise import conj
-from functrace.torch.autograd.custom import BackwardCFunction
 from functrace.torch.autograd.grad_mode import MODES, without_graph
 from functrace.torch.autograd.hooks import refuse_hooks
 from functrace.torch.tensor import Tensor, wrap
@@ -31,7 +30,7 @@ from functrace.tracing.recording import Recording, Tracer
 from functrace.transforms import is_differentiable
 
 if TYPE_CHECKING:
-    from functrace.torch.autograd.function import Function
+    from functrace.torch.autograd.custom import FunctionBase
 
 ARRAYS = (np.ndarray, np.generic)
 
@@ -51,7 +50,7 @@ def kind_of(args: Sequence[Any]) -> str:
     return "arrays" if arrays and not tensors else "tensors"
 
 
-def apply_to_arrays(cls: type[Function], args: tuple[Any, ...]) -> Any:
+def apply_to_arrays(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
     """Run forward on plain arrays, as when a function that is otherwise traced is just called; returns arrays."""
     result = cls.apply(*[wrap(a) if isinstance(a, ARRAYS) else a for a in args])
     if isinstance(result, tuple):
@@ -59,7 +58,7 @@ def apply_to_arrays(cls: type[Function], args: tuple[Any, ...]) -> Any:
     return _array(result)
 
 
-def apply(cls: type[Function], args: tuple[Any, ...]) -> Any:
+def apply(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
     """Record a custom rule; see the module.
 
     Returns:
@@ -95,7 +94,7 @@ class Application:
     dirty: dict[int, int]
     """By place, the argument that was overwritten."""
 
-    def __init__(self, function: type[Function], args: tuple[Any, ...], *, with_values: bool = True) -> None:
+    def __init__(self, function: type[FunctionBase], args: tuple[Any, ...], *, with_values: bool = True) -> None:
         self.function = function
         self.args = args
         self.places = [k for k, a in enumerate(args) if isinstance(_array(a), Tracer)]
@@ -121,7 +120,7 @@ class Application:
             given[k]._requires = is_differentiable(aval)
         return given, {}
 
-    def _forward(self, *given: Any) -> tuple[list[Any], BackwardCFunction]:
+    def _forward(self, *given: Any) -> tuple[list[Any], FunctionBase]:
         """Run the user's forward; returns the arrays of the tensors that it returned, and ``ctx``."""
         variables = [given[k]._array._id for k in self.places]
         ctx = self.function._backward_cls()
@@ -134,7 +133,7 @@ class Application:
         self._refuse_overwritten(variables, given)
         return [several[k]._array for k in self.slots], ctx
 
-    def _backward(self, ctx: BackwardCFunction, cotangents: Sequence[Any]) -> list[Any]:
+    def _backward(self, ctx: FunctionBase, cotangents: Sequence[Any]) -> list[Any]:
         """Run the user's backward; returns the cotangents of the operands, which are the conjugates of its gradients."""
         grads: list[Tensor | None] = [None] * len(ctx._outputs)
         for k, cotangent in zip(self.slots, cotangents, strict=True):
