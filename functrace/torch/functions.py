@@ -676,7 +676,7 @@ def _without_derivative(op: Op, name: str) -> Op:
     def run(self: Any, grads: Any) -> Any:
         raise RuntimeError(sentences.no_derivative(name))
 
-    op.node_class.run = run
+    op.node_class = type(op.node, (op.node_class,), {"run": run})
     return op
 
 

@@ -40,7 +40,7 @@ from functrace.ops.reductions import reduce_sum_p
 from functrace.ops.shaping import broadcast_to_p, convert_p, permute_p, reshape_p
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.autograd.graph import NO_EDGE, OpNode, _sequence, edge
+from functrace.torch.autograd.graph import NO_EDGE, OpNode, _sequence, edge, node_class
 from functrace.torch.autograd.hooks import refuse_hooks
 from functrace.torch.autograd.saved import SavedPositions, SavedTensor, save_operand
 from functrace.torch.dtypes import DEPENDING
@@ -114,7 +114,7 @@ class Op:
     node_class: type[OpNode] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.node_class = type(self.node, (OpNode,), {"__module__": "functrace.torch.autograd.graph"})
+        self.node_class = node_class(self.node)
 
     def __repr__(self) -> str:
         return f"<op {self.node}>"

@@ -457,6 +457,55 @@ def register_hooks_arguments(saved: object, hooks: Sequence[Any]) -> str:
     )
 
 
+def push_hooks_arguments(*hooks: object) -> str:
+    """The sentence for a pair of hooks that are not both callable."""
+    return (
+        "_push_saved_tensors_default_hooks(): incompatible function arguments. "
+        "The following argument types are supported:\n"
+        "    1. (arg0: collections.abc.Callable, arg1: collections.abc.Callable) -> None\n\n"
+        f"Invoked with: {', '.join(repr(hook) for hook in hooks)}"
+    )
+
+
+NO_HOOKS_TO_POP = (
+    'is_initialized && !tls.stack.empty() INTERNAL ASSERT FAILED at "/__w/pytorch/pytorch/aten/src/ATen/SavedTensorHooks.cpp"'
+    ":69, please report a bug to PyTorch. "
+)
+
+
+def set_versions_arguments(*given: object) -> str:
+    """The sentence for versions that are set of something else than tensors, or to something else than numbers."""
+    return (
+        "_unsafe_set_version_counter(): incompatible function arguments. The following argument types are supported:\n"
+        "    1. (arg0: collections.abc.Sequence[torch.Tensor], "
+        "arg1: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> None\n\n"
+        f"Invoked with: {', '.join(repr(argument) for argument in given)}"
+    )
+
+
+def set_versions_count(tensors: int, versions: int) -> str:
+    """The sentence for another number of versions than of tensors."""
+    return f"tensors_len={tensors}, versions_len={versions}"
+
+
+def negative_version(version: int) -> str:
+    """The sentence for a version below zero."""
+    return f"Cannot set a version_counter to a value below 0: {version}"
+
+
+INCREMENT_OF_NO_TENSOR = "increment_version expects each element of the iterable to be a tensor"
+
+
+def not_a_variable(place: int) -> str:
+    """The sentence for an operand of ``DelayedError`` or ``UndefinedGrad`` that is no tensor."""
+    return f"argument {place} is not a Variable"
+
+
+def operand_count(expected: int, got: int) -> str:
+    """The sentence for another number of them."""
+    return f"expected {expected} arguments, got {got} instead"
+
+
 # -- checkpoint -----------------------------------------------------------------------------------------------
 
 REENTRANT_UNDECIDED = (

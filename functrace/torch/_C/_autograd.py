@@ -1,10 +1,59 @@
-"""``torch._C._autograd``: saved tensors, and whether their hooks are allowed.
+"""``torch._C._autograd``: saved tensors, the stack of their hooks, versions and sequence numbers.
 
 Floor: 8.
 """
 
+import copy
+from collections.abc import Sequence
+
+from functrace.torch import sentences
+from functrace.torch.autograd.graph import _sequence
+from functrace.torch.autograd.hooks import allow_to_push as _saved_tensors_hooks_enable
+from functrace.torch.autograd.hooks import pop_hooks as _pop_saved_tensors_default_hooks
+from functrace.torch.autograd.hooks import push_hooks as _push_saved_tensors_default_hooks
+from functrace.torch.autograd.hooks import refusal as _saved_tensors_hooks_get_disabled_error_message
+from functrace.torch.autograd.hooks import refuse_to_push as _saved_tensors_hooks_disable
 from functrace.torch.autograd.hooks import saved_tensors_hooks_are_enabled as _saved_tensors_hooks_is_enabled
 from functrace.torch.autograd.saved import SavedTensor
 from functrace.torch.autograd.saved import make_saved_tensor as _make_saved_tensor
+from functrace.torch.tensor import Tensor
 
-__all__ = ["SavedTensor", "_make_saved_tensor", "_saved_tensors_hooks_is_enabled"]
+__all__ = [
+    "SavedTensor",
+    "_get_sequence_nr",
+    "_make_saved_tensor",
+    "_pop_saved_tensors_default_hooks",
+    "_push_saved_tensors_default_hooks",
+    "_saved_tensors_hooks_disable",
+    "_saved_tensors_hooks_enable",
+    "_saved_tensors_hooks_get_disabled_error_message",
+    "_saved_tensors_hooks_is_enabled",
+    "_unsafe_set_version_counter",
+]
+
+
+def _get_sequence_nr() -> int:
+    """Return the sequence number of the next node."""
+    return next(copy.copy(_sequence))
+
+
+def _unsafe_set_version_counter(tensors: Sequence[Tensor], versions: Sequence[int]) -> None:
+    """Set the version counters of tensors: backward then takes overwritten values for those that it saved.
+
+    Raises:
+        TypeError: for what are no tensors, or no numbers.
+        RuntimeError: for another number of versions than of tensors, and for a version below zero.
+    """
+    if not (
+        isinstance(tensors, Sequence)
+        and isinstance(versions, Sequence)
+        and all(isinstance(x, Tensor) for x in tensors)
+        and all(isinstance(version, int) for version in versions)
+    ):
+        raise TypeError(sentences.set_versions_arguments(tensors, versions))
+    if len(tensors) != len(versions):
+        raise RuntimeError(sentences.set_versions_count(len(tensors), len(versions)))
+    for tensor, version in zip(tensors, versions, strict=True):
+        if version < 0:
+            raise RuntimeError(sentences.negative_version(version))
+        tensor._counter[0] = version

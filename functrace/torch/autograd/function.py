@@ -28,8 +28,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from functrace.torch import sentences
-from functrace.torch.autograd import custom
 from functrace.torch.autograd.custom import FunctionBase
+from functrace.torch.autograd.delayed import DelayedError
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.tensor import Tensor
 
@@ -160,8 +160,10 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
             outputs = backward(ctx, *grads)
         finally:
             MODES.recording = recording
-        if recording and any(isinstance(g, Tensor) and g.requires_grad for g in grads):
-            return custom.refusing(outputs, sentences.ONCE_DIFFERENTIABLE)
-        return outputs
+        if not (recording and any(isinstance(g, Tensor) and g.requires_grad for g in grads)):
+            return outputs
+        given = outputs if isinstance(outputs, tuple) else (outputs,)
+        wanted = [None if x is None else x.detach().requires_grad_() for x in given]
+        return DelayedError(sentences.ONCE_DIFFERENTIABLE, len(wanted))(*wanted)
 
     return wrapped

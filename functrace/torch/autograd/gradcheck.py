@@ -21,8 +21,8 @@ import numpy as np
 from functrace.api.differentiate import jvp
 from functrace.api.mapping import vmap
 from functrace.torch import sentences
+from functrace.torch.autograd.delayed import UndefinedGrad
 from functrace.torch.autograd.engine import grad
-from functrace.torch.autograd.function import Function
 from functrace.torch.autograd.grad_mode import enable_grad
 from functrace.torch.tensor import Tensor, wrap
 from functrace.tracing import Tracer
@@ -452,7 +452,7 @@ class Check:
         count = len(self.outputs())
         missing = [range(count)] if count == 1 else [range(count), *[range(k, k + 1) for k in range(count)]]
         for places in missing:
-            outputs = [Undefined.apply(x) if k in places else x for k, x in enumerate(self.outputs())]
+            outputs = [UndefinedGrad()(x) if k in places else x for k, x in enumerate(self.outputs())]
             seeds = [wrap(np.zeros_like(x._array)) for x in outputs]
             try:
                 found = grad(outputs, self.wanted, seeds, allow_unused=True)
@@ -515,19 +515,6 @@ _BACKWARD, _FORWARD = "Jacobian mismatch", "Jacobian computed with forward mode 
 def _factor(output: Array, part: Part) -> complex:
     """What a gradient of an output starts from, so that the part in question is differentiated."""
     return 1j if output.dtype.kind == "c" and part(np.array([1j]))[0] == 1 else 1
-
-
-class Undefined(Function):
-    """A tensor as it is, of which no gradient comes back."""
-
-    @staticmethod
-    def forward(_ctx: object, x: Tensor) -> Tensor:
-        """Return a copy."""
-        return wrap(x._array.copy())
-
-    @staticmethod
-    def backward(_ctx: object, _grad: Tensor) -> None:
-        """Send nothing."""
 
 
 def _unit(n: int) -> Array:

@@ -245,6 +245,18 @@ class OpNode(GraphNode):
         return [*super().__dir__(), *self._plan.saved_names()]
 
 
+NODE_CLASSES: dict[str, type[OpNode]] = {}
+"""The classes of the nodes of operations: one for each name, whatever operations share it."""
+
+
+def node_class(name: str) -> type[OpNode]:
+    """Return the class of the nodes of a name."""
+    found = NODE_CLASSES.get(name)
+    if found is None:
+        found = NODE_CLASSES[name] = type(name, (OpNode,), {"__module__": __name__})
+    return found
+
+
 class AccumulateGrad(GraphNode):
     """Where the gradient of a leaf arrives: it is added to ``leaf.grad``."""
 

@@ -48,14 +48,12 @@ class saved_tensors_hooks:
         self.unpack_hook = unpack_hook
 
     def __enter__(self) -> None:
-        if MODES.refusal is not None:
-            raise RuntimeError(MODES.refusal)
-        MODES.pairs = (*MODES.pairs, (self.pack_hook, self.unpack_hook))
+        push_hooks(self.pack_hook, self.unpack_hook)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        MODES.pairs = MODES.pairs[:-1]
+        pop_hooks()
 
 
 @final
@@ -96,13 +94,61 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     Raises:
         RuntimeError: Hooks are active.
     """
-    if MODES.pairs:
-        raise RuntimeError(error_message)
-    outer, MODES.refusal = MODES.refusal, error_message
+    outer = MODES.refusal
     try:
+        refuse_to_push(error_message)
         yield
     finally:
         MODES.refusal = outer
+
+
+# -- the stack of pairs (``torch._C._autograd._push_saved_tensors_default_hooks`` and its kin) ------------------------------
+
+
+def push_hooks(pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+    """Enter a pair of hooks.
+
+    Raises:
+        RuntimeError: entering some is disabled.
+        TypeError: they are no functions.
+    """
+    if not (callable(pack_hook) and callable(unpack_hook)):
+        raise TypeError(sentences.push_hooks_arguments(pack_hook, unpack_hook))
+    if MODES.refusal is not None:
+        raise RuntimeError(MODES.refusal)
+    MODES.pairs = (*MODES.pairs, (pack_hook, unpack_hook))
+
+
+def pop_hooks() -> None:
+    """Leave the innermost pair.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    if not MODES.pairs:
+        raise RuntimeError(sentences.NO_HOOKS_TO_POP)
+    MODES.pairs = MODES.pairs[:-1]
+
+
+def refuse_to_push(error_message: str, fail_if_non_empty: bool = True) -> None:
+    """Let entering hooks raise ``error_message``.
+
+    Raises:
+        RuntimeError: hooks are active, unless that is no matter; from now on they are refused all the same, as in PyTorch.
+    """
+    MODES.refusal = error_message
+    if MODES.pairs and fail_if_non_empty:
+        raise RuntimeError(error_message)
+
+
+def allow_to_push() -> None:
+    """Let hooks be entered again."""
+    MODES.refusal = None
+
+
+def refusal() -> str | None:
+    """Return what entering hooks raises, if it does."""
+    return MODES.refusal
 
 
 def saved_tensors_hooks_are_enabled() -> bool:

@@ -1,0 +1,23 @@
+"""``torch._C._functions``: the classes of the nodes of graphs by name, and functions that only put a node before tensors.
+
+Example:
+    >>> import functrace.torch as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> type((x * 2).grad_fn) is torch._C._functions.MulBackward0
+    True
+
+Floor: 8.
+"""
+
+from functrace.torch.autograd.delayed import DelayedError, Error, UndefinedGrad, UndefinedGradBackward
+from functrace.torch.autograd.graph import NODE_CLASSES, AccumulateGrad, OpNode
+from functrace.torch.views import CopySlicesOf as CopySlices
+
+__all__ = ["AccumulateGrad", "CopySlices", "DelayedError", "Error", "UndefinedGrad", "UndefinedGradBackward"]
+
+
+def __getattr__(name: str) -> type[OpNode]:
+    """Return the class of the nodes of a name."""
+    if name not in NODE_CLASSES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return NODE_CLASSES[name]

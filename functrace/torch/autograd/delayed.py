@@ -1,0 +1,114 @@
+"""Nodes that one puts before tensors oneself: one that raises when it is differentiated, one that passes no gradient on.
+
+They are functions: ``DelayedError("too late", 1)(x)`` returns an alias of ``x`` whose node raises. Everything here is
+exported from ``torch._C._functions``.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+from functrace.ir.aval import ShapeDtype
+from functrace.torch import sentences
+from functrace.torch.autograd.graph import NO_EDGE, GraphNode, edge, number
+from functrace.torch.tensor import Tensor
+
+
+@final
+class DelayedError:
+    """A function that returns aliases of tensors; differentiating them raises.
+
+    Args:
+        message: what is raised, in a ``RuntimeError``.
+        count: how many tensors it is called with.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> refuse = torch._C._functions.DelayedError("this was computed elsewhere", 1)
+        >>> x = refuse(torch.ones(2, requires_grad=True))
+        >>> x.sum().backward()
+        Traceback (most recent call last):
+        RuntimeError: this was computed elsewhere
+    """
+
+    def __init__(self, message: str | bytes, count: int) -> None:
+        self._message = message.decode() if isinstance(message, bytes) else message
+        self._count = count
+
+    def __call__(self, *tensors: Tensor | None) -> Any:
+        """Return the aliases: a tuple of them, if there are several."""
+        check_operands(tensors, self._count)
+        return aliases(tensors, Error(self._message, tensors))
+
+
+@final
+class UndefinedGrad:
+    """A function that returns an alias of a tensor; no gradient flows back through it, not even zeros."""
+
+    def __call__(self, *tensors: Tensor | None) -> Any:
+        """Return the alias."""
+        check_operands(tensors, 1)
+        return aliases(tensors, UndefinedGradBackward(tensors))
+
+
+def check_operands(tensors: Sequence[object], count: int) -> None:
+    """Refuse another number of operands, and what is no tensor.
+
+    Raises:
+        TypeError: if so.
+    """
+    for k, x in enumerate(tensors):
+        if not isinstance(x, Tensor | None):
+            raise TypeError(sentences.not_a_variable(k))
+    if len(tensors) != count:
+        raise TypeError(sentences.operand_count(count, len(tensors)))
+
+
+def aliases(tensors: Sequence[Tensor | None], node: AliasNode) -> Any:
+    """Return aliases of tensors that belong to a node, if one of the tensors wants a gradient."""
+    made = [None if x is None else x.detach() for x in tensors]
+    if any(x is not None and x.requires_grad for x in tensors):
+        for k, alias in enumerate(made):
+            if alias is not None:
+                alias._node, alias._output_nr = node, k
+    return tuple(made) if len(made) > 1 else made[0]
+
+
+class AliasNode(GraphNode):
+    """The node of a function that returns its operands."""
+
+    def __init__(self, tensors: Sequence[Tensor | None]) -> None:
+        self._avals = [None if x is None else ShapeDtype(x._array.shape, x._array.dtype) for x in tensors]
+        self._edges = tuple([NO_EDGE if x is None else edge(x) for x in tensors])
+        number(self)
+
+    def name(self) -> str:
+        """Return the name that error messages use."""
+        return f"torch::autograd::{type(self).__name__}"
+
+    def output_avals(self) -> Sequence[Any]:
+        """Return shape and dtype of the aliases."""
+        return self._avals
+
+
+class Error(AliasNode):
+    """A node that raises when gradients reach it."""
+
+    def __init__(self, message: str, tensors: Sequence[Tensor | None]) -> None:
+        super().__init__(tensors)
+        self._message = message
+
+    def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
+        """Raise."""
+        raise RuntimeError(self._message)
+
+
+class UndefinedGradBackward(AliasNode):
+    """A node that passes nothing on."""
+
+    def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
+        """Return no gradients."""
+        return [None] * len(self._edges)
