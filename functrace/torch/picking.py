@@ -83,7 +83,7 @@ def _views(op: Op, input: Operand, indices: tuple[Any, ...], **details: Any) -> 
         kind = "multiple" if MODES.recording else "no_grad"
         for piece, index in zip(made, indices, strict=True):
             piece._counter = input._counter
-            piece._view = View(base, (*steps, (index_static, (index,))), kind)
+            piece._view = View(base, (*steps, (index_static, (index,), None)), kind)
     return made
 
 

@@ -467,7 +467,7 @@ def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> An
     plan.used = _tick()
     results = plan.compute(arrays)
     if op.is_view:
-        made: Any = view_of(operands[0], results, (op.function, params))
+        made: Any = view_of(operands[0], results, (op.function, params, op))
     elif type(results) is tuple:
         made = tuple([wrap(r) for r in results])
     else:
@@ -650,7 +650,7 @@ def apply_traced(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> 
     if raw and not inside:
         return results
     if op.is_view:
-        return view_of(operands[0], results, (op.function, params))
+        return view_of(operands[0], results, (op.function, params, op))
     return tuple([wrap(r) for r in results]) if isinstance(results, tuple) else wrap(results)
 
 

@@ -419,6 +419,87 @@ def matmul_of_numbers(a: int, b: int) -> str:
     return f"both arguments to matmul need to be at least 1D, but they are {a}D and {b}D"
 
 
+ONLY_INPUTS = (
+    "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts of the "
+    "graph, please use torch.autograd.backward."
+)
+BATCHED_SCALAR = (
+    "vmap(vjp, in_dims=0, ...)(<inputs>): Got in_dim=0 for some input, but that input is a Tensor of dimensionality 0 so expected "
+    "in_dim to satisfy 0 <= in_dim < 0."
+)
+LEAF_OF_GRAD = (
+    "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(). This is currently not "
+    "supported."
+)
+ORDER_WITH_THREADS = (
+    "get_current_graph_task_execution_order expects the current backward to be executed with multithreading disabled, e.g. by "
+    "running:\n\n>>> with torch.autograd.set_multithreading_enabled(False):\n...     torch.autograd.grad(...)\n"
+)
+CALLBACK_OUTSIDE = "Final callbacks can only be installed during backward pass."
+MULTI_HOOK_OUTSIDE = "expected this hook to be called inside a backward call"
+NO_GRADIENT_FUNCTION = "Expected gradient function to be set"
+EDGE_WITHOUT_GRAD = "It is not possible to get the gradient edge for a Tensor that does not require gradients"
+INCREMENT_VERSION = "increment_version expect a Iterable[Tensor] as input"
+PRESERVED_VERSIONS = "Expected tensors to be a tuple"
+CALLED_WITH_KEYWORDS = "keyword arguments are not supported"
+BUDGET_OUTSIDE = (
+    "torch.autograd.graph.region_activation_memory_budget can only be used inside a torch.compile region; it has no effect in "
+    "eager mode."
+)
+
+
+def batch_sizes(sizes: Sequence[int]) -> str:
+    """Return what is raised for batches of several sizes."""
+    return f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped dimension"
+
+
+def empty_batch(shape: Sequence[int]) -> str:
+    """Return what is raised for a batch of no gradients, and for a number."""
+    if not shape:
+        return "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number"  # fmt: skip
+    return "index 0 is out of bounds for dimension 0 with size 0"
+
+
+def mismatched_batch(places: tuple[int, int], shape: object, expected: object) -> str:
+    """Return what is raised for a batch of gradients of another shape than their root."""
+    return (
+        "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. The sizes of the "
+        "remaining dimensions are expected to match the shape of corresponding output, but a mismatch was detected: "
+        f"grad_output[{places[0]}] has a shape of {shape} and output[{places[1]}] has a shape of {expected}. If you only want some "
+        "tensors in `grad_output` to be considered batched, consider using vmap."
+    )
+
+
+def outside_of_passes(name: str) -> str:
+    """Return what is raised by a question about the present backward pass, where there is none."""
+    return f"{name} should only be called during the backward pass"
+
+
+def not_a_node(kind: str) -> str:
+    """Return what is raised by a question about a node, for something else."""
+    return f"_will_engine_execute_node expects an grad_fn, but got {kind}"
+
+
+def multi_grad_mode(mode: object) -> str:
+    """Return what is raised for another mode of a hook on several tensors."""
+    return f"Expects mode to be one of ('all', 'any') but got {mode}"
+
+
+def budget_type(kind: str) -> str:
+    """Return what is raised for a budget that is no number."""
+    return f"torch.autograd.graph.region_activation_memory_budget: expects a float, got {kind}"
+
+
+def budget_range(budget: float) -> str:
+    """Return what is raised for a budget that is no share of the whole."""
+    return f"torch.autograd.graph.region_activation_memory_budget: must be in [0, 1], got {budget}"
+
+
+def flag_type(function: str, kind: str) -> str:
+    """Return what is raised for a flag that is no bool."""
+    return f"{function}(): argument 'enabled' (position 1) must be bool, not {kind}"
+
+
 # -- saved tensors and their hooks ------------------------------------------------------------------------------
 
 SAVED_TENSOR_FROM_PYTHON = "Trying to create a SavedTensor object from Python is forbidden."

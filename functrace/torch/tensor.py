@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from functrace.torch.autograd.graph import AccumulateGrad, GraphNode
     from functrace.torch.autograd.traced_hooks import Hooks
     from functrace.torch.namespace import Methods
+    from functrace.torch.plans import Op
 else:
     Methods = object
 
@@ -46,6 +47,9 @@ Operand: TypeAlias = "Tensor | Array | np.generic | complex"
 """What functions compute with: a tensor, a number, or, under functrace's transforms, a traced value or an array."""
 Value: TypeAlias = Any
 """What functions return: a tensor, or, where no tensor was among the operands, a traced value or an array."""
+
+Step: TypeAlias = "tuple[Callable[..., Any], tuple[Any, ...], Op | None]"
+"""How a view comes from what it is a view of: a function of arrays, its parameters, and the op, if it came by one."""
 
 _new = object.__new__
 
@@ -55,14 +59,14 @@ class View:
 
     Args:
         base: the tensor at the root of the chain, which is not a view itself.
-        steps: ``(function, params)``, to be applied to the base's array one after the other.
+        steps: ``(function, params, op)``, to be applied to the base's array one after the other.
         version: the counter when the view's ``grad_fn`` was made; later, it is out of date.
         made: ``"no_grad"`` if it was made without recording, or ``""``.
     """
 
     __slots__ = ("base", "made", "steps", "version")
 
-    def __init__(self, base: Tensor, steps: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...], made: str) -> None:
+    def __init__(self, base: Tensor, steps: tuple[Step, ...], made: str) -> None:
         self.base = base
         self.steps = steps
         self.version = base._counter[0]
@@ -166,6 +170,18 @@ class Tensor(Methods):
     def retains_grad(self) -> bool:
         """Whether ``retain_grad()`` was called on this computed tensor."""
         return self._retains
+
+    @property
+    def _backward_hooks(self) -> Any:
+        """Hooks by number. Those assigned to a computed tensor become its node's by `GraphNode._register_hook_dict`."""
+        node = self.grad_fn
+        if self._hooks is not None or node is None or not node._tensor_hooks:
+            return self._hooks
+        return node._tensor_hooks.get(self._output_nr)
+
+    @_backward_hooks.setter
+    def _backward_hooks(self, hooks: Any) -> None:
+        self._hooks = hooks
 
     @property
     def _version(self) -> int:
@@ -376,13 +392,13 @@ def wrap(array: Any) -> Tensor:
     return made
 
 
-def view_of(source: Tensor, array: Any, step: tuple[Callable[..., Any], tuple[Any, ...]]) -> Tensor:
+def view_of(source: Tensor, array: Any, step: Step) -> Tensor:
     """Return a tensor that is a view of another one: its memory and counter are shared.
 
     Args:
         source: what it is a view of.
         array: the NumPy view.
-        step: ``(function, params)`` that leads from the source's array to it.
+        step: ``(function, params, op)`` that leads from the source's array to it.
     """
     made = _new(Tensor)
     made._array = array

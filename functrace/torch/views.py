@@ -27,23 +27,24 @@ from functrace.ops.indexing import index_static, scatter_set
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
 from functrace.torch import sentences
+from functrace.torch.autograd.accumulation import is_dense
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.autograd.graph import NO_EDGE, GraphNode, OpNode, attach, edge, is_dense, number
+from functrace.torch.autograd.graph import NO_EDGE, GraphNode, NativeNode, OpNode, attach, edge, number
 from functrace.torch.autograd.saved import SavedTensor, save_operand, short_name
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.plans import NUMBERS, PLANS, Op, Plan, apply, make_plan, number_of, remember
 from functrace.torch.promotion import RANK, Promotion, check_broadcast
-from functrace.torch.tensor import Tensor, View, wrap
+from functrace.torch.tensor import Step, Tensor, View, wrap
 from functrace.tracing import Recording, Tracer
 from functrace.typing import Array
 
-Steps = tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...]
+Steps = tuple[Step, ...]
 _new = object.__new__
 
 
 def part(base: Array, steps: Steps) -> Any:
     """Return the part of a value that a chain of views shows."""
-    for function, params in steps:
+    for function, params, _ in steps:
         base = function(base, *params)
     return base
 
@@ -52,7 +53,7 @@ def with_part(base: Array, steps: Steps, value: Array) -> Any:
     """Return a value with the part that a chain of views shows replaced."""
     if not steps:
         return value
-    (function, params), rest = steps[0], steps[1:]
+    (function, params, _), rest = steps[0], steps[1:]
     inner = with_part(function(base, *params), rest, value)
     if function is broadcast_to:
         return _contracted(base, inner, rest)
@@ -136,6 +137,12 @@ def renew_node(tensor: Tensor, view: View) -> None:
         raise RuntimeError(sentences.no_grad_view(view.made, made_by(tensor), through_base=True))
     base = view.base
     steps = view.steps
+    if MODES.replays_views and all(op is not None for _, _, op in steps):
+        node, output_nr = replayed(base, steps)
+        view.version = tensor._counter[0]
+        move_retained(tensor, node, output_nr)
+        tensor._node, tensor._output_nr = node, output_nr
+        return
     array = base._array
     plan = make_plan_cached(AS_STRIDED, (base,), (steps,), array)
     node = _new(plan.node_class)
@@ -145,6 +152,20 @@ def renew_node(tensor: Tensor, view: View) -> None:
     view.version = tensor._counter[0]
     move_retained(tensor, node)
     tensor._node, tensor._output_nr = node, 0
+
+
+def replayed(base: Tensor, steps: Steps) -> tuple[GraphNode, int]:
+    """Make a view of a base again step by step; returns the last node, and which of its outputs the view is."""
+    recording, MODES.recording = MODES.recording, True
+    try:
+        made = base
+        for _, params, op in steps:
+            assert op is not None
+            made = apply(op, (made,), params)
+    finally:
+        MODES.recording = recording
+    assert made._node is not None
+    return made._node, made._output_nr
 
 
 def make_plan_cached(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], array: Array) -> Plan:
@@ -423,7 +444,7 @@ def write_traced(op: Op, tensor: Tensor, others: tuple[Any, ...], params: tuple[
 # -- what Functions need -------------------------------------------------------------------------------------------
 
 
-class CopySlicesOf(GraphNode):
+class CopySlicesOf(NativeNode):
     """The node of a base after a user's Function has overwritten a view of it: the Function's node, on a part."""
 
     _is_freed = False

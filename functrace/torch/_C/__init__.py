@@ -1,19 +1,53 @@
-"""Names of PyTorch's C++ half that ported code, and PyTorch's own Python, reach for.
+"""Names of PyTorch's C++ half that ported code reaches for.
 
 Floor: 8.
 """
 
+from __future__ import annotations
+
+import weakref
 from collections.abc import Iterable
+from typing import final
 
 from functrace.torch import sentences
 from functrace.torch._C import _autograd as _autograd
 from functrace.torch._C import _functions as _functions
 from functrace.torch.autograd.custom import FunctionBase as _FunctionBase
+from functrace.torch.autograd.grad_mode import is_grad_enabled
 from functrace.torch.autograd.grad_mode import switch as _set_grad_enabled
+from functrace.torch.autograd.running import current_graph_task_id as _current_graph_task_id
+from functrace.torch.autograd.running import current_node as _current_autograd_node
+from functrace.torch.autograd.running import execution_order as _current_graph_task_execution_order
+from functrace.torch.autograd.running import will_execute as _will_engine_execute_node
 from functrace.torch.dtypes import DTYPES, dtype
 from functrace.torch.tensor import Tensor
 
-__all__ = ["_FunctionBase", "_autograd", "_functions", "_get_all_dtypes", "_increment_version", "_set_grad_enabled"]
+__all__ = [
+    "_FunctionBase",
+    "_WeakTensorRef",
+    "_autograd",
+    "_current_autograd_node",
+    "_current_graph_task_execution_order",
+    "_current_graph_task_id",
+    "_functions",
+    "_get_all_dtypes",
+    "_increment_version",
+    "_set_grad_enabled",
+    "_will_engine_execute_node",
+    "is_grad_enabled",
+]
+
+
+@final
+class _WeakTensorRef:
+    """Tells whether a tensor is still there."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._reference = weakref.ref(tensor)
+
+    def expired(self) -> bool:
+        """Whether it is gone."""
+        return self._reference() is None
 
 
 def _get_all_dtypes() -> list[dtype]:

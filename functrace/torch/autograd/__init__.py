@@ -3,24 +3,40 @@
 Floor: 8.
 """
 
-from functrace.torch.autograd import function, graph
+from functrace.torch.autograd import function, grad_mode, graph
 from functrace.torch.autograd.engine import backward, grad
 from functrace.torch.autograd.function import Function
-from functrace.torch.autograd.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from functrace.torch.autograd.grad_mode import (
+    _force_original_view_tracking,  # noqa: F401 (what PyTorch's own code and tests reach for)
+    _unsafe_preserve_version_counter,  # noqa: F401
+    enable_grad,
+    is_grad_enabled,
+    is_multithreading_enabled,
+    is_view_replay_enabled,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
 from functrace.torch.autograd.gradcheck import gradcheck, gradgradcheck
 from functrace.torch.autograd.saved import SavedTensor
+from functrace.torch.autograd.variable import Variable
 
 __all__ = [
     "Function",
     "SavedTensor",
+    "Variable",
     "backward",
     "enable_grad",
     "function",
     "grad",
+    "grad_mode",
     "gradcheck",
     "gradgradcheck",
     "graph",
     "is_grad_enabled",
+    "is_multithreading_enabled",
+    "is_view_replay_enabled",
     "no_grad",
     "set_grad_enabled",
+    "set_multithreading_enabled",
 ]

@@ -385,7 +385,7 @@ def _with_history(value: Tensor, node: FunctionBase, place: int, *, is_input: bo
 
 
 def _as_view(value: Tensor) -> Tensor:
-    return view_of(value, value._array, (_itself, ()))
+    return view_of(value, value._array, (_itself, (), None))
 
 
 def _itself(array: Any) -> Any:

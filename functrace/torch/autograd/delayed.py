@@ -13,7 +13,7 @@ from typing import Any, final
 
 from functrace.ir.aval import ShapeDtype
 from functrace.torch import sentences
-from functrace.torch.autograd.graph import NO_EDGE, GraphNode, edge, number
+from functrace.torch.autograd.graph import NO_EDGE, GraphNode, NativeNode, edge, number
 from functrace.torch.tensor import Tensor
 
 
@@ -34,9 +34,13 @@ class DelayedError:
         RuntimeError: this was computed elsewhere
     """
 
-    def __init__(self, message: str | bytes, count: int) -> None:
+    def __init__(self, *arguments: Any) -> None:
+        if len(arguments) != 2:
+            raise RuntimeError(f"Requires two arguments, got {len(arguments)}")
+        message, self._count = arguments
+        if not isinstance(message, (str, bytes)):
+            raise RuntimeError("argument 'msg' must be a string")
         self._message = message.decode() if isinstance(message, bytes) else message
-        self._count = count
 
     def __call__(self, *tensors: Tensor | None) -> Any:
         """Return the aliases: a tuple of them, if there are several."""
@@ -45,8 +49,15 @@ class DelayedError:
 
 
 @final
-class UndefinedGrad:
+class UndefinedGrad(GraphNode):
     """A function that returns an alias of a tensor; no gradient flows back through it, not even zeros."""
+
+    def __init__(self) -> None:
+        number(self)
+
+    def name(self) -> str:
+        """Return the name that error messages use."""
+        return "torch::autograd::UndefinedGrad"
 
     def __call__(self, *tensors: Tensor | None) -> Any:
         """Return the alias."""
@@ -77,7 +88,7 @@ def aliases(tensors: Sequence[Tensor | None], node: AliasNode) -> Any:
     return tuple(made) if len(made) > 1 else made[0]
 
 
-class AliasNode(GraphNode):
+class AliasNode(NativeNode):
     """The node of a function that returns its operands."""
 
     def __init__(self, tensors: Sequence[Tensor | None]) -> None:

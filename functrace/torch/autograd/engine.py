@@ -20,28 +20,19 @@ from typing import Any, final
 import numpy as np
 
 from functrace.torch import sentences
+from functrace.torch.autograd.accumulation import retain
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import AccumulateGrad, GradientEdge, GraphNode, edge
+from functrace.torch.autograd.running import RUNNING
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.size import Size
 from functrace.torch.tensor import Tensor, wrap
-from functrace.torch.warnings import warn_once
+from functrace.torch.warnings import warn, warn_once
 
 LEVELS = 20
 """After how many nested backward passes a fresh thread takes over."""
 
 _tasks = itertools.count()
-
-
-@final
-class Running(threading.local):
-    """What runs in this thread: the number of nested passes, and the innermost one."""
-
-    depth = 0
-    task: Task | None = None
-
-
-RUNNING = Running()
 
 
 @final
@@ -56,7 +47,10 @@ class Task:
         accumulates: whether wanted leaves accumulate (``backward(inputs=)``) or gradients are returned.
     """
 
-    __slots__ = ("__weakref__", "accumulates", "captured", "create", "id", "needed", "retain", "roots", "wanted")
+    __slots__ = (
+        "__weakref__", "accumulates", "callbacks", "captured", "create", "id", "needed", "node", "retain", "roots",
+        "waiting", "wanted",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -74,6 +68,9 @@ class Task:
         self.wanted: dict[GraphNode, list[int]] | None = None
         self.captured: dict[tuple[int, int], Tensor | None] = {}
         self.needed: set[GraphNode] | None = None
+        self.waiting: dict[GraphNode, int] = {}
+        self.node: GraphNode | None = None
+        self.callbacks: list[Callable[[], object]] = []
         if wanted is not None:
             self.wanted = {}
             for node, nr in wanted:
@@ -82,7 +79,7 @@ class Task:
 
     def run(self, grads: Sequence[Tensor | None]) -> None:
         """Run the pass from gradients of the roots."""
-        waiting = self._count()
+        waiting = self.waiting = self.count()
         needed = self.needed
         reached = None if needed is None else needed.union(self.wanted or ())
         buffers: dict[GraphNode, list[Tensor | None]] = {}
@@ -96,7 +93,7 @@ class Task:
         retain = self.retain
         push, pop = heapq.heappush, heapq.heappop
         while ready:
-            node = pop(ready)[2]
+            node = self.node = pop(ready)[2]
             given = buffers.pop(node)
             if needed is None and node._bare:
                 results = node.run(given)
@@ -120,7 +117,12 @@ class Task:
                     push(ready, (-target._sequence, next(ties), target))
             del results
 
-    def _count(self) -> dict[GraphNode, int]:
+    def call_back(self) -> None:
+        """Call what was queued for the end of the pass, which may queue more."""
+        for callback in self.callbacks:  # grows
+            callback()
+
+    def count(self) -> dict[GraphNode, int]:
         """Count, for every node, the gradients that will arrive; with ``inputs``, see which nodes lead there."""
         waiting: dict[GraphNode, int] = {}
         stack = list(dict.fromkeys(node for node, _ in self.roots))
@@ -185,7 +187,7 @@ def call_tensor_hooks(node: GraphNode, given: list[Tensor | None]) -> list[Tenso
         for nr, reference in retained.items():
             tensor, gradient = reference(), given[nr]
             if tensor is not None and gradient is not None:
-                keep(tensor, gradient)
+                retain(tensor, gradient)
     return given
 
 
@@ -261,14 +263,6 @@ def replaced_all(hook: Callable[..., Any], before: Sequence[Tensor | None], afte
     return after
 
 
-def keep(tensor: Tensor, gradient: Tensor) -> None:
-    """Keep the gradient of a tensor that was asked to retain it."""
-    if tensor._grad is None:
-        tensor._grad = gradient.clone() if MODES.recording else wrap(gradient._array.copy())
-    else:
-        tensor._grad = tensor._grad + gradient  # type: ignore[operator]
-
-
 def execute(task: Task, grads: Sequence[Tensor | None]) -> None:
     """Run a task with grad mode as it asks; deep nesting continues in a fresh thread."""
     depth = RUNNING.depth + 1
@@ -285,6 +279,8 @@ def run_here(task: Task, grads: Sequence[Tensor | None], depth: int) -> None:
     try:
         with np.errstate(all="ignore"):
             task.run(grads)
+            if task.callbacks:
+                task.call_back()
     finally:
         (RUNNING.depth, RUNNING.task), MODES.recording = before, mode
 
@@ -350,7 +346,9 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> Any:
     """Return gradients of outputs by inputs, and leave every ``.grad`` alone.
@@ -361,7 +359,10 @@ def grad(
         grad_outputs: a gradient for each output; may be left out for scalars.
         retain_graph: keep what was saved, to run again; by default, if ``create_graph``.
         create_graph: record the pass itself, for derivatives of derivatives.
+        only_inputs: True; PyTorch has given it up.
         allow_unused: return ``None`` for inputs that the outputs do not depend on, instead of raising.
+        is_grads_batched: the first axis of the ``grad_outputs`` is one of several gradients; each of them is pulled back, in
+            one pass.
         materialize_grads: return zeros for them.
     """
     if materialize_grads:
@@ -369,22 +370,50 @@ def grad(
             raise ValueError(sentences.MATERIALIZE_WITHOUT_ALLOW)
         allow_unused = True
     given = as_inputs(inputs, "grad")
-    roots, grads = make_roots(outputs, grad_outputs)
+    if not only_inputs:
+        warn(sentences.ONLY_INPUTS, FutureWarning)
+    roots, grads = make_roots(outputs, grad_outputs, batched=is_grads_batched)
     wanted = [edge_of_input(x) for x in given]
-    task = Task(roots, create_graph if retain_graph is None else retain_graph, create_graph, wanted, False)
-    execute(task, grads)
-    results: list[Any] = [task.captured.get((id(node), nr)) for node, nr in wanted]
+
+    def pull(*grads: Tensor | None) -> list[Tensor | None]:
+        task = Task(roots, create_graph if retain_graph is None else retain_graph, create_graph, wanted, False)
+        execute(task, grads)
+        found = [task.captured.get((id(node), nr)) for node, nr in wanted]
+        for k, gradient in enumerate(found):
+            if gradient is None and not allow_unused:
+                raise RuntimeError(sentences.unused_input(k))
+        return found
+
+    results: list[Any] = _pulled_batch(pull, grads) if is_grads_batched else pull(*grads)
     for k, (x, found) in enumerate(zip(given, results, strict=True)):
-        if found is not None:
-            continue
-        if not allow_unused:
-            raise RuntimeError(sentences.unused_input(k))
-        if materialize_grads:
+        if found is None and materialize_grads:
             if isinstance(x, GradientEdge):
                 raise RuntimeError(sentences.MATERIALIZE_EDGE)
             results[k] = wrap(np.zeros(x._array.shape, x._array.dtype))
             results[k]._requires = create_graph
     return dict(zip(inputs, results, strict=True)) if type(inputs) is dict else tuple(results)
+
+
+def _pulled_batch(pull: Callable[..., list[Tensor | None]], grads: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """Pull back several gradients at once, stacked along the first axis: `torch.func.vmap` of a backward pass."""
+    from functrace.torch.func import vmap  # made of Functions, which are made of this
+
+    reached: list[bool] = []
+    sizes: list[int] = []
+    for gradient in grads:
+        if gradient is None or not gradient._array.ndim:
+            raise ValueError(sentences.BATCHED_SCALAR)
+        sizes.append(gradient._array.shape[0])
+    if len(set(sizes)) > 1:
+        raise ValueError(sentences.batch_sizes(sizes))
+
+    def vjp(*grads: Tensor) -> list[Tensor]:
+        found = pull(*grads)
+        reached[:] = [gradient is not None for gradient in found]
+        return [gradient for gradient in found if gradient is not None]
+
+    made = iter(vmap(vjp)(*grads))
+    return [next(made) if is_reached else None for is_reached in reached]
 
 
 def as_inputs(inputs: Any, function: str) -> list[Any]:
@@ -413,11 +442,11 @@ def edge_of_input(x: Any) -> tuple[GraphNode | None, int]:
     return edge(x)
 
 
-def make_roots(tensors: Any, gradients: Any) -> tuple[list[tuple[GraphNode, int]], list[Tensor]]:
+def make_roots(tensors: Any, gradients: Any, *, batched: bool = False) -> tuple[list[tuple[GraphNode, int]], list[Tensor]]:
     """Check the roots of a pass and complete their gradients."""
     given = as_list(tensors)
     seeds: list[Any] = [None] * len(given) if gradients is None else as_list(gradients)
-    made = [make_seed(given, seeds, k) for k in range(min(len(given), len(seeds)))]
+    made = [make_seed(given, seeds, k, batched=batched) for k in range(min(len(given), len(seeds)))]
     if len(made) != len(given):
         raise RuntimeError(f"got {len(given)} tensors and {len(made)} gradients")
     roots: list[tuple[GraphNode, int]] = []
@@ -429,8 +458,8 @@ def make_roots(tensors: Any, gradients: Any) -> tuple[list[tuple[GraphNode, int]
     return roots, made
 
 
-def make_seed(outputs: Sequence[Any], seeds: Sequence[Any], place: int) -> Any:
-    """Return the gradient of one root: as given, or 1 for a real scalar; None if the root has no gradient."""
+def make_seed(outputs: Sequence[Any], seeds: Sequence[Any], place: int, *, batched: bool = False) -> Any:
+    """Return the gradient of one root: as given (or a batch of them), or 1 for a real scalar; None if it has no gradient."""
     output, seed = outputs[place], seeds[place]
     aval: Any = output.node.output_avals()[output.output_nr] if isinstance(output, GradientEdge) else output._array
     if seed is None:
@@ -444,7 +473,14 @@ def make_seed(outputs: Sequence[Any], seeds: Sequence[Any], place: int) -> Any:
     if not isinstance(seed, Tensor):
         raise TypeError(sentences.root_gradient_type(type(seed).__name__))
     # The numbers in these sentences are where something equal is found first, as PyTorch looks it up.
-    if seed._array.shape != aval.shape:
+    shape = seed._array.shape
+    if batched:
+        if not shape or not shape[0]:
+            raise IndexError(sentences.empty_batch(shape))
+        if shape[1:] != aval.shape:
+            found = seeds.index(seed), outputs.index(output)
+            raise RuntimeError(sentences.mismatched_batch(found, Size(shape[2:]), Size(aval.shape)))
+    elif shape != aval.shape:
         found = seeds.index(seed), outputs.index(output)
         raise RuntimeError(sentences.mismatched_root_gradient(found, seed.shape, Size(aval.shape)))
     if (seed._array.dtype.kind == "c") != (aval.dtype.kind == "c"):

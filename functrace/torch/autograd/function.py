@@ -75,7 +75,12 @@ class BackwardCFunction(FunctionBase, FunctionCtx):
 
     def apply(self, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Run the user's backward as it is, on gradients given by the caller."""
-        return self._forward_cls._rule()(self, *grads)
+        function = self._forward_cls
+        return function._rule()(self, list(grads)) if function.boxed_grads_call else function._rule()(self, *grads)
+
+    def apply_boxed(self, *boxed: Any) -> Any:
+        """Run the user's backward as it is, on what is given: a list of gradients, for one with ``boxed_grads_call``."""
+        return self._forward_cls._rule()(self, *boxed)
 
 
 class FunctionMeta(type):
@@ -93,6 +98,8 @@ class Function(FunctionBase, FunctionCtx, metaclass=FunctionMeta):
 
     clear_saved_tensors_on_access: ClassVar[bool] = False
     """Whether saved tensors are let go as soon as ``ctx.saved_tensors`` is read, which can then be done only once."""
+    boxed_grads_call: ClassVar[bool] = False
+    """Whether backward gets its gradients in one list, from which it may take them to let them go early."""
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
         warnings.warn(sentences.function_instantiated(type(self)), DeprecationWarning, stacklevel=2)

@@ -1,4 +1,4 @@
-"""Whether operations are recorded: ``no_grad``, ``enable_grad``, ``set_grad_enabled``; one flag per thread.
+"""Whether operations are recorded: ``no_grad``, ``enable_grad``, ``set_grad_enabled``; and other flags of a thread.
 
 Floor: 8.
 """
@@ -11,11 +11,14 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
-from functrace.torch.sentences import DECORATED_CLASS
+from functrace.torch.sentences import DECORATED_CLASS, PRESERVED_VERSIONS, flag_type
 from functrace.torch.warnings import warn
 from functrace.tracing.recording import newest_recording
+
+if TYPE_CHECKING:
+    from functrace.torch.tensor import Tensor
 
 
 @final
@@ -32,6 +35,10 @@ class Modes(threading.local):
     """Why no saved-tensor hooks may be entered, if so."""
     lift: Callable[[Any], Any] | None = None
     """What stands for tensors that a function given to ``torch.func`` closes over; see func.py."""
+    multithreading = True
+    """Whether PyTorch would be allowed to run backward passes in threads of its own; here they never are."""
+    replays_views = False
+    """Whether views are made again step by step, in place of one ``AsStridedBackward0``, when their base has changed."""
     randomness: str = "same"
     """What functions of random numbers do: ``"error"`` inside ``torch.func.vmap``, unless it says otherwise."""
 
@@ -50,32 +57,33 @@ def switch(recording: bool) -> None:
     MODES.recording, MODES.since = recording, -1 if recording else newest_recording()
 
 
-class GradMode:
-    """A context, and a decorator of functions and generator functions, under which recording is on or off."""
+class DecoratingContext:
+    """A context, and a decorator of functions and generator functions: each call runs in a context like this one."""
 
-    def __init__(self, recording: bool) -> None:
-        self._recording = recording
-        self._before: list[tuple[bool, int]] = []
+    def clone(self) -> DecoratingContext:
+        """Return another context of this kind."""
+        return type(self)()
 
     def __enter__(self) -> None:
-        self._before.append((MODES.recording, MODES.since))
-        switch(self._recording)
+        raise NotImplementedError
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        MODES.recording, MODES.since = self._before.pop()
+        raise NotImplementedError
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Decorate: every call of ``function`` runs in this mode; a generator runs in it between its yields."""
         if inspect.isclass(function):
             warn(DECORATED_CLASS, FutureWarning)
+            made = function
+            function = lambda *args, **kwargs: made(*args, **kwargs)  # noqa: E731
         if inspect.isgeneratorfunction(function):
             return self._around_generator(function)
 
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
-            with GradMode(self._recording):
+            with self.clone():
                 return function(*args, **kwargs)
 
         return run
@@ -87,14 +95,14 @@ class GradMode:
             step: Callable[[], Any] = lambda: next(generator)  # noqa: E731
             while True:
                 try:
-                    with GradMode(self._recording):
+                    with self.clone():
                         value = step()
                 except StopIteration as end:
                     return end.value
                 try:
                     sent = yield value
                 except GeneratorExit:
-                    with GradMode(self._recording):
+                    with self.clone():
                         generator.close()
                     raise
                 except BaseException as error:
@@ -103,6 +111,27 @@ class GradMode:
                     step = functools.partial(generator.send, sent)
 
         return run
+
+
+class GradMode(DecoratingContext):
+    """A context, and a decorator, under which recording is on or off."""
+
+    def __init__(self, recording: bool) -> None:
+        self._recording = recording
+        self._before: list[tuple[bool, int]] = []
+
+    def clone(self) -> GradMode:
+        """Return another context of this kind."""
+        return GradMode(self._recording)
+
+    def __enter__(self) -> None:
+        self._before.append((MODES.recording, MODES.since))
+        switch(self._recording)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        MODES.recording, MODES.since = self._before.pop()
 
 
 @contextmanager
@@ -172,3 +201,101 @@ class set_grad_enabled(GradMode):
 
     def __repr__(self) -> str:
         return f"set_grad_enabled(mode={self._recording})"
+
+
+class Flag(DecoratingContext):
+    """A setting of the running thread, changed at once and put back when the context ends.
+
+    Args:
+        mode: the new value.
+    """
+
+    _name: str
+    """Where it stands in `Modes`."""
+    _setter: str
+    """What PyTorch calls the function that sets it."""
+
+    def __init__(self, mode: bool) -> None:
+        if not isinstance(mode, bool):
+            raise TypeError(flag_type(self._setter, type(mode).__name__))
+        self.prev = getattr(MODES, self._name)
+        self.mode = mode
+        setattr(MODES, self._name, mode)
+
+    def clone(self) -> Flag:
+        """Return another context of this kind."""
+        return type(self)(self.mode)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        setattr(MODES, self._name, self.prev)
+
+
+@final
+class set_multithreading_enabled(Flag):
+    """Say whether backward passes may run in threads of the engine's own. Here they never do: what is set can be asked.
+
+    As in PyTorch it stays set by the line that decorates a function.
+    """
+
+    _name, _setter = "multithreading", "set_multithreading_enabled"
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(mode)
+
+
+@final
+class _force_original_view_tracking(Flag):
+    """Make the nodes of views again step by step when their base has changed, in place of one ``AsStridedBackward0``."""
+
+    _name, _setter = "replays_views", "set_view_replay_enabled"
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(mode)
+
+    def __enter__(self) -> None:
+        MODES.replays_views = self.mode
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorate; the mode of the caller is restored, since only the function's calls were meant."""
+        MODES.replays_views = self.prev
+        return super().__call__(function)
+
+
+def is_multithreading_enabled() -> bool:
+    """Whether backward passes may run in threads of their own; see `set_multithreading_enabled`."""
+    return MODES.multithreading
+
+
+def is_view_replay_enabled() -> bool:
+    """Whether nodes of views are made again step by step; see `_force_original_view_tracking`."""
+    return MODES.replays_views
+
+
+@final
+class _unsafe_preserve_version_counter(DecoratingContext):
+    """Let overwrites inside the context go unnoticed: versions are put back when it ends.
+
+    Args:
+        tensors: a tensor, or a tuple of them.
+    """
+
+    def __init__(self, tensors: Tensor | tuple[Tensor, ...]) -> None:
+        given: Any = (tensors,) if hasattr(tensors, "_counter") else tensors
+        if not isinstance(given, tuple):
+            raise AssertionError(PRESERVED_VERSIONS)
+        self.tensors: tuple[Tensor, ...] = given
+        self.prev_versions = tuple([tensor._version for tensor in self.tensors])
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for tensor, version in zip(self.tensors, self.prev_versions, strict=True):
+            tensor._counter[0] = version

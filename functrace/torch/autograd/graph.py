@@ -11,14 +11,17 @@ Floor: 8.
 from __future__ import annotations
 
 import itertools
+import operator
+import threading
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from functrace.ir.aval import ShapeDtype
 from functrace.torch import sentences
+from functrace.torch.autograd.accumulation import accumulate
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.hooks import disable_saved_tensors_hooks as disable_saved_tensors_hooks
 from functrace.torch.autograd.hooks import save_on_cpu as save_on_cpu
@@ -26,9 +29,13 @@ from functrace.torch.autograd.hooks import saved_tensors_hooks as saved_tensors_
 from functrace.torch.autograd.offload import compose as compose
 from functrace.torch.autograd.offload import save_compressed as save_compressed
 from functrace.torch.autograd.offload import save_on_disk as save_on_disk
+from functrace.torch.autograd.running import RUNNING, will_execute
+from functrace.torch.device import CPU, device
+from functrace.torch.dtypes import DTYPES, dtype
 from functrace.torch.tensor import Tensor, wrap
-from functrace.torch.warnings import warn_once
-from functrace.tracing import Tracer
+
+if TYPE_CHECKING:
+    from functrace.torch.autograd.engine import Task
 
 _sequence = itertools.count()
 _hook_ids = itertools.count()
@@ -83,7 +90,7 @@ class GraphNode:
 
     _edges: tuple[Edge, ...] = ()
     _sequence: int
-    _tensor_hooks: dict[int, HookDict] | None = None
+    _tensor_hooks: dict[int, dict[int, Callable[..., Any]]] | None = None
     """Hooks of the tensors that are this node's outputs, by output number."""
     _retained: dict[int, weakref.ref[Tensor]] | None = None
     """The tensors whose gradient is kept, by output number."""
@@ -92,6 +99,8 @@ class GraphNode:
     _details: dict[Any, Any] | None = None
     _bare = True
     """Whether no hook was ever registered here: the engine then just runs the node. (One test, in place of five.)"""
+    requires_grad = True
+    """Whether the node is in a graph."""
     drops_unneeded = False
     """Whether gradients that lead nowhere that is needed (``inputs=``) are dropped before hooks see them."""
 
@@ -107,6 +116,14 @@ class GraphNode:
             self._details = {}
         return self._details
 
+    @metadata.setter
+    def metadata(self, value: object) -> NoReturn:
+        raise AttributeError(f"attribute 'metadata' of '{type(self).__name__}' objects is not writable")
+
+    @property
+    def _input_metadata(self) -> tuple[InputMetadata, ...]:
+        return tuple([InputMetadata(aval) for aval in self.output_avals()])
+
     def name(self) -> str:
         """Return the name that error messages use."""
         name = type(self).__name__
@@ -114,6 +131,15 @@ class GraphNode:
 
     def _sequence_nr(self) -> int:
         return self._sequence
+
+    def _set_sequence_nr(self, number: int) -> None:
+        try:
+            number = operator.index(number)
+        except TypeError:
+            raise TypeError("an integer is required") from None
+        if number < 0:
+            raise OverflowError("can't convert negative int to unsigned")
+        self._sequence = number
 
     def output_avals(self) -> Sequence[ShapeDtype]:
         """Return shape and dtype of every output of the forward operation (an input of this node)."""
@@ -138,8 +164,61 @@ class GraphNode:
             self._prehooks, self._bare = HookDict(), False
         return RemovableHandle(self._prehooks, hook)
 
+    def _register_hook_dict(self, tensor: Tensor) -> None:
+        """Let the hooks of ``tensor._backward_hooks`` be those of the output that the tensor is."""
+        if tensor._hooks is None:
+            raise RuntimeError("there are no hooks in tensor._backward_hooks: assign a dict of them first")
+        self._bare = False
+        self._tensor_hooks = {**(self._tensor_hooks or {}), tensor._output_nr: tensor._hooks}
+
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
+
+
+class NativeNode(GraphNode):
+    """A node that PyTorch has in C++: it can be called with one gradient (or None) per output."""
+
+    def __call__(self, *grads: Tensor | None, **named: object) -> Any:
+        """Return the gradients for the edges, a single one without tuple; hooks are not called.
+
+        Raises:
+            TypeError: for another number of gradients, and for what is no tensor.
+        """
+        if named:
+            raise TypeError(sentences.CALLED_WITH_KEYWORDS)
+        avals = self.output_avals()
+        if len(grads) != len(avals):
+            raise TypeError(sentences.operand_count(len(avals), len(grads)))
+        for place, gradient in enumerate(grads):
+            if gradient is not None and not isinstance(gradient, Tensor):
+                raise TypeError(sentences.not_a_variable(place))
+        found = tuple(self._called(list(grads)))
+        return found[0] if len(found) == 1 else found
+
+    def _called(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
+        return self.run(grads)
+
+
+class InputMetadata:
+    """What a node knows of one of its inputs, that is, of an output of the operation."""
+
+    __slots__ = ("_aval",)
+
+    device: device = CPU
+    is_nested_tensor = is_cpp_nested_tensor = False
+
+    def __init__(self, aval: ShapeDtype | None) -> None:
+        self._aval = aval
+
+    @property
+    def shape(self) -> list[int]:
+        """Sizes by axis; none for an output that is no tensor."""
+        return [] if self._aval is None else list(self._aval.shape)
+
+    @property
+    def dtype(self) -> dtype:
+        """Element type; of an output that is no tensor ``float32``, as PyTorch answers."""
+        return DTYPES[np.dtype(np.float32) if self._aval is None else self._aval.dtype]
 
 
 class _NodeType(type):
@@ -163,7 +242,7 @@ class Node(metaclass=_NodeType):
         raise TypeError("Cannot instantiate abstract class Node: operations on tensors make nodes")
 
 
-class OpNode(GraphNode):
+class OpNode(NativeNode):
     """A node whose backward is a program of the core: `Plan` and what it reads."""
 
     _plan: Any
@@ -211,6 +290,18 @@ class OpNode(GraphNode):
             )
         return plan.pull(values, given)
 
+    def _called(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
+        """Run the node; on gradients of another shape or dtype than the engine would bring equation by equation."""
+        if all(g is None or (g._array.shape, g._array.dtype) == (a.shape, a.dtype)
+               for g, a in zip(grads, self.output_avals(), strict=True)):  # fmt: skip
+            return self.run(grads)
+        if self._saved is None:
+            raise RuntimeError(sentences.BACKWARD_TWICE)
+        plan = self._plan
+        values = [s.unpack(self) if u else s for s, u in zip(self._saved, plan.unpacks, strict=True)]
+        given = [g if g is not None else zeros_of(a) for g, a in itertools.zip_longest(grads, plan.outputs)]
+        return plan.pull_tensors(values, given)
+
     def _nothing(self) -> list[Tensor | None]:
         """Return no gradient at all; what was saved is unpacked all the same."""
         for s, unpacks in zip(self._saved or (), self._plan.unpacks, strict=False):
@@ -257,7 +348,7 @@ def node_class(name: str) -> type[OpNode]:
     return found
 
 
-class AccumulateGrad(GraphNode):
+class AccumulateGrad(NativeNode):
     """Where the gradient of a leaf arrives: it is added to ``leaf.grad``."""
 
     _sequence = LAST
@@ -265,6 +356,9 @@ class AccumulateGrad(GraphNode):
 
     def __init__(self, variable: Tensor) -> None:
         self.variable = variable
+
+    def _sequence_nr(self) -> int:
+        return 2**64 - 1 if self._sequence == LAST else self._sequence
 
     def output_avals(self) -> Sequence[ShapeDtype]:
         """Return shape and dtype of the leaf."""
@@ -279,64 +373,6 @@ class AccumulateGrad(GraphNode):
                 raise RuntimeError(sentences.LEAF_MOVED)
             accumulate(self.variable, gradient)
         return ()
-
-
-def accumulate(variable: Tensor, gradient: Tensor) -> None:
-    """Add a gradient to ``variable.grad``, if the variable still wants one.
-
-    The first one is copied, since the same memory may be on its way to another leaf, or belong to the user.
-
-    Raises:
-        RuntimeError: if what is added to is expanded, so that its elements share memory.
-    """
-    if not (variable._requires or variable.requires_grad):
-        return
-    before = variable._grad
-    if MODES.recording:
-        if before is None:
-            variable._grad = gradient._recorded_copy()
-            variable._grad._counter[0] += 1
-        else:
-            variable._grad = before + gradient
-    elif before is None:
-        variable._grad = wrap(copy_like(variable._array, gradient._array))
-    else:
-        array = before._array
-        if not isinstance(array, Tracer):
-            if not array.flags.writeable:
-                raise RuntimeError(sentences.OVERLAPPING_WRITE)
-            if array.strides != variable._array.strides and array.shape == variable._array.shape:
-                check_layout(array, variable._array)
-        before._array += gradient._array
-        before._counter[0] += 1
-
-
-def copy_like(variable: Any, gradient: Any) -> Any:
-    """Return a copy of a gradient that lies in memory as the variable does, if that is without gaps."""
-    if type(variable) is not np.ndarray or type(gradient) is not np.ndarray or variable.flags.c_contiguous:
-        return gradient.copy()
-    made = np.empty_like(variable, gradient.dtype)
-    made[...] = gradient
-    return made
-
-
-def check_layout(gradient: Any, variable: Any) -> None:
-    """Warn of a gradient that does not lie in memory as its variable does."""
-    pairs = zip(gradient.shape, gradient.strides, variable.strides, strict=True)
-    if any(n != 1 and g != v for n, g, v in pairs) and (gradient.flags.c_contiguous or is_dense(variable)):
-        size = gradient.itemsize
-        strides = [[s // size for s in array.strides] for array in (gradient, variable)]
-        warn_once(sentences.gradient_layout(gradient.shape, *strides))
-
-
-def is_dense(array: Any) -> bool:
-    """Whether the elements lie without gaps or overlaps, in any order of axes."""
-    expected = array.itemsize
-    for stride, n in sorted((s, n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
-        if stride != expected:
-            return False
-        expected *= n
-    return True
 
 
 def fitted(gradient: Tensor, aval: ShapeDtype, name: str, place: int) -> Tensor:
@@ -402,19 +438,147 @@ def number(node: GraphNode) -> None:
     node._sequence = next(_sequence)
 
 
+def _get_grad_fn_or_grad_acc(t: Tensor | GradientEdge) -> GraphNode:
+    """Return the node at which the gradient of a tensor, or of an edge, arrives."""
+    node = t.node if isinstance(t, GradientEdge) else edge(t)[0]
+    if node is None:
+        raise AssertionError(sentences.NO_GRADIENT_FUNCTION)
+    return node
+
+
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """Return the edge at which a tensor's gradient arrives.
 
     Raises:
         RuntimeError: if no gradient flows to it.
     """
-    node, nr = edge(tensor)
-    if node is None:
-        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
-    return GradientEdge(node, nr)
+    if not tensor.requires_grad:
+        raise RuntimeError(sentences.EDGE_WITHOUT_GRAD)
+    return GradientEdge(_get_grad_fn_or_grad_acc(tensor), tensor._output_nr)
 
 
-def increment_version(tensors: Any) -> None:
-    """Note that tensors were overwritten by means that the shim does not see."""
-    for tensor in (tensors,) if isinstance(tensors, Tensor) else tensors:
-        tensor._counter[0] += 1
+def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
+    """Note that tensors were overwritten by means that the shim does not see.
+
+    Args:
+        tensor: one, or several.
+
+    Raises:
+        RuntimeError: for something else than tensors.
+    """
+    if not isinstance(tensor, Iterable):
+        raise RuntimeError(sentences.INCREMENT_VERSION)
+    for one in [tensor] if isinstance(tensor, Tensor) else tensor:
+        if not isinstance(one, Tensor):
+            raise RuntimeError(sentences.INCREMENT_OF_NO_TENSOR)
+        one._counter[0] += 1
+
+
+# -- hooks on several tensors ----------------------------------------------------------------------------------
+
+
+class _MultiHandle(RemovableHandle):
+    """What registering a hook on several tensors returns."""
+
+    __slots__ = ("handles",)
+
+    def __init__(self, handles: tuple[RemovableHandle, ...]) -> None:
+        self.handles = handles
+
+    def remove(self) -> None:
+        """Take the hook away from all of them."""
+        for handle in self.handles:
+            handle.remove()
+
+
+def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., object], *, mode: str = "all") -> RemovableHandle:
+    """Call a function once in a backward pass, when the gradients of several tensors are known.
+
+    Args:
+        tensors: the tensors.
+        fn: with mode ``"all"``, called with a list of the gradients when the last of those arrives that this pass
+            computes; the others are ``None``. With mode ``"any"``, called with the first gradient that arrives.
+        mode: ``"all"`` or ``"any"``.
+
+    Raises:
+        ValueError: for another mode.
+        AssertionError: with ``"all"``, for a tensor that no gradient flows to.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> a, b = (torch.ones(2, requires_grad=True) for _ in range(2))
+        >>> show = lambda grads: print([g is not None for g in grads])
+        >>> handle = torch.autograd.graph.register_multi_grad_hook((a, b), show)
+        >>> (a * b).sum().backward()
+        [True, True]
+        >>> a.sum().backward()
+        [True, False]
+    """
+    if mode == "all":
+        return _when_all_arrived(tensors, fn)
+    if mode != "any":
+        raise ValueError(sentences.multi_grad_mode(mode))
+    lock = threading.Lock()
+    done: weakref.WeakSet[Task] = weakref.WeakSet()
+
+    def first(gradient: Tensor | None) -> None:
+        task = _present_task()
+        with lock:
+            if task in done:
+                return
+            done.add(task)
+        fn(gradient)
+
+    return _MultiHandle(tuple([t.register_hook(first) for t in tensors if t.requires_grad]))
+
+
+def _when_all_arrived(tensors: Sequence[Tensor], fn: Callable[..., object]) -> RemovableHandle:
+    nodes = [_get_grad_fn_or_grad_acc(t) for t in tensors]
+    lock = threading.Lock()
+    arrived: weakref.WeakKeyDictionary[Task, tuple[list[Tensor | None], list[int]]] = weakref.WeakKeyDictionary()
+    """By pass: the gradients, and how many are still to come."""
+
+    def place(k: int) -> Callable[[Tensor | None], None]:
+        def arrive(gradient: Tensor | None) -> None:
+            task = _present_task()
+            with lock:
+                if task not in arrived:
+                    arrived[task] = [None] * len(nodes), [sum(will_execute(node) for node in nodes)]
+                grads, left = arrived[task]
+                left[0] -= 1
+                is_last = left[0] == 0
+                grads[k] = gradient
+                if is_last:
+                    del arrived[task]
+            if is_last:
+                fn(grads)
+
+        return arrive
+
+    return _MultiHandle(tuple([t.register_hook(place(k)) for k, t in enumerate(tensors)]))
+
+
+def _present_task() -> Task:
+    if RUNNING.task is None:
+        raise AssertionError(sentences.MULTI_HOOK_OUTSIDE)
+    return RUNNING.task
+
+
+# -- what has no meaning here, and is checked as PyTorch does -----------------------------------------------------
+
+
+def region_activation_memory_budget(budget: float) -> NoReturn:
+    """Raise, as PyTorch does outside of ``torch.compile``, which is not here."""
+    if isinstance(budget, bool) or not isinstance(budget, (int, float)):
+        raise TypeError(sentences.budget_type(type(budget).__name__))
+    if not 0 <= budget <= 1:
+        raise ValueError(sentences.budget_range(budget))
+    raise RuntimeError(sentences.BUDGET_OUTSIDE)
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
+    """Accept the choice: there are no streams."""
+
+
+def set_override_stale_capture_stream(enabled: bool) -> None:
+    """Accept the choice: there are no streams."""

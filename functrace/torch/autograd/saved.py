@@ -80,8 +80,10 @@ class SavedTensor:
             RuntimeError: it was freed, or overwritten since.
             TypeError: the unpack hook did not return a tensor.
         """
-        kept, edge, hook = self._kept, self._edge, self._unpack_hook
+        hook, kept, edge = self._unpack_hook, self._kept, self._edge  # the hook first: another thread may release it
         if hook is not None:
+            if kept is _FREED:
+                raise RuntimeError(sentences.BACKWARD_TWICE)
             kept = hook(kept)
             if not isinstance(kept, Tensor):
                 raise TypeError(sentences.unpacked_type(sentences.kind_of(kept)))

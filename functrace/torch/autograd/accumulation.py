@@ -1,0 +1,91 @@
+"""How gradients add up in ``.grad``: the first is copied, the next ones are added to it in place.
+
+Several threads may run backward passes that reach one leaf, so adding is guarded by a lock; leaves share a few.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from functrace.torch import sentences
+from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.warnings import warn_once
+from functrace.tracing import Tracer
+
+_LOCKS = [threading.RLock() for _ in range(64)]
+"""By the address of the leaf. (Measured: 0.08 us per leaf and pass, against 0.25 us for a lock in every accumulator.)"""
+
+
+def accumulate(variable: Tensor, gradient: Tensor) -> None:
+    """Add a gradient to ``variable.grad``, if the variable still wants one.
+
+    The first one is copied, since the same memory may be on its way to another leaf, or belong to the user.
+
+    Raises:
+        RuntimeError: if what is added to is expanded, so that its elements share memory.
+    """
+    if not (variable._requires or variable.requires_grad):
+        return
+    with _LOCKS[id(variable) >> 6 & 63]:
+        before = variable._grad
+        if MODES.recording:
+            if before is None:
+                variable._grad = gradient._recorded_copy()
+                variable._grad._counter[0] += 1
+            else:
+                variable._grad = before + gradient
+        elif before is None:
+            variable._grad = wrap(copy_like(variable._array, gradient._array))
+        else:
+            array = before._array
+            if not isinstance(array, Tracer):
+                if not array.flags.writeable:
+                    raise RuntimeError(sentences.OVERLAPPING_WRITE)
+                if array.strides != variable._array.strides and array.shape == variable._array.shape:
+                    check_layout(array, variable._array)
+            before._array += gradient._array
+            before._counter[0] += 1
+
+
+def retain(tensor: Tensor, gradient: Tensor) -> None:
+    """Keep the gradient of a computed tensor that was asked to retain it."""
+    with _LOCKS[id(tensor) >> 6 & 63]:
+        before = tensor._grad
+        if before is not None:
+            tensor._grad = before + gradient
+        else:
+            tensor._grad = gradient.clone() if MODES.recording else wrap(gradient._array.copy())
+
+
+def copy_like(variable: Any, gradient: Any) -> Any:
+    """Return a copy of a gradient that lies in memory as the variable does, if that is without gaps."""
+    if type(variable) is not np.ndarray or type(gradient) is not np.ndarray or variable.flags.c_contiguous:
+        return gradient.copy()
+    made = np.empty_like(variable, gradient.dtype)
+    made[...] = gradient
+    return made
+
+
+def check_layout(gradient: Any, variable: Any) -> None:
+    """Warn of a gradient that does not lie in memory as its variable does."""
+    pairs = zip(gradient.shape, gradient.strides, variable.strides, strict=True)
+    if any(n != 1 and g != v for n, g, v in pairs) and (gradient.flags.c_contiguous or is_dense(variable)):
+        size = gradient.itemsize
+        strides = [[s // size for s in array.strides] for array in (gradient, variable)]
+        warn_once(sentences.gradient_layout(gradient.shape, *strides))
+
+
+def is_dense(array: Any) -> bool:
+    """Whether the elements lie without gaps or overlaps, in any order of axes."""
+    expected = array.itemsize
+    for stride, n in sorted((s, n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
+        if stride != expected:
+            return False
+        expected *= n
+    return True

@@ -1,0 +1,134 @@
+"""What runs: questions to ask, and callbacks to leave, during a backward pass.
+
+Code that runs in a pass (hooks, a Function's backward) asks here which pass it is, whether a node will run in it and in
+which order, and which node runs. These are PyTorch's private functions, ``torch._C._current_graph_task_id()`` and its kin.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, final
+
+from functrace.torch import sentences
+from functrace.torch.autograd.grad_mode import MODES
+
+if TYPE_CHECKING:
+    from functrace.torch.autograd.engine import Task
+    from functrace.torch.autograd.graph import GraphNode
+
+
+@final
+class Running(threading.local):
+    """What runs in this thread: the number of nested passes, and the innermost one."""
+
+    depth = 0
+    task: Task | None = None
+
+
+RUNNING = Running()
+
+
+def current_graph_task_id() -> int:
+    """Return a number for the pass that runs, or -1."""
+    return -1 if RUNNING.task is None else RUNNING.task.id
+
+
+def current_node() -> GraphNode | None:
+    """Return the node that runs, if one does."""
+    return None if RUNNING.task is None else RUNNING.task.node
+
+
+def keeps_graph() -> bool:
+    """Whether the pass that runs keeps what was saved; True outside of passes."""
+    return RUNNING.task is None or RUNNING.task.retain
+
+
+def will_execute(node: GraphNode) -> bool:
+    """Whether a node is one of those that the present pass runs.
+
+    Raises:
+        RuntimeError: outside of passes, for what is no node, and for a leaf whose gradient ``autograd.grad`` returns.
+    """
+    task = RUNNING.task
+    if not hasattr(node, "next_functions"):
+        raise RuntimeError(sentences.not_a_node(type(node).__name__))
+    if task is None:
+        raise RuntimeError(sentences.outside_of_passes("_get_should_execute_nodes"))
+    roots = [root for root, _ in task.roots]
+    if node in roots and len(roots) == 1:
+        return False  # as PyTorch answers for a root that stands alone
+    if task.needed is None:
+        return node in task.waiting or node in roots
+    wanted = task.wanted or {}
+    if node in wanted and not task.accumulates and not node.next_functions:
+        raise RuntimeError(sentences.LEAF_OF_GRAD)
+    return node in task.needed or node in wanted
+
+
+def execution_order() -> list[GraphNode]:
+    """Return the nodes of the present pass in the order in which they run.
+
+    Raises:
+        RuntimeError: outside of passes, and unless multithreading is disabled.
+    """
+    task = RUNNING.task
+    if task is None:
+        raise RuntimeError(sentences.outside_of_passes("_current_graph_task_execution_order"))
+    if MODES.multithreading:
+        raise RuntimeError(sentences.ORDER_WITH_THREADS)
+    waiting = task.count()
+    reached = None if task.needed is None else task.needed.union(task.wanted or ())
+    ties = itertools.count()
+    ready = [(-node._sequence, next(ties), node) for node in dict.fromkeys(node for node, _ in task.roots)]
+    ready = [entry for entry in ready if not waiting.get(entry[2])]
+    heapq.heapify(ready)
+    order: list[GraphNode] = []
+    while ready:
+        node = heapq.heappop(ready)[2]
+        order.append(node)
+        for target, _ in node._edges:
+            if target is None or (reached is not None and target not in reached):
+                continue
+            waiting[target] -= 1
+            if not waiting[target]:
+                heapq.heappush(ready, (-target._sequence, next(ties), target))
+    return order
+
+
+def queue_callback(callback: Callable[[], object]) -> None:
+    """Call a function at the end of the pass that runs; see `Engine.queue_callback`."""
+    if RUNNING.task is None:
+        raise RuntimeError(sentences.CALLBACK_OUTSIDE)
+    RUNNING.task.callbacks.append(callback)
+
+
+@final
+class Engine:
+    """What ``Variable._execution_engine`` is.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> queue = torch.autograd.Variable._execution_engine.queue_callback
+        >>> handle = x.register_hook(lambda grad: queue(lambda: print("the pass is over", x.grad)))
+        >>> x.sum().backward()
+        the pass is over tensor([1., 1.])
+    """
+
+    def queue_callback(self, callback: Callable[[], object]) -> None:
+        """Call a function, without arguments, at the end of the pass that runs; it may queue further ones.
+
+        Raises:
+            RuntimeError: if no pass runs.
+        """
+        queue_callback(callback)
+
+    def is_checkpoint_valid(self) -> bool:
+        """Whether a backward pass within the present one would reach all leaves: it was not given ``inputs``."""
+        task = RUNNING.task
+        return task is None or task.needed is None or task.node not in task.needed
