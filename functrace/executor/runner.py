@@ -60,16 +60,17 @@ class Runner:
     Args:
         program: the program; its inputs are the arguments.
         backend: what compiles it.
+        is_flat: whether the program is one that a runner has made flat (`flat`).
     """
 
     __slots__ = ("_backend", "_compiled", "_compiling", "_flat", "_folded", "_interpreted", "_invested", "_turn", "program")
 
-    def __init__(self, program: Program, backend: Backend = NUMPY) -> None:
-        self.program = without_given(program)
+    def __init__(self, program: Program, backend: Backend = NUMPY, *, is_flat: bool = False) -> None:
+        self.program = program if is_flat else without_given(program)
         self._backend = backend
         self._compiled: Compiled | None = None
         self._compiling: Generator[None, None, Compiled] | None = None
-        self._flat: Program | None = None
+        self._flat: Program | None = program if is_flat else None
         self._folded: Program | None = None
         self._interpreted = self._invested = 0.0  # seconds
         self._turn = threading.Lock()
@@ -109,7 +110,7 @@ class Runner:
             run = self._advanced() if self._interpreted > self._invested else None
             if run is None:
                 begin = perf_counter()
-                results = self._interpret(arguments, lines)
+                results = self.interpret(arguments, lines)
                 self._interpreted += perf_counter() - begin
                 return results
         return run_compiled(run, arguments, lines)
@@ -144,7 +145,8 @@ class Runner:
         self._compiled = run
         self._compiling = self._flat = self._folded = None  # made again if ever needed
 
-    def _interpret(self, arguments: Sequence[Any], lines: Sequence[Position]) -> Sequence[Any]:
+    def interpret(self, arguments: Sequence[Any], lines: Sequence[Position] = ()) -> Sequence[Any]:
+        """Run without compiling, and without a thought of it; see `__call__`."""
         program = self.flat
         results = evaluate_program(program, arguments, lines)
         return [

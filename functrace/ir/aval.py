@@ -20,6 +20,7 @@ import numpy as np
 
 from functrace.caches import Facts
 from functrace.errors import DtypeError, ShapeError
+from functrace.ir.unknown import Unknown
 from functrace.typing import Array, Scalar
 
 if TYPE_CHECKING:
@@ -102,6 +103,8 @@ class ShapeDtype:
 
 
 def _size(n: SupportsIndex) -> int:
+    if type(n) is Unknown:
+        return n  # type: ignore[return-value]
     n = operator.index(n)
     if n < 0:
         raise ShapeError(f"{n} is not the size of an axis", fix="give sizes from 0")
@@ -160,6 +163,29 @@ def refuse_subclass(kind: type) -> None:
         raise DtypeError(f"a {name} is not a plain array of numbers", fix="pass its fields, such as np.asarray(x['name'])")
     meaning = ", and its * is a matrix product" if issubclass(kind, np.matrix) else ", and what it adds to one would be lost"
     raise DtypeError(f"a {name} is not a plain array{meaning}", fix="pass np.asarray(x), whose products are written x @ y")
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape that shapes broadcast to, as ``numpy.broadcast_shapes``; sizes may be unknown.
+
+    Raises:
+        ValueError: if they do not.
+
+    Example:
+        >>> broadcast_shapes((3, 1), (4,))
+        (3, 4)
+    """
+    first = shapes[0] if shapes else ()
+    if all(shape == first for shape in shapes):
+        return tuple(first)
+    full = [1] * max(map(len, shapes))
+    for shape in shapes:
+        for k, n in enumerate(shape, len(full) - len(shape)):
+            if full[k] == 1:
+                full[k] = n
+            elif n != 1 and n != full[k]:
+                raise ValueError(f"shape mismatch: {' and '.join(map(str, shapes))} cannot be broadcast to a single shape")
+    return tuple(full)
 
 
 class HasAval(Protocol):

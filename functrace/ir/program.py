@@ -167,6 +167,14 @@ class Program:
             names=MappingProxyType(dict(names or {})),
         )
 
+    def with_same_flow(self, ops: Sequence[Op], avals: Sequence[ShapeDtype], literals: Sequence[Scalar]) -> Program:
+        """Return the program with other parameters, avals and literals: what reads what, and when it dies, is the same."""
+        made = object.__new__(Program)
+        made.__dict__.update(self.__dict__, ops=tuple(ops), avals=tuple(avals), literals=tuple(literals), derived={})
+        for view in ("variables", "equations", "_structure", "_hash"):
+            made.__dict__.pop(view, None)
+        return made
+
     def __setattr__(self, name: str, value: object) -> NoReturn:
         """Refuse: programs are shared by caches, by operations that hold them, by threads."""
         raise ProgramError(
@@ -327,7 +335,7 @@ class Program:
 
     def spec(self, operand: int) -> Spec:
         """What an aval rule is told of an operand."""
-        return self.avals[operand] if operand >= 0 else type(self.literals[~operand])
+        return self.avals[operand] if operand >= 0 else self.literals[~operand].__class__
 
     def _names(self) -> list[str]:
         given = {i: name for i, name in zip(self.input_ids, self.input_names, strict=False) if name is not None}

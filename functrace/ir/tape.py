@@ -134,7 +134,7 @@ class Builder:
 
     def spec(self, operand: int) -> Spec:
         """Return what an aval rule is told of an operand."""
-        return self.avals[operand] if operand >= 0 else type(self.literals[~operand])
+        return self.avals[operand] if operand >= 0 else self.literals[~operand].__class__
 
     def _entry(self, primitive: Primitive, aval: ShapeDtype) -> int:
         variable = len(self.ops)

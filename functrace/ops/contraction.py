@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import ShapeError
-from functrace.ir.aval import ShapeDtype, shape_of
+from functrace.ir.aval import ShapeDtype, broadcast_shapes, shape_of
 from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.tape import Spec
 from functrace.ops import counts
@@ -52,7 +52,7 @@ def _matmul_aval(x: Spec, y: Spec) -> ShapeDtype:
             "x.mT swaps the last two axes",
         )
     try:
-        stack = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])  # type: ignore[union-attr]
+        stack = broadcast_shapes(x.shape[:-2], y.shape[:-2])  # type: ignore[union-attr]
     except ValueError:
         raise ShapeError(
             f"matmul cannot broadcast the stacks of {x} and {y}",

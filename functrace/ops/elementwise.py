@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import DtypeError, ShapeError
-from functrace.ir.aval import ShapeDtype
+from functrace.ir.aval import ShapeDtype, broadcast_shapes
 from functrace.ir.primitive import (
     ZERO,
     Absent,
@@ -38,6 +38,7 @@ from functrace.ir.primitive import (
     is_linear,
 )
 from functrace.ir.tape import Spec
+from functrace.ir.unknown import computed
 from functrace.ops import counts
 from functrace.tracing.recording import Tracer, Value, bind, claimed
 from functrace.typing import Array
@@ -73,7 +74,7 @@ def broadcast_shape(name: str, specs: tuple[Spec, ...]) -> tuple[int, ...]:
     """Return the shape that operands broadcast to; raises `ShapeError` naming the avals."""
     shapes = [spec.shape for spec in specs if isinstance(spec, ShapeDtype)]
     try:
-        return np.broadcast_shapes(*shapes)
+        return broadcast_shapes(*shapes)
     except ValueError:
         avals = " and ".join(repr(spec) for spec in specs if isinstance(spec, ShapeDtype))
         raise ShapeError(
@@ -215,26 +216,26 @@ positive = elementwise("positive", np.positive, jvp=lambda p, o, t: t[0], transp
 
 def _typed(x: Value, o: Array) -> Any:
     """A Python number in the dtype of the output, so that what is computed from it alone is not computed in another."""
-    return o.dtype.type(x) if type(x) in _EXAMPLES else x
+    return o.dtype.type(x) if x.__class__ in _EXAMPLES else x
 
 
-def _one_less(n: float, o: Array) -> float:
+def _one_less(n: float, dtype: np.dtype[Any]) -> float:
     """A known exponent less 1, rounded as it is where the exponent is an array of the output's precision."""
     if type(n) is int and abs(n) < 1000:
         return n - 1
-    real_type = o.dtype.type(0).real.dtype.type
+    real_type = dtype.type(0).real.dtype.type
     return float(real_type(n) - real_type(1))
 
 
 def _power_base(x: Array, n: Value, o: Array) -> Any:
-    if type(n) is int or type(n) is float:
+    if n.__class__ is int or n.__class__ is float:
         if n == 0:
             return 0.0
         if n == 1:
             return 1.0
         if n == 2:
             return mul(x, 2.0)
-        return mul(power(x, _one_less(n, o)), n)
+        return mul(power(x, computed(_one_less, n, o.dtype)), n)
     zero = equal(n, 0)
     return where(zero, 0.0, mul(n, power(x, where(zero, 1, sub(n, 1)))))
 
@@ -386,7 +387,8 @@ fmod = elementwise("fmod", np.fmod, lambda x, y, o: 1.0, lambda x, y, o: neg(tru
 
 
 def _is_negative(x: Value) -> Any:
-    return math.copysign(1.0, x) < 0 if type(x) is bool or type(x) is int or type(x) is float else signbit(x)
+    kind: Any = x.__class__
+    return math.copysign(1.0, x) < 0 if kind in (bool, int, float) else signbit(x)  # type: ignore[arg-type]
 
 
 copysign = elementwise(

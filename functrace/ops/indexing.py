@@ -26,8 +26,9 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import ShapeError, TracedIndexError
-from functrace.ir.aval import ShapeDtype, shape_of
+from functrace.ir.aval import ShapeDtype, broadcast_shapes, shape_of
 from functrace.ir.primitive import LINEAR, ZERO, Operand, Primitive, Tangents, Values, absent, always, is_linear
+from functrace.ir.unknown import NotKnown, Unknown
 from functrace.ops import counts
 from functrace.ops.elementwise import where
 from functrace.ops.shaping import broadcast_to, permute, reshape
@@ -59,8 +60,10 @@ def _target(x: ShapeDtype, template: StaticIndex, arrays: tuple[Any, ...]) -> tu
     for a in arrays:
         if np.dtype(a if isinstance(a, type) else a.dtype).kind not in "iu":
             raise TracedIndexError(f"an index array is {a}", fix="index with integers; np.nonzero makes them of a mask")
+    if any(type(n) is Unknown for n in (*x.shape, *template, *(n for k in template if type(k) is tuple for n in k))):
+        return _target_of_unknown(x.shape, template, arrays)
     try:
-        both = np.broadcast_shapes(*[() if isinstance(a, type) else shape_of(a) for a in arrays])
+        both = broadcast_shapes(*[() if isinstance(a, type) else shape_of(a) for a in arrays])
         # NumPy itself says what an index means, of a zero-stride array by index arrays of one element, or none: the time and
         # memory that this takes do not depend on sizes.
         small = np.zeros((int(0 not in both),) * len(both), np.intp)
@@ -70,6 +73,47 @@ def _target(x: ShapeDtype, template: StaticIndex, arrays: tuple[Any, ...]) -> tu
         raise TracedIndexError(f"{error} (indexing {x!r})", fix="check the index against the shape") from None
     start, _ = _placement(template, len(x.shape))
     return (*found[:start], *both, *found[start + len(both) :]) if arrays else found
+
+
+def _target_of_unknown(shape: tuple[int, ...], template: StaticIndex, arrays: tuple[Any, ...]) -> tuple[int, ...]:
+    """The shape of what an index reads, where NumPy cannot be asked: sizes or positions are unknown.
+
+    Raises:
+        NotKnown: where the index needs looking at: a slice from the end or beyond it, or a step back but over all.
+    """
+    found: list[int] = []
+    axis = 0
+    used = sum([entry is not None and entry is not Ellipsis for entry in template])
+    entries: StaticIndex = template if Ellipsis in template else (*template, ...)
+    for entry in entries:
+        if entry is None:
+            found.append(1)
+        elif entry is Ellipsis:
+            count = len(shape) - used
+            found.extend(shape[axis : axis + count])
+            axis += count
+        elif entry == ARRAY:
+            axis += 1
+        elif type(entry) is tuple:
+            found.append(_steps_of_unknown(shape[axis], *entry))
+            axis += 1
+        else:
+            if not -shape[axis] <= entry < shape[axis]:
+                raise NotKnown
+            axis += 1
+    if not arrays:
+        return tuple(found)
+    start, _ = _placement(template, len(shape))
+    return (*found[:start], *broadcast_shapes(*[() if isinstance(a, type) else shape_of(a) for a in arrays]), *found[start:])
+
+
+def _steps_of_unknown(size: int, start: int | None, stop: int | None, step: int | None) -> int:
+    if (start, stop, step) in (_ALL, (None, None, -1)):
+        return size
+    start, stop, step = start or 0, size if stop is None else stop, 1 if step is None else step
+    if not (step > 0 and 0 <= start <= stop <= size):
+        raise NotKnown
+    return stop - start if step == 1 else -((start - stop) // step)
 
 
 def check_bounds(array: Array, axis: int, size: int) -> None:
@@ -166,7 +210,7 @@ def index_static(x: Value, index: StaticIndex) -> Any:
 
 def _placement(template: StaticIndex, ndim: int) -> tuple[int, bool]:
     """Position of the axes of index arrays in the result, and whether the arrays stand next to each other."""
-    advanced = [k for k, entry in enumerate(template) if entry == ARRAY or type(entry) is int]
+    advanced = [k for k, entry in enumerate(template) if entry == ARRAY or entry.__class__ is int]
     if ARRAY not in template or advanced[-1] - advanced[0] >= len(advanced):
         return 0, False
     filled = ndim - sum(entry is not None and entry is not Ellipsis for entry in template)
@@ -187,7 +231,7 @@ def _align(arrays: tuple[Any, ...], is_batched: tuple[bool, ...], rank: int) -> 
 
 
 def _target_rank(template: StaticIndex, rank: int, ndim: int) -> int:
-    ints = sum(entry == ARRAY or type(entry) is int for entry in template)
+    ints = sum(entry == ARRAY or entry.__class__ is int for entry in template)
     return ndim - ints + sum(entry is None for entry in template) + rank
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from functrace.errors import ShapeError
-from functrace.ir.aval import ShapeDtype, shape_of
+from functrace.ir.aval import ShapeDtype, broadcast_shapes, shape_of
 from functrace.ir.primitive import LINEAR, Flags, Primitive, Values
 from functrace.ops import counts
 from functrace.tracing.recording import Tracer, Value, bind, claimed
@@ -122,7 +122,7 @@ def _broadcast_aval(x: Array, shape: Shape) -> ShapeDtype:
     if isinstance(x, type):
         return ShapeDtype(shape, x)
     try:
-        ok = np.broadcast_shapes(x.shape, shape) == shape
+        ok = broadcast_shapes(x.shape, shape) == shape
     except ValueError:
         ok = False
     if not ok:

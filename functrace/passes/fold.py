@@ -56,8 +56,8 @@ def folding(program: Program, size: int) -> Generator[None, None, Program]:
         if not count % size:
             yield
         primitive, operands, params = ops[k]
-        foldable = not (primitive.many or primitive.effects) and avals[k].nbytes <= LARGEST_FOLDED
-        if foldable and all(i < 0 or i in known for i in operands):
+        foldable = not (primitive.many or primitive.effects) and all(i < 0 or i in known for i in operands)
+        if foldable and avals[k].nbytes <= LARGEST_FOLDED:
             value = _computed(primitive, tuple(known[i] if i >= 0 else literals[~i] for i in operands), params, avals[k])
             if value is not None:
                 known[k] = value

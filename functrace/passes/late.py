@@ -11,6 +11,8 @@ Floor: 5.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from functrace.ir.parts import Rewrite
 from functrace.ir.primitive import CONSTANT, INPUT
 from functrace.ir.program import Program
@@ -32,7 +34,10 @@ def compute_late(program: Program) -> Program:
         about 5 us per equation, 0.2 us for programs on small arrays.
     """
     avals = program.avals
-    if sum([avals[k].nbytes for k, _ in program.schedule]) < FEWEST_BYTES:
+    if len(program.schedule) < 3:  # each is needed by the next one, or by none
+        return program
+    counts = Counter([avals[k] for k, _ in program.schedule])
+    if sum([count * aval.nbytes for aval, count in counts.items()]) < FEWEST_BYTES:
         return program
     times = _times(program)
     order = sorted([k for k, _ in program.schedule], key=lambda k: (times[k], k))

@@ -147,10 +147,10 @@ def _power_details(specs: Sequence[Any], _params: tuple[Any, ...]) -> dict[str, 
 
 def _power(x: Array | complex, n: Array | complex) -> Any:
     """``x ** n``, where integers have negative powers too: 0, unless the base is 1 or -1."""
-    kind: Any = (n if type(x) in NUMBERS else x).dtype.kind  # type: ignore[union-attr]
+    kind: Any = (n if x.__class__ in NUMBERS else x).dtype.kind  # type: ignore[union-attr]
     if kind == "b":
         return ew.logical_or(x, not n)
-    if kind not in "iu" or type(n) in NUMBERS:
+    if kind not in "iu" or n.__class__ in NUMBERS:
         return ew.power(x, n)
     powers = ew.power(x, ew.maximum(n, 0))
     signs = ew.where(ew.equal(x, -1), ew.sub(1, ew.mul(2, ew.bitwise_and(n, 1))), ew.equal(x, 1))
@@ -550,7 +550,7 @@ _HIGH: Any = lambda x, high: ew.clip_above(x, high)  # noqa: E731
 
 def _between(x: Array, low: Array | complex, high: Array | complex) -> Any:
     clamped = ew.clip_above(ew.clip_below(x, low), high)
-    if type(low) in NUMBERS:
+    if low.__class__ in NUMBERS:
         return clamped
     # As PyTorch: where the bounds are equal none of them has a derivative.
     bound = ew.where(ew.logical_or(ew.greater(x, high), ew.less(high, low)), high, ew.stop_gradient(clamped))

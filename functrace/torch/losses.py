@@ -5,6 +5,7 @@ Floor: 8.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -143,7 +144,7 @@ def _mse(x: Array, y: Array, reduction: int) -> Any:
     if reduction == 0:
         return losses
     total = reduce_sum(losses, tuple(range(losses.ndim)))
-    return ew.div(total, float(int(np.prod(losses.shape, dtype=int)))) if reduction == 1 else total
+    return ew.div(total, math.prod(losses.shape)) if reduction == 1 else total
 
 
 MSE = Op(

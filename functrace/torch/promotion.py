@@ -17,7 +17,7 @@ from typing import Any, final
 import numpy as np
 
 from functrace.errors import FunctraceError
-from functrace.ir.aval import ShapeDtype
+from functrace.ir.aval import ShapeDtype, broadcast_shapes
 from functrace.ops.shaping import convert
 from functrace.torch import sentences
 from functrace.torch.dtypes import DTYPES, default_complex, default_float
@@ -169,7 +169,7 @@ def check_broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     """
     if a != b:
         try:
-            np.broadcast_shapes(a, b)
+            broadcast_shapes(a, b)
         except (ValueError, FunctraceError):
             raise RuntimeError(sentences.cannot_broadcast(a, b)) from None
 

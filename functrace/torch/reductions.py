@@ -5,6 +5,7 @@ Floor: 8.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -61,8 +62,7 @@ def _sum(x: Array, axes: Any = None, keep: bool = False) -> Any:
 
 def _mean(x: Array, axes: Any = None, keep: bool = False) -> Any:
     axes = tuple(range(x.ndim)) if axes is None else axes
-    count = int(np.prod([x.shape[k] for k in axes], dtype=int))
-    return _keeping(ew.div(core.reduce_sum(x, axes), count), x, axes, keep)
+    return _keeping(ew.div(core.reduce_sum(x, axes), core.count(x.shape, axes)), x, axes, keep)
 
 
 def _prod(x: Array, axis: int | None = None, keep: bool = False) -> Any:
@@ -262,7 +262,7 @@ _extreme(MIN, MIN_DIM, minimum, _Min)
 def _position_of(reduce: Callable[..., Any]) -> Callable[..., Any]:
     def function(x: Array, axis: int | None, keep: bool) -> Any:
         if axis is None:
-            found = reduce(core_reshape(x, (int(np.prod(x.shape, dtype=int)),)), 0)
+            found = reduce(core_reshape(x, (math.prod(x.shape),)), 0)
             return core_reshape(found, (1,) * x.ndim) if keep else found
         return _keeping(reduce(x, axis), x, (axis,), keep)
 

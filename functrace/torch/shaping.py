@@ -43,16 +43,16 @@ def _sizes(specs: Sequence[Any], _params: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _view_op(node: str, function: Callable[..., Any], details: Any = None) -> Op:
-    return Op(node, function, is_view=True, details=details)
+    return Op(node, function, is_view=True, measures=function is not core_permute, details=details)
 
 
 VIEW = _view_op("ViewBackward0", core_reshape, _sizes)
 RESHAPE_ALIAS = _view_op("ReshapeAliasBackward0", core_reshape, _sizes)
-UNSAFE_VIEW = Op("UnsafeViewBackward0", core_reshape, details=_sizes)
+UNSAFE_VIEW = Op("UnsafeViewBackward0", core_reshape, measures=True, details=_sizes)
 SQUEEZE = _view_op("SqueezeBackward0", core_reshape, _sizes)
 SQUEEZE_DIM = _view_op("SqueezeBackward1", core_reshape, _sizes)
 SQUEEZE_DIMS = _view_op("SqueezeBackward2", core_reshape, _sizes)
-SQUEEZE_OF_PRODUCT = Op("SqueezeBackward4", core_reshape, details=_sizes)
+SQUEEZE_OF_PRODUCT = Op("SqueezeBackward4", core_reshape, measures=True, details=_sizes)
 UNSQUEEZE = _view_op("UnsqueezeBackward0", core_reshape)
 EXPAND = _view_op("ExpandBackward0", broadcast_to, _sizes)
 T = _view_op("TBackward0", core_permute)

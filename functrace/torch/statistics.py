@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.ir.unknown import computed
 from functrace.ops import elementwise as ew
 from functrace.ops import reductions as core
 from functrace.ops.indexing import index_static
@@ -43,15 +44,15 @@ def _keeping(y: Array, x: Array, axes: tuple[int, ...], keep: bool) -> Any:
 
 def _var(x: Array, axes: tuple[int, ...], correction: float, keep: bool, _shown: Any) -> Any:
     count = math.prod(x.shape[k] for k in axes)
-    mean = ew.div(core.reduce_sum(x, axes), float(count))
+    mean = ew.div(core.reduce_sum(x, axes), computed(float, count))
     total = core.reduce_sum(core.squared_deviation(x, core.expand_reduced(mean, x.shape, axes)), axes)
     freedom = max(count - correction, 0.0)
-    return _keeping(ew.div(total, float(freedom)), x, axes, keep)
+    return _keeping(ew.div(total, computed(float, freedom)), x, axes, keep)
 
 
 def _mean(x: Array, axes: tuple[int, ...], keep: bool) -> Any:
     count = math.prod(x.shape[k] for k in axes)
-    return _keeping(ew.div(core.reduce_sum(x, axes), float(count)), x, axes, keep)
+    return _keeping(ew.div(core.reduce_sum(x, axes), computed(float, count)), x, axes, keep)
 
 
 def _std(*given: Any) -> Any:

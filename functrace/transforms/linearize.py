@@ -72,7 +72,8 @@ class Walk:
         """Tangent by variable of the program, for the active ones."""
         ops = program.ops
         known.literals = list(program.literals)
-        small = all(aval.nbytes <= LARGEST_IN_BULK for aval in set(program.avals))
+        alone = len(ops) - len(program.input_ids) < 2  # one operation: there is no order of operations to choose
+        small = alone or all(aval.nbytes <= LARGEST_IN_BULK for aval in set(program.avals))
         first = next((k for k, op in enumerate(ops) if type(op[0].jvp) is Joint), len(ops)) if small else 0
         if first < len(ops):  # inputs may stand behind what reads them; they get other numbers then
             first = next((k for k, op in enumerate(ops[:first]) if max(op[1], default=-1) >= first), first)

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Assembly, restrict
 from functrace.ir.program import Program
+from functrace.ops.shaping import broadcast_to_p
+from functrace.tracing import Recording, Tracer
 from functrace.transforms.linearize import finish, operand_of, split_linear, take_residuals
 from functrace.transforms.transpose import transpose_program
 
@@ -36,7 +39,7 @@ def tangent_program(
         1 to 3 times the program: it is run again as far as its derivative needs it.
     """
     walk, linear = split_linear(program, active)
-    outs = [operand_of(linear, walk.tangents.get(i), program.avals[i]) for i in program.output_ids]
+    outs = [_output(linear, walk.tangents.get(i), program.avals[i]) for i in program.output_ids]
     residuals = take_residuals(linear)
     pushed = finish(linear, outs, program, f"tangents_of_{program.name}")
     chosen = {walk.moved[i]: i for i in (program.input_ids if saved is None else saved)}
@@ -46,6 +49,13 @@ def tangent_program(
     tangents = [build.input(pushed.avals[i]) for i in pushed.input_ids[len(residuals) :]]
     outputs = build.splice(pushed, [*build.splice(primals.program, inputs), *tangents])
     return build.program(outputs, pushed.name), tuple(chosen[i] for i in primals.used)
+
+
+def _output(linear: Recording, tangent: Tracer | None, aval: ShapeDtype) -> int:
+    """The variable that an output's tangent stands in; zeros take no memory, and their sizes need not be known."""
+    if tangent is None:
+        tangent = linear.record(broadcast_to_p, (aval.dtype.type(0),), (aval.shape,))
+    return operand_of(linear, tangent, aval)
 
 
 def backward_program(

@@ -57,13 +57,13 @@ class Clock:
                 yield
 
         monkeypatch.setattr(tiers, "compiling", compiling)
-        interpret = Runner._interpret
+        interpret = Runner.interpret
 
         def interpreted(runner: Runner, arguments: Any, lines: Any) -> Any:
             self.now += self.interpreting
             return interpret(runner, arguments, lines)
 
-        monkeypatch.setattr(Runner, "_interpret", interpreted)
+        monkeypatch.setattr(Runner, "interpret", interpreted)
 
 
 def test_a_call_takes_one_step_at_most(monkeypatch: pytest.MonkeyPatch) -> None:

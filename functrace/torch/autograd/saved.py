@@ -18,7 +18,6 @@ from typing import Any, final
 import numpy as np
 
 from functrace.torch import sentences
-from functrace.torch.autograd.anomaly_mode import ANOMALY
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.hooks import Pair
 from functrace.torch.tensor import Tensor, wrap
@@ -151,7 +150,7 @@ class SavedTensor:
             name or "",
             kept._counter[0],
             self._version,
-            not ANOMALY.enabled,
+            True,
         )
 
     def __repr__(self) -> str:

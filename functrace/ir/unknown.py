@@ -1,0 +1,253 @@
+"""Numbers that are not known yet: sizes, positions and exponents of a program that is to be made once for many of them.
+
+Code that is run with an `Unknown` in place of a number makes a program that holds it. What it asks of the number, such as
+``n == 1``, is answered for an example and noted (`Questions`): the program holds wherever the answers are the same, since
+nothing else of the number was looked at. What cannot be noted, such as a size that NumPy itself reads, raises `NotKnown`.
+
+    questions = Questions()
+    n = questions.size(0, 12)       # some size, 12 for example
+    n * 2 > 10                      # True, and noted
+    questions.fit([7]), questions.fit([5])      # True, False
+
+Note [Sizes are not 0 or 1]
+    Rules ask of nearly every size whether it is 1, or equal to another one. Who makes programs for many sizes keeps those of
+    0 and 1 as they are, and gives equal sizes one name; so sizes answer these two questions by themselves.
+
+Floor: 0.
+"""
+
+# The functions below the class are a part of it.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, final
+
+MOST_QUESTIONS = 12
+"""More of them cost more than to make the program anew."""
+
+
+class NotKnown(BaseException):
+    """Somebody needed an unknown number itself. No `Exception`: nobody is to take it for a failure of code that asks."""
+
+
+@final
+class Questions:
+    """What was asked of unknown numbers while a program was made, and what was answered."""
+
+    __slots__ = ("_asked", "_made", "is_closed")
+
+    def __init__(self) -> None:
+        self._asked: dict[tuple[Any, ...], tuple[Callable[..., Any], Any, Any, bool]] = {}
+        self._made: dict[tuple[Any, ...], Unknown] = {}
+        self.is_closed = False
+        """Whether only what was asked before is answered."""
+
+    def size(self, place: int, example: int) -> Unknown:
+        """Return an unknown number of elements or position: not 0 or 1, and no two are equal."""
+        return Unknown(self, example, None, (place,), is_size=True)
+
+    def number(self, place: int, example: float) -> Unknown:
+        """Return an unknown number."""
+        return Unknown(self, example, None, (place,))
+
+    def ask(self, relation: Callable[[Any, Any], bool], a: object, b: object) -> bool:
+        """Answer a question, and note it."""
+        key = (relation, _name(a), _name(b))
+        found = self._asked.get(key)
+        if found is None:
+            if self.is_closed or len(self._asked) == MOST_QUESTIONS:
+                raise NotKnown
+            found = self._asked[key] = (relation, a, b, relation(_example(a), _example(b)))
+        return found[3]
+
+    def compute(self, function: Callable[..., Any], *operands: object) -> Unknown:
+        """Return what a pure function makes of numbers, the same object for the same operands."""
+        key = (function, *map(_name, operands))
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = Unknown(self, function(*map(_example, operands)), function, operands)
+        return found
+
+    def fit(self, given: Sequence[Any]) -> bool:
+        """Whether all that was asked has the same answers for these numbers."""
+        asked = self._asked
+        return not asked or all(
+            relation(known(a, given), known(b, given)) is answer for relation, a, b, answer in asked.values()
+        )
+
+
+@final
+class Unknown:
+    """A number that is not known: it can be computed with and compared, and says to be an int or a float.
+
+    Args:
+        questions: where questions are noted.
+        example: the number that answers.
+        function: how it is computed; None: it is given.
+        operands: from what; or its place among what is given.
+        is_size: see Note [Sizes are not 0 or 1].
+    """
+
+    __slots__ = ("_example", "_function", "_is_size", "_operands", "_questions")
+
+    def __init__(
+        self,
+        questions: Questions,
+        example: float,
+        function: Callable[..., Any] | None,
+        operands: tuple[Any, ...],
+        is_size: bool = False,
+    ) -> None:
+        if type(example) is not int and type(example) is not float:
+            raise NotKnown
+        self._questions, self._example, self._function, self._operands = questions, example, function, operands
+        self._is_size = is_size
+
+    @property
+    def __class__(self) -> type:  # so that `isinstance` sees a number
+        return type(self._example)
+
+    @__class__.setter
+    def __class__(self, kind: type) -> NoReturn:
+        raise TypeError("the class of an unknown number cannot be set")
+
+    __hash__ = object.__hash__
+
+    def _computed(self, function: Callable[..., Any], *operands: object) -> Any:
+        if all(type(x) in (int, float, Unknown) for x in operands):
+            return self._questions.compute(function, *operands)
+        raise NotKnown
+
+    def _asked(self, relation: Callable[[Any, Any], bool], a: object, b: object) -> bool:
+        if type(b) in (int, float, bool, Unknown):
+            return self._questions.ask(relation, a, b)
+        raise NotKnown
+
+    # -- questions -----------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        if other is self and type(self._example) is int:
+            return True
+        if self._is_size and ((type(other) is int and 0 <= other <= 1) or (type(other) is Unknown and other._is_size)):
+            return False
+        if type(other) not in (int, float, bool, Unknown):
+            return False if other is None or isinstance(other, (str, tuple)) or other is Ellipsis else _refuse()
+        return self._asked(operator.eq, self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __lt__(self, other: object) -> bool:
+        return self._asked(operator.lt, self, other)
+
+    def __le__(self, other: object) -> bool:
+        return self._asked(operator.le, self, other)
+
+    def __gt__(self, other: object) -> bool:
+        return self._asked(operator.gt, self, other)
+
+    def __ge__(self, other: object) -> bool:
+        return self._asked(operator.ge, self, other)
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    # -- arithmetic ----------------------------------------------------------------------------
+
+    def __add__(self, other: object) -> Any:
+        return self if type(other) is int and not other else self._computed(operator.add, self, other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: object) -> Any:
+        return self if type(other) is int and not other else self._computed(operator.sub, self, other)
+
+    def __rsub__(self, other: object) -> Any:
+        return self._computed(operator.sub, other, self)
+
+    def __mul__(self, other: object) -> Any:
+        return self if type(other) is int and other == 1 else self._computed(operator.mul, self, other)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: object) -> Any:
+        return self._computed(_divide_down, self, other)
+
+    def __truediv__(self, other: object) -> Any:
+        return self._computed(_divide, self, other)
+
+    def __rtruediv__(self, other: object) -> Any:
+        return self._computed(_divide, other, self)
+
+    def __mod__(self, other: object) -> Any:
+        return self._computed(operator.mod, self, other)
+
+    def __neg__(self) -> Any:
+        return self._computed(operator.neg, self)
+
+    def __abs__(self) -> Any:
+        return self._computed(operator.abs, self)
+
+    # -- what would need the number ------------------------------------------------------------
+
+    def __index__(self) -> NoReturn:
+        raise NotKnown
+
+    __int__ = __float__ = __complex__ = __round__ = __trunc__ = __floor__ = __ceil__ = __index__
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
+        raise NotKnown
+
+    def __reduce__(self) -> NoReturn:
+        raise NotKnown
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if hasattr(self._example, name):
+            raise NotKnown
+        raise AttributeError(f"{type(self._example).__name__!r} object has no attribute {name!r}")
+
+    def __repr__(self) -> str:
+        if self._function is None:
+            return f"n{self._operands[0]}"
+        return f"{self._function.__name__}({', '.join(map(repr, self._operands))})"
+
+
+def _divide(a: float, b: float) -> float:
+    return a / b
+
+
+def _divide_down(a: float, b: float) -> float:
+    return a // b
+
+
+def _refuse() -> NoReturn:
+    raise NotKnown
+
+
+def _name(x: object) -> Any:
+    return (id(x),) if type(x) is Unknown else (type(x), x)
+
+
+def _example(x: object) -> Any:
+    return x._example if type(x) is Unknown else x
+
+
+def known(value: object, given: Sequence[Any]) -> Any:
+    """Return what a number is where the unknown ones are given; other values as they are."""
+    if type(value) is not Unknown:
+        return value
+    function = value._function
+    if function is None:
+        return given[value._operands[0]]
+    return function(*[known(x, given) for x in value._operands])
+
+
+def computed(function: Callable[..., Any], *numbers: object) -> Any:
+    """Return what a pure function makes of numbers that may be unknown."""
+    for x in numbers:
+        if type(x) is Unknown:
+            return x._questions.compute(function, *numbers)
+    return function(*numbers)

@@ -1,0 +1,107 @@
+"""Unknown numbers: what is asked of them is noted, and whoever needs the number itself does not get it."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functrace as ft
+from functrace.ir.aval import ShapeDtype, broadcast_shapes
+from functrace.ir.parts import is_known, with_known
+from functrace.ir.unknown import MOST_QUESTIONS, NotKnown, Questions, computed, known
+from functrace.ops.elementwise import mul, power
+from functrace.ops.shaping import broadcast_to
+from functrace.tracing import Recording
+from functrace.transforms import backward_program
+
+
+@pytest.mark.parametrize("relation", [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge])
+@pytest.mark.parametrize("other", [3, 4, 4.5])
+def test_a_question_holds_for_the_numbers_with_the_same_answer(relation: Callable[[Any, Any], bool], other: float) -> None:
+    questions = Questions()
+    n = questions.number(0, 4)
+    answer = relation(n, other)
+    assert answer is relation(4, other)
+    for m in (2, 3, 4, 5, 4.5, math.inf):
+        assert questions.fit([m]) is (relation(m, other) is answer)
+
+
+def test_sizes_are_not_0_or_1_and_no_two_are_equal() -> None:
+    questions = Questions()
+    n, m = questions.size(0, 4), questions.size(1, 5)
+    assert n != 1 and n != 0 and n != m and n == n and bool(n)
+    assert questions.fit([7, 8]), "nothing was asked"
+    assert (n, 1) == (n, 1) != (m, 1)
+
+
+def test_what_is_computed_is_computed_again() -> None:
+    questions = Questions()
+    n, m = questions.size(0, 4), questions.size(1, 6)
+    total = math.prod((n, m)) // 3 + 1 - n
+    assert isinstance(total, int) and known(total, [4, 6]) == 5 and known(total, [9, 5]) == 7
+    assert n * m is n * m and 1 * n is n and n + 0 is n
+    assert computed(max, n, 5, m).__class__ is int
+    assert known(computed(max, n, 5, m), [2, 3]) == 5
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        int, float, complex, round, operator.index, range, np.asarray, np.float32, math.sqrt,
+        lambda n: [1, 2, 3][n], lambda n: np.zeros((n,)), lambda n: np.add(n, 1), lambda n: n * np.ones(2), lambda n: n.real,
+        lambda n: np.broadcast_shapes((n,), (1,)), lambda n: n + 1j, lambda n: n.to_bytes(),
+    ],
+)  # fmt: skip
+def test_who_needs_the_number_does_not_get_it(use: Callable[[Any], object]) -> None:
+    with pytest.raises(NotKnown):
+        use(Questions().size(0, 3))
+
+
+def test_questions_end() -> None:
+    questions = Questions()
+    n = questions.number(0, 100)
+    for k in range(MOST_QUESTIONS):
+        assert n > k
+    with pytest.raises(NotKnown):
+        n > 1_000
+    questions.is_closed = True
+    assert n > 1, "what was asked before is known"
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [[], [()], [(), (3,)], [(3, 1), (4,)], [(1, 4), (3, 1), ()], [(0,), (1,)], [(2, 0, 1), (1, 5)], [(7, 3), (7, 3)]],
+)
+def test_shapes_broadcast_as_numpys(shapes: list[tuple[int, ...]]) -> None:
+    assert broadcast_shapes(*shapes) == np.broadcast_shapes(*shapes)
+
+
+@pytest.mark.parametrize("shapes", [[(3,), (4,)], [(0,), (2,)], [(2, 3), (3, 2)], [(5, 1), (4, 5, 6), (2, 1)]])
+def test_shapes_that_do_not_broadcast(shapes: list[tuple[int, ...]]) -> None:
+    with pytest.raises(ValueError, match="cannot be broadcast"):
+        np.broadcast_shapes(*shapes)
+    with pytest.raises(ValueError, match="cannot be broadcast"):
+        broadcast_shapes(*shapes)
+
+
+def backward_of(shape: Any, exponent: float) -> ft.Program:
+    with Recording("example", keeps_source=False) as recording:
+        x = recording.new_input(ShapeDtype(shape, np.float64))
+        y = broadcast_to(mul(power(x, exponent), 2.0), (3, *shape))
+        program = recording.program((y._id,), name="example")
+    return backward_program(program)[0]
+
+
+def test_a_derivative_by_unknown_sizes_is_that_by_known_ones() -> None:
+    questions = Questions()
+    unknown = backward_of((questions.size(0, 4), 1, questions.size(1, 6)), questions.number(2, 2.5))  # type: ignore[arg-type]
+    assert not is_known(unknown)
+    for given in ([4, 6, 2.5], [7, 2, -0.5], [2, 30, 4.0]):
+        assert questions.fit(given)
+        assert with_known(unknown, given) == backward_of((given[0], 1, given[1]), given[2])
+    assert not questions.fit([4, 6, 2]) and not questions.fit([4, 6, 1.0]), "these derivatives are other ones"
