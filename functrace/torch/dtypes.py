@@ -24,13 +24,14 @@ class dtype:
         (True, 4)
     """
 
-    __slots__ = ("is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy", "printed")
+    __slots__ = ("abbr", "is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy", "printed")
 
     def __init__(self, name: str, printed: str) -> None:
         self.name = name
         self.printed = printed
         self.numpy: np.dtype[Any] = np.dtype(name)
         self.itemsize = self.numpy.itemsize
+        self.abbr = f"{self.numpy.kind}{8 * self.itemsize}"
         self.is_floating_point = self.numpy.kind == "f"
         self.is_complex = self.numpy.kind == "c"
         self.is_signed = self.numpy.kind in "ifc"

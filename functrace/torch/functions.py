@@ -259,8 +259,9 @@ def rdiv(input: Tensor, other: Operand) -> Value:
 
 
 ROWS.op(
-    "div", ew.div, BOTH, floating, forms=EVERY, aliases="divide true_divide", operators="truediv rtruediv itruediv",
-    reflected=rdiv, doc="Return ``input / other``; integers divide to floats.",
+    "div", ew.div, BOTH, floating, forms=EVERY, aliases="divide true_divide",
+    operators="truediv rtruediv itruediv div rdiv idiv", reflected=rdiv,
+    doc="Return ``input / other``; integers divide to floats.",
 )  # fmt: skip
 
 

@@ -50,7 +50,7 @@ PLACES = {"function": TORCH, "method": TENSOR, "property": TENSOR, "in_place": T
 """Where each form of a function is found."""
 
 _OF_TWO = frozenset({
-    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift",
+    "add", "sub", "mul", "truediv", "div", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift",
     "eq", "ne", "lt", "le", "gt", "ge",
 })  # fmt: skip
 """Operators that leave what they do not know to the other operand (``NotImplemented``)."""
@@ -123,7 +123,7 @@ class Row:
         else:
             return self.function
         operate = binary(computes) if isinstance(computes, Op) else guarded(computes)
-        if operator == "rtruediv":
+        if operator in ("rtruediv", "rdiv"):
             return dividing_arrays_too(operate)
         return of_arrays_too(operate) if operator == "eq" else operate
 

@@ -574,6 +574,47 @@ def negative_version(version: int) -> str:
     return f"Cannot set a version_counter to a value below 0: {version}"
 
 
+def run_backward_tuple(name: str, kind: str) -> str:
+    """The sentence for roots, or their gradients, that are no tuple."""
+    return f"{name} argument is expected to be a tuple, but got {kind}"
+
+
+RUN_BACKWARD_INPUTS = "inputs to run_backward must be a tuple"
+RUN_BACKWARD_NOTHING = (
+    'accumulate_grad || !outputs.empty() INTERNAL ASSERT FAILED at "/__w/pytorch/pytorch/torch/csrc/autograd/engine.cpp":1321, '
+    "please report a bug to PyTorch. grad requires non-empty inputs."
+)
+
+
+def run_backward_count(tensors: int, gradients: int) -> str:
+    """The sentence for another number of gradients than of roots."""
+    return f"got {tensors} tensors and {gradients} gradients"
+
+
+def root_type(place: int) -> str:
+    """The sentence for a root that is neither a tensor nor an edge."""
+    return f"element {place} of tensors tuple is neither a Tensor nor a GradientEdge"
+
+
+def root_gradient_missing(place: int) -> str:
+    """The sentence for a root that wants a gradient and has none."""
+    return f"element {place} of gradients tuple is None, but the corresponding Tensor requires grad"
+
+
+def root_gradient_kind(place: int) -> str:
+    """The sentence for a gradient of a root that is no tensor."""
+    return f"element {place} of gradients tuple is not a Tensor or None"
+
+
+VOLATILE_VARIABLE = "volatile was removed and now has no effect. Use `with torch.no_grad():` instead."
+VOLATILE_WITH_GRAD = "Variable can't be volatile and require_grad at the same time!"
+
+
+def variable_data(kind: str) -> str:
+    """The sentence for a ``Variable`` of something else than a tensor."""
+    return f"Variable data has to be a tensor, but got {kind}"
+
+
 INCREMENT_OF_NO_TENSOR = "increment_version expects each element of the iterable to be a tensor"
 
 
@@ -754,7 +795,7 @@ def gradient_type(kind: str) -> str:
 def gradient_shape(node: str, place: int, found: Sequence[int], expected: Sequence[int]) -> str:
     """The sentence for a gradient whose shape does not fit."""
     return (
-        f"Function {node} returned an invalid gradient at index {place} - got {list(found)} but expected shape compatible "
+        f"{f'Function {node} returned an ' if node else ''}invalid gradient at index {place} - got {list(found)} but expected shape compatible "
         f"with {list(expected)}"
     )
 

@@ -184,6 +184,15 @@ class Tensor(Methods):
         self._hooks = hooks
 
     @property
+    def _post_accumulate_grad_hooks(self) -> Any:
+        """Of a leaf: what is called after a gradient was added to ``.grad``, by number."""
+        return self._post_hooks
+
+    @_post_accumulate_grad_hooks.setter
+    def _post_accumulate_grad_hooks(self, hooks: Any) -> None:
+        self._post_hooks = hooks
+
+    @property
     def _version(self) -> int:
         return self._counter[0]
 

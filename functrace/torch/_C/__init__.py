@@ -6,24 +6,35 @@ Floor: 8.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
 from typing import final
 
-from functrace.torch import sentences
 from functrace.torch._C import _autograd as _autograd
 from functrace.torch._C import _functions as _functions
 from functrace.torch.autograd.custom import FunctionBase as _FunctionBase
-from functrace.torch.autograd.grad_mode import is_grad_enabled
+from functrace.torch.autograd.grad_mode import (
+    _force_original_view_tracking,
+    is_grad_enabled,
+    set_multithreading_enabled,
+)
+from functrace.torch.autograd.grad_mode import is_multithreading_enabled as _is_multithreading_enabled
+from functrace.torch.autograd.grad_mode import is_view_replay_enabled as _is_view_replay_enabled
 from functrace.torch.autograd.grad_mode import switch as _set_grad_enabled
+from functrace.torch.autograd.graph import increment_version as _increment_version
 from functrace.torch.autograd.running import current_graph_task_id as _current_graph_task_id
 from functrace.torch.autograd.running import current_node as _current_autograd_node
 from functrace.torch.autograd.running import execution_order as _current_graph_task_execution_order
 from functrace.torch.autograd.running import will_execute as _will_engine_execute_node
+from functrace.torch.autograd.variable import ImperativeEngine as _ImperativeEngine
+from functrace.torch.autograd.variable import LegacyVariableBase as _LegacyVariableBase
 from functrace.torch.dtypes import DTYPES, dtype
 from functrace.torch.tensor import Tensor
+from functrace.torch.tensor import Tensor as TensorBase
 
 __all__ = [
+    "TensorBase",
     "_FunctionBase",
+    "_ImperativeEngine",
+    "_LegacyVariableBase",
     "_WeakTensorRef",
     "_autograd",
     "_current_autograd_node",
@@ -32,7 +43,11 @@ __all__ = [
     "_functions",
     "_get_all_dtypes",
     "_increment_version",
+    "_is_multithreading_enabled",
+    "_is_view_replay_enabled",
     "_set_grad_enabled",
+    "_set_multithreading_enabled",
+    "_set_view_replay_enabled",
     "_will_engine_execute_node",
     "is_grad_enabled",
 ]
@@ -55,13 +70,11 @@ def _get_all_dtypes() -> list[dtype]:
     return list(DTYPES.values())
 
 
-def _increment_version(tensors: Iterable[Tensor]) -> None:
-    """Note that tensors were overwritten by means that the shim does not see.
+def _set_multithreading_enabled(enabled: bool) -> None:
+    """Say whether backward passes may run in threads of their own."""
+    set_multithreading_enabled(enabled)
 
-    Raises:
-        RuntimeError: for what is no tensor; what stands before it is noted.
-    """
-    for tensor in tensors:
-        if not isinstance(tensor, Tensor):
-            raise RuntimeError(sentences.INCREMENT_OF_NO_TENSOR)
-        tensor._counter[0] += 1
+
+def _set_view_replay_enabled(enabled: bool) -> None:
+    """Say whether nodes of views are made again step by step."""
+    _force_original_view_tracking(enabled)

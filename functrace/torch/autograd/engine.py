@@ -19,10 +19,11 @@ from typing import Any, final
 
 import numpy as np
 
+from functrace.ir.aval import ShapeDtype
 from functrace.torch import sentences
 from functrace.torch.autograd.accumulation import retain
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.autograd.graph import AccumulateGrad, GradientEdge, GraphNode, edge
+from functrace.torch.autograd.graph import AccumulateGrad, GradientEdge, GraphNode, edge, fitted
 from functrace.torch.autograd.running import RUNNING
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.size import Size
@@ -305,6 +306,103 @@ def continue_in_thread(task: Task, grads: Sequence[Tensor | None], depth: int) -
         raise failure.pop()  # popped, or this frame and the error's traceback would hold each other
 
 
+def run_backward(
+    tensors: tuple[Any, ...],
+    grad_tensors: tuple[Any, ...],
+    keep_graph: bool,
+    create_graph: bool,
+    inputs: tuple[Any, ...] = (),
+    allow_unreachable: bool = False,
+    accumulate_grad: bool = False,
+) -> tuple[Tensor | None, ...] | None:
+    """Run a backward pass: what PyTorch's own ``backward`` and ``grad`` stand on (``Variable._execution_engine``).
+
+    Args:
+        tensors: the roots: tensors or gradient edges.
+        grad_tensors: a gradient for each; ``None`` for those that no gradient flows to.
+        keep_graph: keep what was saved.
+        create_graph: record the pass itself.
+        inputs: tensors or gradient edges whose gradients are wanted; all leaves by default.
+        allow_unreachable: give ``None`` for inputs that no root depends on.
+        accumulate_grad: add gradients to ``.grad``.
+
+    Returns:
+        the gradients of the inputs; ``None`` if gradients accumulate.
+
+    Raises:
+        RuntimeError: what is given is of other types, wants no gradient, or does not fit; or an input is not reached.
+    """
+    if not (isinstance(tensors, tuple) and isinstance(grad_tensors, tuple)):
+        name, given = ("grad_tensors", grad_tensors) if isinstance(tensors, tuple) else ("tensors", tensors)
+        raise RuntimeError(sentences.run_backward_tuple(name, sentences.kind_of(given)))
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(sentences.RUN_BACKWARD_INPUTS)
+    if len(tensors) != len(grad_tensors):
+        raise RuntimeError(sentences.run_backward_count(len(tensors), len(grad_tensors)))
+    if not (inputs or accumulate_grad):
+        raise RuntimeError(sentences.RUN_BACKWARD_NOTHING)
+    roots = [edge_of_root(x, k) for k, x in enumerate(tensors)]
+    grads = [
+        seed_of_root(gradient, node.output_avals()[nr], k)
+        for k, ((node, nr), gradient) in enumerate(zip(roots, grad_tensors, strict=True))
+    ]
+    return run_pass(roots, grads, keep_graph, create_graph, inputs, allow_unreachable, accumulate_grad)
+
+
+def run_pass(
+    roots: Sequence[tuple[GraphNode, int]],
+    grads: Sequence[Tensor | None],
+    keep_graph: bool,
+    create_graph: bool,
+    inputs: tuple[Any, ...],
+    allow_unreachable: bool,
+    accumulate_grad: bool,
+) -> tuple[Tensor | None, ...] | None:
+    """Run a backward pass from edges, with gradients that fit them; see `run_backward`."""
+    if accumulate_grad:
+        for x in inputs:
+            if isinstance(x, Tensor):
+                x.retain_grad()
+    wanted = [edge_of_input(x) for x in inputs] if inputs else None
+    task = Task(roots, keep_graph, create_graph, wanted, accumulate_grad)
+    try:
+        execute(task, grads)
+    finally:
+        if create_graph and accumulate_grad:
+            warn_once(sentences.CREATE_GRAPH_CYCLE)
+    if wanted is None or accumulate_grad:
+        return None
+    found = [task.captured.get((id(node), nr)) for node, nr in wanted]
+    if not allow_unreachable:
+        for k, gradient in enumerate(found):
+            if gradient is None:
+                raise RuntimeError(sentences.unused_input(k))
+    return tuple(found)
+
+
+def edge_of_root(x: Any, place: int) -> tuple[GraphNode, int]:
+    """Return the edge at which a root's gradient arrives."""
+    if isinstance(x, Tensor):
+        node, nr = edge(x)
+    elif isinstance(x, tuple):
+        node, nr = x[:2]
+    else:
+        raise RuntimeError(sentences.root_type(place))
+    if node is None:
+        raise RuntimeError(sentences.root_without_grad(place))
+    return node, nr
+
+
+def seed_of_root(gradient: Any, aval: ShapeDtype, place: int) -> Tensor:
+    """Return the gradient of a root with shape and dtype of the root."""
+    if gradient is None:
+        raise RuntimeError(sentences.root_gradient_missing(place))
+    if not isinstance(gradient, Tensor):
+        raise RuntimeError(sentences.root_gradient_kind(place))
+    array = gradient._array
+    return gradient if array.shape == aval.shape and array.dtype == aval.dtype else fitted(gradient, aval, "", place)
+
+
 # -- the public functions --------------------------------------------------------------------------------------
 
 
@@ -324,20 +422,9 @@ def backward(
         create_graph: record the pass itself, for derivatives of derivatives.
         inputs: leaves (or other tensors) whose gradient is wanted; all leaves by default.
     """
-    given = None if inputs is None else as_inputs(inputs, "backward")
+    given = () if inputs is None else as_inputs(inputs, "backward")
     roots, grads = make_roots(tensors, grad_tensors)
-    wanted = None
-    if given is not None:
-        for x in given:
-            if isinstance(x, Tensor):
-                x.retain_grad()
-        wanted = [edge_of_input(x) for x in given]
-    task = Task(roots, create_graph if retain_graph is None else retain_graph, create_graph, wanted, True)
-    try:
-        execute(task, grads)
-    finally:
-        if create_graph:
-            warn_once(sentences.CREATE_GRAPH_CYCLE)
+    run_pass(roots, grads, create_graph if retain_graph is None else retain_graph, create_graph, given, True, True)
 
 
 def grad(
@@ -373,18 +460,12 @@ def grad(
     if not only_inputs:
         warn(sentences.ONLY_INPUTS, FutureWarning)
     roots, grads = make_roots(outputs, grad_outputs, batched=is_grads_batched)
-    wanted = [edge_of_input(x) for x in given]
+    keep_graph = create_graph if retain_graph is None else retain_graph
 
-    def pull(*grads: Tensor | None) -> list[Tensor | None]:
-        task = Task(roots, create_graph if retain_graph is None else retain_graph, create_graph, wanted, False)
-        execute(task, grads)
-        found = [task.captured.get((id(node), nr)) for node, nr in wanted]
-        for k, gradient in enumerate(found):
-            if gradient is None and not allow_unused:
-                raise RuntimeError(sentences.unused_input(k))
-        return found
+    def pull(*grads: Tensor | None) -> Any:
+        return run_pass(roots, grads, keep_graph, create_graph, given, bool(allow_unused), False)
 
-    results: list[Any] = _pulled_batch(pull, grads) if is_grads_batched else pull(*grads)
+    results: list[Any] = list(_pulled_batch(pull, grads) if is_grads_batched else pull(*grads))
     for k, (x, found) in enumerate(zip(given, results, strict=True)):
         if found is None and materialize_grads:
             if isinstance(x, GradientEdge):
@@ -394,7 +475,7 @@ def grad(
     return dict(zip(inputs, results, strict=True)) if type(inputs) is dict else tuple(results)
 
 
-def _pulled_batch(pull: Callable[..., list[Tensor | None]], grads: Sequence[Tensor | None]) -> list[Tensor | None]:
+def _pulled_batch(pull: Callable[..., Sequence[Tensor | None]], grads: Sequence[Tensor | None]) -> list[Tensor | None]:
     """Pull back several gradients at once, stacked along the first axis: `torch.func.vmap` of a backward pass."""
     from functrace.torch.func import vmap  # made of Functions, which are made of this
 
@@ -416,25 +497,25 @@ def _pulled_batch(pull: Callable[..., list[Tensor | None]], grads: Sequence[Tens
     return [next(made) if is_reached else None for is_reached in reached]
 
 
-def as_inputs(inputs: Any, function: str) -> list[Any]:
-    """Return one tensor or edge, several, or those of a dict, as a list."""
+def as_inputs(inputs: Any, function: str) -> tuple[Any, ...]:
+    """Return one tensor or edge, several, or those of a dict, as a tuple."""
     if isinstance(inputs, Mapping) and type(inputs) is not dict:
         raise TypeError(sentences.inputs_mapping(function, type(inputs).__name__))
-    given = list(inputs.values()) if type(inputs) is dict else as_list(inputs)
+    given = tuple(inputs.values()) if type(inputs) is dict else as_tuple(inputs)
     if not given:
         raise RuntimeError(sentences.empty_inputs(function))
     return given
 
 
-def as_list(given: Any) -> list[Any]:
-    """Return one tensor or edge, or several, as a list."""
-    return [given] if isinstance(given, (Tensor, GradientEdge)) else list(given)
+def as_tuple(given: Any) -> tuple[Any, ...]:
+    """Return one tensor or edge, or several, as a tuple."""
+    return (given,) if isinstance(given, (Tensor, GradientEdge)) else tuple(given)
 
 
 def edge_of_input(x: Any) -> tuple[GraphNode | None, int]:
     """Return the edge at which the gradient of an input arrives."""
-    if isinstance(x, GradientEdge):
-        return x.node, x.output_nr
+    if isinstance(x, tuple):
+        return x[:2]
     if not isinstance(x, Tensor):
         raise RuntimeError(sentences.input_type(sentences.kind_of(x)))
     if not x.requires_grad:
@@ -443,19 +524,13 @@ def edge_of_input(x: Any) -> tuple[GraphNode | None, int]:
 
 
 def make_roots(tensors: Any, gradients: Any, *, batched: bool = False) -> tuple[list[tuple[GraphNode, int]], list[Tensor]]:
-    """Check the roots of a pass and complete their gradients."""
-    given = as_list(tensors)
-    seeds: list[Any] = [None] * len(given) if gradients is None else as_list(gradients)
+    """Return the edges at which a pass begins, and their gradients, completed."""
+    given = as_tuple(tensors)
+    seeds: tuple[Any, ...] = (None,) * len(given) if gradients is None else as_tuple(gradients)
     made = [make_seed(given, seeds, k, batched=batched) for k in range(min(len(given), len(seeds)))]
     if len(made) != len(given):
-        raise RuntimeError(f"got {len(given)} tensors and {len(made)} gradients")
-    roots: list[tuple[GraphNode, int]] = []
-    for k, x in enumerate(given):
-        node, nr = x[:2] if isinstance(x, GradientEdge) else edge(x)
-        if node is None:
-            raise RuntimeError(sentences.root_without_grad(k))
-        roots.append((node, nr))
-    return roots, made
+        raise RuntimeError(sentences.run_backward_count(len(given), len(made)))
+    return [edge_of_root(x, k) for k, x in enumerate(given)], made
 
 
 def make_seed(outputs: Sequence[Any], seeds: Sequence[Any], place: int, *, batched: bool = False) -> Any:

@@ -170,6 +170,7 @@ class GraphNode:
             raise RuntimeError("there are no hooks in tensor._backward_hooks: assign a dict of them first")
         self._bare = False
         self._tensor_hooks = {**(self._tensor_hooks or {}), tensor._output_nr: tensor._hooks}
+        tensor._hooks = None  # they are the node's: when the tensor is overwritten it has none
 
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"

@@ -101,34 +101,17 @@ def execution_order() -> list[GraphNode]:
 
 
 def queue_callback(callback: Callable[[], object]) -> None:
-    """Call a function at the end of the pass that runs; see `Engine.queue_callback`."""
+    """Call a function, without arguments, at the end of the pass that runs; it may queue further ones.
+
+    Raises:
+        RuntimeError: if no pass runs.
+    """
     if RUNNING.task is None:
         raise RuntimeError(sentences.CALLBACK_OUTSIDE)
     RUNNING.task.callbacks.append(callback)
 
 
-@final
-class Engine:
-    """What ``Variable._execution_engine`` is.
-
-    Example:
-        >>> import functrace.torch as torch
-        >>> x = torch.ones(2, requires_grad=True)
-        >>> queue = torch.autograd.Variable._execution_engine.queue_callback
-        >>> handle = x.register_hook(lambda grad: queue(lambda: print("the pass is over", x.grad)))
-        >>> x.sum().backward()
-        the pass is over tensor([1., 1.])
-    """
-
-    def queue_callback(self, callback: Callable[[], object]) -> None:
-        """Call a function, without arguments, at the end of the pass that runs; it may queue further ones.
-
-        Raises:
-            RuntimeError: if no pass runs.
-        """
-        queue_callback(callback)
-
-    def is_checkpoint_valid(self) -> bool:
-        """Whether a backward pass within the present one would reach all leaves: it was not given ``inputs``."""
-        task = RUNNING.task
-        return task is None or task.needed is None or task.node not in task.needed
+def reaches_all_leaves() -> bool:
+    """Whether a backward pass within the present one would reach all leaves: it was not given ``inputs``."""
+    task = RUNNING.task
+    return task is None or task.needed is None or task.node not in task.needed

@@ -1,14 +1,61 @@
-"""``Variable``: what tensors were called when they had to be wrapped to be differentiated.
+"""``Variable``, what tensors were called when they had to be wrapped to be differentiated, and the engine that it holds.
 
 Floor: 8.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import warnings
+from typing import Any, ClassVar, final
 
-from functrace.torch.autograd.running import Engine
+from functrace.torch import sentences
+from functrace.torch.autograd import engine, running
 from functrace.torch.tensor import Tensor
+
+
+@final
+class ImperativeEngine:
+    """What ``Variable._execution_engine`` is: the functions that PyTorch's own Python runs backward passes by.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> queue = torch.autograd.Variable._execution_engine.queue_callback
+        >>> handle = x.register_hook(lambda grad: queue(lambda: print("the pass is over", x.grad)))
+        >>> x.sum().backward()
+        the pass is over tensor([1., 1.])
+    """
+
+    run_backward = staticmethod(engine.run_backward)
+    queue_callback = staticmethod(running.queue_callback)
+    is_checkpoint_valid = staticmethod(running.reaches_all_leaves)
+
+
+class LegacyVariableBase:
+    """Makes a leaf over the memory of a tensor; there are no instances.
+
+    Args:
+        data: the tensor; none: an empty one.
+        requires_grad: whether the leaf wants gradients.
+        volatile: has no effect any more.
+
+    Raises:
+        TypeError: if it is no tensor.
+        ValueError: if it shall be volatile and want gradients.
+    """
+
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = False, volatile: bool = False) -> Any:
+        """Return a tensor."""
+        if volatile:
+            warnings.warn(sentences.VOLATILE_VARIABLE, UserWarning, stacklevel=2)
+            if requires_grad:
+                raise ValueError(sentences.VOLATILE_WITH_GRAD)
+        if not isinstance(data, Tensor | None):
+            raise TypeError(sentences.variable_data(sentences.kind_of(data)))
+        made = Tensor() if data is None else data.detach()
+        if requires_grad and made._array.dtype.kind not in "fc":
+            raise RuntimeError(sentences.MADE_WITH_GRAD_DTYPE)
+        return made.requires_grad_(requires_grad)
 
 
 class VariableMeta(type):
@@ -18,16 +65,7 @@ class VariableMeta(type):
         return isinstance(instance, Tensor)
 
 
-class Variable(metaclass=VariableMeta):
-    """Makes a leaf over the memory of a tensor.
+class Variable(LegacyVariableBase, metaclass=VariableMeta):
+    """See `LegacyVariableBase`."""
 
-    Args:
-        data: the tensor.
-        requires_grad: whether the leaf wants gradients.
-    """
-
-    _execution_engine: ClassVar[Engine] = Engine()
-
-    def __new__(cls, data: Tensor | None = None, requires_grad: bool = False) -> Any:
-        """Return a tensor."""
-        return (Tensor() if data is None else data.detach()).requires_grad_(requires_grad)
+    _execution_engine: ClassVar[ImperativeEngine] = ImperativeEngine()

@@ -9,6 +9,8 @@ def run(torch: Any, log: Any) -> None:
     classes(torch, log)
     hooks(torch, log)
     versions(torch, log)
+    engine(torch, log)
+    variables(torch, log)
 
 
 def nodes_alone(torch: Any, log: Any) -> None:
@@ -72,7 +74,7 @@ def hooks(torch: Any, log: Any) -> None:
     log.error("push", lambda: floor._push_saved_tensors_default_hooks(id, id))
     floor._saved_tensors_hooks_disable("otherwise")
     log.error("push", lambda: floor._push_saved_tensors_default_hooks(id, id))
-    log.error("within", torch.autograd.graph.save_on_cpu().__enter__)
+    log.error("as a context", torch.autograd.graph.saved_tensors_hooks(id, id).__enter__)
     floor._saved_tensors_hooks_enable()
     log("enabled", floor._saved_tensors_hooks_is_enabled(), floor._saved_tensors_hooks_get_disabled_error_message())
 
@@ -87,7 +89,7 @@ def versions(torch: Any, log: Any) -> None:
     log.error("count", lambda: floor._unsafe_set_version_counter((x,), (1, 2)))
     log.error("no sequence", lambda: floor._unsafe_set_version_counter(x, 3))
     log.error("no numbers", lambda: floor._unsafe_set_version_counter([x], ["a"]))
-    for given in ((x,), [x, x], iter([y]), x):
+    for given in ((x,), [x, x], iter([y])):
         torch._C._increment_version(given)
         log("incremented", x._version, y._version)
     log.error("no tensor", lambda: torch._C._increment_version((x, 3)))
@@ -102,3 +104,42 @@ def versions(torch: Any, log: Any) -> None:
     first = floor._get_sequence_nr()
     node = (leaf * 2).grad_fn
     log("sequence", floor._get_sequence_nr() - first, node._sequence_nr() - first)
+
+
+def engine(torch: Any, log: Any) -> None:
+    """What backward passes are run by."""
+    run = torch.autograd.Variable._execution_engine.run_backward
+    x, other = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    y, one = x * 2, torch.ones(2)
+    edge = torch.autograd.graph.get_gradient_edge
+    log.error("nothing wanted", lambda: run((y,), (one,), False, False))
+    log.error("no tuple", lambda: run(y, (one,), False, False))
+    log.error("list", lambda: run((y,), [one], False, False))
+    log.error("list of inputs", lambda: run((y,), (one,), False, False, [x]))
+    log("returned", run((y,), (one,), True, False, (x,)))
+    log("edges", run((edge(y),), (one,), True, False, (edge(x),)))
+    log("accumulated", run((y,), (one,), True, False, (x, y), True, True), x.grad, y.grad)
+    log("leaves", run((y,), (one,), True, False, (), True, True), x.grad)
+    log("by name", run(tensors=(y,), grad_tensors=(one,), keep_graph=True, create_graph=False, inputs=(x,)))
+    log.error("count", lambda: run((y,), (one, one), True, False, (x,)))
+    for gradient in (one.double(), one.long(), one * 1j, torch.ones(3), torch.ones(1, 2), None, 3):
+        log.error("gradient", lambda gradient=gradient: run((y,), (gradient,), True, False, (x,)))
+    log.error("constant root", lambda: run((one,), (None,), True, False, (x,)))
+    log.error("root", lambda: run((3,), (None,), True, False, (x,)))
+    log.error("input", lambda: run((y,), (one,), True, False, (3,)))
+    log.error("constant input", lambda: run((y,), (one,), True, False, (one,)))
+    log.error("not reached", lambda: run((y,), (one,), True, False, (x, other)))
+    log("allowed", run((y,), (one,), True, False, (x, other), True))
+
+
+def variables(torch: Any, log: Any) -> None:
+    """``Variable`` makes leaves over the memory of tensors."""
+    make = torch.autograd.Variable
+    x = torch.ones(2, requires_grad=True)
+    for label, attempt in {
+        "nothing": make, "constant": lambda: make(x), "leaf": lambda: make(x.detach(), True), "list": lambda: make([1.0]),
+        "of computed": lambda: make(x * 2, requires_grad=True), "integers": lambda: make(torch.tensor([1]), True),
+        "volatile": lambda: make(x, volatile=True), "both": lambda: make(x, True, True), "named": lambda: make(data=x),
+    }.items():  # fmt: skip
+        log.error(label, attempt)
+    log("instances", isinstance(x, make), isinstance(3, make), make(x).data_ptr() == x.data_ptr())
