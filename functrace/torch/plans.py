@@ -40,6 +40,7 @@ from functrace.ops.indexing import ARRAY, index_p
 from functrace.ops.reductions import reduce_sum_p
 from functrace.ops.shaping import broadcast_to_p, convert_p, permute_p, reshape_p
 from functrace.torch import sentences
+from functrace.torch.autograd.anomaly_mode import ANOMALY, note_origin
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import NO_EDGE, OpNode, _sequence, edge, node_class
 from functrace.torch.autograd.hooks import refuse_hooks
@@ -670,6 +671,24 @@ def record(plan: Plan, operands: Sequence[Any], arrays: Sequence[Any], made: Any
     else:
         node._saved = ()
     return node
+
+
+_record = record
+
+
+def _record_with_origin(plan: Plan, operands: Sequence[Any], arrays: Sequence[Any], made: Any) -> OpNode:
+    node = _record(plan, operands, arrays, made)
+    note_origin(node)
+    return node
+
+
+def _note_origins(enabled: bool) -> None:
+    """Let nodes note where they were made, or no longer: `record` is exchanged, so that otherwise nobody has to ask."""
+    global record
+    record = _record_with_origin if enabled else _record
+
+
+ANOMALY.switches.append(_note_origins)
 
 
 def make_plan(key: tuple[Any, ...], operands: Sequence[Any], mask: int) -> Plan:

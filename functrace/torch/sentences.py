@@ -259,7 +259,8 @@ def modified_in_place(
         "enable anomaly detection to find the operation that failed to compute its gradient, with "
         "torch.autograd.set_detect_anomaly(True, check_nan=False)."
         if anomaly_hint
-        else ""
+        else "the backtrace further above shows the operation that failed to compute its gradient. The variable in question was "
+        "changed in there or anywhere later. Good luck!"
     )
     return (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
@@ -468,6 +469,38 @@ def mismatched_batch(places: tuple[int, int], shape: object, expected: object) -
         f"grad_output[{places[0]}] has a shape of {shape} and output[{places[1]}] has a shape of {expected}. If you only want some "
         "tensors in `grad_output` to be considered batched, consider using vmap."
     )
+
+
+ANOMALY_ENABLED = (
+    "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging."
+)
+
+
+def anomaly_flag(name: str, place: int, kind: str) -> str:
+    """Return what is raised for a flag of anomaly mode that is no bool."""
+    return f"set_anomaly_enabled(): argument '{name}' (position {place}) must be bool, not {kind}"
+
+
+def no_forward_information(name: str) -> str:
+    """Return what is said of a node that failed and was made outside of anomaly mode."""
+    return (
+        f"Error detected in {name}. No forward pass information available. Enable detect anomaly during forward pass for more "
+        "information."
+    )
+
+
+def forward_traceback(name: str, stack: str, *, is_parent: bool) -> str:
+    """Return what is said of a node that failed, or of the node that ran when that one was made, and where it was made."""
+    if is_parent:
+        head = f"\n\nPrevious calculation was induced by {name}. Traceback of forward call that induced the previous calculation:"
+    else:
+        head = f"Error detected in {name}. Traceback of forward call that caused the error:"
+    return f"{head}\n{stack}"
+
+
+def nan_gradient(name: str, place: int) -> str:
+    """Return what is raised for a gradient that is NaN."""
+    return f"Function '{name}' returned nan values in its {place}th output."
 
 
 def outside_of_passes(name: str) -> str:

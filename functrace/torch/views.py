@@ -451,6 +451,7 @@ class CopySlicesOf(NativeNode):
 
     def __init__(self, node: GraphNode, base: Tensor, steps: Steps) -> None:
         self.node, self.steps = node, steps
+        number(self)
         self._sequence = node._sequence
         self._aval = ShapeDtype(base._array.shape, base._array.dtype)
         self._edges = (edge(base), *node._edges[1:])

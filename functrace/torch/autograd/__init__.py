@@ -3,7 +3,8 @@
 Floor: 8.
 """
 
-from functrace.torch.autograd import function, grad_mode, graph
+from functrace.torch.autograd import anomaly_mode, function, grad_mode, graph
+from functrace.torch.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from functrace.torch.autograd.engine import backward, grad
 from functrace.torch.autograd.function import Function
 from functrace.torch.autograd.grad_mode import (
@@ -25,7 +26,9 @@ __all__ = [
     "Function",
     "SavedTensor",
     "Variable",
+    "anomaly_mode",
     "backward",
+    "detect_anomaly",
     "enable_grad",
     "function",
     "grad",
@@ -37,6 +40,7 @@ __all__ = [
     "is_multithreading_enabled",
     "is_view_replay_enabled",
     "no_grad",
+    "set_detect_anomaly",
     "set_grad_enabled",
     "set_multithreading_enabled",
 ]

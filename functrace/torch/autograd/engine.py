@@ -22,6 +22,7 @@ import numpy as np
 from functrace.ir.aval import ShapeDtype
 from functrace.torch import sentences
 from functrace.torch.autograd.accumulation import retain
+from functrace.torch.autograd.anomaly_mode import ANOMALY, refuse_nan, report
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import AccumulateGrad, GradientEdge, GraphNode, edge, fitted
 from functrace.torch.autograd.running import RUNNING
@@ -80,6 +81,18 @@ class Task:
 
     def run(self, grads: Sequence[Tensor | None]) -> None:
         """Run the pass from gradients of the roots."""
+        if not ANOMALY.enabled:
+            self.advance(grads, plain=self.wanted is None)
+            return
+        try:
+            self.advance(grads, plain=False)
+        except BaseException:
+            if self.node is not None:
+                report(self.node)
+            raise
+
+    def advance(self, grads: Sequence[Tensor | None], *, plain: bool) -> None:
+        """Run nodes until there are none left; ``plain`` says that those without hooks need nothing but to be run."""
         waiting = self.waiting = self.count()
         needed = self.needed
         reached = None if needed is None else needed.union(self.wanted or ())
@@ -96,7 +109,7 @@ class Task:
         while ready:
             node = self.node = pop(ready)[2]
             given = buffers.pop(node)
-            if needed is None and node._bare:
+            if plain and node._bare:
                 results = node.run(given)
             else:
                 visited = self.visit(node, given, reached)
@@ -173,7 +186,12 @@ class Task:
         if self.wanted is not None and not self.accumulates and node in self.wanted:
             for nr in self.wanted[node]:
                 self.captured[id(node), nr] = given[nr]
-        return call(node, call_tensor_hooks(node, given), reached) if runs else None
+        if not runs:
+            return None
+        results = call(node, call_tensor_hooks(node, given), reached)
+        if ANOMALY.enabled and ANOMALY.check_nan:
+            refuse_nan(node, results)
+        return results
 
 
 def call_tensor_hooks(node: GraphNode, given: list[Tensor | None]) -> list[Tensor | None]:

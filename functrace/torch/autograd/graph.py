@@ -22,6 +22,7 @@ import numpy as np
 from functrace.ir.aval import ShapeDtype
 from functrace.torch import sentences
 from functrace.torch.autograd.accumulation import accumulate
+from functrace.torch.autograd.anomaly_mode import ANOMALY, note_origin
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.hooks import disable_saved_tensors_hooks as disable_saved_tensors_hooks
 from functrace.torch.autograd.hooks import save_on_cpu as save_on_cpu
@@ -424,6 +425,8 @@ def accumulator(leaf: Tensor) -> AccumulateGrad:
     if found is None:
         found = AccumulateGrad(leaf)
         leaf._accumulator = weakref.ref(found)
+        if ANOMALY.enabled:
+            note_origin(found)
     return found
 
 
@@ -437,6 +440,8 @@ def attach(outputs: Sequence[Tensor], node: GraphNode) -> None:
 def number(node: GraphNode) -> None:
     """Give a node the next sequence number."""
     node._sequence = next(_sequence)
+    if ANOMALY.enabled:
+        note_origin(node)
 
 
 def _get_grad_fn_or_grad_acc(t: Tensor | GradientEdge) -> GraphNode:

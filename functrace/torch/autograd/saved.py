@@ -18,6 +18,7 @@ from typing import Any, final
 import numpy as np
 
 from functrace.torch import sentences
+from functrace.torch.autograd.anomaly_mode import ANOMALY
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.hooks import Pair
 from functrace.torch.tensor import Tensor, wrap
@@ -150,7 +151,7 @@ class SavedTensor:
             name or "",
             kept._counter[0],
             self._version,
-            True,
+            not ANOMALY.enabled,
         )
 
     def __repr__(self) -> str:
