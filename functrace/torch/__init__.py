@@ -8,9 +8,10 @@ Floor: 8.
 
 from functrace.torch import _C as _C
 from functrace.torch import autograd, func, kinds, namespace, nn, utils
-from functrace.torch.autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from functrace.torch.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from functrace.torch.autograd import functional as _functional  # noqa: F401 (made of functions, so it comes last)
 from functrace.torch.autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
+from functrace.torch.autograd.grad_mode import is_inference_mode_enabled
 from functrace.torch.check import check_function
 from functrace.torch.device import device
 from functrace.torch.dtypes import dtype, get_default_dtype, set_default_dtype
@@ -31,9 +32,11 @@ __all__ = [
     "enable_grad",
     "func",
     "get_default_dtype",
+    "inference_mode",
     "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",
     "is_grad_enabled",
+    "is_inference_mode_enabled",
     "is_tensor",
     "is_warn_always_enabled",
     "nn",

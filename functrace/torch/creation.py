@@ -20,7 +20,7 @@ from functrace.torch.promotion import check_fits
 from functrace.torch.random import generator as running
 from functrace.torch.rows import Rows
 from functrace.torch.shaping import sizes
-from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.tensor import Tensor, fresh
 from functrace.torch.warnings import warn
 from functrace.tracing import Tracer
 from functrace.typing import Array
@@ -31,7 +31,7 @@ ROWS = Rows()
 def _leaf(array: Array, requires_grad: bool) -> Tensor:
     if requires_grad and array.dtype.kind not in "fc":
         raise RuntimeError(sentences.MADE_WITH_GRAD_DTYPE)
-    made = wrap(array)
+    made = fresh(array)
     return made.requires_grad_() if requires_grad else made
 
 
@@ -182,8 +182,8 @@ def as_tensor(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | No
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
     if isinstance(data, np.ndarray) and data.dtype in DTYPES:
-        return wrap(data if dtype is None else data.astype(numpy_dtype(dtype), copy=False))
-    return wrap(_array_of(data, dtype))
+        return fresh(data if dtype is None else data.astype(numpy_dtype(dtype), copy=False))
+    return fresh(_array_of(data, dtype))
 
 
 @ROWS.function("function")
@@ -197,7 +197,7 @@ def from_numpy(array: Array) -> Tensor:
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     if array.dtype not in DTYPES:
         raise TypeError(sentences.array_dtype(array.dtype.type.__name__))
-    return wrap(array)
+    return fresh(array)
 
 
 @ROWS.function("function")
@@ -498,8 +498,8 @@ def of_legacy(dtype: np.dtype[Any], arguments: Sequence[Any]) -> Tensor:
     if len(arguments) == 1 and isinstance(arguments[0], Tensor):
         return arguments[0].to(DTYPES[dtype]).detach()
     if len(arguments) == 1 and not isinstance(arguments[0], (int, np.integer)) and type(arguments[0]).__name__ != "Size":
-        return wrap(np.asarray(_array_of(arguments[0], None)).astype(dtype))
-    return wrap(np.zeros(sizes(arguments) if arguments else (0,), dtype))
+        return fresh(np.asarray(_array_of(arguments[0], None)).astype(dtype))
+    return fresh(np.zeros(sizes(arguments) if arguments else (0,), dtype))
 
 
 # -- random numbers: NumPy's, so seeds give other numbers than PyTorch's ---------------------------------------------

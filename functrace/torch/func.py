@@ -39,7 +39,7 @@ from functrace.torch import sentences
 from functrace.torch.autograd.function import Function
 from functrace.torch.autograd.grad_mode import MODES, enable_grad
 from functrace.torch.size import Size
-from functrace.torch.tensor import Tensor, array_of, in_grad_mode, wrap
+from functrace.torch.tensor import Tensor, array_of, fresh, in_grad_mode, wrap
 from functrace.tracing import Tracer
 from functrace.transforms import is_differentiable
 from functrace.tree import flatten, map_leaves, structure, unflatten
@@ -92,7 +92,7 @@ def arrays_of(nest: PyTree) -> Any:
 
 def _wrapped(leaf: Any) -> Any:
     """Return a tensor of an array; one of a traced array that is a constant, where ``no_grad`` says so."""
-    return wrap(in_grad_mode(leaf) if isinstance(leaf, Tracer) else leaf) if _is_array(leaf) else leaf
+    return fresh(in_grad_mode(leaf) if isinstance(leaf, Tracer) else leaf) if _is_array(leaf) else leaf
 
 
 def _is_array(leaf: object) -> bool:
@@ -109,7 +109,7 @@ def on_tensors(run: OfArrays, tensors: Sequence[Tensor]) -> Any:
         leaves, tree = flatten(run(*arrays))
     wanted = list({id(x): x for x in (*tensors, *seen.tensors) if x.requires_grad and x._array.dtype.kind in "fc"}.values())
     chosen = [k for k, leaf in enumerate(leaves) if _is_array(leaf) and leaf.dtype.kind in "fc"]
-    leaves = [wrap(leaf) if _is_array(leaf) else leaf for leaf in leaves]
+    leaves = [fresh(leaf) if _is_array(leaf) else leaf for leaf in leaves]
     if wanted and chosen:
 
         def whole(*given: Array | Tracer) -> list[Any]:

@@ -36,7 +36,7 @@ from functrace.torch.promotion import (
     without_bools,
 )
 from functrace.torch.rows import Rows, Run
-from functrace.torch.tensor import Operand, Tensor, Value, wrap
+from functrace.torch.tensor import Operand, Tensor, Value, fresh
 from functrace.torch.warnings import warn_once
 from functrace.tracing import Tracer
 from functrace.typing import Array
@@ -522,8 +522,8 @@ def nonzero(input: Operand, *, as_tuple: bool = False) -> Any:
         raise TypeError(sentences.SHAPE_FROM_VALUES)
     positions = np.nonzero(array) if array.ndim else np.nonzero(array.reshape(1))
     if as_tuple:
-        return tuple(wrap(p) for p in positions)
-    return wrap(np.stack(positions, 1)[:, : array.ndim] if positions else np.zeros((0, 0), np.int64))
+        return tuple(fresh(p) for p in positions)
+    return fresh(np.stack(positions, 1)[:, : array.ndim] if positions else np.zeros((0, 0), np.int64))
 
 
 def _pairwise(name: str, primitive: Callable[..., Any], says: str) -> Callable[..., Any]:
@@ -816,7 +816,7 @@ def isclose(input: Operand, other: Operand, rtol: float = 1e-05, atol: float = 1
     tensors_only("isclose", input=input, other=other)
     if dtype_of(input) != dtype_of(other):
         raise RuntimeError(f"{DTYPES[dtype_of(input)].printed} did not match {DTYPES[dtype_of(other)].printed}")
-    return wrap(np.isclose(_raw(input), _raw(other), rtol, atol, equal_nan))
+    return fresh(np.isclose(_raw(input), _raw(other), rtol, atol, equal_nan))
 
 
 # -- of three ------------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from functrace.torch.dtypes import dtype as Dtype
 from functrace.torch.kinds import strided
 from functrace.torch.plans import Op
 from functrace.torch.rows import Rows
-from functrace.torch.tensor import Tensor, Value, constant
+from functrace.torch.tensor import UNVERSIONED, Tensor, Value, constant
 from functrace.torch.views import renew_node
 from functrace.tracing import Tracer
 
@@ -106,6 +106,17 @@ def retain_grad(self: Tensor) -> None:
     self._retains = True
     node._bare = False
     node._retained = {**(node._retained or {}), self._output_nr: weakref.ref(self)}
+
+
+# -- inference ------------------------------------------------------------------------------------------------------
+
+
+@ROWS.function("function method")
+def is_inference(input: Tensor) -> bool:
+    """Whether a tensor was made in inference mode: it has no version, and is not saved for backward."""
+    if not isinstance(input, Tensor):
+        raise TypeError(sentences.is_inference_argument(sentences.kind_of(input)))
+    return input._counter is UNVERSIONED
 
 
 # -- conversions -----------------------------------------------------------------------------------------------------

@@ -133,6 +133,7 @@ __all__ = [
     "int8",
     "is_complex",
     "is_floating_point",
+    "is_inference",
     "is_nonzero",
     "isclose",
     "isfinite",
@@ -661,6 +662,9 @@ def is_complex(input: Operand) -> builtins.bool:
 
 def is_floating_point(input: Operand) -> builtins.bool:
     """Return whether the elements are floats."""
+
+def is_inference(input: Tensor) -> builtins.bool:
+    """Whether a tensor was made in inference mode: it has no version, and is not saved for backward."""
 
 def is_nonzero(input: Tensor) -> builtins.bool:
     """Return whether the one element is different from zero."""
@@ -1837,6 +1841,9 @@ class Methods:
     @property
     def is_cuda(self) -> Any:
         """Whether it is of a kind that there is not here: False."""
+
+    def is_inference(self) -> builtins.bool:
+        """Whether a tensor was made in inference mode: it has no version, and is not saved for backward."""
 
     @property
     def is_meta(self) -> Any:

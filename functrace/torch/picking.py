@@ -43,7 +43,7 @@ from functrace.torch.shaping import (
     unsqueeze,
     view,
 )
-from functrace.torch.tensor import Operand, Tensor, Value, View, wrap
+from functrace.torch.tensor import UNVERSIONED, Operand, Tensor, Value, View, fresh, wrap
 from functrace.torch.views import view_written
 from functrace.typing import Array
 
@@ -80,9 +80,11 @@ def _views(op: Op, input: Operand, indices: tuple[Any, ...], **details: Any) -> 
     if isinstance(input, Tensor) and op not in (UNSAFE_SPLIT, UNSAFE_SPLIT_SIZES):
         before = input._view
         base, steps = (input, ()) if before is None else (before.base, before.steps)
-        kind = "multiple" if MODES.recording else "no_grad"
+        kind = "multiple" if MODES.recording else "inference" if MODES.recording is None else "no_grad"
         for piece, index in zip(made, indices, strict=True):
             piece._counter = input._counter
+            if input._counter is UNVERSIONED:
+                continue
             piece._view = View(base, (*steps, (index_static, (index,), None)), kind)
     return made
 
@@ -722,7 +724,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
         if kind.kind in "bc":
             raise RuntimeError(f"Unsupported input type encountered for isin(): {DTYPES[kind].printed}")
     among, others = (x._array if isinstance(x, Tensor) else np.asarray(x) for x in (elements, test_elements))
-    return wrap(np.isin(among, others, invert=invert))
+    return fresh(np.isin(among, others, invert=invert))
 
 
 # -- running sums ----------------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ from functrace.torch.autograd.saved import SavedPositions, SavedTensor, save_ope
 from functrace.torch.dtypes import DEPENDING
 from functrace.torch.patterns import Pattern
 from functrace.torch.promotion import Promote, broadcasting
-from functrace.torch.tensor import Operand, Tensor, Value, array_of, in_grad_mode, view_of, wrap
+from functrace.torch.tensor import UNVERSIONED, Operand, Tensor, Value, array_of, in_grad_mode, view_of, wrap
 from functrace.tracing import Recording, Tracer, bind
 from functrace.tracing.evaluate import evaluate_program
 from functrace.transforms import backward_program
@@ -557,6 +557,9 @@ def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> An
         made._counter = [0]
     if plan.differentiable:
         record(plan, operands, arrays, made)
+    elif recording is None and not op.is_view:
+        for tensor in made if type(made) is tuple else (made,):
+            tensor._counter = UNVERSIONED
     return made
 
 
@@ -578,12 +581,18 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
                 return apply(op, (self, other))
             if other._node is not None or other._requires:
                 mask += 2
-            if not MODES.recording:
+            recording = MODES.recording
+            if not recording:
+                if recording is None:
+                    return apply(op, (self, other))
                 mask = 0
             key = (op, (), a.shape, a.dtype, b.shape, b.dtype, mask)
         elif kind in NUMBERS and not op.static_numbers:
             b = other
-            if not MODES.recording:
+            recording = MODES.recording
+            if not recording:
+                if recording is None:
+                    return apply(op, (self, other))
                 mask = 0
             key = (op, (), a.shape, a.dtype, kind, mask)
         else:

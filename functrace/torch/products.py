@@ -21,7 +21,7 @@ from functrace.torch.functions import dtype_of, shape_of, tensors_only
 from functrace.torch.plans import Op, apply
 from functrace.torch.promotion import check_broadcast
 from functrace.torch.rows import Rows
-from functrace.torch.tensor import Operand, Tensor, Value
+from functrace.torch.tensor import Operand, Tensor, Value, count_write
 
 ROWS = Rows()
 
@@ -146,7 +146,7 @@ def matmul(input: Operand, other: Operand) -> Value:
     if len(a) == 1 and len(b) == 2:
         made = apply(shaping.SQUEEZE_OF_PRODUCT, (mm(shaping.unsqueeze(input, 0), other),), ((b[1],),))
         if isinstance(made, Tensor):
-            made._counter[0] += 1  # PyTorch squeezes in place
+            count_write(made)  # PyTorch squeezes in place
         return made
     if len(a) >= 3 and len(b) <= 2:
         flat = shaping.reshape(input, (-1, a[-1]))

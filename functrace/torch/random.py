@@ -18,7 +18,7 @@ from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dtypes import default_float
 from functrace.torch.plans import Op, apply
 from functrace.torch.rows import Rows
-from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.tensor import Tensor, fresh, wrap
 from functrace.torch.views import write
 
 ROWS = Rows()
@@ -61,7 +61,7 @@ def get_rng_state() -> Tensor:
     """Return the state of the generator, as a tensor of bytes."""
     state = GENERATOR.bit_generator.state
     inner = state["state"]
-    return wrap(
+    return fresh(
         np.frombuffer(
             inner["state"].to_bytes(16, "little")
             + inner["inc"].to_bytes(16, "little")
@@ -181,7 +181,7 @@ def normal(mean: Any, std: Any = 1.0, size: Sequence[int] | None = None, *, gene
     kind = next((x._array.dtype for x in (mean, std) if isinstance(x, Tensor)), default_float())
     shape = tuple(size) if size is not None else np.broadcast_shapes(np.shape(means), np.shape(deviations))
     drawn = (generator or running_generator()).standard_normal(shape)
-    return wrap(np.asarray(means + deviations * drawn).astype(kind))
+    return fresh(np.asarray(means + deviations * drawn).astype(kind))
 
 
 @ROWS.function()
@@ -192,7 +192,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     drawing = generator or running_generator()
     rows = [drawing.choice(len(w), num_samples, replacement, w / w.sum()) for w in weights]
-    return wrap(np.asarray(rows, np.int64).reshape((*input._array.shape[:-1], num_samples)))
+    return fresh(np.asarray(rows, np.int64).reshape((*input._array.shape[:-1], num_samples)))
 
 
 manual_seed(_seed[0])

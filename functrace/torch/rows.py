@@ -38,7 +38,7 @@ from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.plans import Op, apply, binary, number_of
 from functrace.torch.promotion import RANK, Promotion, arithmetic, of_tensors
-from functrace.torch.tensor import Operand, Tensor, Value, wrap
+from functrace.torch.tensor import Operand, Tensor, Value, count_write, wrap
 from functrace.torch.views import write
 from functrace.torch.warnings import warn
 from functrace.tracing import Tracer
@@ -308,6 +308,7 @@ def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any
         raise RuntimeError(sentences.out_with_grad(name))
     results = compute()
     for target, result in zip(targets, results if isinstance(out, tuple) else (results,), strict=True):
+        count_write(target)
         array, found = target._array, result._array
         if RANK[found.dtype.kind] > RANK[array.dtype.kind] and found.dtype != array.dtype:
             raise RuntimeError(sentences.result_cast(DTYPES[found.dtype].printed, DTYPES[array.dtype].printed))
@@ -317,7 +318,6 @@ def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any
             target._array = found.astype(array.dtype)
         else:
             array[...] = found
-        target._counter[0] += 1
     return type(results)(*out) if isinstance(results, tuple) else out
 
 

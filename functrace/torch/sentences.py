@@ -51,6 +51,17 @@ DETACH_VIEW = (
     "gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called on these "
     "gradients. To fix this error, please refer to the Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
 )
+INFERENCE_SAVED = (
+    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation tracked "
+    "by autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use "
+    "`torch.no_grad()` instead of `torch.inference_mode()`."
+)
+INFERENCE_IN_PLACE = (
+    "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal tensor before "
+    "doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
+)
+INFERENCE_VERSION = "Inference tensors do not track version counter."
+INFERENCE_REQUIRES_GRAD = "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
 GRAD_OF_NON_LEAF = (
     "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated "
     "during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use "
@@ -125,14 +136,20 @@ DECORATED_CLASS = (
 )
 
 
+def is_inference_argument(kind: str) -> str:
+    """Return what is raised for something else than a tensor."""
+    return f"is_inference(): argument 'input' (position 1) must be Tensor, not {kind}"
+
+
 def no_grad_view(kind: str, of: str = "", through_base: bool = False) -> str:
     """The sentence for writing, under grad mode, to a view that was made without, or to its base; ``of``: to a view of it."""
     event = "its base or another view of its base has been" if through_base else "is being"
     view = f"{of} is a view of a view which was created" if of else "A view was created"
+    mode, block = ("normal mode", "inference_mode") if kind == "inference" else ("with grad mode enabled", kind)
     return (
-        f"{view} in {kind} mode and {event} modified inplace with grad mode enabled. Given that this use case is "
+        f"{view} in {kind} mode and {event} modified inplace {'in ' * (kind == 'inference')}{mode}. Given that this use case is "
         "ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either "
-        f"both inside the {kind} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace "
+        f"both inside the {block} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace "
         "to be tracked)."
     )
 

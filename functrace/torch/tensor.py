@@ -6,7 +6,7 @@ operators and methods.
 
 Note [Version counters]
     A counter is a list of one int. Views and ``detach()`` share it; an in-place operation adds one. A saved tensor remembers
-    the count it was saved at, so that backward can tell when it was overwritten.
+    the count it was saved at, so that backward can tell when it was overwritten. Inference tensors have no count.
 
 Note [Views and history]
     A view shares NumPy memory with its base, and knows the steps that lead from the base to it (`View`). Writing into a view
@@ -21,7 +21,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, final
 
 import numpy as np
 
@@ -54,6 +54,23 @@ Step: TypeAlias = "tuple[Callable[..., Any], tuple[Any, ...], Op | None]"
 _new = object.__new__
 
 
+@final
+class NoVersion(list[int]):
+    """The version counter of inference tensors: there is nothing to read in it, so that nothing can rely on it."""
+
+    def __getitem__(self, place: Any) -> NoReturn:
+        """Raise: who reads a version is about to save the tensor for backward."""
+        raise RuntimeError(sentences.INFERENCE_SAVED)
+
+    def __setitem__(self, place: Any, version: Any) -> NoReturn:
+        """Raise."""
+        raise RuntimeError(sentences.INFERENCE_VERSION)
+
+
+UNVERSIONED = NoVersion()
+"""What inference tensors, which are made in inference mode, have in place of a version counter. Their views share it."""
+
+
 class View:
     """How a view comes from its base.
 
@@ -61,7 +78,7 @@ class View:
         base: the tensor at the root of the chain, which is not a view itself.
         steps: ``(function, params, op)``, to be applied to the base's array one after the other.
         version: the counter when the view's ``grad_fn`` was made; later, it is out of date.
-        made: ``"no_grad"`` if it was made without recording, or ``""``.
+        made: ``"no_grad"`` or ``"inference"`` if it was made without recording, or ``""``.
     """
 
     __slots__ = ("base", "made", "steps", "version")
@@ -102,9 +119,10 @@ class Tensor(Methods):
         if isinstance(first, Tensor):
             self._array, self._counter = first._array, first._counter
         elif isinstance(first, (int, np.integer, Size)):  # sizes; anything else is what it holds
-            self._array, self._counter = np.zeros(first if isinstance(first, Size) else data, default_float()), [0]
+            self._array = np.zeros(first if isinstance(first, Size) else data, default_float())
+            self._counter = new_counter()
         else:
-            self._array, self._counter = np.array(first, default_float()), [0]
+            self._array, self._counter = np.array(first, default_float()), new_counter()
 
     # -- its place in the graph ----------------------------------------------------------------
 
@@ -130,6 +148,8 @@ class Tensor(Methods):
             raise RuntimeError(sentences.REQUIRES_GRAD_OFF_NON_LEAF)
         if requires_grad and self._array.dtype.kind not in "fc":
             raise RuntimeError(sentences.REQUIRES_GRAD_DTYPE)
+        if requires_grad and self._counter is UNVERSIONED and MODES.recording is not None:
+            raise RuntimeError(sentences.INFERENCE_REQUIRES_GRAD)
         self._requires = bool(requires_grad)
         return self
 
@@ -194,6 +214,8 @@ class Tensor(Methods):
 
     @property
     def _version(self) -> int:
+        if self._counter is UNVERSIONED:
+            raise RuntimeError(sentences.INFERENCE_VERSION)
         return self._counter[0]
 
     @property
@@ -281,7 +303,7 @@ class Tensor(Methods):
         return np.array(self._array, dtype, copy=copy)
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
-        return wrap(array.astype(np.uint8) if array.dtype == np.bool_ else array)
+        return fresh(array.astype(np.uint8) if array.dtype == np.bool_ else array)
 
     def item(self) -> Any:
         """Return the one element as a Python number.
@@ -350,7 +372,7 @@ class Tensor(Methods):
         if not self.is_leaf:
             raise RuntimeError(sentences.DEEPCOPY_NON_LEAF)
         made = _new(type(self))
-        made._array, made._counter, made._requires = self._array.copy(), [0], self._requires
+        made._array, made._counter, made._requires = self._array.copy(), new_counter(), self._requires
         if self._grad is not None:
             made._grad = self._grad.__deepcopy__(memo)
         memo[id(self)] = made
@@ -367,7 +389,10 @@ class Tensor(Methods):
     @property
     def data(self) -> Tensor:
         """An alias without history, and with a version counter of its own: what is written through it goes unnoticed."""
-        return wrap(constant(self._array))
+        made = wrap(constant(self._array))
+        if self._counter is UNVERSIONED:
+            made._counter = UNVERSIONED
+        return made
 
     @data.setter
     def data(self, value: Tensor) -> None:
@@ -401,6 +426,32 @@ def wrap(array: Any) -> Tensor:
     return made
 
 
+def new_counter() -> list[int]:
+    """Return the version counter of a new tensor, or what inference tensors have in its place."""
+    return UNVERSIONED if MODES.recording is None else [0]
+
+
+def fresh(array: Any) -> Tensor:
+    """Return a new tensor of an array that a user gets; an inference tensor, in inference mode. See `wrap`."""
+    made = wrap(array)
+    if MODES.recording is None:
+        made._counter = UNVERSIONED
+    return made
+
+
+def count_write(tensor: Tensor) -> None:
+    """Count a tensor's version up, before it is overwritten.
+
+    Raises:
+        RuntimeError: for an inference tensor, outside inference mode.
+    """
+    counter = tensor._counter
+    if counter is not UNVERSIONED:
+        counter[0] += 1
+    elif MODES.recording is not None:
+        raise RuntimeError(sentences.INFERENCE_IN_PLACE)
+
+
 def view_of(source: Tensor, array: Any, step: Step) -> Tensor:
     """Return a tensor that is a view of another one: its memory and counter are shared.
 
@@ -411,9 +462,12 @@ def view_of(source: Tensor, array: Any, step: Step) -> Tensor:
     """
     made = _new(Tensor)
     made._array = array
-    made._counter = source._counter
+    counter = made._counter = source._counter
+    if counter is UNVERSIONED:
+        return made
     before = source._view
-    grad = "" if MODES.recording else "no_grad"
+    recording = MODES.recording
+    grad = "" if recording else "inference" if recording is None else "no_grad"
     if before is None:
         made._view = View(source, (step,), grad)
     else:

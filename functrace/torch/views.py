@@ -34,7 +34,7 @@ from functrace.torch.autograd.saved import SavedTensor, save_operand, short_name
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.plans import NUMBERS, PLANS, Op, Plan, apply, make_plan, number_of, remember
 from functrace.torch.promotion import RANK, Promotion, check_broadcast
-from functrace.torch.tensor import Step, Tensor, View, wrap
+from functrace.torch.tensor import UNVERSIONED, Step, Tensor, View, count_write, wrap
 from functrace.tracing import Recording, Tracer
 from functrace.typing import Array
 
@@ -133,7 +133,7 @@ AS_STRIDED = Op("AsStridedBackward0", part, is_view=True)
 def renew_node(tensor: Tensor, view: View) -> None:
     """Give a view the node that leads to its base's present history."""
     refuse_function_view(tensor, view, through_base=True)
-    if view.made == "no_grad":
+    if view.made in ("no_grad", "inference"):
         raise RuntimeError(sentences.no_grad_view(view.made, made_by(tensor), through_base=True))
     base = view.base
     steps = view.steps
@@ -268,6 +268,10 @@ def write(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Te
     if isinstance(tensor._array, Tracer):
         return write_traced(op, tensor, others, params)
     mask = wanting(operands)
+    counter = tensor._counter
+    if counter is UNVERSIONED:
+        count_write(tensor)
+        counter = [0]
     arrays = [x._array if isinstance(x, Tensor) else x for x in operands]
     target = arrays[0]
     view = tensor._view
@@ -288,7 +292,7 @@ def write(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Te
     if result.shape != target.shape:
         raise RuntimeError(sentences.output_shape(target.shape, result.shape))
     writable(target)[...] = result
-    tensor._counter[0] += 1
+    counter[0] += 1
     if node is not None:
         end(chosen, node, tensor if view is None else view.base)
     return tensor

@@ -11,6 +11,7 @@ from functrace.torch.autograd.grad_mode import (
     _force_original_view_tracking,  # noqa: F401 (what PyTorch's own code and tests reach for)
     _unsafe_preserve_version_counter,  # noqa: F401
     enable_grad,
+    inference_mode,
     is_grad_enabled,
     is_multithreading_enabled,
     is_view_replay_enabled,
@@ -36,6 +37,7 @@ __all__ = [
     "gradcheck",
     "gradgradcheck",
     "graph",
+    "inference_mode",
     "is_grad_enabled",
     "is_multithreading_enabled",
     "is_view_replay_enabled",

@@ -14,7 +14,7 @@ import numpy as np
 
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.tensor import UNVERSIONED, Tensor, count_write, wrap
 from functrace.torch.warnings import warn_once
 from functrace.tracing import Tracer
 
@@ -34,14 +34,17 @@ def accumulate(variable: Tensor, gradient: Tensor) -> None:
         return
     with _LOCKS[id(variable) >> 6 & 63]:
         before = variable._grad
-        if MODES.recording:
+        recording = MODES.recording
+        if recording:
             if before is None:
                 variable._grad = gradient._recorded_copy()
                 variable._grad._counter[0] += 1
             else:
                 variable._grad = before + gradient
         elif before is None:
-            variable._grad = wrap(copy_like(variable._array, gradient._array))
+            made = variable._grad = wrap(copy_like(variable._array, gradient._array))
+            if recording is None:
+                made._counter = UNVERSIONED
         else:
             array = before._array
             if not isinstance(array, Tracer):
@@ -49,8 +52,8 @@ def accumulate(variable: Tensor, gradient: Tensor) -> None:
                     raise RuntimeError(sentences.OVERLAPPING_WRITE)
                 if array.strides != variable._array.strides and array.shape == variable._array.shape:
                     check_layout(array, variable._array)
+            count_write(before)
             before._array += gradient._array
-            before._counter[0] += 1
 
 
 def retain(tensor: Tensor, gradient: Tensor) -> None:

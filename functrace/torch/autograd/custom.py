@@ -24,7 +24,7 @@ from functrace.torch.autograd import traced
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import GraphNode, edge, fitted, number, zeros_of
 from functrace.torch.autograd.saved import SavedTensor
-from functrace.torch.tensor import Tensor, view_of
+from functrace.torch.tensor import Tensor, count_write, view_of
 from functrace.torch.warnings import warn
 
 FREED = "freed"
@@ -146,7 +146,7 @@ class FunctionBase(GraphNode):
         ctx = cls._backward_cls()
         ctx._begin(args, in_graph=True)
         recording = MODES.recording
-        MODES.recording = False
+        MODES.recording = recording and False  # None, of inference mode, stays
         try:
             output = cls._run(ctx, args)
         finally:
@@ -216,7 +216,7 @@ class FunctionBase(GraphNode):
         for tensor in dirty:
             if not isinstance(tensor, Tensor):
                 raise RuntimeError(sentences.MARK_DIRTY)
-            tensor._counter[0] += 1
+            count_write(tensor)
         marked = {id(t) for t in dirty}
         if not marked <= {id(v) for v in outputs}:
             raise RuntimeError(sentences.DIRTY_NOT_RETURNED)

@@ -28,7 +28,7 @@ from functrace.torch.autograd.graph import AccumulateGrad, GradientEdge, GraphNo
 from functrace.torch.autograd.running import RUNNING
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.size import Size
-from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.tensor import UNVERSIONED, Tensor, wrap
 from functrace.torch.warnings import warn, warn_once
 
 LEVELS = 20
@@ -294,7 +294,7 @@ def execute(task: Task, grads: Sequence[Tensor | None]) -> None:
 def run_here(task: Task, grads: Sequence[Tensor | None], depth: int) -> None:
     """Run a task in this thread."""
     before, mode = (RUNNING.depth, RUNNING.task), MODES.recording
-    RUNNING.depth, RUNNING.task, MODES.recording = depth, task, task.create
+    RUNNING.depth, RUNNING.task, MODES.recording = depth, task, None if mode is None else task.create
     try:
         with np.errstate(all="ignore"):
             task.run(grads)
@@ -395,6 +395,10 @@ def run_pass(
         for k, gradient in enumerate(found):
             if gradient is None:
                 raise RuntimeError(sentences.unused_input(k))
+    if MODES.recording is None:
+        for gradient in found:
+            if gradient is not None and all(gradient is not seed for seed in grads):
+                gradient._counter = UNVERSIONED
     return tuple(found)
 
 

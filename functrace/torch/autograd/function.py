@@ -162,7 +162,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(backward)
     def wrapped(ctx: Any, *grads: Any) -> Any:
         recording = MODES.recording
-        MODES.recording = False
+        MODES.recording = recording and False
         try:
             outputs = backward(ctx, *grads)
         finally:

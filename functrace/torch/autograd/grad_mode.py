@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 class Modes(threading.local):
     """The modes of the running thread; each thread begins with recording on."""
 
-    recording = True
+    recording: bool | None = True
+    """Whether operations are recorded; None in inference mode: they are not, and what they make are inference tensors."""
+    asked = False
+    """What `is_grad_enabled` answers in inference mode."""
     since = -1
     """Where recording was switched off by the user: the newest recording of functrace's that there was. Values that are
     traced by it, or by older ones, are constants until it is on again; transforms that begin later differentiate."""
@@ -49,12 +52,28 @@ MODES = Modes()
 
 def is_grad_enabled() -> bool:
     """Whether operations of this thread are recorded."""
-    return MODES.recording
+    return MODES.asked if MODES.recording is None else MODES.recording
 
 
 def switch(recording: bool) -> None:
-    """Switch recording on or off, for traced values too."""
-    MODES.recording, MODES.since = recording, -1 if recording else newest_recording()
+    """Switch recording on or off, for traced values too; in inference mode nothing is recorded all the same."""
+    if MODES.recording is None:
+        MODES.asked = recording
+    else:
+        MODES.recording, MODES.since = recording, -1 if recording else newest_recording()
+
+
+State = tuple[bool | None, int, bool]
+
+
+def state() -> State:
+    """Return what `restore` takes."""
+    return MODES.recording, MODES.since, MODES.asked
+
+
+def restore(before: State) -> None:
+    """Switch recording to what it was."""
+    MODES.recording, MODES.since, MODES.asked = before
 
 
 class DecoratingContext:
@@ -118,27 +137,27 @@ class GradMode(DecoratingContext):
 
     def __init__(self, recording: bool) -> None:
         self._recording = recording
-        self._before: list[tuple[bool, int]] = []
+        self._before: list[State] = []
 
     def clone(self) -> GradMode:
         """Return another context of this kind."""
         return GradMode(self._recording)
 
     def __enter__(self) -> None:
-        self._before.append((MODES.recording, MODES.since))
+        self._before.append(state())
         switch(self._recording)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        MODES.recording, MODES.since = self._before.pop()
+        restore(self._before.pop())
 
 
 @contextmanager
 def without_graph() -> Generator[None]:
     """Make no nodes, as ``no_grad``; but derivatives of traced values go on."""
     before = MODES.recording, MODES.since
-    MODES.recording, MODES.since = False, -1
+    MODES.recording, MODES.since = MODES.recording and False, -1
     try:
         yield
     finally:
@@ -187,7 +206,7 @@ class set_grad_enabled(GradMode):
 
     def __init__(self, mode: bool) -> None:
         super().__init__(bool(mode))
-        self._outer = MODES.recording, MODES.since
+        self._outer = state()
         switch(bool(mode))
 
     def __enter__(self) -> None:
@@ -196,11 +215,54 @@ class set_grad_enabled(GradMode):
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Decorate; the mode of the caller is restored, since only the function's calls were meant."""
-        MODES.recording, MODES.since = self._outer
+        restore(self._outer)
         return super().__call__(function)
 
     def __repr__(self) -> str:
         return f"set_grad_enabled(mode={self._recording})"
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether inference mode is on in this thread."""
+    return MODES.recording is None
+
+
+@final
+class inference_mode(DecoratingContext):
+    """Record nothing, and make inference tensors: without version, never saved for backward, not to be overwritten outside.
+
+    Args:
+        mode: whether it is on; or a function, which is decorated.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with torch.inference_mode():
+        ...     y = x * 2
+        >>> y.requires_grad, y.is_inference()
+        (False, True)
+    """
+
+    def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
+        """Return the context, or a function decorated with it."""
+        return super().__new__(cls) if isinstance(mode, bool) else cls()(mode)
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+        self._before: list[State] = []
+
+    def clone(self) -> inference_mode:
+        """Return another context of this kind."""
+        return inference_mode(self.mode)
+
+    def __enter__(self) -> None:
+        self._before.append(state())
+        restore((None, newest_recording(), False) if self.mode else (True, -1, False))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        restore(self._before.pop())
 
 
 class Flag(DecoratingContext):

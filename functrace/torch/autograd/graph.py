@@ -477,7 +477,8 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     for one in [tensor] if isinstance(tensor, Tensor) else tensor:
         if not isinstance(one, Tensor):
             raise RuntimeError(sentences.INCREMENT_OF_NO_TENSOR)
-        one._counter[0] += 1
+        if not one.is_inference():
+            one._counter[0] += 1
 
 
 # -- hooks on several tensors ----------------------------------------------------------------------------------

@@ -224,7 +224,7 @@ def _packed(pair: Pair, tensor: Tensor) -> Any:
         RuntimeError: the hook wrote to the tensor.
     """
     recording, version = MODES.recording, tensor._counter[0]
-    MODES.recording = False
+    MODES.recording = recording and False
     try:
         packed = pair[0](tensor)
     finally:
