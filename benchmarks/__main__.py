@@ -25,7 +25,7 @@ from benchmarks import (
     jit_rosen,
     memory_chain,
     memory_steady,
-    shim_chain,
+    shim,
     vmap_pergrad,
 )
 from benchmarks.work import BEST, DISTURBING, Outcome, Target, Work, measure
@@ -34,7 +34,7 @@ WORKS: dict[str, Work] = {
     work.id: work
     for module in (
         eager_rosen, eager_scalar, eager_loop, cold_600, jit_rosen, jit_600, jit_mlp, jit_rnn, jit_hessian, vmap_pergrad,
-        shim_chain, import_time,
+        shim, import_time,
     )
     for work in module.WORKS
 }  # fmt: skip
