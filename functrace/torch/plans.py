@@ -150,6 +150,10 @@ class Plan(Kept):
         self._backward: Program | None = None
         self._unknown: Plan | None = None
         self._given: Sequence[Any] = ()
+        self.direct: Compiled | None = None
+        """The compiled program, where it takes what was saved and one gradient, and computes all (`OpNode.run`)."""
+        self.places: tuple[int, ...] = ()
+        """Which of its results belongs to each edge; -1: none."""
         self.saves: tuple[tuple[str, int], ...] = ()
         self.unpacks: tuple[bool, ...] = ()
         self.outputs: tuple[ShapeDtype, ...] = ()
@@ -224,6 +228,7 @@ class Plan(Kept):
         if self.differentiable:
             made.differentiated = made.outputs[: len(self.differentiated)]
             made._backward, made._unknown, made._given = None, self, given
+            made.direct = self._compiled if self._is_usual else None
             if self._measured_moves:
                 made.moves = known_param(self.moves, given)
             if not self._is_shared:
@@ -279,7 +284,10 @@ class Plan(Kept):
         self._computes = bool(rest)
         self._calls, self._compiled = 0, None
         self._sharing, self._is_shared = self, True
-        self._single = self.moves == ((0, None),)
+        self.direct = None
+        computes = all(move is None or move[1] is None for move in self.moves)
+        self.places = tuple([-1 if move is None else move[0] for move in self.moves])
+        self._is_usual = computes and self._computes and self.selected is None and len(self.outputs) == 1
 
     def share(self) -> None:
         """Let the plans that are made of this one, of unknown numbers, run one program where it does not hold them."""
@@ -311,6 +319,7 @@ class Plan(Kept):
                 compiled = sharing._compile()
             if compiled is not None:
                 self._compiled = compiled
+                self.direct = compiled if self._is_usual else None
                 return compiled(*values)
             sharing._calls += 1
         runner = sharing._runner
@@ -353,8 +362,6 @@ class Plan(Kept):
                 results = self._compute(values)
             else:
                 results = compiled(*values)
-            if self._single:
-                return [wrap(results[0])]
         made: list[Tensor | None] = []
         for move in self.moves:
             if move is None:

@@ -14,7 +14,7 @@ import heapq
 import itertools
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -105,9 +105,11 @@ class Task:
             if not waiting.get(node):
                 heapq.heappush(ready, (-node._sequence, next(ties), node))
         retain = self.retain
-        push, pop = heapq.heappush, heapq.heappop
-        while ready:
-            node = self.node = pop(ready)[2]
+        push, pop, pushpop = heapq.heappush, heapq.heappop, heapq.heappushpop
+        first: tuple[int, int, GraphNode] | None = None  # what the last node made ready; often what comes next
+        while ready or first is not None:
+            node = self.node = (pop(ready) if first is None else pushpop(ready, first))[2]
+            first = None
             given = buffers.pop(node)
             if plain and node._bare:
                 results = node.run(given)
@@ -128,7 +130,11 @@ class Task:
                     buffers[target] = [results[k]]
                 left = waiting[target] = waiting[target] - 1
                 if not left:
-                    push(ready, (-target._sequence, next(ties), target))
+                    entry = -target._sequence, next(ties), target
+                    if first is None:
+                        first = entry
+                    else:
+                        push(ready, entry)
             del results
 
     def call_back(self) -> None:
@@ -138,6 +144,8 @@ class Task:
 
     def count(self) -> dict[GraphNode, int]:
         """Count, for every node, the gradients that will arrive; with ``inputs``, see which nodes lead there."""
+        if self.wanted is None:
+            return count_all(node for node, _ in self.roots)
         waiting: dict[GraphNode, int] = {}
         stack = list(dict.fromkeys(node for node, _ in self.roots))
         seen = set(stack)
@@ -150,24 +158,22 @@ class Task:
             for target, _ in node._edges:
                 if target is None:
                     continue
-                if wanted is not None:
-                    senders.setdefault(target, []).append(node)
+                senders.setdefault(target, []).append(node)
                 if target not in seen:
                     seen.add(target)
                     stack.append(target)
-        if wanted is not None:
-            needed = self.needed = {node for node in wanted if self.accumulates}
-            # Sequence numbers do not tell: the node of a view may be made again when what reads the view has its number.
-            stack = list(wanted)
-            while stack:
-                for node in senders.pop(stack.pop(), ()):
-                    needed.add(node)
-                    stack.append(node)
-            order = [node for node in order if node in needed]
+        needed = self.needed = {node for node in wanted if self.accumulates}
+        # Sequence numbers do not tell: the node of a view may be made again when what reads the view has its number.
+        stack = list(wanted)
+        while stack:
+            for node in senders.pop(stack.pop(), ()):
+                needed.add(node)
+                stack.append(node)
         for node in order:
-            for target, _ in node._edges:
-                if target is not None and (wanted is None or target in self.needed or target in wanted):  # type: ignore[operator]
-                    waiting[target] = waiting.get(target, 0) + 1
+            if node in needed:
+                for target, _ in node._edges:
+                    if target is not None and (target in needed or target in wanted):
+                        waiting[target] = waiting.get(target, 0) + 1
         return waiting
 
     def visit(
@@ -192,6 +198,21 @@ class Task:
         if ANOMALY.enabled and ANOMALY.check_nan:
             refuse_nan(node, results)
         return results
+
+
+def count_all(roots: Iterable[GraphNode]) -> dict[GraphNode, int]:
+    """Count, for every node that the roots lead to, the gradients that will arrive."""
+    waiting = dict.fromkeys(roots, 0)
+    stack = list(waiting)
+    while stack:
+        for target, _ in stack.pop()._edges:
+            if target is not None:
+                before = waiting.get(target)
+                if before is None:
+                    stack.append(target)
+                    before = 0
+                waiting[target] = before + 1
+    return waiting
 
 
 def call_tensor_hooks(node: GraphNode, given: list[Tensor | None]) -> list[Tensor | None]:

@@ -31,6 +31,7 @@ from functrace.torch.autograd.offload import compose as compose
 from functrace.torch.autograd.offload import save_compressed as save_compressed
 from functrace.torch.autograd.offload import save_on_disk as save_on_disk
 from functrace.torch.autograd.running import RUNNING, will_execute
+from functrace.torch.autograd.saved import SavedPositions, SavedTensor
 from functrace.torch.device import CPU, device
 from functrace.torch.dtypes import DTYPES, dtype
 from functrace.torch.tensor import Tensor, wrap
@@ -38,6 +39,7 @@ from functrace.torch.tensor import Tensor, wrap
 if TYPE_CHECKING:
     from functrace.torch.autograd.engine import Task
 
+_ndarray = np.ndarray
 _sequence = itertools.count()
 _hook_ids = itertools.count()
 _new = object.__new__
@@ -262,6 +264,20 @@ class OpNode(NativeNode):
         saved = self._saved
         if saved is None:
             raise RuntimeError(sentences.BACKWARD_TWICE)
+        direct = plan.direct
+        if direct is not None and not MODES.recording:  # the usual case, in line: 0.8 us less
+            values: list[Any] = []
+            for s in saved:
+                value = s.array() if type(s) is SavedTensor else None if type(s) is SavedPositions else s
+                if value is None:
+                    break
+                values.append(value)
+            else:
+                g = grads[0]
+                if g is not None and type(g._array) is _ndarray:
+                    values.append(g._array)
+                    results = direct(*values)
+                    return [None if k < 0 else wrap(results[k]) for k in plan.places]
         given: list[Any] = grads
         outputs = plan.outputs
         if len(outputs) == 1:
@@ -272,7 +288,7 @@ class OpNode(NativeNode):
                 return self._nothing()
             given = [g if g is not None else zeros_of(a) for g, a in itertools.zip_longest(grads, outputs)]
         unpacks = plan.unpacks
-        values: list[Any] = []
+        values = []
         hooked = False
         if MODES.recording:
             for s, u in zip(saved, unpacks, strict=True):
@@ -323,7 +339,7 @@ class OpNode(NativeNode):
         saved, plan = self._saved, self._plan
         if saved or plan.is_freed:
             self._saved = None
-            for s, unpacks in zip(saved or (), plan.unpacks, strict=False):
+            for s, unpacks in zip(saved or (), plan.unpacks):
                 if unpacks:
                     s.release()
 
