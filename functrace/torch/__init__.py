@@ -18,15 +18,19 @@ from functrace.torch.dtypes import dtype, get_default_dtype, set_default_dtype
 from functrace.torch.func import vmap
 from functrace.torch.kinds import *  # noqa: F403 (constants, formats, limits, older constructors)
 from functrace.torch.namespace import *  # noqa: F403 (the functions and dtypes, by rows)
+from functrace.torch.random import GENERATOR as default_generator
+from functrace.torch.random import Generator
 from functrace.torch.size import Size
 from functrace.torch.tensor import Tensor, is_tensor
 from functrace.torch.warnings import is_warn_always_enabled, set_warn_always
 
 __all__ = [
+    "Generator",
     "Size",
     "Tensor",
     "autograd",
     "check_function",
+    "default_generator",
     "device",
     "dtype",
     "enable_grad",

@@ -14,6 +14,8 @@ from functrace.errors import LostGradientError
 from functrace.torch import sentences
 from functrace.torch.device import DeviceLike, check_device
 from functrace.torch.dtypes import DTYPES, DtypeLike, default_complex, default_float, numpy_dtype
+from functrace.torch.formats import check_place
+from functrace.torch.formats import layout as Layout
 from functrace.torch.functions import shape_of, tensors_only
 from functrace.torch.plans import number_of
 from functrace.torch.promotion import check_fits
@@ -202,10 +204,22 @@ def from_numpy(array: Array) -> Tensor:
 
 @ROWS.function("function")
 def scalar_tensor(
-    s: complex, *, dtype: DtypeLike | None = None, device: DeviceLike | None = None, requires_grad: bool = False
+    s: complex,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return a 0-d tensor of a number."""
-    return full((), s, dtype=default_float() if dtype is None else dtype, device=device, requires_grad=requires_grad)
+    check_place("scalar_tensor", device, layout, pin_memory)
+    return full(
+        (),
+        s,
+        dtype=default_float() if dtype is None else dtype,
+        requires_grad=requires_grad,
+    )
 
 
 # -- of a shape ------------------------------------------------------------------------------------------------------
@@ -213,19 +227,29 @@ def scalar_tensor(
 
 @ROWS.function("function")
 def zeros(
-    *size: int | Sequence[int], dtype: DtypeLike | None = None, device: DeviceLike | None = None, requires_grad: bool = False
+    *size: int | Sequence[int],
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return zeros."""
-    check_device(device)
+    check_place("zeros", device, layout, pin_memory)
     return _leaf(np.zeros(_size("zeros", size), _dtype(dtype)), requires_grad)
 
 
 @ROWS.function("function")
 def ones(
-    *size: int | Sequence[int], dtype: DtypeLike | None = None, device: DeviceLike | None = None, requires_grad: bool = False
+    *size: int | Sequence[int],
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return ones."""
-    check_device(device)
+    check_place("ones", device, layout, pin_memory)
     return _leaf(np.ones(_size("ones", size), _dtype(dtype)), requires_grad)
 
 
@@ -234,11 +258,13 @@ def empty(
     *size: int | Sequence[int],
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
     """Return a tensor whose elements are whatever the memory held."""
-    check_device(device)
+    check_place("empty", device, layout, pin_memory)
     return _leaf(np.empty(_size("empty", size), _dtype(dtype)), requires_grad)
 
 
@@ -249,10 +275,12 @@ def empty_strided(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor with these steps between elements; they are whatever the memory held."""
-    check_device(device)
+    check_place("empty_strided", device, layout, pin_memory)
     shape, kind = _size("empty_strided", (tuple(size),)), _dtype(dtype)
     needed = 1 + sum((n - 1) * step for n, step in zip(shape, stride, strict=True)) if 0 not in shape else 0
     steps = [step * kind.itemsize for step in stride]
@@ -266,10 +294,12 @@ def full(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor filled with a number, whose kind gives the dtype."""
-    check_device(device)
+    check_place("full", device, layout, pin_memory)
     if not isinstance(size, (tuple, list)):
         raise TypeError(sentences.must_be("full", "size", 0, "tuple of ints", type(size).__name__))
     return _leaf(_filled("full", _size("full", (size,)), fill_value, dtype), requires_grad)
@@ -291,10 +321,12 @@ def eye(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return ones on the diagonal."""
-    check_device(device)
+    check_place("eye", device, layout, pin_memory)
     for name, size in (("n", n), ("m", m)):
         if size is not None and size < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
@@ -309,10 +341,12 @@ def arange(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return numbers at equal steps, the end left out: ``arange(end)``, ``arange(start, end, step)``."""
-    check_device(device)
+    check_place("arange", device, layout, pin_memory)
     bounds = (0, start, step) if end is None else (0 if start is None else start, end, step)
     plain = [number_of(x.item() if isinstance(x, Tensor) else x) for x in bounds]
     for value in plain:
@@ -336,10 +370,12 @@ def linspace(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return ``steps`` numbers at equal distances, both ends included."""
-    check_device(device)
+    check_place("linspace", device, layout, pin_memory)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     return _leaf(np.linspace(number_of(start), number_of(end), steps).astype(_dtype(dtype)), requires_grad)
@@ -354,18 +390,27 @@ def logspace(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return ``steps`` powers of ``base``, the exponents at equal distances."""
-    check_device(device)
+    check_place("logspace", device, layout, pin_memory)
     return _leaf(np.logspace(start, end, steps, base=base).astype(_dtype(dtype)), requires_grad)
 
 
 # -- like another tensor ---------------------------------------------------------------------------------------------
 
 
-def _like(name: str, input: Tensor, dtype: DtypeLike | None, device: DeviceLike | None) -> np.dtype[Any]:
-    check_device(device)
+def _like(
+    name: str,
+    input: Tensor,
+    dtype: DtypeLike | None,
+    device: DeviceLike | None,
+    layout: Layout | None,
+    pin_memory: bool | None,
+) -> np.dtype[Any]:
+    check_place(name, device, layout, pin_memory)
     tensors_only(name, input=input)
     return input._array.dtype if dtype is None else numpy_dtype(dtype)
 
@@ -376,11 +421,13 @@ def zeros_like(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
     """Return zeros of a tensor's shape and dtype."""
-    kind = _like("zeros_like", input, dtype, device)
+    kind = _like("zeros_like", input, dtype, device, layout, pin_memory)
     return _leaf(np.zeros(shape_of(input), kind), requires_grad)
 
 
@@ -390,11 +437,13 @@ def ones_like(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
     """Return ones of a tensor's shape and dtype."""
-    kind = _like("ones_like", input, dtype, device)
+    kind = _like("ones_like", input, dtype, device, layout, pin_memory)
     return _leaf(np.ones(shape_of(input), kind), requires_grad)
 
 
@@ -404,11 +453,13 @@ def empty_like(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
     """Return a tensor of another one's shape and dtype, whose elements are whatever the memory held."""
-    kind = _like("empty_like", input, dtype, device)
+    kind = _like("empty_like", input, dtype, device, layout, pin_memory)
     return _leaf(np.empty(shape_of(input), kind), requires_grad)
 
 
@@ -419,11 +470,13 @@ def full_like(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
     """Return a tensor of another one's shape and dtype, filled with a number."""
-    kind = _like("full_like", input, dtype, device)
+    kind = _like("full_like", input, dtype, device, layout, pin_memory)
     return _leaf(_filled("full_like", shape_of(input), fill_value, kind), requires_grad)
 
 
@@ -433,10 +486,13 @@ def new_zeros(
     *size: int | Sequence[int],
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return zeros of this dtype."""
-    return zeros(*size, dtype=self.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
+    check_place("new_zeros", device, layout, pin_memory)
+    return zeros(*size, dtype=self.dtype if dtype is None else dtype, requires_grad=requires_grad)
 
 
 @ROWS.function("method")
@@ -445,10 +501,13 @@ def new_ones(
     *size: int | Sequence[int],
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return ones of this dtype."""
-    return ones(*size, dtype=self.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
+    check_place("new_ones", device, layout, pin_memory)
+    return ones(*size, dtype=self.dtype if dtype is None else dtype, requires_grad=requires_grad)
 
 
 @ROWS.function("method")
@@ -457,10 +516,13 @@ def new_empty(
     *size: int | Sequence[int],
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor of this dtype, whose elements are whatever the memory held."""
-    return empty(*size, dtype=self.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
+    check_place("new_empty", device, layout, pin_memory)
+    return empty(*size, dtype=self.dtype if dtype is None else dtype, requires_grad=requires_grad)
 
 
 @ROWS.function("method")
@@ -471,11 +533,14 @@ def new_full(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor of this dtype, filled with a number."""
+    check_place("new_full", device, layout, pin_memory)
     kind = self.dtype if dtype is None else dtype
-    return full(size, fill_value, dtype=kind, device=device, requires_grad=requires_grad)
+    return full(size, fill_value, dtype=kind, requires_grad=requires_grad)
 
 
 @ROWS.function("method")
@@ -522,11 +587,13 @@ def rand(
     *size: int | Sequence[int],
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
     requires_grad: bool = False,
     generator: Any = None,
 ) -> Tensor:
     """Return numbers uniform in [0, 1)."""
-    check_device(device)
+    check_place("rand", device, layout, pin_memory)
     kind = _of_floats("check_uniform_bounds", _dtype(dtype))
     return _leaf(_drawn((generator or running()).random, _size("rand", size), kind), requires_grad)
 
@@ -536,11 +603,13 @@ def randn(
     *size: int | Sequence[int],
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
     requires_grad: bool = False,
     generator: Any = None,
 ) -> Tensor:
     """Return standard normal numbers."""
-    check_device(device)
+    check_place("randn", device, layout, pin_memory)
     kind = _of_floats("normal_kernel_cpu", _dtype(dtype))
     array = _drawn((generator or running()).standard_normal, _size("randn", size), kind)
     return _leaf(array / kind.type(np.sqrt(2)) if kind.kind == "c" else array, requires_grad)
@@ -554,11 +623,13 @@ def randint(
     size: Sequence[int] | None = None,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
     requires_grad: bool = False,
     generator: Any = None,
 ) -> Tensor:
     """Return integers: ``randint(high, size)`` or ``randint(low, high, size)``."""
-    check_device(device)
+    check_place("randint", device, layout, pin_memory)
     given = list(bounds_and_size)
     if size is None:
         size = given.pop() if given else None
@@ -581,11 +652,13 @@ def randperm(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
     requires_grad: bool = False,
     generator: Any = None,
 ) -> Tensor:
     """Return the integers below ``n`` in random order."""
-    check_device(device)
+    check_place("randperm", device, layout, pin_memory)
     kind = np.dtype(np.int64) if dtype is None else numpy_dtype(dtype)
     return _leaf((generator or running()).permutation(n).astype(kind), requires_grad)
 
@@ -596,11 +669,13 @@ def randn_like(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
     """Return standard normal numbers in a tensor's shape and dtype."""
-    kind = _like("randn_like", input, dtype, device)
+    kind = _like("randn_like", input, dtype, device, layout, pin_memory)
     return randn(shape_of(input), dtype=kind, requires_grad=requires_grad)
 
 
@@ -610,11 +685,13 @@ def rand_like(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
     """Return numbers uniform in [0, 1) in a tensor's shape and dtype."""
-    kind = _like("rand_like", input, dtype, device)
+    kind = _like("rand_like", input, dtype, device, layout, pin_memory)
     return rand(shape_of(input), dtype=kind, requires_grad=requires_grad)
 
 
@@ -624,11 +701,13 @@ def randint_like(
     *bounds: int,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: bool | None = None,
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
     """Return integers in a tensor's shape and dtype: ``randint_like(x, high)`` or ``randint_like(x, low, high)``."""
-    kind = _like("randint_like", input, dtype, device)
+    kind = _like("randint_like", input, dtype, device, layout, pin_memory)
     return randint(*bounds, shape_of(input), dtype=kind, requires_grad=requires_grad)
 
 

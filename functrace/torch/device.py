@@ -54,6 +54,14 @@ class device:
     def __hash__(self) -> int:
         return hash((self.type, self.index))
 
+    def __enter__(self) -> device:
+        """Let factories make tensors here, which is where they do: the CPU."""
+        check_device(self)
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        """Do nothing."""
+
     def __reduce__(self) -> tuple[Any, ...]:
         return device, (self.type, self.index)
 

@@ -12,37 +12,19 @@ import numpy as np
 
 from functrace.torch.creation import of_legacy
 from functrace.torch.dtypes import DtypeLike, default_float, named, numpy_dtype
+from functrace.torch.formats import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    layout,
+    legacy_contiguous_format,
+    memory_format,
+    preserve_format,
+    strided,
+)
 from functrace.torch.tensor import Tensor
 
 inf, nan, pi, e, newaxis = math.inf, math.nan, math.pi, math.e, None
-
-
-class _Word:
-    """A name that prints as ``torch.name``."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return f"torch.{self._name}"
-
-    def __reduce__(self) -> str:
-        return self._name
-
-
-@final
-class memory_format(_Word):
-    """In which order dimensions lie in memory; accepted everywhere, and always the order of the dimensions."""
-
-
-@final
-class layout(_Word):
-    """How elements lie in memory: densely."""
-
-
-contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
-channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
-strided = layout("strided")
 
 
 @final
@@ -137,6 +119,7 @@ __all__ = [
     "iinfo",
     "inf",
     "layout",
+    "legacy_contiguous_format",
     "memory_format",
     "nan",
     "newaxis",

@@ -20,7 +20,7 @@ from functrace.torch.autograd.traced_hooks import register_traced
 from functrace.torch.device import check_device, device
 from functrace.torch.dtypes import DTYPES, NAMES
 from functrace.torch.dtypes import dtype as Dtype
-from functrace.torch.kinds import strided
+from functrace.torch.formats import strided
 from functrace.torch.plans import Op
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import UNVERSIONED, Tensor, Value, constant

@@ -4,12 +4,11 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from functrace.torch.autograd.graph import RemovableHandle
-from functrace.torch.creation import DeviceLike
+from functrace.torch.creation import DeviceLike, Layout
 from functrace.torch.dtypes import DtypeLike, dtype
 from functrace.torch.functions import Dtype
+from functrace.torch.random import Generator
 from functrace.torch.reductions import Dims
 from functrace.torch.tensor import Operand, Tensor, Value
 from functrace.typing import Array
@@ -220,6 +219,7 @@ __all__ = [
     "scalar_tensor",
     "scatter",
     "scatter_add",
+    "seed",
     "select",
     "select_scatter",
     "set_rng_state",
@@ -269,6 +269,8 @@ __all__ = [
     "unsqueeze",
     "var",
     "var_mean",
+    "view_as_complex",
+    "view_as_real",
     "where",
     "zeros",
     "zeros_like",
@@ -349,6 +351,8 @@ def arange(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
     """Return numbers at equal steps, the end left out: ``arange(end)``, ``arange(start, end, step)``."""
@@ -511,6 +515,8 @@ def empty(
     *size: builtins.int | Sequence[builtins.int],
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
     memory_format: Any = None,
 ) -> Tensor:
@@ -521,6 +527,8 @@ def empty_like(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
     memory_format: Any = None,
 ) -> Tensor:
@@ -532,6 +540,8 @@ def empty_strided(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
     """Return a tensor with these steps between elements; they are whatever the memory held."""
@@ -557,6 +567,8 @@ def eye(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
     """Return ones on the diagonal."""
@@ -600,6 +612,8 @@ def full(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
     """Return a tensor filled with a number, whose kind gives the dtype."""
@@ -610,6 +624,8 @@ def full_like(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
     memory_format: Any = None,
 ) -> Tensor:
@@ -709,6 +725,8 @@ def linspace(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
     """Return ``steps`` numbers at equal distances, both ends included."""
@@ -751,6 +769,8 @@ def logspace(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
     """Return ``steps`` powers of ``base``, the exponents at equal distances."""
@@ -761,7 +781,7 @@ def logsumexp(input: Operand, dim: Dims, keepdim: builtins.bool = False, *, out:
 def lt(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
     """Return where ``input`` is less than ``other``, element by element."""
 
-def manual_seed(seed: builtins.int) -> np.random.Generator:
+def manual_seed(seed: builtins.int) -> Generator:
     """Begin the sequence that belongs to a number; returns the generator."""
 
 def masked_fill(input: Operand, mask: Operand, value: Operand) -> Value:
@@ -869,6 +889,8 @@ def ones(
     *size: builtins.int | Sequence[builtins.int],
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
     """Return ones."""
@@ -878,6 +900,8 @@ def ones_like(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
     memory_format: Any = None,
 ) -> Tensor:
@@ -912,6 +936,8 @@ def rand(
     *size: builtins.int | Sequence[builtins.int],
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
     generator: Any = None,
 ) -> Tensor:
@@ -922,6 +948,8 @@ def rand_like(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
     memory_format: Any = None,
 ) -> Tensor:
@@ -934,6 +962,8 @@ def randint(
     size: Sequence[builtins.int] | None = None,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
     generator: Any = None,
 ) -> Tensor:
@@ -944,6 +974,8 @@ def randint_like(
     *bounds: builtins.int,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
     memory_format: Any = None,
 ) -> Tensor:
@@ -953,6 +985,8 @@ def randn(
     *size: builtins.int | Sequence[builtins.int],
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
     generator: Any = None,
 ) -> Tensor:
@@ -963,6 +997,8 @@ def randn_like(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
     memory_format: Any = None,
 ) -> Tensor:
@@ -973,6 +1009,8 @@ def randperm(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
     generator: Any = None,
 ) -> Tensor:
@@ -1025,6 +1063,8 @@ def scalar_tensor(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
     """Return a 0-d tensor of a number."""
@@ -1034,6 +1074,9 @@ def scatter(input: Operand, dim: builtins.int, index: Operand, src: Any = None, 
 
 def scatter_add(input: Operand, dim: builtins.int, index: Operand, src: Operand) -> Value:
     """Return the tensor with elements of ``src`` added at positions along a dimension."""
+
+def seed() -> builtins.int:
+    """Begin another sequence than ever; returns the number that it belongs to."""
 
 def select(input: Operand, dim: builtins.int, index: builtins.int) -> Value:
     """Return a view of one position along a dimension."""
@@ -1228,6 +1271,12 @@ def var_mean(
 ) -> Any:
     """Return the variance and the mean, of all elements or along dimensions; one degree of freedom is taken off."""
 
+def view_as_complex(input: Tensor) -> Value:
+    """Return a view as complex numbers, whose real and imaginary parts stand in the last axis."""
+
+def view_as_real(input: Tensor) -> Value:
+    """Return a view of complex numbers with a last axis of their real and imaginary parts."""
+
 def where(condition: Operand, input: Any = None, other: Any = None, *, out: Any = None) -> Value:
     """Return ``input`` where the condition holds, ``other`` elsewhere; without them, the positions where it holds."""
 
@@ -1235,6 +1284,8 @@ def zeros(
     *size: builtins.int | Sequence[builtins.int],
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
 ) -> Tensor:
     """Return zeros."""
@@ -1244,6 +1295,8 @@ def zeros_like(
     *,
     dtype: DtypeLike | None = None,
     device: DeviceLike | None = None,
+    layout: Layout | None = None,
+    pin_memory: builtins.bool | None = None,
     requires_grad: builtins.bool = False,
     memory_format: Any = None,
 ) -> Tensor:
@@ -2101,6 +2154,8 @@ class Methods:
         *size: builtins.int | Sequence[builtins.int],
         dtype: DtypeLike | None = None,
         device: DeviceLike | None = None,
+        layout: Layout | None = None,
+        pin_memory: builtins.bool | None = None,
         requires_grad: builtins.bool = False,
     ) -> Tensor:
         """Return a tensor of this dtype, whose elements are whatever the memory held."""
@@ -2112,6 +2167,8 @@ class Methods:
         *,
         dtype: DtypeLike | None = None,
         device: DeviceLike | None = None,
+        layout: Layout | None = None,
+        pin_memory: builtins.bool | None = None,
         requires_grad: builtins.bool = False,
     ) -> Tensor:
         """Return a tensor of this dtype, filled with a number."""
@@ -2121,6 +2178,8 @@ class Methods:
         *size: builtins.int | Sequence[builtins.int],
         dtype: DtypeLike | None = None,
         device: DeviceLike | None = None,
+        layout: Layout | None = None,
+        pin_memory: builtins.bool | None = None,
         requires_grad: builtins.bool = False,
     ) -> Tensor:
         """Return ones of this dtype."""
@@ -2140,6 +2199,8 @@ class Methods:
         *size: builtins.int | Sequence[builtins.int],
         dtype: DtypeLike | None = None,
         device: DeviceLike | None = None,
+        layout: Layout | None = None,
+        pin_memory: builtins.bool | None = None,
         requires_grad: builtins.bool = False,
     ) -> Tensor:
         """Return zeros of this dtype."""

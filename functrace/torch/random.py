@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.device import CPU, DeviceLike, check_device
+from functrace.torch.device import device as Device
 from functrace.torch.dtypes import default_float
 from functrace.torch.plans import Op, apply
 from functrace.torch.rows import Rows
@@ -22,10 +24,85 @@ from functrace.torch.tensor import Tensor, fresh, wrap
 from functrace.torch.views import write
 
 ROWS = Rows()
-GENERATOR = np.random.Generator(np.random.PCG64())
 
 
-def generator() -> np.random.Generator:
+@final
+class Generator(np.random.Generator):
+    """A generator of random numbers, for functions' ``generator=``; its numbers are NumPy's, not PyTorch's.
+
+    Args:
+        device: the CPU.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> one, other = torch.Generator().manual_seed(3), torch.Generator().manual_seed(3)
+        >>> bool((torch.rand(4, generator=one) == torch.rand(4, generator=other)).all())
+        True
+    """
+
+    def __init__(self, device: DeviceLike = "cpu") -> None:
+        check_device(device)
+        super().__init__(np.random.PCG64(_SEED))
+        self._seed = _SEED
+
+    @property
+    def device(self) -> Device:
+        """Where it lives: the CPU."""
+        return CPU
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Begin the sequence that belongs to a number; returns the generator.
+
+        Raises:
+            RuntimeError: if it is no integer.
+        """
+        if not isinstance(seed, (int, np.integer)):
+            raise RuntimeError(sentences.generator_seed(sentences.kind_of(seed)))
+        self._seed = int(seed) % 2**64
+        self.bit_generator.state = np.random.PCG64(self._seed).state
+        return self
+
+    def seed(self) -> int:
+        """Begin another sequence than ever; returns the number that it belongs to."""
+        return self.manual_seed(int(np.random.SeedSequence().generate_state(1, np.uint64)[0])).initial_seed()
+
+    def initial_seed(self) -> int:
+        """Return the number that the running sequence was begun with."""
+        return self._seed
+
+    def get_state(self) -> Tensor:
+        """Return the state, as a tensor of bytes."""
+        state: Any = self.bit_generator.state
+        inner = state["state"]
+        parts = (inner["state"], 16), (inner["inc"], 16), (state["has_uint32"], 1), (state["uinteger"], 4), (self._seed, 8)
+        return fresh(np.frombuffer(b"".join([value.to_bytes(size, "little") for value, size in parts]), np.uint8).copy())
+
+    def set_state(self, new_state: Tensor) -> None:
+        """Go on from a state that `get_state` returned."""
+        data = new_state._array.tobytes()
+        self.bit_generator.state = {
+            "bit_generator": "PCG64",
+            "state": {"state": int.from_bytes(data[:16], "little"), "inc": int.from_bytes(data[16:32], "little")},
+            "has_uint32": data[32],
+            "uinteger": int.from_bytes(data[33:37], "little"),
+        }
+        self._seed = int.from_bytes(data[37:45], "little")
+
+    def clone_state(self) -> Generator:
+        """Return another generator in the same state."""
+        made = Generator()
+        made.set_state(self.get_state())
+        return made
+
+
+_SEED = 67280421310721
+"""What generators begin with, as PyTorch's."""
+GENERATOR = Generator()
+"""The generator of the process, ``torch.default_generator``."""
+GENERATOR.seed()
+
+
+def generator() -> Generator:
     """Return what every random factory draws from.
 
     Raises:
@@ -39,49 +116,51 @@ def generator() -> np.random.Generator:
 
 
 running_generator = generator
-_seed = [int(np.random.SeedSequence().generate_state(1, np.uint64)[0])]
 
 
 @ROWS.function("function")
-def manual_seed(seed: int) -> np.random.Generator:
+def manual_seed(seed: int) -> Generator:
     """Begin the sequence that belongs to a number; returns the generator."""
-    _seed[0] = int(seed)
-    GENERATOR.bit_generator.state = np.random.PCG64(_seed[0] % 2**64).state
-    return GENERATOR
+    return GENERATOR.manual_seed(int(seed))
+
+
+@ROWS.function("function")
+def seed() -> int:
+    """Begin another sequence than ever; returns the number that it belongs to."""
+    return GENERATOR.seed()
 
 
 @ROWS.function("function")
 def initial_seed() -> int:
     """Return the number that the running sequence was begun with."""
-    return _seed[0]
+    return GENERATOR.initial_seed()
 
 
 @ROWS.function("function")
 def get_rng_state() -> Tensor:
     """Return the state of the generator, as a tensor of bytes."""
-    state = GENERATOR.bit_generator.state
-    inner = state["state"]
-    return fresh(
-        np.frombuffer(
-            inner["state"].to_bytes(16, "little")
-            + inner["inc"].to_bytes(16, "little")
-            + state["has_uint32"].to_bytes(1, "little")
-            + state["uinteger"].to_bytes(4, "little"),
-            np.uint8,
-        ).copy()
-    )
+    return GENERATOR.get_state()
 
 
 @ROWS.function("function")
 def set_rng_state(new_state: Tensor) -> None:
     """Put the generator into a state that `get_rng_state` returned."""
-    data = new_state._array.tobytes()
-    GENERATOR.bit_generator.state = {
-        "bit_generator": "PCG64",
-        "state": {"state": int.from_bytes(data[:16], "little"), "inc": int.from_bytes(data[16:32], "little")},
-        "has_uint32": data[32],
-        "uinteger": int.from_bytes(data[33:37], "little"),
-    }
+    GENERATOR.set_state(new_state)
+
+
+@contextmanager
+def fork_rng(
+    devices: Sequence[DeviceLike] | None = None, enabled: bool = True, *, device_type: str = "cuda"
+) -> Iterator[None]:
+    """Put the generator back into its present state when the context ends.
+
+    Args:
+        devices: whose generators, beside the CPU's; there are no others.
+        enabled: do nothing if not.
+        device_type: likewise.
+    """
+    with random_numbers_of(get_rng_state() if enabled else None):
+        yield
 
 
 @contextmanager
@@ -193,6 +272,3 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     drawing = generator or running_generator()
     rows = [drawing.choice(len(w), num_samples, replacement, w / w.sum()) for w in weights]
     return fresh(np.asarray(rows, np.int64).reshape((*input._array.shape[:-1], num_samples)))
-
-
-manual_seed(_seed[0])

@@ -665,6 +665,24 @@ def variable_data(kind: str) -> str:
     return f"Variable data has to be a tensor, but got {kind}"
 
 
+def generator_seed(kind: str) -> str:
+    """The sentence for a seed that is no integer."""
+    return f"manual_seed expected a long, but got {kind}"
+
+
+PAIRS_OF_REAL = "view_as_real is only supported for complex tensors"
+COMPLEX_OF_SCALAR = "Input tensor must have one or more dimensions"
+COMPLEX_LAST_SIZE = "Tensor must have a last dimension of size 2"
+COMPLEX_LAST_STRIDE = "Tensor must have a last dimension with stride 1"
+COMPLEX_STRIDE = "Tensor must have a stride divisible by 2 for all but last dimension"
+COMPLEX_OFFSET = "Tensor must have a storage_offset divisible by 2"
+
+
+def complex_of_kind(kind: str) -> str:
+    """The sentence for numbers that are no parts of complex ones."""
+    return f"view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {kind}"
+
+
 INCREMENT_OF_NO_TENSOR = "increment_version expects each element of the iterable to be a tensor"
 
 
@@ -908,6 +926,16 @@ def must_be_tensor(name: str, argument: str, position: int, kind: str) -> str:
 def must_be(name: str, argument: str, position: int, wanted: str, kind: str) -> str:
     """The sentence for an argument of another type."""
     return f"{name}(): argument '{argument}' (position {position + 1}) must be {wanted}, not {kind}"
+
+
+def must_be_named(name: str, argument: str, wanted: str, kind: str) -> str:
+    """The sentence for a keyword argument of another type."""
+    return f"{name}(): argument '{argument}' must be {wanted}, not {kind}"
+
+
+NO_PINNED_MEMORY = (
+    "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is available on this system."
+)
 
 
 def must_be_number(name: str, argument: str, kind: str) -> str:

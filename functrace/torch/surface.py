@@ -13,6 +13,7 @@ from functrace.torch import (
     in_place,
     losses,
     methods,
+    pairs,
     picking,
     printing,
     products,
@@ -27,7 +28,8 @@ from functrace.torch.tensor import Tensor
 TABLES = tuple(
     module.ROWS
     for module in (
-        functions, reductions, statistics, products, shaping, picking, in_place, methods, printing, creation, random, losses
+        functions, reductions, statistics, products, shaping, pairs, picking, in_place, methods, printing, creation, random,
+        losses,
     )
 )  # fmt: skip
 ENTRIES = entries(TABLES)
