@@ -520,6 +520,12 @@ def nan_gradient(name: str, place: int) -> str:
     return f"Function '{name}' returned nan values in its {place}th output."
 
 
+MUTATION_OUTSIDE = (
+    "Trying to backward outside of the 'allow_mutation_on_saved_tensors' contextin which the graph was originally recorded."
+)
+MUTATION_NESTED = "allow_mutation_on_saved_tensors contexts cannot be nested"
+
+
 def outside_of_passes(name: str) -> str:
     """Return what is raised by a question about the present backward pass, where there is none."""
     return f"{name} should only be called during the backward pass"

@@ -71,6 +71,10 @@ UNVERSIONED = NoVersion()
 """What inference tensors, which are made in inference mode, have in place of a version counter. Their views share it."""
 
 
+WATCHES: list[Callable[[Tensor], None]] = []
+"""Called with every tensor that is about to be overwritten; see autograd/mutation.py."""
+
+
 class View:
     """How a view comes from its base.
 
@@ -440,16 +444,23 @@ def fresh(array: Any) -> Tensor:
 
 
 def count_write(tensor: Tensor) -> None:
-    """Count a tensor's version up, before it is overwritten.
+    """Count a tensor's version up, before it is overwritten; see `before_write`."""
+    before_write(tensor)[0] += 1
+
+
+def before_write(tensor: Tensor) -> list[int]:
+    """Ask whether a tensor may be overwritten, and tell those who want to know; returns the counter to count up.
 
     Raises:
         RuntimeError: for an inference tensor, outside inference mode.
     """
-    counter = tensor._counter
-    if counter is not UNVERSIONED:
-        counter[0] += 1
-    elif MODES.recording is not None:
-        raise RuntimeError(sentences.INFERENCE_IN_PLACE)
+    if tensor._counter is UNVERSIONED:
+        if MODES.recording is not None:
+            raise RuntimeError(sentences.INFERENCE_IN_PLACE)
+        return [0]
+    for watch in WATCHES:
+        watch(tensor)
+    return tensor._counter
 
 
 def view_of(source: Tensor, array: Any, step: Step) -> Tensor:

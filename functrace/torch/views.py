@@ -34,7 +34,7 @@ from functrace.torch.autograd.saved import SavedTensor, save_operand, short_name
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.plans import NUMBERS, PLANS, Op, Plan, apply, make_plan, number_of, remember
 from functrace.torch.promotion import RANK, Promotion, check_broadcast
-from functrace.torch.tensor import UNVERSIONED, Step, Tensor, View, count_write, wrap
+from functrace.torch.tensor import UNVERSIONED, WATCHES, Step, Tensor, View, before_write, wrap
 from functrace.tracing import Recording, Tracer
 from functrace.typing import Array
 
@@ -268,10 +268,6 @@ def write(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Te
     if isinstance(tensor._array, Tracer):
         return write_traced(op, tensor, others, params)
     mask = wanting(operands)
-    counter = tensor._counter
-    if counter is UNVERSIONED:
-        count_write(tensor)
-        counter = [0]
     arrays = [x._array if isinstance(x, Tensor) else x for x in operands]
     target = arrays[0]
     view = tensor._view
@@ -291,6 +287,9 @@ def write(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Te
     result = plan.compute(arrays)
     if result.shape != target.shape:
         raise RuntimeError(sentences.output_shape(target.shape, result.shape))
+    counter = tensor._counter
+    if counter is UNVERSIONED or WATCHES:
+        counter = before_write(tensor)
     writable(target)[...] = result
     counter[0] += 1
     if node is not None:

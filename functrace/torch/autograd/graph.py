@@ -27,6 +27,7 @@ from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.hooks import disable_saved_tensors_hooks as disable_saved_tensors_hooks
 from functrace.torch.autograd.hooks import save_on_cpu as save_on_cpu
 from functrace.torch.autograd.hooks import saved_tensors_hooks as saved_tensors_hooks
+from functrace.torch.autograd.mutation import allow_mutation_on_saved_tensors as allow_mutation_on_saved_tensors
 from functrace.torch.autograd.offload import compose as compose
 from functrace.torch.autograd.offload import save_compressed as save_compressed
 from functrace.torch.autograd.offload import save_on_disk as save_on_disk
