@@ -11,7 +11,7 @@ import pytest
 import functrace.torch as torch
 from functrace.torch import Tensor
 
-LONG = 100_000
+LONG = 150_000
 DEEP = 2_000
 
 
