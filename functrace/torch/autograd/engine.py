@@ -82,7 +82,7 @@ class Task:
     def run(self, grads: Sequence[Tensor | None]) -> None:
         """Run the pass from gradients of the roots."""
         if not ANOMALY.enabled:
-            self.advance(grads, plain=self.wanted is None)
+            self.advance(grads, plain=True)
             return
         try:
             self.advance(grads, plain=False)
@@ -96,6 +96,8 @@ class Task:
         waiting = self.waiting = self.count()
         needed = self.needed
         reached = None if needed is None else needed.union(self.wanted or ())
+        # The nodes that have nothing to do but to run, if they have no hooks; None: all.
+        running = needed if needed is None or self.accumulates else needed.difference(self.wanted or ())
         buffers: dict[GraphNode, list[Tensor | None]] = {}
         ready: list[tuple[int, int, GraphNode]] = []
         for (node, nr), gradient in zip(self.roots, grads, strict=True):
@@ -111,7 +113,7 @@ class Task:
             node = self.node = (pop(ready) if first is None else pushpop(ready, first))[2]
             first = None
             given = buffers.pop(node)
-            if plain and node._bare:
+            if node._bare and plain and (running is None or node in running):
                 results = node.run(given)
             else:
                 visited = self.visit(node, given, reached)
@@ -146,34 +148,29 @@ class Task:
         """Count, for every node, the gradients that will arrive; with ``inputs``, see which nodes lead there."""
         if self.wanted is None:
             return count_all(node for node, _ in self.roots)
-        waiting: dict[GraphNode, int] = {}
-        stack = list(dict.fromkeys(node for node, _ in self.roots))
-        seen = set(stack)
-        order: list[GraphNode] = []
-        senders: dict[GraphNode, list[GraphNode]] = {}
-        wanted = self.wanted
+        senders: dict[GraphNode, list[GraphNode]] = {node: [] for node, _ in self.roots}
+        stack = list(senders)
         while stack:
             node = stack.pop()
-            order.append(node)
             for target, _ in node._edges:
-                if target is None:
-                    continue
-                senders.setdefault(target, []).append(node)
-                if target not in seen:
-                    seen.add(target)
-                    stack.append(target)
-        needed = self.needed = {node for node in wanted if self.accumulates}
+                if target is not None:
+                    found = senders.get(target)
+                    if found is None:
+                        senders[target] = [node]
+                        stack.append(target)
+                    else:
+                        found.append(node)
+        needed = self.needed = {node for node in self.wanted if self.accumulates}
         # Sequence numbers do not tell: the node of a view may be made again when what reads the view has its number.
-        stack = list(wanted)
+        waiting: dict[GraphNode, int] = {}
+        stack = list(self.wanted)
         while stack:
-            for node in senders.pop(stack.pop(), ()):
-                needed.add(node)
-                stack.append(node)
-        for node in order:
-            if node in needed:
-                for target, _ in node._edges:
-                    if target is not None and (target in needed or target in wanted):
-                        waiting[target] = waiting.get(target, 0) + 1
+            target = stack.pop()
+            if target not in waiting:
+                found = senders.get(target, ())  # all of them lead to what is wanted
+                waiting[target] = len(found)
+                needed.update(found)
+                stack.extend(found)
         return waiting
 
     def visit(

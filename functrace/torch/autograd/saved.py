@@ -24,6 +24,7 @@ from functrace.torch.autograd.hooks import Pair
 from functrace.torch.tensor import Tensor, wrap
 from functrace.torch.warnings import warn
 
+_new = object.__new__
 _FREED: Any = object()
 _GIVEN: Any = object()
 _NUMBERED = re.compile(r"Backward0?(\d*)$")
@@ -206,7 +207,12 @@ def save_operand(tensor: Tensor, node: Any, before: Sequence[Any]) -> SavedTenso
         before: what was saved of the operands before it.
     """
     if tensor._mask is None:
-        return SavedTensor(tensor, False, node)
+        if MODES.pairs:
+            return SavedTensor(tensor, False, node)
+        saved = _new(SavedTensor)  # what the class does, in line: 0.2 us less
+        saved._kept, saved._unpack_hook, saved._edge = tensor, None, None
+        saved._version, saved._was_computed = tensor._counter[0], tensor._node is not None
+        return saved
     mask, axis = tensor._mask
     for one in before:
         if type(one) is SavedPositions and one.source == id(mask):
