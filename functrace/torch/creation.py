@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import LostGradientError
+from functrace.numpy.views import owned
 from functrace.torch import sentences
 from functrace.torch.device import DeviceLike, check_device
 from functrace.torch.dtypes import DTYPES, DtypeLike, default_complex, default_float, numpy_dtype
@@ -87,8 +88,8 @@ def _array_of(data: Any, dtype: DtypeLike | None) -> Any:
     if isinstance(data, Tracer):
         raise LostGradientError(
             f"a tensor of a traced value ({data.aval}) would lose its derivative: tensors have their own, by backward()",
-            fix="compute with NumPy under functrace's transforms, and apply autograd.Functions to traced values as they "
-            "are; torch.tensor(functrace.value(x)) holds the plain values",
+            fix="torch.as_tensor(x) of a whole traced array keeps it (torch.stack, of several); "
+            "torch.tensor(functrace.value(x)) holds the plain values",
         )
     if isinstance(data, (np.ndarray, np.generic)):
         if data.dtype not in DTYPES:
@@ -179,8 +180,10 @@ def _check_regular(parts: list[Any], depth: int) -> None:
 
 @ROWS.function("function", aliases="asarray")
 def as_tensor(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
-    """Return ``data`` as a tensor: itself if it is one, a sharing one of an array, otherwise a copy."""
+    """Return ``data`` as a tensor: itself if it is one, a sharing one of an array (traced or not), otherwise a copy."""
     check_device(device)
+    if isinstance(data, Tracer):
+        data = _of_traced(data)
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
     if isinstance(data, np.ndarray) and data.dtype in DTYPES:
@@ -188,13 +191,22 @@ def as_tensor(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | No
     return fresh(_array_of(data, dtype))
 
 
+def _of_traced(traced: Tracer) -> Tensor:
+    """Return a tensor of a traced value, whose derivative goes through it."""
+    if traced.dtype not in DTYPES:
+        raise TypeError(sentences.array_dtype(traced.dtype.type.__name__))
+    return fresh(traced if traced.shape else owned(traced))  # what has no axes may be a scalar, which never changes
+
+
 @ROWS.function("function")
 def from_numpy(array: Array) -> Tensor:
-    """Return a tensor that shares the array's memory.
+    """Return a tensor that shares the memory of an array, traced or not.
 
     Raises:
         TypeError: if it is no array, or of a dtype that tensors do not have.
     """
+    if isinstance(array, Tracer):
+        return _of_traced(array)
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     if array.dtype not in DTYPES:

@@ -34,12 +34,15 @@ from functrace.api.mapping import vmap as vmap_of_arrays
 from functrace.api.programs import trace
 from functrace.ir.primitive import ZERO
 from functrace.ir.program import Program
+from functrace.numpy.views import owned
 from functrace.ops.elementwise import conj
 from functrace.torch import sentences
+from functrace.torch.aliases import in_grad_mode
 from functrace.torch.autograd.function import Function
 from functrace.torch.autograd.grad_mode import MODES, enable_grad
+from functrace.torch.autograd.local import join
 from functrace.torch.size import Size
-from functrace.torch.tensor import Tensor, array_of, fresh, in_grad_mode, wrap
+from functrace.torch.tensor import Tensor, array_of, fresh, wrap
 from functrace.tracing import Tracer
 from functrace.transforms import is_differentiable
 from functrace.tree import flatten, map_leaves, structure, unflatten
@@ -102,6 +105,9 @@ def _is_array(leaf: object) -> bool:
 def on_tensors(run: OfArrays, tensors: Sequence[Tensor]) -> Any:
     """Run a function of arrays on those of tensors; returns tensors, with a place in the graph where one is wanted."""
     arrays = [x._array for x in tensors]
+    run = functionally(run)
+    if any(isinstance(a, Tracer) for a in arrays) and MODES.recording and any(x.requires_grad for x in tensors):
+        return _in_local_graph(run, tensors)
     if not MODES.recording or MODES.lift is not None or any(isinstance(a, Tracer) for a in arrays):
         return map_leaves(_wrapped, run(*arrays))
     seen = Lift()
@@ -120,6 +126,33 @@ def on_tensors(run: OfArrays, tensors: Sequence[Tensor]) -> Any:
 
         for k, result in zip(chosen, Applied.apply(whole, *wanted), strict=True):
             leaves[k] = result
+    return unflatten(tree, leaves)
+
+
+def functionally(run: OfArrays) -> OfArrays:
+    """Return a function that notes, while it runs, that ``torch.func`` is at work."""
+
+    def noted(*arrays: Array | Tracer) -> Any:
+        before, MODES.functional = MODES.functional, True
+        try:
+            return run(*arrays)
+        finally:
+            MODES.functional = before
+
+    return noted
+
+
+def _in_local_graph(run: OfArrays, tensors: Sequence[Tensor]) -> Any:
+    """Run a function of traced arrays that is one operation of a graph of traced values."""
+    leaves, tree = flatten(run(*[x._array for x in tensors]))
+    chosen = [k for k, leaf in enumerate(leaves) if _is_array(leaf) and leaf.dtype.kind in "fc"]
+    leaves = [wrap(leaf) if _is_array(leaf) else leaf for leaf in leaves]
+
+    def whole(*given: Array | Tracer) -> list[Any]:
+        found, _ = flatten(run(*given))
+        return [found[k] for k in chosen]
+
+    join(whole, tensors, [wrap(owned(x._array)) for x in tensors], [leaves[k] for k in chosen])
     return unflatten(tree, leaves)
 
 

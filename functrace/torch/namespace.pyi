@@ -395,10 +395,10 @@ def argsort(
     """Return the positions that put elements in order along a dimension."""
 
 def as_tensor(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
-    """Return ``data`` as a tensor: itself if it is one, a sharing one of an array, otherwise a copy."""
+    """Return ``data`` as a tensor: itself if it is one, a sharing one of an array (traced or not), otherwise a copy."""
 
 def asarray(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
-    """Return ``data`` as a tensor: itself if it is one, a sharing one of an array, otherwise a copy."""
+    """Return ``data`` as a tensor: itself if it is one, a sharing one of an array (traced or not), otherwise a copy."""
 
 def asin(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the arcsine of each element."""
@@ -604,7 +604,7 @@ def fmod(input: Operand, other: Operand, *, out: Any = None) -> Value:
     """Return what dividing leaves, with the sign of ``input``."""
 
 def from_numpy(array: Array) -> Tensor:
-    """Return a tensor that shares the array's memory."""
+    """Return a tensor that shares the memory of an array, traced or not."""
 
 def full(
     size: Sequence[builtins.int],

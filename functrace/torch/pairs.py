@@ -16,8 +16,8 @@ from functrace.torch import sentences
 from functrace.torch.functions import tensors_only
 from functrace.torch.plans import Op, apply
 from functrace.torch.rows import Rows
+from functrace.torch.steps import view_written
 from functrace.torch.tensor import Tensor, Value
-from functrace.torch.views import view_written
 from functrace.tracing import Tracer
 from functrace.typing import Array
 

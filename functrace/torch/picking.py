@@ -23,6 +23,7 @@ from functrace.ops.indexing import gather as core_gather
 from functrace.ops.indexing import scatter_add as core_scatter_add
 from functrace.ops.reductions import reduce_sum
 from functrace.torch import sentences
+from functrace.torch.aliases import shown
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dtypes import DTYPES, DtypeLike
 from functrace.torch.functions import clone, dimension, dimensions, dtype_of, shape_of, tensors_only, to, whole
@@ -43,8 +44,9 @@ from functrace.torch.shaping import (
     unsqueeze,
     view,
 )
+from functrace.torch.steps import view_written
 from functrace.torch.tensor import UNVERSIONED, Operand, Tensor, Value, View, fresh, wrap
-from functrace.torch.views import view_written
+from functrace.tracing import Tracer
 from functrace.typing import Array
 
 ROWS = Rows()
@@ -86,6 +88,8 @@ def _views(op: Op, input: Operand, indices: tuple[Any, ...], **details: Any) -> 
             if input._counter is UNVERSIONED:
                 continue
             piece._view = View(base, (*steps, (index_static, (index,), None)), kind)
+            if isinstance(input._array, Tracer):
+                piece._array = shown(input._array, index_static, (index,))
     return made
 
 
@@ -332,7 +336,7 @@ def _with_diagonal(base: Array, value: Array, offset: int, dim1: int, dim2: int)
     return core.permute(found, tuple(int(k) for k in np.argsort(order)))
 
 
-view_written(_diagonal, _with_diagonal)
+view_written(_diagonal, _with_diagonal, is_strided=True)
 DIAGONAL = Op(
     "DiagonalBackward0",
     _diagonal,

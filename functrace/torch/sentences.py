@@ -1295,6 +1295,15 @@ def batched_mismatch(output: int, place: int, together: str, alone: str) -> str:
     )
 
 
+REQUIRES_GRAD_IN_FUNC = (
+    "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) inside of a function "
+    "being transformed by a functorch transform. This is unsupported, please attempt to use the functorch transforms (e.g. grad, "
+    "vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function being transformed instead."
+)
+BACKWARD_IN_FUNC = (
+    "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp instead or "
+    "call backward() outside of functorch transforms."
+)
 HOOKS_AMONG_TRACED = (
     "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your use case. (In "
     "functrace: functrace.checkpoint(f, policy=functrace.policies.pack(pack, unpack)) keeps what is packed, under every "

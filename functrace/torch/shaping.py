@@ -15,7 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from functrace.errors import UnsupportedFunctionError
 from functrace.ir.aval import ShapeDtype
+from functrace.numpy.creation import ascontiguousarray
+from functrace.numpy.layout import layout_of
+from functrace.numpy.views import owned
 from functrace.ops import joining
 from functrace.ops.indexing import ARRAY, index_static
 from functrace.ops.indexing import gather as core_gather
@@ -24,6 +28,7 @@ from functrace.ops.shaping import permute as core_permute
 from functrace.ops.shaping import reshape as core_reshape
 from functrace.ops.sorting import take_along_axis
 from functrace.torch import sentences
+from functrace.torch.aliases import is_constant_now
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.functions import clone, dimension, dtype_of, shape_of, tensors_only, to
 from functrace.torch.plans import Op, apply
@@ -93,7 +98,9 @@ def completed(shape: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]:
 def _shares(x: Any, shape: tuple[int, ...]) -> bool:
     array = x._array if isinstance(x, Tensor) else x
     if isinstance(array, Tracer):
-        return True
+        array = layout_of(array)
+        if array is None:
+            return True  # or a copy: known when it matters
     try:
         np.reshape(array, shape, copy=False)
     except ValueError:
@@ -216,9 +223,25 @@ def permute(input: Operand, *dims: int | Sequence[int]) -> Value:
 @ROWS.function("method")
 def contiguous(input: Operand) -> Value:
     """Return the tensor itself if its elements lie in order, a copy otherwise."""
-    if not isinstance(input, Tensor) or input.is_contiguous():
+    if not isinstance(input, Tensor):
+        return input
+    array: Any = input._array
+    if isinstance(array, Tracer) and layout_of(array) is None:
+        if is_constant_now(array):
+            raise UnsupportedFunctionError(
+                f"contiguous() of {array.aval} under no_grad is the tensor itself, with its history, or a copy without: "
+                "that depends on the memory layout, which is not known here",
+                fix="use clone(), or call contiguous() outside of no_grad",
+            )
+        made = clone(input)
+        made._array = ascontiguousarray(input._array)  # the value itself, or a copy: known when it matters
+        return made
+    if input.is_contiguous():
         return input
     made = clone(input)
+    if isinstance(array, Tracer):
+        made._array = owned(made._array)
+        return made
     made._array = np.ascontiguousarray(made._array)
     return made
 

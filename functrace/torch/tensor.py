@@ -25,12 +25,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, final
 
 import numpy as np
 
-from functrace.ops.elementwise import stop_gradient
+from functrace.numpy.layout import layout_of
 from functrace.torch import sentences
+from functrace.torch.aliases import detached, in_grad_mode
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.device import CPU, device
 from functrace.torch.dtypes import DTYPES, default_float, dtype
 from functrace.torch.size import Size
+from functrace.torch.steps import Step
 from functrace.torch.warnings import warn_once
 from functrace.tracing import Tracer
 from functrace.typing import Array
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
     from functrace.torch.autograd.graph import AccumulateGrad, GraphNode
     from functrace.torch.autograd.traced_hooks import Hooks
     from functrace.torch.namespace import Methods
-    from functrace.torch.plans import Op
 else:
     Methods = object
 
@@ -47,9 +48,6 @@ Operand: TypeAlias = "Tensor | Array | np.generic | complex"
 """What functions compute with: a tensor, a number, or, under functrace's transforms, a traced value or an array."""
 Value: TypeAlias = Any
 """What functions return: a tensor, or, where no tensor was among the operands, a traced value or an array."""
-
-Step: TypeAlias = "tuple[Callable[..., Any], tuple[Any, ...], Op | None]"
-"""How a view comes from what it is a view of: a function of arrays, its parameters, and the op, if it came by one."""
 
 _new = object.__new__
 
@@ -150,6 +148,8 @@ class Tensor(Methods):
             if requires_grad:
                 return self
             raise RuntimeError(sentences.REQUIRES_GRAD_OFF_NON_LEAF)
+        if MODES.functional:
+            raise RuntimeError(sentences.REQUIRES_GRAD_IN_FUNC)
         if requires_grad and self._array.dtype.kind not in "fc":
             raise RuntimeError(sentences.REQUIRES_GRAD_DTYPE)
         if requires_grad and self._counter is UNVERSIONED and MODES.recording is not None:
@@ -278,8 +278,11 @@ class Tensor(Methods):
         return strides if dim is None else strides[dim]
 
     def is_contiguous(self) -> bool:
-        """Whether the elements lie in C order without gaps."""
-        return isinstance(self._array, Tracer) or self._array.flags.c_contiguous
+        """Whether the elements lie in C order without gaps; a traced value does if nobody knows."""
+        if isinstance(self._array, Tracer):
+            known = layout_of(self._array)
+            return known is None or known.flags.c_contiguous
+        return self._array.flags.c_contiguous
 
     def is_floating_point(self) -> bool:
         """Whether the elements are floats."""
@@ -404,8 +407,8 @@ class Tensor(Methods):
 
 
 def constant(array: Any) -> Any:
-    """Return an array as what no gradient flows through: a traced one no longer depends on anything."""
-    return stop_gradient(array) if isinstance(array, Tracer) and array.dtype.kind in "fc" else array
+    """Return an array as what no gradient flows through: of a traced one, an alias that does not depend on anything."""
+    return detached(array) if isinstance(array, Tracer) else array
 
 
 def array_of(tensor: Tensor) -> Any:
@@ -413,13 +416,6 @@ def array_of(tensor: Tensor) -> Any:
     if isinstance(tensor._array, Tracer):
         return in_grad_mode(tensor._array)
     return MODES.lift(tensor) if MODES.lift is not None and MODES.recording and tensor.requires_grad else tensor._array
-
-
-def in_grad_mode(traced: Tracer) -> Any:
-    """Return a traced value as operations take it: a constant where ``no_grad`` was entered while it was being traced."""
-    if MODES.recording or traced._recording.serial > MODES.since or traced.dtype.kind not in "fc":
-        return traced
-    return stop_gradient(traced)
 
 
 def wrap(array: Any) -> Tensor:

@@ -19,87 +19,59 @@ from typing import Any
 
 import numpy as np
 
+from functrace.errors import LostGradientError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.program import Program
-from functrace.ops import elementwise as ew
-from functrace.ops.elementwise import div, where
-from functrace.ops.indexing import index_static, scatter_set
-from functrace.ops.reductions import reduce_sum
-from functrace.ops.shaping import broadcast_to, convert, permute, reshape
+from functrace.ops.shaping import convert
 from functrace.torch import sentences
+from functrace.torch.aliases import is_alone, replace, shown, traced_of
 from functrace.torch.autograd.accumulation import is_dense
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import NO_EDGE, GraphNode, NativeNode, OpNode, attach, edge, number
 from functrace.torch.autograd.saved import SavedTensor, save_operand, short_name
 from functrace.torch.dtypes import DTYPES
-from functrace.torch.plans import NUMBERS, PLANS, Op, Plan, apply, make_plan, number_of, remember
+from functrace.torch.plans import (
+    NUMBERS,
+    PLANS,
+    Op,
+    Plan,
+    apply,
+    compute_traced,
+    is_packed,
+    make_plan,
+    number_of,
+    of_traced,
+    remember,
+    traced_plan,
+    traced_values,
+    wanting_traced,
+)
 from functrace.torch.promotion import RANK, Promotion, check_broadcast
-from functrace.torch.tensor import UNVERSIONED, WATCHES, Step, Tensor, View, before_write, wrap
+from functrace.torch.steps import Steps, part, with_part
+from functrace.torch.tensor import UNVERSIONED, WATCHES, Tensor, View, before_write, wrap
 from functrace.tracing import Recording, Tracer
 from functrace.typing import Array
 
-Steps = tuple[Step, ...]
 _new = object.__new__
-
-
-def part(base: Array, steps: Steps) -> Any:
-    """Return the part of a value that a chain of views shows."""
-    for function, params, _ in steps:
-        base = function(base, *params)
-    return base
-
-
-def with_part(base: Array, steps: Steps, value: Array) -> Any:
-    """Return a value with the part that a chain of views shows replaced."""
-    if not steps:
-        return value
-    (function, params, _), rest = steps[0], steps[1:]
-    inner = with_part(function(base, *params), rest, value)
-    if function is broadcast_to:
-        return _contracted(base, inner, rest)
-    return _REPLACE[function](base, inner, *params)
-
-
-def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(int(k) for k in np.argsort(axes))
-
-
-_REPLACE: dict[Callable[..., Any], Callable[..., Any]] = {
-    index_static: lambda base, value, index: scatter_set(base, index, value),
-    reshape: lambda base, value, shape: reshape(value, base.shape),
-    permute: lambda base, value, axes: permute(value, _inverse(axes)),
-    ew.real: lambda base, value: ew.add(value, ew.mul(ew.imag(base), 1j)),
-    ew.imag: lambda base, value: ew.add(ew.real(base), ew.mul(value, 1j)),
-}
-"""By view function: what writing into the view means for what it is a view of; of expanded memory, see `_contracted`."""
-
-
-def view_written(function: Callable[..., Any], replace: Callable[..., Any]) -> None:
-    """Say what writing into a view means: ``replace(base, value, *params)`` is the base with it."""
-    _REPLACE[function] = replace
-
-
-def _contracted(base: Array, value: Array, rest: Steps) -> Any:
-    """Return a value that was expanded, with what was written into a part of the expansion: each element at most once."""
-    written = np.zeros(value.shape, np.bool_)
-    part(written, rest)[...] = True
-    extra = written.ndim - len(base.shape)
-    axes = tuple(k for k in range(written.ndim) if k < extra or base.shape[k - extra] != written.shape[k])
-    count = np.sum(written, axes).reshape(base.shape)
-    chosen = reshape(reduce_sum(where(written, value, 0), axes), base.shape)
-    return where(count > 0, div(chosen, np.maximum(count, 1).astype(base.dtype)) if count.max() > 1 else chosen, base)
 
 
 def check_memory(target: Array, operands: Sequence[Any], arrays: Sequence[Any]) -> None:
     """Refuse to write where elements share memory, or share it with an operand's in another order.
 
-    As in PyTorch, memory that does not lie densely is not looked into.
+    As in PyTorch, memory that does not lie densely is not looked into; nor are traced values, which never change.
     """
+    if isinstance(target, Tracer):
+        return
     if not target.flags.c_contiguous and any(s == 0 and n > 1 for s, n in zip(target.strides, target.shape, strict=True)):
         raise RuntimeError(sentences.OVERLAPPING_WRITE)
     owner = target if target.base is None else target.base
     for x, array in zip(operands, arrays, strict=True):
-        if not isinstance(x, Tensor) or array is target or (array if array.base is None else array.base) is not owner:
+        if (
+            not isinstance(x, Tensor)
+            or isinstance(array, Tracer)
+            or array is target
+            or (array if array.base is None else array.base) is not owner
+        ):
             continue
         if not (array.size and target.size and is_dense(array) and is_dense(target)):
             continue
@@ -269,6 +241,11 @@ def write(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Te
         return write_traced(op, tensor, others, params)
     mask = wanting(operands)
     arrays = [x._array if isinstance(x, Tensor) else x for x in operands]
+    for array in arrays:
+        if type(array) is not np.ndarray and isinstance(array, Tracer):
+            del arrays[:]  # they would hold the memory
+            become_traced(tensor, array)
+            return write_traced(op, tensor, others, params)
     target = arrays[0]
     view = tensor._view
     if not op.repeats:
@@ -434,14 +411,57 @@ def move_retained(tensor: Tensor, node: GraphNode, output_nr: int = 0) -> None:
 
 def write_traced(op: Op, tensor: Tensor, others: tuple[Any, ...], params: tuple[Any, ...]) -> Tensor:
     """Apply an op in place to a tensor that holds a traced value: it holds another one afterwards, as does its base."""
-    result = apply(op, (tensor, *others), params)
-    value = fitted(result._array, tensor._array)
-    view = tensor._view
-    if view is not None:
-        view.base._array = with_part(view.base._array, view.steps, value)
-    tensor._array = value
-    tensor._counter[0] += 1
+    operands = (tensor, *others)
+    mask = wanting_traced(operands)
+    if mask:
+        check_writable(tensor)
+    if MODES.pairs and is_packed(op, operands, params):
+        result = apply(op, operands, params)._array
+    else:
+        result = compute_traced(op, traced_values(op, operands), params)
+    if result.shape != tensor._array.shape:
+        raise RuntimeError(sentences.output_shape(tensor._array.shape, result.shape))
+    node, plan, view = None, None, tensor._view
+    if mask:
+        tensors = tuple([wrap(x) if isinstance(x, (Tracer, np.ndarray, np.generic)) else x for x in operands])
+        if view is None:
+            plan, _ = traced_plan(in_place_form(op), tensors, params, mask)
+        else:
+            plan = slices_plan(op, view, tensors, params, mask)
+        if plan.differentiable:
+            node = begin(plan, tensor, tensors[1:], [x._array if isinstance(x, Tensor) else x for x in tensors])
+            node.__class__ = of_traced(plan.node_class)
+    counter = before_write(tensor)
+    replace(tensor._array, fitted(result, tensor._array))
+    counter[0] += 1
+    if node is not None and plan is not None:
+        end(plan, node, tensor if view is None else view.base)
     return tensor
+
+
+def become_traced(tensor: Tensor, like: Tracer) -> None:
+    """Let a tensor hold a traced value from now on, because one is written into it.
+
+    Raises:
+        LostGradientError: if something else holds its memory, and would not see what is written.
+    """
+    view = tensor._view
+    base = tensor if view is None else view.base
+    array = base._array
+    if view is not None:
+        tensor._array = None  # it holds the memory, too
+    if not is_alone(array):
+        raise LostGradientError(
+            f"a traced value is written into a tensor of {array.dtype} whose memory something else holds: another tensor, "
+            "or an array",
+            fix="make the tensor inside the function (torch.zeros_like(x)), or write into a clone of it",
+        )
+    base._array = traced_of(array, like)
+    if view is not None:
+        shows = base._array
+        for function, params, _ in view.steps:
+            shows = shown(shows, function, params)
+        tensor._array = shows
 
 
 # -- what Functions need -------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.errors import LostGradientError
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.tensor import UNVERSIONED, Tensor, count_write, wrap
@@ -36,6 +37,7 @@ def accumulate(variable: Tensor, gradient: Tensor) -> None:
         before = variable._grad
         recording = MODES.recording
         if recording:
+            refuse_from_inside(variable._array, gradient._array)
             if before is None:
                 variable._grad = gradient._recorded_copy()
                 variable._grad._counter[0] += 1
@@ -45,13 +47,14 @@ def accumulate(variable: Tensor, gradient: Tensor) -> None:
             made = variable._grad = wrap(copy_like(variable._array, gradient._array))
             if recording is None:
                 made._counter = UNVERSIONED
+        elif isinstance(before._array, Tracer) or isinstance(gradient._array, Tracer):
+            variable._grad = wrap(copy_like(variable._array, (before + gradient)._array))
         else:
             array = before._array
-            if not isinstance(array, Tracer):
-                if not array.flags.writeable:
-                    raise RuntimeError(sentences.OVERLAPPING_WRITE)
-                if array.strides != variable._array.strides and array.shape == variable._array.shape:
-                    check_layout(array, variable._array)
+            if not array.flags.writeable:
+                raise RuntimeError(sentences.OVERLAPPING_WRITE)
+            if array.strides != variable._array.strides and array.shape == variable._array.shape:
+                check_layout(array, variable._array)
             count_write(before)
             before._array += gradient._array
 
@@ -66,8 +69,20 @@ def retain(tensor: Tensor, gradient: Tensor) -> None:
             tensor._grad = gradient.clone() if MODES.recording else wrap(gradient._array.copy())
 
 
+def refuse_from_inside(variable: object, gradient: object) -> None:
+    """Refuse to add what a functional transform traces to the gradient of a tensor from outside of it."""
+    if type(variable) is np.ndarray and isinstance(gradient, Tracer):
+        raise LostGradientError(
+            "backward() inside a functional transform adds to the .grad of a tensor from outside of it: that gradient would "
+            "be lost",
+            fix="take gradients by torch.autograd.grad, and pass the tensor to the Function (or the function that is "
+            "transformed) as an argument whose gradient is returned",
+        )
+
+
 def copy_like(variable: Any, gradient: Any) -> Any:
     """Return a copy of a gradient that lies in memory as the variable does, if that is without gaps."""
+    refuse_from_inside(variable, gradient)
     if type(variable) is not np.ndarray or type(gradient) is not np.ndarray or variable.flags.c_contiguous:
         return gradient.copy()
     made = np.empty_like(variable, gradient.dtype)

@@ -23,7 +23,7 @@ from functrace.torch import sentences
 from functrace.torch.autograd import traced
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import GraphNode, edge, fitted, number, zeros_of
-from functrace.torch.autograd.saved import SavedTensor
+from functrace.torch.autograd.saved import SavedTensor, packed
 from functrace.torch.tensor import Tensor, count_write, view_of
 from functrace.torch.warnings import warn
 
@@ -34,16 +34,34 @@ ACCESSED = "accessed"
 
 
 class Held:
-    """What a node outside the graph keeps: the tensor itself."""
+    """What a node among traced values keeps: the tensor itself, or what the innermost pack hook made of it."""
 
-    __slots__ = ("_tensor",)
+    __slots__ = ("_kept", "_unpack_hook", "_version")
 
     def __init__(self, tensor: Tensor) -> None:
-        self._tensor = tensor
+        pairs = MODES.pairs
+        self._kept = packed(pairs[-1], tensor) if pairs else tensor
+        self._unpack_hook = pairs[-1][1] if pairs else None
+        self._version = tensor._counter[0]
 
-    def unpack(self, _node: Any) -> Tensor:
-        """Return it."""
-        return self._tensor
+    def unpack(self, node: GraphNode) -> Tensor:
+        """Return it.
+
+        Raises:
+            RuntimeError: it was overwritten since.
+            TypeError: the unpack hook did not return a tensor.
+        """
+        kept = self._kept
+        if self._unpack_hook is not None:
+            kept = self._unpack_hook(kept)
+            if not isinstance(kept, Tensor):
+                raise TypeError(sentences.unpacked_type(sentences.kind_of(kept)))
+        elif kept._counter[0] != self._version:
+            version = kept._counter[0]
+            raise RuntimeError(
+                sentences.modified_in_place(kept.dtype.printed, kept.shape, None, "", version, self._version, True)
+            )
+        return kept
 
     def release(self) -> None:
         """Do nothing: the node is gone after the call."""

@@ -462,6 +462,8 @@ def backward(
         create_graph: record the pass itself, for derivatives of derivatives.
         inputs: leaves (or other tensors) whose gradient is wanted; all leaves by default.
     """
+    if MODES.functional:
+        raise RuntimeError(sentences.BACKWARD_IN_FUNC)
     given = () if inputs is None else as_inputs(inputs, "backward")
     roots, grads = make_roots(tensors, grad_tensors)
     run_pass(roots, grads, create_graph if retain_graph is None else retain_graph, create_graph, given, True, True)

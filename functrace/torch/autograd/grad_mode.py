@@ -32,10 +32,14 @@ class Modes(threading.local):
     since = -1
     """Where recording was switched off by the user: the newest recording of functrace's that there was. Values that are
     traced by it, or by older ones, are constants until it is on again; transforms that begin later differentiate."""
+    floor = -1
+    """The newest recording that a user's Function is run for; see `without_graph`."""
     pairs: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()
     """The saved-tensor hooks that are active, innermost last; see hooks.py."""
     refusal: str | None = None
     """Why no saved-tensor hooks may be entered, if so."""
+    functional = False
+    """Whether a function runs that was given to ``torch.func``."""
     lift: Callable[[Any], Any] | None = None
     """What stands for tensors that a function given to ``torch.func`` closes over; see func.py."""
     multithreading = True
@@ -155,13 +159,20 @@ class GradMode(DecoratingContext):
 
 @contextmanager
 def without_graph() -> Generator[None]:
-    """Make no nodes, as ``no_grad``; but derivatives of traced values go on."""
-    before = MODES.recording, MODES.since
-    MODES.recording, MODES.since = MODES.recording and False, -1
+    """Make no nodes, as ``no_grad``, around a user's Function that is traced: derivatives of traced values go on.
+
+    Note [What a rule detaches]
+        Inside, ``detach()``, ``.data`` and ``no_grad`` say what belongs to the graphs that the Function makes for itself.
+        Traced values are no constants for that: forward and backward are programs, which transforms differentiate as they
+        are. So a backward that runs its forward again, on detached inputs, has the derivatives
+        that it should have; in PyTorch, its second derivative is silently that of something else.
+    """
+    before = MODES.recording, MODES.since, MODES.floor, MODES.functional
+    MODES.recording, MODES.since, MODES.floor, MODES.functional = MODES.recording and False, -1, newest_recording(), False
     try:
         yield
     finally:
-        MODES.recording, MODES.since = before
+        MODES.recording, MODES.since, MODES.floor, MODES.functional = before
 
 
 @final

@@ -78,13 +78,23 @@ def _itself(tensor: Tensor) -> Tensor:
 
 
 def refuse_hooks() -> None:
-    """Refuse traced values where hooks are active: the core keeps what their derivatives need, and would not call them.
+    """Refuse hooks that are active inside ``torch.func``.
 
     Raises:
-        RuntimeError: as PyTorch, whose function transforms do not call them either.
+        RuntimeError: as PyTorch, whose function transforms do not call them. functrace's own do.
     """
-    if MODES.recording and MODES.pairs and MODES.pairs[-1][0] is not _detached:
+    if MODES.functional and MODES.recording and MODES.pairs and MODES.pairs[-1][0] is not _detached:
         raise RuntimeError(sentences.HOOKS_AMONG_TRACED)
+
+
+@contextmanager
+def saving_with(pairs: tuple[Pair, ...]) -> Iterator[None]:
+    """Let these pairs be active, in place of others."""
+    before, MODES.pairs = MODES.pairs, pairs
+    try:
+        yield
+    finally:
+        MODES.pairs = before
 
 
 @contextmanager

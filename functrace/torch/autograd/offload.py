@@ -20,6 +20,7 @@ import numpy as np
 
 from functrace.torch.autograd.hooks import saved_tensors_hooks
 from functrace.torch.tensor import Tensor, wrap
+from functrace.tracing import Tracer
 
 Packed = TypeVar("Packed")
 Hook: TypeAlias = Callable[[Packed], object]
@@ -67,7 +68,7 @@ class _OnDisk:
 
 
 def _write(directory: str | Path | None, smallest: int, tensor: Tensor) -> _OnDisk | Tensor:
-    return tensor.detach() if tensor.nbytes < smallest else _OnDisk(tensor._array, directory)
+    return tensor.detach() if tensor.nbytes < smallest else _OnDisk(_bytes_of(tensor, "save_on_disk"), directory)
 
 
 def _read(packed: _OnDisk | Tensor) -> Tensor:
@@ -116,7 +117,21 @@ class _Compressed:
 
 
 def _compress(level: int, smallest: int, tensor: Tensor) -> _Compressed | Tensor:
-    return tensor.detach() if tensor.nbytes < smallest else _Compressed(tensor._array, level)
+    return tensor.detach() if tensor.nbytes < smallest else _Compressed(_bytes_of(tensor, "save_compressed"), level)
+
+
+def _bytes_of(tensor: Tensor, owner: str) -> np.ndarray:
+    """Return the array of a tensor, whose bytes can be put elsewhere.
+
+    Raises:
+        RuntimeError: among traced values.
+    """
+    if isinstance(tensor._array, Tracer):
+        raise RuntimeError(
+            f"{owner}: what a functional transform saves are values of its program, without bytes to put elsewhere "
+            "(functrace.checkpoint keeps less of them, and so do hooks that compute with tensors)"
+        )
+    return tensor._array
 
 
 def _decompress(packed: _Compressed | Tensor) -> Tensor:

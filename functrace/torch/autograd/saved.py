@@ -63,7 +63,7 @@ class SavedTensor:
         pairs = MODES.pairs
         if pairs:
             self._edge = _edge_of(tensor, is_output)
-            self._kept = _packed(pairs[-1], tensor)
+            self._kept = packed(pairs[-1], tensor)
             self._unpack_hook = pairs[-1][1]
             return
         self._version = tensor._counter[0]
@@ -130,10 +130,10 @@ class SavedTensor:
             raise RuntimeError(sentences.HOOKS_ON_FREED)
         if kept is None:
             raise RuntimeError(sentences.HOOKS_ON_NONE)
-        packed = _packed((hooks[0], hooks[1]), kept.detach())
+        kept_now = packed((hooks[0], hooks[1]), kept.detach())
         if self._edge is None:
             self._edge = _edge_of(kept, False)
-        self._kept, self._unpack_hook = packed, hooks[1]
+        self._kept, self._unpack_hook = kept_now, hooks[1]
 
     @property
     def data(self) -> Any:
@@ -230,7 +230,7 @@ def make_saved_tensor(tensor: Tensor, is_output: bool, is_inplace_on_view: bool 
     return SavedTensor(tensor, is_output)
 
 
-def _packed(pair: Pair, tensor: Tensor) -> Any:
+def packed(pair: Pair, tensor: Tensor) -> Any:
     """Return what the pack hook makes of a tensor.
 
     Raises:
@@ -239,12 +239,12 @@ def _packed(pair: Pair, tensor: Tensor) -> Any:
     recording, version = MODES.recording, tensor._counter[0]
     MODES.recording = recording and False
     try:
-        packed = pair[0](tensor)
+        made = pair[0](tensor)
     finally:
         MODES.recording = recording
     if tensor._counter[0] != version:
         raise RuntimeError(sentences.PACK_IN_PLACE)
-    return packed
+    return made
 
 
 def _edge_of(tensor: Tensor, is_output: bool) -> tuple[Any, int, bool, bool]:

@@ -22,12 +22,16 @@ from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import restrict
 from functrace.ir.program import Program
+from functrace.numpy.views import owned
 from functrace.ops.elementwise import conj
+from functrace.torch.aliases import replace
 from functrace.torch.autograd.grad_mode import MODES, without_graph
-from functrace.torch.autograd.hooks import refuse_hooks
-from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.autograd.hooks import refuse_hooks, saving_with
+from functrace.torch.autograd.local import join
+from functrace.torch.tensor import Tensor, count_write, wrap
 from functrace.tracing.recording import Recording, Tracer
 from functrace.transforms import is_differentiable
+from functrace.typing import Array
 
 if TYPE_CHECKING:
     from functrace.torch.autograd.custom import FunctionBase
@@ -66,6 +70,8 @@ def apply(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
     """
     if MODES.pairs:
         refuse_hooks()
+    wanting = [a for a in args if isinstance(a, Tensor) and a.requires_grad] if MODES.recording else []
+    given = [snapshot(a) for a in args] if wanting else []
     made = Application(cls, args)
     is_nested = is_in_own_rule(cls)
     whole, backward, captured = made.rule(with_backward=not is_nested)
@@ -75,7 +81,10 @@ def apply(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
     if is_nested:  # staged only if it is differentiated in turn
         still = Application(cls, args, with_values=False)
         forward = backward = Deferred(made.key(), lambda: still.deferred(captured))
-    return made.results(custom_vjp_program(program, forward, backward, [*made.values, *captured], len(made.values)))
+    results = made.results(custom_vjp_program(program, forward, backward, [*made.values, *captured], len(made.values)))
+    if wanting:
+        made.join_graph(given, results)
+    return results
 
 
 class Application:
@@ -101,6 +110,7 @@ class Application:
         values = [_array(args[k]) for k in self.places]
         self.avals: list[ShapeDtype] = [value.aval for value in values]
         self.values = values if with_values else [None] * len(values)
+        self.pairs = MODES.pairs
 
     def rule(self, *, with_backward: bool, closed: bool = True) -> VjpRule:
         """Run the user's forward, and on top of it backward; what the latter raises is raised with the derivative."""
@@ -124,7 +134,7 @@ class Application:
         """Run the user's forward; returns the arrays of the tensors that it returned, and ``ctx``."""
         variables = [given[k]._array._id for k in self.places]
         ctx = self.function._backward_cls()
-        with without_graph():
+        with without_graph(), saving_with(self.pairs):
             ctx._begin(given, in_graph=False)
             result = self.result = self.function._run(ctx, given)
             several = result if isinstance(result, tuple) else (result,)
@@ -162,10 +172,28 @@ class Application:
                 continue
             argument = several[k] = self.args[place]
             if isinstance(argument, Tensor):
-                argument._array = value
+                replace(argument._array, value)
+                count_write(argument)
             else:
                 argument[...] = value
         return tuple(several) if isinstance(self.result, tuple) else several[0]
+
+    def join_graph(self, given: Sequence[Any], results: Any) -> None:
+        """Give the results a node in a graph of traced values; its backward is the core's pullback of the operation."""
+        several = results if isinstance(results, tuple) else (results,)
+        places = [k for k, a in enumerate(given) if isinstance(a, Tensor)]
+        outputs = [several[k] for k in self.slots]
+
+        def whole(*arrays: Array) -> list[Any]:
+            args = list(given)
+            for k, array in zip(places, arrays, strict=True):
+                args[k] = wrap(array)
+            found = self.function.apply(*args)
+            found = found if isinstance(found, tuple) else (found,)
+            return [_array(found[k]) for k in self.slots]
+
+        overwritten = [k for k, place in enumerate(self.slots) if place in self.dirty]
+        join(whole, [self.args[k] for k in places], [given[k] for k in places], outputs, overwritten)
 
     def _refuse_overwritten(self, variables: Sequence[int], given: Sequence[Any]) -> None:
         """Refuse an overwrite that was not declared: the caller's value would not change."""
@@ -176,6 +204,13 @@ class Application:
                     f"forward of {self.function.__name__} overwrites argument {k} in place",
                     fix="call ctx.mark_dirty on it and return it, or write to a clone",
                 )
+
+
+def snapshot(argument: Any) -> Any:
+    """Return a tensor that keeps the value of an argument, whatever is written into that; what is no tensor as it is."""
+    if not isinstance(argument, Tensor) or not isinstance(argument._array, Tracer):
+        return argument
+    return wrap(owned(argument._array))
 
 
 def _array(value: Any) -> Any:

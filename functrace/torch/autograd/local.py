@@ -1,0 +1,116 @@
+"""Graphs of traced values: what a Function's backward makes that runs its forward again, and differentiates that itself.
+
+Operations on traced tensors that want gradients get nodes like any others (plans.py). What is one operation to the core, as
+a Function or a whole transform, gets a `PullbackNode` here.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functrace.api.differentiate import vjp
+from functrace.ir.aval import ShapeDtype
+from functrace.ops.elementwise import conj
+from functrace.torch import sentences
+from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.autograd.graph import GraphNode, edge, number, zeros_of
+from functrace.torch.tensor import Tensor, wrap
+
+OfArrays = Callable[..., Sequence[Any]]
+
+
+class PullbackNode(GraphNode):
+    """A function of traced arrays as a node.
+
+    Args:
+        whole: the function; it returns a list of arrays.
+        tensors: its arguments.
+        given: tensors with their values, which nobody overwrites.
+        outputs: what it returned, as tensors.
+    """
+
+    def __init__(
+        self, whole: OfArrays, tensors: Sequence[Tensor], given: Sequence[Tensor], outputs: Sequence[Tensor]
+    ) -> None:
+        self._whole = whole
+        self._given: Sequence[Tensor] | None = given
+        self._edges = tuple([edge(x) for x in tensors])
+        self._outputs = [ShapeDtype(x._array.shape, x._array.dtype) for x in outputs]
+        number(self)
+
+    def output_avals(self) -> Sequence[ShapeDtype]:
+        """Return shape and dtype of every output."""
+        return self._outputs
+
+    def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
+        """Pull gradients back; where that is recorded, as a function of tensors in turn."""
+        tensors, whole = self._given, self._whole
+        if tensors is None:
+            raise RuntimeError(sentences.BACKWARD_TWICE)
+        given = [zeros_of(aval) if g is None else g for g, aval in zip(grads, self._outputs, strict=True)]
+        wanted = [k for k, (node, _) in enumerate(self._edges) if node is not None]
+        count = len(tensors)
+
+        def pulled(*arrays: Any) -> list[Any]:
+            def of_wanted(*chosen: Any) -> Sequence[Any]:
+                values = list(arrays[:count])
+                for k, value in zip(wanted, chosen, strict=True):
+                    values[k] = value
+                return whole(*values)
+
+            _, pull = vjp(of_wanted, *[arrays[k] for k in wanted])
+            return [_conjugate(x) for x in pull([_conjugate(g) for g in arrays[count:]])]
+
+        found = connected(pulled, [*tensors, *given]) if MODES.recording else map(wrap, pulled(*_arrays([*tensors, *given])))
+        results: list[Tensor | None] = [None] * len(self._edges)
+        for k, result in zip(wanted, found, strict=True):
+            results[k] = result
+        return results
+
+    def release(self) -> None:
+        """Let go of the values."""
+        self._given = None
+
+
+def connected(whole: OfArrays, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Return what a function of arrays makes of tensors, with a node where one is wanted."""
+    outputs = list(map(wrap, whole(*_arrays(tensors))))
+    join(whole, tensors, tensors, outputs)
+    return outputs
+
+
+def join(
+    whole: OfArrays,
+    tensors: Sequence[Tensor],
+    given: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    overwritten: Sequence[int] = (),
+) -> None:
+    """Make tensors the outputs of a node, if one of the arguments wants gradients; see `PullbackNode`.
+
+    Args:
+        overwritten: the outputs that are arguments.
+
+    Raises:
+        RuntimeError: if a leaf was overwritten that wants gradients.
+    """
+    if not MODES.recording or not any(x.requires_grad for x in tensors):
+        return
+    if any(outputs[k].requires_grad and outputs[k].is_leaf for k in overwritten):
+        raise RuntimeError(sentences.DIRTY_LEAF)
+    node = PullbackNode(whole, tensors, given, outputs)
+    for k, output in enumerate(outputs):
+        if output._array.dtype.kind in "fc":
+            output._node, output._output_nr = node, k
+
+
+def _arrays(tensors: Sequence[Tensor]) -> list[Any]:
+    return [x._array for x in tensors]
+
+
+def _conjugate(x: Any) -> Any:
+    """PyTorch's gradients of complex numbers are conjugates of the core's."""
+    return conj(x) if x.dtype.kind == "c" else x
