@@ -41,6 +41,7 @@ from functrace.torch.aliases import in_grad_mode
 from functrace.torch.autograd.function import Function
 from functrace.torch.autograd.grad_mode import MODES, enable_grad
 from functrace.torch.autograd.local import join
+from functrace.torch.dual import DUALS
 from functrace.torch.size import Size
 from functrace.torch.tensor import Tensor, array_of, fresh, wrap
 from functrace.tracing import Tracer
@@ -108,12 +109,15 @@ def on_tensors(run: OfArrays, tensors: Sequence[Tensor]) -> Any:
     run = functionally(run)
     if any(isinstance(a, Tracer) for a in arrays) and MODES.recording and any(x.requires_grad for x in tensors):
         return _in_local_graph(run, tensors)
-    if not MODES.recording or MODES.lift is not None or any(isinstance(a, Tracer) for a in arrays):
+    duals = [] if DUALS.level is None else [x for x in tensors if DUALS.level.concerns((x,))]
+    inside = MODES.lift is not None or any(isinstance(a, Tracer) for a in arrays)
+    if inside or not (MODES.recording or duals):
         return map_leaves(_wrapped, run(*arrays))
     seen = Lift()
     with seen.lifting():
         leaves, tree = flatten(run(*arrays))
-    wanted = list({id(x): x for x in (*tensors, *seen.tensors) if x.requires_grad and x._array.dtype.kind in "fc"}.values())
+    wanting = [x for x in (*tensors, *seen.tensors) if x.requires_grad and x._array.dtype.kind in "fc"]
+    wanted = list({id(x): x for x in (*wanting, *duals)}.values())
     chosen = [k for k, leaf in enumerate(leaves) if _is_array(leaf) and leaf.dtype.kind in "fc"]
     leaves = [fresh(leaf) if _is_array(leaf) else leaf for leaf in leaves]
     if wanted and chosen:
@@ -200,6 +204,8 @@ class _Context(Protocol):
 
     def save_for_backward(self, *tensors: Tensor) -> None: ...
 
+    def save_for_forward(self, *tensors: Tensor) -> None: ...
+
 
 class Applied(Function):
     """A function of arrays as one node: its backward is the core's pullback, of any order."""
@@ -210,7 +216,19 @@ class Applied(Function):
         values, ctx.pull = vjp_of_arrays(whole, *[x._array for x in tensors])
         ctx.whole = whole
         ctx.save_for_backward(*tensors)
+        ctx.save_for_forward(*tensors)
         return tuple(map(wrap, values))
+
+    @staticmethod
+    def jvp(ctx: _Context, _whole: None, *tangents: Tensor) -> tuple[Tensor, ...]:
+        """Push tangents forward, by the core."""
+        tensors = ctx.saved_tensors
+        count, whole = len(tensors), ctx.whole
+
+        def pushed(*given: Array | Tracer) -> list[Any]:
+            return jvp_of_arrays(whole, given[:count], given[count:])[1]
+
+        return tuple(on_tensors(pushed, (*tensors, *tangents)))
 
     @staticmethod
     def backward(ctx: _Context, *grads: Tensor) -> tuple[Tensor | None, ...]:

@@ -320,6 +320,6 @@ def detach_(self: Tensor) -> Tensor:
     """
     if self._view is not None:
         raise RuntimeError(sentences.DETACH_VIEW)
-    self._node, self._output_nr, self._requires = None, 0, False
+    self._node, self._output_nr, self._requires, self._dual = None, 0, False, None
     self._array = constant(self._array)
     return self

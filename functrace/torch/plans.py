@@ -47,6 +47,7 @@ from functrace.torch.autograd.graph import NO_EDGE, OpNode, _sequence, edge, nod
 from functrace.torch.autograd.hooks import refuse_hooks
 from functrace.torch.autograd.saved import SavedPositions, SavedTensor, save_operand
 from functrace.torch.dtypes import DEPENDING
+from functrace.torch.dual import DUALS
 from functrace.torch.patterns import Pattern
 from functrace.torch.promotion import Promote, broadcasting
 from functrace.torch.tensor import UNVERSIONED, Operand, Tensor, Value, array_of, view_of, wrap
@@ -456,7 +457,7 @@ class Plan(Kept):
 Views = tuple[tuple[Primitive, tuple[Any, ...]], ...]
 Move: TypeAlias = tuple[int, "Views | None"]
 """Where an edge's gradient comes from: a computed result, or a cotangent and the views to take of it, first to last."""
-_VIEWS = (reshape_p, permute_p, broadcast_to_p)
+VIEWS = (reshape_p, permute_p, broadcast_to_p)
 
 
 def views_of_cotangent(program: Program, output: int, arriving: dict[int, int]) -> Move | None:
@@ -466,7 +467,7 @@ def views_of_cotangent(program: Program, output: int, arriving: dict[int, int]) 
         if output < 0:
             return None
         primitive, operands, params = program.ops[output]
-        if primitive not in _VIEWS:
+        if primitive not in VIEWS:
             return None
         views.append((primitive, params))
         output = operands[0]
@@ -527,6 +528,8 @@ def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> An
     Raw traced values and arrays, and tensors that hold traced values, are computed with and not recorded here: they belong
     to a functional transform (`functrace.grad` …).
     """
+    if DUALS.level is not None and DUALS.level.concerns(operands):
+        return DUALS.level.apply(op, operands, params)
     recording = MODES.recording
     if len(operands) == 1 and isinstance(x := operands[0], Tensor) and type(a := x._array) is _ndarray:  # 0.4 us less
         is_active = recording and (x._node is not None or x._requires or (x._view is not None and x.requires_grad))
@@ -589,7 +592,7 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
     def operator(self: Tensor, other: Operand) -> Value:
         a = self._array
         kind = type(other)
-        if type(a) is not _ndarray or self._view is not None:
+        if type(a) is not _ndarray or self._view is not None or DUALS.level is not None:
             return apply(op, (self, other)) if isinstance(other, Tensor) or kind in NUMBERS else apply_other(op, self, other)
         mask = 1 if self._node is not None or self._requires else 0
         if isinstance(other, Tensor):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrace.torch.dtypes import DTYPES, default_complex, default_float
+from functrace.torch.dual import DUALS
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import Tensor
 from functrace.tracing import Tracer
@@ -36,9 +37,13 @@ def text_of(tensor: Tensor) -> str:
         parts.insert(0, f"size={array.shape}")
     node = tensor.grad_fn
     if node is not None:
-        parts.append(f"grad_fn=<{type(node).__name__}>")
+        name = type(node).__name__
+        parts.append(f"grad_fn=<{node.name().split('::')[-1] if name == 'CppFunction' else name}>")
     elif tensor._requires:
         parts.append("requires_grad=True")
+    tangent = None if DUALS.level is None else DUALS.level.tangent_of(tensor)
+    if tangent is not None:
+        parts.append(f"tangent={tangent}")
     body = _elements(array, len("tensor("))
     text = f"tensor({body}"
     column = len(text) - text.rfind("\n") - 1

@@ -36,6 +36,7 @@ from functrace.ops.elementwise import Elementwise
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dtypes import DTYPES
+from functrace.torch.dual import DUALS
 from functrace.torch.plans import Op, apply, binary, number_of
 from functrace.torch.promotion import RANK, Promotion, arithmetic, of_tensors
 from functrace.torch.tensor import Operand, Tensor, Value, count_write, wrap
@@ -306,6 +307,8 @@ def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any
     listed = [x for item in given for x in (item if isinstance(item, (tuple, list)) else (item,))]
     if MODES.recording and any(isinstance(x, Tensor) and x.requires_grad for x in (*listed, *targets)):
         raise RuntimeError(sentences.out_with_grad(name))
+    if DUALS.level is not None and DUALS.level.concerns((*listed, *targets)):
+        raise NotImplementedError(sentences.forward_of_out(name))
     results = compute()
     for target, result in zip(targets, results if isinstance(out, tuple) else (results,), strict=True):
         count_write(target)

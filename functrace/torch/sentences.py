@@ -1314,3 +1314,82 @@ HOOK_AFTER_USE = (
     "a hook on a traced value must be registered before the value is used: what was computed from it so far would pass its "
     "gradient by the hook"
 )
+
+
+# -- forward mode --------------------------------------------------------------------------------------------------------
+
+NO_LEVEL = "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
+NESTED_LEVELS = "Nested forward mode AD is not supported at the moment"
+EXIT_OTHER_LEVEL = "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
+EXIT_NO_LEVEL = "Dual level must be a positive number."
+DUAL_OF_DUAL = (
+    "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not supported."
+)
+TANGENT_OF_TANGENT = "Setting a forward grad that itself has a forward gradient at the same level0 is not supported."
+DUAL_AMONG_ARRAYS = (
+    "a dual tensor meets a traced value or an array that is no tensor: inside functrace's transforms, tangents are theirs; "
+    "use functrace.jvp around them, or tensors throughout"
+)
+DUAL_CLOSED_OVER = (
+    "a function under torch.func (or another transform of functrace's) closes over a dual tensor, whose tangent would be "
+    "lost: pass the dual tensor as an argument, or use torch.func.jvp"
+)
+TANGENT_NOT_DEFINED = (
+    "(new_grad_base.is_floating_point() || new_grad_base.is_complex()) && (self_base.is_floating_point() || "
+    'self_base.is_complex()) INTERNAL ASSERT FAILED at "/__w/pytorch/pytorch/torch/csrc/autograd/autograd_meta.cpp":159, '
+    "please report a bug to PyTorch. Expected both tensor and its forward grad to be floating point or complex"
+)
+JVP_NOT_IN_PLACE = (
+    "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying an input "
+    "inplace, then the jvp function must modify the corresponding gradient inplace."
+)
+JVP_NOT_AS_IS = (
+    "An inplace custom Function is not returning the forward mode gradients as-is. If the forward is modifying an input "
+    "inplace, then the jvp function must modify the gradient inplace and return it as-is."
+)
+JVP_DIRTY_NOT_AN_INPUT = (
+    "Only input Tensors should be given to ctx.mark_dirty(). If a Tensor is not an input, there is no need to pass it to "
+    "mark_dirty()."
+)
+JVP_NOT_A_VIEW = "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view."
+
+
+def dual_dtype(what: str, dtype: object) -> str:
+    """The sentence for a dual tensor of integers; ``what``: the primal, or the tangent."""
+    return f"Expected {what} to be floating point or complex, but got: {dtype}"
+
+
+def tangent_size(shape: Sequence[int], given: Sequence[int]) -> str:
+    """The sentence for a tangent of another shape."""
+    return (
+        "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. "
+        f"Tensor is of size {list(shape)} while the given forward gradient is of size {list(given)}."
+    )
+
+
+def invalid_level(name: str) -> str:
+    """The sentence for a level that there is not."""
+    return f"Invalid level given to {name}"
+
+
+def forward_of_out(name: str) -> str:
+    """The sentence for ``out=`` where a tangent would be lost."""
+    return f"Trying to use forward AD with {name}_out that does not support it because it is an out= function"
+
+
+def jvp_count(expected: int, given: int) -> str:
+    """The sentence for a ``jvp`` that returned another number of tangents."""
+    return f"Function's jvp returned an invalid number of forward gradients (expected {expected} but got {given})"
+
+
+def jvp_type(kind: str, place: int) -> str:
+    """The sentence for a ``jvp`` that returned something else than tensors."""
+    return f"expected Variable or None (got {kind}) for grad output {place}."
+
+
+def jvp_of_constant(place: int) -> str:
+    """The sentence for a tangent of an output without derivative."""
+    return (
+        f"Function's jvp returned a gradient at position {place}, but  the corresponding forward output is not a differentiable "
+        "Tensor.You should return None at that position instead."
+    )

@@ -40,6 +40,7 @@ from functrace.typing import Array
 if TYPE_CHECKING:
     from functrace.torch.autograd.graph import AccumulateGrad, GraphNode
     from functrace.torch.autograd.traced_hooks import Hooks
+    from functrace.torch.dual import Dual
     from functrace.torch.namespace import Methods
 else:
     Methods = object
@@ -111,6 +112,8 @@ class Tensor(Methods):
     _post_hooks: dict[int, Callable[..., Any]] | None = None
     _retains: bool = False
     _traced_hooks: Hooks | None = None
+    _dual: Dual | None = None
+    """Its tangent, in forward mode."""
     _mask: tuple[Tensor, int] | None = None
     """Of positions that index with a mask: the mask, and along which axis of it they count."""
 

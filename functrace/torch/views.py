@@ -30,6 +30,7 @@ from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import NO_EDGE, GraphNode, NativeNode, OpNode, attach, edge, number
 from functrace.torch.autograd.saved import SavedTensor, save_operand, short_name
 from functrace.torch.dtypes import DTYPES
+from functrace.torch.dual import DUALS
 from functrace.torch.plans import (
     NUMBERS,
     PLANS,
@@ -236,6 +237,8 @@ def write(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Te
     Raises:
         RuntimeError: for a leaf that wants a gradient, a view of one, a result of another shape or kind.
     """
+    if DUALS.level is not None and DUALS.level.concerns(operands):
+        return DUALS.level.write(op, operands, params)
     tensor, others = operands[0], operands[1:]
     if isinstance(tensor._array, Tracer):
         return write_traced(op, tensor, others, params)
@@ -357,6 +360,8 @@ def begin(plan: Plan, tensor: Tensor, others: tuple[Any, ...], arrays: list[Any]
             if former is None:
                 former = wrap(tensor._array.copy())
                 former._node, former._output_nr = tensor.grad_fn, tensor._output_nr
+                if DUALS.level is not None:
+                    DUALS.level.keep_former(former, tensor)
             saved.append(SavedTensor(former, False, node))
         else:
             saved.append(save_operand(x, node, saved))

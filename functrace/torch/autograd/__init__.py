@@ -3,7 +3,7 @@
 Floor: 8.
 """
 
-from functrace.torch.autograd import anomaly_mode, function, grad_mode, graph, packed  # noqa: F401 (saved-tensor hooks among traced values)
+from functrace.torch.autograd import anomaly_mode, forward_ad, function, grad_mode, graph, packed  # noqa: F401 (saved-tensor hooks among traced values)
 from functrace.torch.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from functrace.torch.autograd.engine import backward, grad
 from functrace.torch.autograd.function import Function
@@ -31,6 +31,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "function",
     "grad",
     "grad_mode",

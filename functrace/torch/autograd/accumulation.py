@@ -15,6 +15,7 @@ import numpy as np
 from functrace.errors import LostGradientError
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.dual import DUALS
 from functrace.torch.tensor import UNVERSIONED, Tensor, count_write, wrap
 from functrace.torch.warnings import warn_once
 from functrace.tracing import Tracer
@@ -43,6 +44,8 @@ def accumulate(variable: Tensor, gradient: Tensor) -> None:
                 variable._grad._counter[0] += 1
             else:
                 variable._grad = before + gradient
+        elif before is not None and DUALS.level is not None:
+            before.add_(gradient)
         elif before is None:
             made = variable._grad = wrap(copy_like(variable._array, gradient._array))
             if recording is None:
@@ -66,7 +69,8 @@ def retain(tensor: Tensor, gradient: Tensor) -> None:
         if before is not None:
             tensor._grad = before + gradient
         else:
-            tensor._grad = gradient.clone() if MODES.recording else wrap(gradient._array.copy())
+            recorded = MODES.recording or DUALS.level is not None
+            tensor._grad = gradient.clone() if recorded else wrap(gradient._array.copy())
 
 
 def refuse_from_inside(variable: object, gradient: object) -> None:

@@ -24,6 +24,7 @@ from functrace.torch.autograd import traced
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import GraphNode, edge, fitted, number, zeros_of
 from functrace.torch.autograd.saved import SavedTensor, packed
+from functrace.torch.dual import DUALS
 from functrace.torch.tensor import Tensor, count_write, view_of
 from functrace.torch.warnings import warn
 
@@ -120,6 +121,8 @@ class FunctionBase(GraphNode):
         Raises:
             RuntimeError: if it was freed after backward, or overwritten.
         """
+        if self.saved_for_forward is not None:
+            return self.saved_for_forward
         if self._saved is ACCESSED:
             raise RuntimeError(sentences.CLEARED_ON_ACCESS)
         found = tuple([None if s is None else s.unpack(self) for s in self._raw_saved_tensors])
@@ -163,12 +166,12 @@ class FunctionBase(GraphNode):
             return traced.apply(cls, args) if kind == "traced" else traced.apply_to_arrays(cls, args)
         ctx = cls._backward_cls()
         ctx._begin(args, in_graph=True)
-        recording = MODES.recording
-        MODES.recording = recording and False  # None, of inference mode, stays
+        recording, forward = MODES.recording, MODES.forward
+        MODES.recording, MODES.forward = recording and False, False  # None, of inference mode, stays
         try:
             output = cls._run(ctx, args)
         finally:
-            MODES.recording = recording
+            MODES.recording, MODES.forward = recording, forward
         return finish(ctx, args, output)
 
     @classmethod
@@ -272,6 +275,7 @@ class FunctionBase(GraphNode):
         places = {id(a): k for k, a in enumerate(args)}
         self._keep(in_graph=False)
         self._forget()
+        self.saved_for_forward = None
         return {k: places[id(v)] for k, v in enumerate(outputs) if id(v) in dirty and id(v) in places}
 
     def _forget(self) -> None:
@@ -374,6 +378,9 @@ def finish(ctx: FunctionBase, args: Sequence[Any], output: Any) -> Any:
         else:
             outputs[k] = _with_history(value, ctx, k, is_input=id(value) in inputs, made=made)
     ctx._outputs, ctx._constant = tuple(avals), frozenset(constant)
+    if DUALS.level is not None:
+        DUALS.level.push_function(ctx, args, several, outputs)
+    ctx.saved_for_forward = None
     if ctx.requires_grad:
         ctx._keep()
     ctx._forget()

@@ -82,6 +82,10 @@ class BackwardCFunction(FunctionBase, FunctionCtx):
         """Run the user's backward as it is, on what is given: a list of gradients, for one with ``boxed_grads_call``."""
         return self._forward_cls._rule()(self, *boxed)
 
+    def apply_jvp(self, *tangents: Any) -> Any:
+        """Run the user's jvp as it is, on tangents given by the caller."""
+        return self._forward_cls.jvp(self, *tangents)
+
 
 class FunctionMeta(type):
     """Makes the node class of every Function: ``<Name>Backward``."""

@@ -29,6 +29,8 @@ class Modes(threading.local):
     """Whether operations are recorded; None in inference mode: they are not, and what they make are inference tensors."""
     asked = False
     """What `is_grad_enabled` answers in inference mode."""
+    forward = True
+    """Whether operations see the tangents of dual tensors; see forward_ad.py. In inference mode they do not."""
     since = -1
     """Where recording was switched off by the user: the newest recording of functrace's that there was. Values that are
     traced by it, or by older ones, are constants until it is on again; transforms that begin later differentiate."""
@@ -87,7 +89,7 @@ class DecoratingContext:
         """Return another context of this kind."""
         return type(self)()
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> object:
         raise NotImplementedError
 
     def __exit__(
@@ -96,7 +98,7 @@ class DecoratingContext:
         raise NotImplementedError
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Decorate: every call of ``function`` runs in this mode; a generator runs in it between its yields."""
+        """Decorate: every call of ``function`` runs in this context; a generator runs in it between its yields."""
         if inspect.isclass(function):
             warn(DECORATED_CLASS, FutureWarning)
             made = function

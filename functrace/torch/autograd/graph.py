@@ -35,6 +35,7 @@ from functrace.torch.autograd.running import RUNNING, will_execute
 from functrace.torch.autograd.saved import SavedPositions, SavedTensor
 from functrace.torch.device import CPU, device
 from functrace.torch.dtypes import DTYPES, dtype
+from functrace.torch.dual import DUALS
 from functrace.torch.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
@@ -291,7 +292,7 @@ class OpNode(NativeNode):
         unpacks = plan.unpacks
         values = []
         hooked = False
-        if MODES.recording:
+        if MODES.recording or DUALS.level is not None:
             for s, u in zip(saved, unpacks, strict=True):
                 values.append(s.unpack(self) if u else s)
                 hooked = hooked or (u and s._unpack_hook is not None)

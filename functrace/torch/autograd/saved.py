@@ -135,6 +135,12 @@ class SavedTensor:
             self._edge = _edge_of(kept, False)
         self._kept, self._unpack_hook = kept_now, hooks[1]
 
+    def keep_tangent(self, tensor: Tensor) -> None:
+        """Keep the tangent of an output with it."""
+        edge = self._edge
+        if edge is not None and edge[3] and edge[1] == tensor._output_nr and isinstance(self._kept, Tensor):
+            self._kept._dual = tensor._dual
+
     @property
     def data(self) -> Any:
         """What is kept: the tensor, or what the pack hook returned; None if it was freed."""
@@ -261,6 +267,8 @@ def _attached(value: Tensor, edge: tuple[Any, int, bool, bool], node: Any) -> Te
     if not requires_grad and not value.requires_grad:
         return value
     made = value.detach()
+    if value._dual is not None:
+        made._dual = value._dual
     if is_output:
         if node is None:
             raise RuntimeError(sentences.UNPACKED_WITHOUT_NODE)

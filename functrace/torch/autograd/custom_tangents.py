@@ -1,0 +1,120 @@
+"""The tangents of what a `Function` returns: its ``jvp`` runs when forward has returned, before ``apply`` does.
+
+What ``jvp`` returns has to share memory as the outputs do: an input that forward has overwritten has its tangent
+overwritten, and the tangent of a view of an input is a view of that input's.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from functrace.torch import sentences
+from functrace.torch.autograd.custom import FunctionBase
+from functrace.torch.autograd.graph import zeros_of
+from functrace.torch.dual import Level, forward_base, hidden
+from functrace.torch.tensor import Tensor
+
+
+def push_function(
+    level: Level, ctx: FunctionBase, args: Sequence[object], raw: Sequence[object], outputs: Sequence[object]
+) -> None:
+    """Give the outputs of a Function the tangents that its ``jvp`` returns, if an argument has one.
+
+    Args:
+        level: the level that is entered.
+        ctx: the Function's node.
+        args: arguments of ``apply``.
+        raw: what forward has returned.
+        outputs: what ``apply`` returns.
+
+    Raises:
+        RuntimeError: if what ``jvp`` returned does not fit the outputs.
+    """
+    tensors = [a for a in args if isinstance(a, Tensor)]
+    given = {id(a): t for a in tensors if (t := level.tangent_of(a)) is not None}
+    if not given:
+        return
+    before = {key: tangent._version for key, tangent in given.items()}
+    with hidden():
+        found = returned(pushed_by(ctx, *[argument_of(ctx, a, given) for a in args]))
+    if len(found) != len(outputs):
+        raise RuntimeError(sentences.jvp_count(len(outputs), len(found)))
+    bases: dict[int, Tensor] = {}
+    for a in tensors:
+        below = forward_base(a)
+        bases.setdefault(id(a if below is None else below[0]), a)
+    dirty = {id(x) for x in ctx.dirty_tensors or ()}
+    constants = {id(x) for x in ctx.non_differentiable or ()}
+    for k, (value, output, tangent) in enumerate(zip(raw, outputs, found, strict=True)):
+        if not isinstance(value, Tensor) or not isinstance(output, Tensor):
+            continue
+        if id(value) in constants or value._array.dtype.kind not in "fc":
+            if tangent is not None:
+                raise RuntimeError(sentences.jvp_of_constant(k))
+            continue
+        if id(value) in dirty:
+            if all(value is not a for a in tensors):
+                raise RuntimeError(sentences.JVP_DIRTY_NOT_AN_INPUT)
+            if id(value) in given:
+                check_overwritten(given[id(value)], before[id(value)], tangent)
+                continue
+            level.set_tangent_in_place(output, defined(tangent))
+            continue
+        below = forward_base(output)
+        matching = None if below is None else bases.get(id(below[0]))
+        if matching is not None:
+            source = level.tangent_of(matching)
+            if source is None:
+                level.set_tangent_in_place(output, defined(tangent))
+                return  # as PyTorch does: the outputs behind it get none
+            above = None if tangent is None else forward_base(tangent)
+            if above is None or above[0] is not source:
+                raise RuntimeError(sentences.JVP_NOT_A_VIEW)
+        level.set_tangent(output, defined(tangent))
+
+
+def pushed_by(ctx: Any, *tangents: Tensor | None) -> object:
+    """Return what the node's ``apply_jvp`` does: it is the class above `FunctionBase` that has it."""
+    return ctx.apply_jvp(*tangents)
+
+
+def argument_of(ctx: FunctionBase, argument: object, given: dict[int, Tensor]) -> Tensor | None:
+    """Return what ``jvp`` gets for an argument: its tangent, or zeros, or None."""
+    if not isinstance(argument, Tensor):
+        return None
+    tangent = given.get(id(argument))
+    if tangent is not None or not ctx.materialize_grads or argument._array.dtype.kind not in "fc":
+        return tangent
+    return zeros_of(argument._array)
+
+
+def returned(found: object) -> tuple[Tensor | None, ...]:
+    """Return what ``jvp`` has returned as a tuple.
+
+    Raises:
+        RuntimeError: for anything but tensors and None.
+    """
+    several: list[Tensor | None] = []
+    for k, tangent in enumerate(found if isinstance(found, tuple) else (found,)):
+        if not isinstance(tangent, Tensor | None):
+            raise RuntimeError(sentences.jvp_type(sentences.kind_of(tangent), k))
+        several.append(tangent)
+    return tuple(several)
+
+
+def defined(tangent: Tensor | None) -> Tensor:
+    """Return a tangent that must be one."""
+    if tangent is None:
+        raise RuntimeError(sentences.TANGENT_NOT_DEFINED)
+    return tangent
+
+
+def check_overwritten(former: Tensor, version: int, tangent: Tensor | None) -> None:
+    """Check that the tangent of an overwritten input was overwritten, and returned itself."""
+    if tangent is None or tangent._version == version:
+        raise RuntimeError(sentences.JVP_NOT_IN_PLACE)
+    if tangent is not former:
+        raise RuntimeError(sentences.JVP_NOT_AS_IS)

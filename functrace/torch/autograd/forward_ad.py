@@ -1,0 +1,175 @@
+"""``torch.autograd.forward_ad``: forward-mode AD, by tensors that carry a tangent.
+
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, direction)
+        value, derivative = forward_ad.unpack_dual(function(dual))
+
+Operations on dual tensors compute tangents beside values, by the core's rules (`functrace.torch.tangents`). Tangents have a
+place in the graph of their own, and backward passes carry them: each of the two modes goes over the other. There is one
+level, for all threads; when it is left all tangents are gone. For forward mode within forward mode there is
+`functrace.torch.func.jvp`.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import NamedTuple, final
+
+from functrace.torch import sentences
+from functrace.torch.autograd.grad_mode import MODES, DecoratingContext
+from functrace.torch.dual import DUALS, is_forward_enabled
+from functrace.torch.tangents import MAKE_DUAL, PRIMAL, Entered, alias_of
+from functrace.torch.tensor import Tensor
+
+__all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
+
+_current_level = -1
+"""The level that is entered: 0, or -1."""
+
+
+class UnpackedDualTensor(NamedTuple):
+    """What `unpack_dual` returns.
+
+    Args:
+        primal: the tensor without tangent.
+        tangent: its tangent; None if there is none.
+    """
+
+    primal: Tensor
+    tangent: Tensor | None
+
+
+def enter_dual_level() -> int:
+    """Enter the level at which dual tensors are made; returns its number, 0.
+
+    Raises:
+        RuntimeError: if it is entered.
+    """
+    global _current_level
+    if DUALS.level is not None:
+        raise RuntimeError(sentences.NESTED_LEVELS)
+    DUALS.level = Entered()
+    _current_level = 0
+    return _current_level
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """Leave the level; all tangents are gone then.
+
+    Raises:
+        RuntimeError: if it is not entered, or another one is named.
+    """
+    global _current_level
+    if level is not None and level != _current_level:
+        raise RuntimeError(sentences.EXIT_OTHER_LEVEL)
+    if DUALS.level is None:
+        raise RuntimeError(sentences.EXIT_NO_LEVEL)
+    entered, DUALS.level = DUALS.level, None
+    entered.close()
+    _current_level = -1
+
+
+@final
+class dual_level(DecoratingContext):
+    """A context, and a decorator, in which there are dual tensors.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> import functrace.torch.autograd.forward_ad as forward_ad
+        >>> with forward_ad.dual_level():
+        ...     dual = forward_ad.make_dual(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 0.0]))
+        ...     forward_ad.unpack_dual(dual * dual).tangent
+        tensor([2., 0.])
+    """
+
+    def __enter__(self) -> int:
+        return enter_dual_level()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        exit_dual_level()
+
+
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
+    """Return an alias of a tensor that has a tangent: the very one that is given, or a copy laid out as the tensor is.
+
+    Args:
+        tensor: the value; backward goes through the alias to it.
+        tangent: a tensor of the same shape.
+        level: 0, the default.
+
+    Raises:
+        RuntimeError: if no level is entered, shapes differ, or one of the two is dual.
+        ValueError: if one of the two is not of floats or complex numbers.
+    """
+    number = _current_level if level is None else level
+    if number < 0:
+        raise RuntimeError(sentences.NO_LEVEL)
+    for what, given in (("primal", tensor), ("tangent", tangent)):
+        if not (given.is_floating_point() or given.is_complex()):
+            raise ValueError(sentences.dual_dtype(what, given.dtype))
+    entered = _entered(number, "_make_dual")
+    if entered.tangent_of(tensor) is not None:
+        raise RuntimeError(sentences.DUAL_OF_DUAL)
+    made = alias_of(tensor, MAKE_DUAL)
+    entered.set_tangent(made, tangent)
+    return made
+
+
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
+    """Return an alias of a tensor without tangent, and the tangent, which is the tensor's own.
+
+    Args:
+        tensor: a tensor, dual or not.
+        level: 0, the default.
+    """
+    number = _current_level if level is None else level
+    if number < 0:
+        return UnpackedDualTensor(tensor, None)
+    if not isinstance(tensor, Tensor):
+        raise TypeError(sentences.must_be_tensor("_unpack_dual", "dual", 0, sentences.kind_of(tensor)))
+    entered = _entered(number, "_fw_primal")
+    return UnpackedDualTensor(alias_of(tensor, PRIMAL), entered.tangent_of(tensor))
+
+
+def _entered(number: int, name: str) -> Entered:
+    """Return the level of a number.
+
+    Raises:
+        RuntimeError: if there is none.
+    """
+    entered = DUALS.level
+    if number or not isinstance(entered, Entered):
+        raise RuntimeError(sentences.invalid_level(name))
+    return entered
+
+
+# -- whether tangents are seen -----------------------------------------------------------------------------------------
+
+
+_is_fwd_grad_enabled = is_forward_enabled
+
+
+@final
+class _set_fwd_grad_enabled(DecoratingContext):
+    """Choose, at once, whether operations of this thread see tangents; as a context, until it ends."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+        self.prev = MODES.forward
+        MODES.forward = mode
+
+    def clone(self) -> _set_fwd_grad_enabled:
+        """Return another context of this kind."""
+        return _set_fwd_grad_enabled(self.mode)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        MODES.forward = self.prev
