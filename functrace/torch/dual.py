@@ -101,9 +101,9 @@ def is_forward_enabled() -> bool:
 
 
 @contextmanager
-def hidden() -> Generator[None]:
-    """Let operations of this thread see no tangents."""
-    before, MODES.forward = MODES.forward, False
+def hidden(hides: bool = True) -> Generator[None]:
+    """Let operations of this thread see no tangents; or see them again, if it does not hide them."""
+    before, MODES.forward = MODES.forward, not hides
     try:
         yield
     finally:

@@ -41,7 +41,7 @@ from functrace.torch.aliases import in_grad_mode
 from functrace.torch.autograd.function import Function
 from functrace.torch.autograd.grad_mode import MODES, enable_grad
 from functrace.torch.autograd.local import join
-from functrace.torch.dual import DUALS
+from functrace.torch.dual import DUALS, hidden
 from functrace.torch.size import Size
 from functrace.torch.tensor import Tensor, array_of, fresh, wrap
 from functrace.tracing import Tracer
@@ -124,7 +124,7 @@ def on_tensors(run: OfArrays, tensors: Sequence[Tensor]) -> Any:
 
         def whole(*given: Array | Tracer) -> list[Any]:
             values = {id(x): value for x, value in zip(wanted, given, strict=True)}
-            with enable_grad(), Lift([values.get(id(x), x._array) for x in seen.tensors]).lifting():
+            with enable_grad(), hidden(False), Lift([values.get(id(x), x._array) for x in seen.tensors]).lifting():
                 found, _ = flatten(run(*[values.get(id(x), x._array) for x in tensors]))
             return [found[k] for k in chosen]
 

@@ -1223,6 +1223,9 @@ NOTHING_TO_CHECK = (
 )
 IMAGINARY_PART = "While considering the imaginary part of complex outputs only, "
 REAL_PART = "While considering the real part of complex outputs only, "
+IMAGINARY_INPUTS = "While considering the imaginary part of complex inputs only, "
+REAL_INPUTS = "While considering the real part of complex inputs only, "
+TANGENT_OF_OTHER_DTYPE = "Forward AD gradient has dtype mismatch."
 NUMERICAL_NOT_ZERO = "Numerical gradient for function expected to be zero"
 GRADIENT_OF_OTHER_DTYPE = "Gradient has dtype mismatch"
 GRADIENT_OF_OTHER_SIZE = "Analytical gradient has incorrect size"
@@ -1285,6 +1288,19 @@ def slow_mode(numerical: str, analytical: str, largest: float) -> str:
         f"Numerical:\n {numerical}\nAnalytical:\n{analytical}\n\n"
         f"The max per-element difference (slow mode) is: {largest}.\n"
     )
+
+
+def batched_tangents_raise(error: Exception) -> str:
+    """The sentence for forward mode that fails under ``vmap``."""
+    return f"While computing batched gradients, got: {error}\n"
+
+
+def undefined_tangent(output: int, given: object, first: object, second: object) -> tuple[object, ...]:
+    """What is told, in pieces as PyTorch has it, of an input whose missing tangent does not count as zero."""
+    return (
+        "Mismatch in tangent values for output with index: ", output, " when input: ", given,
+        " has an undefined tangent value. ", " Got: ", first, " but expected: ", second,
+    )  # fmt: skip
 
 
 def batched_mismatch(output: int, place: int, together: str, alone: str) -> str:

@@ -11,16 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
-from functrace.api.jacobians import hessian as hessian_of_arrays
-from functrace.api.jacobians import jacfwd as jacfwd_of_arrays
+import numpy as np
+
 from functrace.torch.autograd.engine import grad
+from functrace.torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from functrace.torch.autograd.grad_mode import enable_grad, is_grad_enabled, set_grad_enabled
 from functrace.torch.creation import ones_like, zeros, zeros_like
+from functrace.torch.func import vmap
+from functrace.torch.picking import movedim
 from functrace.torch.shaping import reshape, stack
 from functrace.torch.size import Size
-from functrace.torch.tensor import Tensor, wrap
-from functrace.tracing import Tracer
-from functrace.typing import Array
+from functrace.torch.tensor import Tensor
 
 Tensors: TypeAlias = tuple[Tensor, ...]
 OneOrMore: TypeAlias = Tensor | Tensors
@@ -395,18 +396,18 @@ def hessian(
             )
         return outputs[0].reshape(())
 
-    if outer_jacobian_strategy == "forward-mode":
-        _check_forward(create_graph, strict, vectorize)
-        found = _on_arrays(hessian_of_arrays, scalar, given)
-        return tuple([tuple(map(wrap, row)) for row in found]) if is_tuple else wrap(found[0][0])
+    is_forward = outer_jacobian_strategy == "forward-mode"
 
     def gradient(*xs: Tensor) -> Tensors:
+        if is_forward:
+            for x in xs:
+                x._requires = x._requires or x._node is None  # `requires_grad_` is not for what `vmap` runs
         output = scalar(*xs)
         found = _filled(_grads((output,), xs, (ones_like(output.detach()),), create_graph=True), xs, False, "")
         _check_depends(found, strict, _OF_HESSIAN)
         return found
 
-    found = jacobian(gradient, given, create_graph=create_graph, strict=strict, vectorize=vectorize)
+    found = jacobian(gradient, given, create_graph, strict, vectorize, outer_jacobian_strategy)
     return found if is_tuple else found[0][0]
 
 
@@ -431,22 +432,34 @@ def _check_forward(create_graph: bool, strict: bool, vectorize: bool) -> None:
         )
 
 
-def _on_arrays(transform: Callable[..., Any], f: Function, inputs: Tensors) -> Any:
-    """Apply a transform of the core to a function of tensors, by all of its inputs; returns arrays."""
-    traced = transform(lambda *xs: f(*map(wrap, xs))._array, argnums=tuple(range(len(inputs))))
-    return traced(*[x._array for x in inputs])
-
-
 def _forward_jacobian(func: Function, inputs: OneOrMore) -> Any:
-    """Return the Jacobian by forward mode, which is the core's."""
+    """Return the Jacobian by forward mode: one run of the function on dual tensors, mapped over the inputs' elements."""
     is_tuple, given = _several(inputs, "inputs", "jacobian")
-    is_output_tuple = False
+    counts = [x.numel() for x in given]
+    starts = [sum(counts[:k]) for k in range(len(counts))]
+    total = sum(counts)
+    basis: list[Tensor] = []
+    for x, count, start in zip(given, counts, starts, strict=True):
+        directions = zeros(total, count, dtype=x.dtype)
+        directions._array[start : start + count] = np.eye(count)
+        basis.append(reshape(directions, Size((total, *x.shape))))
+    is_output_tuple, shapes = False, list[Size]()
 
-    def arrays(*xs: Array | Tracer) -> list[Any]:
+    def pushed(*tangents: Tensor) -> Tensors:
         nonlocal is_output_tuple
-        is_output_tuple, outputs = _several(func(*map(wrap, xs)), "outputs of the user-provided function", "jacobian")
-        return [x._array for x in outputs]
+        with dual_level():
+            duals = [make_dual(x, t) for x, t in zip(given, tangents, strict=True)]
+            is_output_tuple, outputs = _several(func(*duals), "outputs of the user-provided function", "jacobian")
+            shapes[:] = [x.shape for x in outputs]
+            return tuple([zeros_like(x) if (t := unpack_dual(x).tangent) is None else t for x in outputs])
 
-    found = jacfwd_of_arrays(arrays, argnums=tuple(range(len(given))))(*[x._array for x in given])
-    rows = [tuple(map(wrap, row)) if is_tuple else wrap(row[0]) for row in found]
-    return tuple(rows) if is_output_tuple else rows[0]
+    rows: list[list[Tensor]] = []
+    for columns, shape in zip(vmap(pushed)(*basis), shapes, strict=True):
+        parts = [
+            reshape(movedim(columns[start : start + count], 0, -1), Size((*shape, *x.shape)))
+            for x, count, start in zip(given, counts, starts, strict=True)
+        ]
+        rows.append(parts)
+    if is_tuple:  # lists, as in PyTorch
+        return rows if is_output_tuple else rows[0]
+    return tuple([row[0] for row in rows]) if is_output_tuple else rows[0][0]

@@ -11,31 +11,25 @@ Floor: 8.
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from functrace.api.differentiate import jvp
 from functrace.api.mapping import vmap
 from functrace.torch import sentences
 from functrace.torch.autograd.delayed import UndefinedGrad
 from functrace.torch.autograd.engine import grad
-from functrace.torch.autograd.grad_mode import enable_grad
+from functrace.torch.autograd.gradcheck_forward import check_batched_forward, check_forward
+from functrace.torch.autograd.gradcheck_parts import GradcheckError, mismatch, random_like, returned, text_of, unit
 from functrace.torch.tensor import Tensor, wrap
-from functrace.tracing import Tracer
 from functrace.typing import Array
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 Tensors: TypeAlias = tuple[Tensor, ...]
 OneOrMore: TypeAlias = Tensor | Sequence[Tensor]
-
-
-class GradcheckError(RuntimeError):
-    """What `gradcheck` raises for derivatives that are wrong."""
 
 
 def gradcheck(
@@ -152,16 +146,19 @@ def gradgradcheck(
     assert not (check_batched_grad and not check_rev_over_rev), sentences.BATCHED_WITHOUT_REVERSE
     given = _as_tuple(inputs)
     if grad_outputs is None:
-        outputs = _differentiable(_returned(func(*given)))
-        seeds = tuple([_random_like(x, gen_non_contig_grad_outputs) for x in outputs])
+        outputs = _differentiable(returned(func(*given)))
+        seeds = tuple([random_like(x, gen_non_contig_grad_outputs) for x in outputs])
     else:
         seeds = _as_tuple(grad_outputs)
     count = len(seeds)
 
+    requires = [isinstance(x, Tensor) and x.requires_grad for x in (*given, *seeds)]
+
     def gradients(*args: Tensor) -> Tensors:
-        values, starts = args[: len(args) - count], args[len(args) - count :]
+        asked = [x.requires_grad_() if flag else x for x, flag in zip(args, requires, strict=True)]
+        values, starts = asked[: len(args) - count], asked[len(args) - count :]
         wanted = [x for x in values if isinstance(x, Tensor) and x.requires_grad]
-        outputs = _differentiable(_returned(func(*values)))
+        outputs = _differentiable(returned(func(*values)))
         found = grad(outputs, wanted, starts, create_graph=True, allow_unused=True)
         return tuple([g for g in found if g is not None])
 
@@ -189,33 +186,8 @@ def _as_tuple(given: OneOrMore) -> Tensors:
     return tuple(given) if isinstance(given, (tuple, list)) else (given,)  # type: ignore[return-value]
 
 
-def _returned(given: object) -> Tensors:
-    """Return what a function has returned as a tuple.
-
-    Raises:
-        TypeError: if it is not tensors.
-    """
-    found: list[Tensor] = []
-    for x in given if isinstance(given, (tuple, list)) else (given,):
-        if not isinstance(x, Tensor):
-            raise TypeError(f"gradcheck: the function returned a {type(x).__name__}, not a tensor")
-        found.append(x)
-    return tuple(found)
-
-
 def _differentiable(outputs: Tensors) -> Tensors:
     return tuple([x for x in outputs if isinstance(x, Tensor) and x.requires_grad])
-
-
-def _random_like(x: Tensor, scattered: bool) -> Tensor:
-    from functrace.torch.random import generator  # made of rows, which are made when this module is there
-
-    shape = (*x.shape, 2) if scattered else tuple(x.shape)
-    numbers = generator().uniform(-1, 1, shape)
-    if x._array.dtype.kind == "c":
-        numbers = numbers + 1j * generator().uniform(-1, 1, shape)
-    numbers = numbers.astype(x._array.dtype)
-    return wrap(numbers[..., 0] if scattered else numbers).requires_grad_()
 
 
 def _checked_inputs(given: Tensors) -> list[int]:
@@ -265,16 +237,16 @@ class Check:
 
     def outputs(self) -> Tensors:
         """Run the function; returns the outputs that have gradients."""
-        return _differentiable(_returned(self.func(*self.inputs)))
+        return _differentiable(returned(self.func(*self.inputs)))
 
     def run(
         self, *, backward: bool, forward: bool, undefined: bool, dtypes: bool, batched: bool, batched_forward: bool
     ) -> None:
         """Run all checks that are asked for."""
-        every = _returned(self.func(*self.inputs))
+        every = returned(self.func(*self.inputs))
         chosen = [k for k, x in enumerate(every) if isinstance(x, Tensor) and x.requires_grad]
         if not chosen:
-            self._check_constant(every)
+            self.check_constant(every)
             return
         parts: list[tuple[str, list[int], Part]] = []
         complex_ones = [j for j, k in enumerate(chosen) if every[k]._array.dtype.kind == "c"]
@@ -283,22 +255,20 @@ class Check:
             parts.append((sentences.REAL_PART, list(range(len(chosen))), np.real))
         else:
             parts.append(("", list(range(len(chosen))), lambda a: a))
-        for told, outputs, part in parts:
+        for told, outputs, part in parts if backward else ():
             for i in range(len(self.wanted)):
                 if self.fast:
-                    self._check_fast(told, i, chosen, outputs, part, backward=backward, forward=forward)
+                    self._check_fast(told, i, chosen, outputs, part)
                     continue
-                numerical = self._numerical(i, chosen, part)
-                for j in outputs if backward else ():
+                numerical = self.numerical(i, chosen, part)
+                for j in outputs:
                     self._compare(told, i, j, numerical[j], part, dtypes)
-                pushed = self._pushed_jacobians(i, chosen, part) if forward else ()
-                for j in outputs if forward else ():
-                    if not np.allclose(pushed[j], numerical[j], self.rtol, self.atol):
-                        raise GradcheckError(_mismatch(told + _FORWARD, i, j, numerical[j], pushed[j]))
+        if forward:
+            check_forward(self, undefined=undefined, dtypes=dtypes)
+        if batched_forward:
+            check_batched_forward(self)
         if batched:
             self._check_batched()
-        if batched_forward:
-            self._check_batched_forward(chosen)
         if backward:
             self._check_multiplied()
         if undefined and backward:
@@ -306,7 +276,7 @@ class Check:
 
     # -- differences -------------------------------------------------------------------------
 
-    def _along(self, i: int, chosen: Sequence[int], direction: Array) -> list[Array]:
+    def along(self, i: int, chosen: Sequence[int], direction: Array) -> list[Array]:
         """Return the central difference of the chosen outputs along a direction of one input."""
         array = self.wanted[i]._array
         before = array.copy()
@@ -314,7 +284,7 @@ class Check:
         for sign in (1, -1):
             array[...] = before + sign * self.eps * direction
             try:
-                results = _returned(self.func(*self.inputs))
+                results = returned(self.func(*self.inputs))
                 found.append([results[k]._array.copy() for k in chosen])
             finally:
                 array[...] = before
@@ -333,11 +303,11 @@ class Check:
                 found.append((unit * 1j, 1j))
         return found
 
-    def _numerical(self, i: int, chosen: Sequence[int], part: Part) -> list[Array]:
+    def numerical(self, i: int, chosen: Sequence[int], part: Part) -> list[Array]:
         """Return the numerical Jacobians of all chosen outputs by one input."""
-        return self._jacobians(i, len(chosen), lambda direction: self._along(i, chosen, direction), part)
+        return self.jacobians(i, len(chosen), lambda direction: self.along(i, chosen, direction), part)
 
-    def _jacobians(self, i: int, count: int, along: Callable[[Array], Sequence[Any]], part: Part) -> list[Array]:
+    def jacobians(self, i: int, count: int, along: Callable[[Array], Sequence[Any]], part: Part) -> list[Array]:
         """Return the Jacobians of outputs by one input, row by row, from derivatives along its directions."""
         step = 2 if self.wanted[i]._array.dtype.kind == "c" else 1
         found = [(factor, along(direction)) for direction, factor in self._directions(i)]
@@ -348,11 +318,11 @@ class Check:
             made.append(np.array(rows) if rows else np.zeros((0, 0)))
         return made
 
-    def _check_constant(self, every: Tensors) -> None:
+    def check_constant(self, every: Tensors) -> None:
         """Check that a function of which no output requires grad does not depend on the inputs."""
         chosen = [k for k, x in enumerate(every) if isinstance(x, Tensor) and x._array.dtype.kind in "fc"]
         for i in range(len(self.wanted)):
-            for jacobian in self._numerical(i, chosen, lambda a: a):
+            for jacobian in self.numerical(i, chosen, lambda a: a):
                 if not np.allclose(jacobian, 0, atol=self.atol):
                     raise GradcheckError(sentences.NUMERICAL_NOT_ZERO)
 
@@ -384,38 +354,29 @@ class Check:
         """Compare the two Jacobians of one output by one input, and two backward passes."""
         analytical, again = (self._analytical(i, j, part, dtypes) for _ in range(2))
         if not np.allclose(analytical, numerical, self.rtol, self.atol):
-            raise GradcheckError(_mismatch(told + _BACKWARD, i, j, numerical, analytical))
+            raise GradcheckError(mismatch(told + _BACKWARD, i, j, numerical, analytical))
         if not np.allclose(analytical, again, rtol=0, atol=self.nondet_tol):
             raise GradcheckError(sentences.not_reentrant(told, self.nondet_tol))
 
     # -- fast mode ---------------------------------------------------------------------------
 
-    def _check_fast(
-        self, told: str, i: int, chosen: Sequence[int], outputs: Sequence[int], part: Part, *, backward: bool, forward: bool
-    ) -> None:
+    def _check_fast(self, told: str, i: int, chosen: Sequence[int], outputs: Sequence[int], part: Part) -> None:
         """Compare Jacobians by one input, multiplied by random vectors from both sides."""
         x = self.wanted[i]._array
-        u = _unit(x.size).reshape(x.shape).astype(x.dtype)
+        u = unit(x.size).reshape(x.shape).astype(x.dtype)
         sides = [(u, 1), (u * 1j, 1j)] if x.dtype.kind == "c" else [(u, 1)]
-        differences = [(factor, self._along(i, chosen, side)) for side, factor in sides]
-        tangents = [(factor, self._pushed(i, side, chosen)) for side, factor in sides] if forward else []
+        differences = [(factor, self.along(i, chosen, side)) for side, factor in sides]
         for j in outputs:
             numerical = np.sum([factor * part(found[j]).reshape(-1) for factor, found in differences], axis=0)
-            v = _unit(numerical.size)
+            v = unit(numerical.size)
             tolerance = self.atol * max(1.0, float(np.sum(np.abs(u)) * np.sum(v)))
-            if backward:
-                analytical = self._short(j, v, part)[i]
-                again = self._short(j, v, part)[i]
-                pair = complex(numerical @ v), complex(np.sum(np.conj(u) * analytical))
-                if not np.allclose(pair[1], pair[0], self.rtol, tolerance):
-                    self._fail_fast(told + _BACKWARD, i, j, pair, chosen, part, self._analytical(i, j, part, False))
-                if not np.allclose(analytical, again, rtol=0, atol=self.nondet_tol):
-                    raise GradcheckError(sentences.not_reentrant(told, self.nondet_tol))
-            if forward:
-                pushed = np.sum([factor * part(np.asarray(found[j])).reshape(-1) for factor, found in tangents], axis=0)
-                if not np.allclose(pushed, numerical, self.rtol, tolerance):
-                    slow = self._pushed_jacobians(i, chosen, part)[j]
-                    self._fail_fast(told + _FORWARD, i, j, (numerical, pushed), chosen, part, slow)
+            analytical = self._short(j, v, part)[i]
+            again = self._short(j, v, part)[i]
+            pair = complex(numerical @ v), complex(np.sum(np.conj(u) * analytical))
+            if not np.allclose(pair[1], pair[0], self.rtol, tolerance):
+                self.fail_fast(told + _BACKWARD, i, j, pair, chosen, part, self._analytical(i, j, part, False))
+            if not np.allclose(analytical, again, rtol=0, atol=self.nondet_tol):
+                raise GradcheckError(sentences.not_reentrant(told, self.nondet_tol))
 
     def _short(self, j: int, v: Array, part: Part) -> list[Array]:
         """Return the gradients of one output, by all inputs, for a vector that it is multiplied by."""
@@ -425,13 +386,13 @@ class Check:
         found = self._pulled(j, seed, outputs)
         return [np.zeros_like(x._array) if g is None else g._array for x, g in zip(self.wanted, found, strict=True)]
 
-    def _fail_fast(
+    def fail_fast(
         self, what: str, i: int, j: int, pair: tuple[Any, Any], chosen: Sequence[int], part: Part, analytical: Array
     ) -> None:
         """Raise what fast mode has found, with both Jacobians in full."""
-        numerical = self._numerical(i, chosen, part)[j]
-        shown = [_text(x) if isinstance(x, np.ndarray) else x if numerical.dtype.kind == "c" else x.real for x in pair]
-        told = sentences.slow_mode(_text(numerical), _text(analytical), np.abs(analytical - numerical).max(initial=0.0))
+        numerical = self.numerical(i, chosen, part)[j]
+        shown = [text_of(x) if isinstance(x, np.ndarray) else x if numerical.dtype.kind == "c" else x.real for x in pair]
+        told = sentences.slow_mode(text_of(numerical), text_of(analytical), np.abs(analytical - numerical).max(initial=0.0))
         where = f"for output {j} with respect to input {i}"
         raise GradcheckError(f"{what} {where},\nnumerical:{shown[0]}\nanalytical:{shown[1]}\n{told}")
 
@@ -467,7 +428,7 @@ class Check:
         """Check that backward passes under ``vmap`` give what a loop gives."""
         outputs = self.outputs()
         for j, output in enumerate(outputs):
-            seeds = np.stack([_random_like(output, False)._array for _ in range(2)])
+            seeds = np.stack([random_like(output, False)._array for _ in range(2)])
 
             def pulled(seed: Array, j: int = j) -> list[Array]:
                 found = self._pulled(j, seed, outputs)
@@ -477,58 +438,25 @@ class Check:
             mapped = vmap(pulled)(seeds)
             for i, (together, alone) in enumerate(zip(mapped, zip(*map(pulled, seeds), strict=True), strict=True)):
                 if not np.allclose(together, np.stack(alone), self.rtol, self.atol):
-                    raise GradcheckError(sentences.batched_mismatch(j, i, _text(together), _text(np.stack(alone))))
+                    raise GradcheckError(sentences.batched_mismatch(j, i, text_of(together), text_of(np.stack(alone))))
 
-    # -- forward mode ------------------------------------------------------------------------
+    # -- what the check of forward mode takes --------------------------------------------------
 
-    def _pushed(self, i: int, direction: Array | Tracer, chosen: Sequence[int]) -> list[Array]:
-        """Return the derivatives of the chosen outputs along a direction of one input, by forward mode."""
+    def of(self, func: Callable[..., OneOrMore], inputs: Tensors) -> Check:
+        """Return the same check of another function."""
+        made = object.__new__(Check)
+        made.__dict__.update(self.__dict__)
+        made.func, made.inputs, made.wanted = func, inputs, tuple([inputs[k] for k in self.places])
+        return made
 
-        def alone(value: Array | Tracer) -> list[Array]:
-            given = list(self.inputs)
-            given[self.places[i]] = wrap(value)
-            with enable_grad():
-                results = _returned(self.func(*given))
-            return [results[k]._array for k in chosen]
-
-        return jvp(alone, (self.wanted[i]._array,), (direction,))[1]
-
-    def _pushed_jacobians(self, i: int, chosen: Sequence[int], part: Part) -> list[Array]:
-        """Return the Jacobians of all chosen outputs by one input, by forward mode."""
-        return self._jacobians(i, len(chosen), lambda direction: self._pushed(i, direction, chosen), part)
-
-    def _check_batched_forward(self, chosen: Sequence[int]) -> None:
-        """Check that forward mode under ``vmap`` gives what a loop gives."""
-        for i, x in enumerate(self.wanted):
-            directions = np.stack([_random_like(x, False)._array for _ in range(2)])
-            push = functools.partial(self._pushed, i, chosen=chosen)
-            for j, (together, alone) in enumerate(
-                zip(vmap(push)(directions), zip(*map(push, directions), strict=True), strict=True)
-            ):
-                if not np.allclose(together, np.stack(alone), self.rtol, self.atol):
-                    raise GradcheckError(sentences.batched_mismatch(j, i, _text(together), _text(np.stack(alone))))
+    def returned(self, inputs: Sequence[object]) -> Tensors:
+        """Return what the function returns for other inputs."""
+        return returned(self.func(*inputs))
 
 
-_BACKWARD, _FORWARD = "Jacobian mismatch", "Jacobian computed with forward mode mismatch"
+_BACKWARD = "Jacobian mismatch"
 
 
 def _factor(output: Array, part: Part) -> complex:
     """What a gradient of an output starts from, so that the part in question is differentiated."""
     return 1j if output.dtype.kind == "c" and part(np.array([1j]))[0] == 1 else 1
-
-
-def _unit(n: int) -> Array:
-    """Return a random vector of length one."""
-    from functrace.torch.random import generator  # made of rows, which are made when this module is there
-
-    v = generator().uniform(0, 1, n)
-    return v / np.linalg.norm(v) if n else v
-
-
-def _mismatch(what: str, i: int, j: int, numerical: Array, analytical: Array) -> str:
-    shown = f"numerical:{_text(numerical)}\nanalytical:{_text(analytical)}\n"
-    return f"{what} for output {j} with respect to input {i},\n{shown}"
-
-
-def _text(jacobian: Array) -> str:
-    return repr(wrap(jacobian))

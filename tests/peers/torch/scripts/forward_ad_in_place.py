@@ -68,6 +68,9 @@ def run(torch, log):
         first = torch.autograd.grad(y.sum(), d, create_graph=True)[0]
         log("forward over reverse", first.detach(), tangent(first).detach())
         log("again", torch.autograd.grad(tangent(first).sum(), (x, direction)))
+        for _ in range(4):  # nodes that have run before carry tangents, too
+            found = torch.autograd.grad((d.exp() * d).sum(), d)[0]
+            log("without a graph", ad.unpack_dual(found))
         (d.exp() * d).sum().backward()
         log("accumulated", ad.unpack_dual(x.grad))
         (d.exp() * d).sum().backward()

@@ -1,0 +1,60 @@
+"""What the halves of `gradcheck` share: the error, random numbers, and how Jacobians are shown.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from functrace.torch.tensor import Tensor, wrap
+from functrace.typing import Array
+
+
+class GradcheckError(RuntimeError):
+    """What `gradcheck` raises for derivatives that are wrong."""
+
+
+def returned(given: object) -> tuple[Tensor, ...]:
+    """Return what a function has returned as a tuple.
+
+    Raises:
+        TypeError: if it is not tensors.
+    """
+    found: list[Tensor] = []
+    for x in given if isinstance(given, (tuple, list)) else (given,):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"gradcheck: the function returned a {type(x).__name__}, not a tensor")
+        found.append(x)
+    return tuple(found)
+
+
+def random_like(x: Tensor, scattered: bool) -> Tensor:
+    """Return random numbers between -1 and 1; ``scattered``: that do not lie in C order."""
+    from functrace.torch.random import generator  # made of rows, which are made when this module is there
+
+    shape = (*x.shape, 2) if scattered else tuple(x.shape)
+    numbers = generator().uniform(-1, 1, shape)
+    if x._array.dtype.kind == "c":
+        numbers = numbers + 1j * generator().uniform(-1, 1, shape)
+    numbers = numbers.astype(x._array.dtype)
+    return wrap(numbers[..., 0] if scattered else numbers).requires_grad_()
+
+
+def unit(n: int) -> Array:
+    """Return a random vector of length one."""
+    from functrace.torch.random import generator  # made of rows, which are made when this module is there
+
+    v = generator().uniform(0, 1, n)
+    return v / np.linalg.norm(v) if n else v
+
+
+def mismatch(what: str, i: int, j: int, numerical: Array, analytical: Array) -> str:
+    """Return the sentence for two Jacobians that differ: of output ``j``, by input ``i``."""
+    shown = f"numerical:{text_of(numerical)}\nanalytical:{text_of(analytical)}\n"
+    return f"{what} for output {j} with respect to input {i},\n{shown}"
+
+
+def text_of(jacobian: Array) -> str:
+    """Return a Jacobian as text."""
+    return repr(wrap(jacobian))
