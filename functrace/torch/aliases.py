@@ -84,8 +84,6 @@ def is_constant_now(traced: Tracer) -> bool:
     Not so in the forward and backward of a user's Function: there it says what belongs to the graph, and nothing to the
     transforms that differentiate them as they are; see Note [What a rule detaches].
     """
-    if MODES.recording:
-        return False
     return MODES.floor < traced._recording.serial <= MODES.since and traced.dtype.kind in "fc"
 
 

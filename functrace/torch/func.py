@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol, TypeAlias, final
 
 import numpy as np
@@ -39,7 +39,7 @@ from functrace.ops.elementwise import conj
 from functrace.torch import sentences
 from functrace.torch.aliases import in_grad_mode
 from functrace.torch.autograd.function import Function
-from functrace.torch.autograd.grad_mode import MODES, enable_grad
+from functrace.torch.autograd.grad_mode import MODES, enable_grad, restore, state
 from functrace.torch.autograd.local import join
 from functrace.torch.dual import DUALS, hidden
 from functrace.torch.size import Size
@@ -251,6 +251,17 @@ def _conjugate(x: Array | Tracer) -> Any:
     return conj(x) if x.dtype.kind == "c" else x
 
 
+@contextmanager
+def _recording() -> Generator[None]:
+    """Run a function whose gradient is computed with recording on, as PyTorch does; what is constant outside stays so."""
+    before = state()
+    MODES.recording = None if MODES.recording is None else True
+    try:
+        yield
+    finally:
+        restore(before)
+
+
 # -- gradients ---------------------------------------------------------------------------------------------------------
 
 Argnums: TypeAlias = int | tuple[int, ...]
@@ -323,7 +334,8 @@ def grad_and_value(func: OfTensors, argnums: Argnums = 0, has_aux: bool = False)
 
         @_called_as(func)
         def number(*args: PyTree, **kwargs: PyTree) -> tuple[Any, Any]:
-            value, aux = _split(call(*args, **kwargs), has_aux, "grad_and_value(f)(*args)")
+            with _recording():
+                value, aux = _split(call(*args, **kwargs), has_aux, "grad_and_value(f)(*args)")
             if not isinstance(value, Tensor):
                 raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(value)}")
             if value.dim():
@@ -395,7 +407,8 @@ def vjp(func: OfTensors, *primals: PyTree, has_aux: bool = False) -> tuple[Any, 
 
     @_called_as(func)
     def outputs(*args: PyTree) -> tuple[Any, Any]:
-        value, aux = _split(call(*args), has_aux, "vjp(f, *primals)")
+        with _recording():
+            value, aux = _split(call(*args), has_aux, "vjp(f, *primals)")
         return _returned(value, "vjp(f, *primals): expected f(*primals)"), arrays_of(aux)
 
     def values(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
@@ -526,7 +539,8 @@ def _jacobian(name: str, transform: Callable[..., Any], func: OfTensors, argnums
 
         @_called_as(func)
         def outputs(*args: PyTree, **kwargs: PyTree) -> tuple[Any, Any]:
-            value, aux = _split(call(*args, **kwargs), has_aux, f"{name}(f)(*args)")
+            with _recording() if name == "jacrev" else nullcontext():
+                value, aux = _split(call(*args, **kwargs), has_aux, f"{name}(f)(*args)")
             return _returned(value, f"{name}(f)(*args): expected f(*args)"), arrays_of(aux)
 
         found, aux = call.run(lambda args, kwargs: transform(outputs, argnums=chosen, has_aux=True)(*args, **kwargs))

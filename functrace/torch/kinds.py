@@ -87,6 +87,22 @@ class _TensorType(type):
         return isinstance(instance, Tensor) and instance._array.dtype == cls.dtype
 
 
+def typename(obj: object) -> str:
+    """Return the full name of a type, a function or a module; of a tensor's type; or of that of any other object.
+
+    Example:
+        >>> from functrace.torch.creation import ones
+        >>> typename(ones(2)), typename(typename), typename(3)
+        ('torch.FloatTensor', 'torch.kinds.typename', 'int')
+    """
+    if isinstance(obj, Tensor):
+        return obj.type()
+    owner = obj if hasattr(obj, "__qualname__") or hasattr(obj, "__name__") else type(obj)
+    name = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", "")
+    module = (getattr(owner, "__module__", "") or "").removeprefix("functrace.")
+    return name if module in ("", "builtins") else f"{module}.{name}"
+
+
 def _older(name: str, dtype: str) -> Any:
     return _TensorType(name, (), {"dtype": named(dtype).numpy, "__module__": "functrace.torch"})
 
@@ -126,4 +142,5 @@ __all__ = [
     "pi",
     "preserve_format",
     "strided",
+    "typename",
 ]

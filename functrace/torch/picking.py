@@ -423,10 +423,23 @@ def ravel(input: Operand) -> Value:
 
 @ROWS.function()
 def unflatten(input: Operand, dim: int, sizes: Sequence[int]) -> Value:
-    """Return a view with a dimension taken apart."""
+    """Return a view with a dimension taken apart.
+
+    Raises:
+        RuntimeError: if the sizes do not make up the dimension's.
+    """
+    if not isinstance(sizes, (tuple, list)):
+        raise TypeError(sentences.must_be("unflatten", "sizes", 1, "tuple of ints", type(sizes).__name__))
     shape = shape_of(input)
     axis = dimension(dim, len(shape))
-    return view(input, (*shape[:axis], *completed(tuple(sizes), (shape[axis],)), *shape[axis + 1 :]))
+    if not sizes:
+        raise RuntimeError(sentences.UNFLATTEN_EMPTY)
+    inner = tuple(sizes)
+    if inner.count(-1) < 2 and min(inner) >= -1:
+        known = -math.prod(inner) if -1 in inner else math.prod(inner)
+        if shape[axis] % known if -1 in inner and known else shape[axis] != known:
+            raise RuntimeError(sentences.unflatten_sizes(list(inner), dim, shape[axis]))
+    return view(input, (*shape[:axis], *completed(inner, (shape[axis],)), *shape[axis + 1 :]))
 
 
 @ROWS.function("function")

@@ -689,6 +689,14 @@ def complex_of_kind(kind: str) -> str:
     return f"view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {kind}"
 
 
+UNFLATTEN_EMPTY = "unflatten: sizes must be non-empty"
+
+
+def unflatten_sizes(sizes: Sequence[int], dim: int, size: int) -> str:
+    """The sentence for sizes that do not make up that of the dimension which is taken apart."""
+    return f"unflatten: Provided sizes {sizes} don't multiply up to the size of dim {dim} ({size}) in the input tensor"
+
+
 INCREMENT_OF_NO_TENSOR = "increment_version expects each element of the iterable to be a tensor"
 
 

@@ -12,10 +12,12 @@ from functrace.torch._C import _autograd as _autograd
 from functrace.torch._C import _functions as _functions
 from functrace.torch.autograd.custom import FunctionBase as _FunctionBase
 from functrace.torch.autograd.grad_mode import (
+    MODES,
     _force_original_view_tracking,
     is_grad_enabled,
     set_multithreading_enabled,
 )
+from functrace.torch.autograd.grad_mode import inference_mode as _InferenceMode
 from functrace.torch.autograd.grad_mode import is_multithreading_enabled as _is_multithreading_enabled
 from functrace.torch.autograd.grad_mode import is_view_replay_enabled as _is_view_replay_enabled
 from functrace.torch.autograd.grad_mode import switch as _set_grad_enabled
@@ -34,8 +36,10 @@ __all__ = [
     "TensorBase",
     "_FunctionBase",
     "_ImperativeEngine",
+    "_InferenceMode",
     "_LegacyVariableBase",
     "_WeakTensorRef",
+    "_are_functorch_transforms_active",
     "_autograd",
     "_current_autograd_node",
     "_current_graph_task_execution_order",
@@ -78,3 +82,8 @@ def _set_multithreading_enabled(enabled: bool) -> None:
 def _set_view_replay_enabled(enabled: bool) -> None:
     """Say whether nodes of views are made again step by step."""
     _force_original_view_tracking(enabled)
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Whether a function runs that was given to ``torch.func``."""
+    return MODES.functional

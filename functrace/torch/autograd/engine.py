@@ -311,15 +311,17 @@ def execute(task: Task, grads: Sequence[Tensor | None]) -> None:
 
 def run_here(task: Task, grads: Sequence[Tensor | None], depth: int) -> None:
     """Run a task in this thread."""
-    before, mode = (RUNNING.depth, RUNNING.task), MODES.recording
+    before, mode, since = (RUNNING.depth, RUNNING.task), MODES.recording, MODES.since
     RUNNING.depth, RUNNING.task, MODES.recording = depth, task, None if mode is None else task.create
+    if task.create:
+        MODES.since = -1
     try:
         with np.errstate(all="ignore"):
             task.run(grads)
             if task.callbacks:
                 task.call_back()
     finally:
-        (RUNNING.depth, RUNNING.task), MODES.recording = before, mode
+        (RUNNING.depth, RUNNING.task), MODES.recording, MODES.since = before, mode, since
 
 
 def continue_in_thread(task: Task, grads: Sequence[Tensor | None], depth: int) -> None:

@@ -32,8 +32,9 @@ class Modes(threading.local):
     forward = True
     """Whether operations see the tangents of dual tensors; see forward_ad.py. In inference mode they do not."""
     since = -1
-    """Where recording was switched off by the user: the newest recording of functrace's that there was. Values that are
-    traced by it, or by older ones, are constants until it is on again; transforms that begin later differentiate."""
+    """Where recording was switched off by the user: the newest recording of functrace's that there was; -1 where it is on.
+    Values that are traced by it, or by older ones, are constants until it is on again; transforms that begin later
+    differentiate, with recording on again for the functions that they are given."""
     floor = -1
     """The newest recording that a user's Function is run for; see `without_graph`."""
     pairs: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()
@@ -232,7 +233,7 @@ class set_grad_enabled(GradMode):
         return super().__call__(function)
 
     def __repr__(self) -> str:
-        return f"set_grad_enabled(mode={self._recording})"
+        return f"torch.autograd.grad_mode.set_grad_enabled(mode={self._recording})"
 
 
 def is_inference_mode_enabled() -> bool:

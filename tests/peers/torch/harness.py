@@ -118,13 +118,13 @@ def scripts(names: Sequence[str] = ()) -> list[Path]:
     return [p for p in found if p.stem in names] if names else found
 
 
-def run(script: Path, torch: ModuleType) -> list[str]:
-    """Return what a script logs on ``torch`` (the real one, or the shim)."""
+def run(script: Path, torch: ModuleType, log: Log | None = None) -> list[str]:
+    """Return what a script logs on ``torch`` (the real one, or the shim); a log that is given has it also if it stops."""
     spec = importlib.util.spec_from_file_location(f"parity_{script.stem}", script)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    log = Log(torch)
+    log = Log(torch) if log is None else log
     always = getattr(torch, "set_warn_always", None)
     with warnings.catch_warnings():
         warnings.simplefilter("always")

@@ -41,6 +41,7 @@ EXPRESSIONS = [
     "torch.diag_embed(m)", "torch.trace(m)", "torch.trace(v)", "m.swapdims(0, 1)", "m.swapaxes(0, -1)", "m.movedim(0, 1)",
     "m.ravel()", "m.unflatten(1, (2, 2))", "m.unflatten(1, (2, -1))", "torch.broadcast_to(v, (2, 4))",
     "torch.broadcast_tensors(v, m)", "torch.meshgrid(v, v, indexing='ij')", "torch.meshgrid(v, m[0], indexing='xy')",
+    "m.unflatten(1, (3, -1))", "m.unflatten(1, (2, 3))", "m.unflatten(-1, ())", "m.unflatten(0, (0, -1))",
     "m.T", "m.mT", "v.mT", "m.H",
     # masks and positions
     "m.masked_fill(m > 1, 0.)", "m.masked_fill(m > 1, z)", "m.masked_fill(m > 1, v)", "m.masked_fill(i, 0.)",

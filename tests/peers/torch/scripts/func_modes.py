@@ -64,6 +64,18 @@ def run(torch, log):
     with torch.no_grad():
         shown("around", lambda x: (x**3).sum())
         shown("around and inside", without)
+        seen = []
+
+        def asked(x):
+            seen.append(torch.is_grad_enabled())
+            return (x**2).sum()
+
+        for name in ("grad", "grad_and_value", "jacrev", "jacfwd", "hessian"):
+            getattr(func, name)(asked)(torch.ones(2))
+        func.vjp(asked, torch.ones(2))
+        func.jvp(asked, (torch.ones(2),), (torch.ones(2),))
+        func.vmap(asked)(torch.ones(2, 2))
+        log("grad mode inside", seen)
 
     def nested(x):
         with torch.no_grad():
