@@ -24,13 +24,9 @@ from functrace.torch import sentences
 from functrace.torch.autograd.accumulation import accumulate
 from functrace.torch.autograd.anomaly_mode import ANOMALY, note_origin
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.autograd.hooks import disable_saved_tensors_hooks as disable_saved_tensors_hooks
-from functrace.torch.autograd.hooks import save_on_cpu as save_on_cpu
-from functrace.torch.autograd.hooks import saved_tensors_hooks as saved_tensors_hooks
-from functrace.torch.autograd.mutation import allow_mutation_on_saved_tensors as allow_mutation_on_saved_tensors
-from functrace.torch.autograd.offload import compose as compose
-from functrace.torch.autograd.offload import save_compressed as save_compressed
-from functrace.torch.autograd.offload import save_on_disk as save_on_disk
+from functrace.torch.autograd.hooks import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
+from functrace.torch.autograd.mutation import allow_mutation_on_saved_tensors
+from functrace.torch.autograd.offload import compose, save_compressed, save_on_disk
 from functrace.torch.autograd.running import RUNNING, will_execute
 from functrace.torch.autograd.saved import SavedPositions, SavedTensor
 from functrace.torch.device import CPU, device
@@ -40,6 +36,24 @@ from functrace.torch.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
     from functrace.torch.autograd.engine import Task
+
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "allow_mutation_on_saved_tensors",
+    "compose",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "region_activation_memory_budget",
+    "register_multi_grad_hook",
+    "save_compressed",
+    "save_on_cpu",
+    "save_on_disk",
+    "saved_tensors_hooks",
+    "set_override_stale_capture_stream",
+    "set_warn_on_accumulate_grad_stream_mismatch",
+]
 
 _ndarray = np.ndarray
 _sequence = itertools.count()
@@ -478,7 +492,14 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """
     if not tensor.requires_grad:
         raise RuntimeError(sentences.EDGE_WITHOUT_GRAD)
-    return GradientEdge(_get_grad_fn_or_grad_acc(tensor), tensor._output_nr)
+    node = _get_grad_fn_or_grad_acc(tensor)
+    if not hasattr(node, "_forward_cls"):
+        return GradientEdge(node, tensor._output_nr)
+    recording, MODES.recording = MODES.recording, True
+    try:  # in PyTorch the node of a Function does not hold its graph, and so a node behind it has to
+        return GradientEdge(node, tensor._output_nr, tensor.view_as(tensor).grad_fn)
+    finally:
+        MODES.recording = recording
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:

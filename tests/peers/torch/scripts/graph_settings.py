@@ -220,6 +220,24 @@ def names(torch, log):
     log.error("capture", lambda: graph.set_override_stale_capture_stream(True))
     e = graph.get_gradient_edge(a * 2)
     log(e.node.name(), e.output_nr, e.ownership_token, graph._get_grad_fn_or_grad_acc(e) is e.node)
+
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2, x * 3
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return g * 2 + h * 3
+
+    def edge_alone():
+        return graph.get_gradient_edge(Doubled.apply(a.exp())[1])
+
+    e = edge_alone()
+    log(e.node.name(), e.output_nr, e.ownership_token.name())
+    torch.autograd.backward(e, torch.ones(2))
+    log(a.grad)
+    a.grad = None
     log(graph._get_grad_fn_or_grad_acc(a) is (a * 2).grad_fn.next_functions[0][0])
     log.error("no gradient", lambda: graph.get_gradient_edge(torch.ones(2)))
     log.error("no function", lambda: graph._get_grad_fn_or_grad_acc(torch.ones(2)))
