@@ -309,10 +309,9 @@ class Plan(Kept):
             self._backward = with_known(self._unknown.backward, self._given)
         return self._backward
 
-    def _compute(self, values: list[Any]) -> Sequence[Any]:
-        """Run the part of the backward program that computes, as long as it has not been compiled for this plan."""
+    def _compute(self, values: list[Any], is_plain: bool = True) -> Sequence[Any]:
+        """Run the part of the backward program that computes, on traced gradients or while it is not compiled."""
         sharing = self._sharing
-        is_plain = type(values[-1]) is _ndarray
         if not (sharing._is_shared and is_plain):
             sharing = self._sharing = self
         if is_plain:
@@ -357,11 +356,15 @@ class Plan(Kept):
         if self._computes:
             if self.selected is not None:
                 values = [values[k] for k in self.selected]
+            is_plain = True
             for g in grads:
-                values.append(g._array)
+                array = g._array
+                if type(array) is not _ndarray:
+                    is_plain = False
+                values.append(array)
             compiled = self._compiled
-            if compiled is None or type(values[-1]) is not _ndarray:
-                results = self._compute(values)
+            if compiled is None or not is_plain:
+                results = self._compute(values, is_plain)
             else:
                 results = compiled(*values)
         made: list[Tensor | None] = []

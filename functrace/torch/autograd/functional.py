@@ -16,7 +16,7 @@ import numpy as np
 from functrace.torch.autograd.engine import grad
 from functrace.torch.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from functrace.torch.autograd.grad_mode import enable_grad, is_grad_enabled, set_grad_enabled
-from functrace.torch.creation import ones_like, zeros, zeros_like
+from functrace.torch.creation import eye, ones_like, zeros, zeros_like
 from functrace.torch.func import vmap
 from functrace.torch.picking import movedim
 from functrace.torch.shaping import reshape, stack
@@ -315,7 +315,8 @@ def jacobian(
         inputs: its inputs.
         create_graph: whether the result has a history of its own.
         strict: refuse what does not depend on the inputs, in place of zeros.
-        vectorize: taken as PyTorch takes it; the result is the same.
+        vectorize: run one backward pass per output, for all of its elements at once: what backward computes must be such
+            that it can be batched.
         strategy: ``"reverse-mode"``, one backward pass per number that is returned; ``"forward-mode"``, one forward pass per
             number that comes in (with ``vectorize`` only).
 
@@ -343,7 +344,12 @@ def jacobian(
         is_tuple, given = _several(inputs, "inputs", "jacobian")
         prepared, is_output_tuple, outputs = _run(func, given, "jacobian", create_graph, strict)
     with _in_graph(create_graph):
-        rows = [_jacobian_of(k, output, prepared, create_graph, strict) for k, output in enumerate(outputs)]
+        rows = [
+            _jacobian_at_once(output, prepared, create_graph)
+            if vectorize and output.numel() and output.requires_grad
+            else _jacobian_of(k, output, prepared, create_graph, strict)
+            for k, output in enumerate(outputs)
+        ]
     found = tuple([_finished(row, is_tuple, create_graph) for row in rows])
     return found if is_output_tuple else found[0]
 
@@ -367,6 +373,19 @@ def _jacobian_of(place: int, output: Tensor, inputs: Tensors, create_graph: bool
         if column
         else zeros((*output.shape, *x.shape), dtype=output.dtype)
         for column, x in zip(columns, inputs, strict=True)
+    ]
+
+
+def _jacobian_at_once(output: Tensor, inputs: Tensors, create_graph: bool) -> list[Tensor]:
+    """Return the Jacobians of one output by one pass, with a batch of gradients."""
+    seeds = reshape(eye(output.numel(), dtype=output.dtype), (output.numel(), *output.shape))
+    grads = grad(
+        output, inputs, seeds, create_graph=create_graph, retain_graph=True, allow_unused=True, is_grads_batched=True
+    )
+    shapes = [(*output.shape, *x.shape) for x in inputs]
+    return [
+        zeros(shape, dtype=x.dtype) if g is None else reshape(g, shape)
+        for g, x, shape in zip(grads, inputs, shapes, strict=True)
     ]
 
 
