@@ -1,0 +1,48 @@
+"""What keeps the modes of a thread together; what they do is in the parity scripts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import functrace.torch as torch
+
+SOURCE = Path(torch.__file__).parent
+
+
+def test_recording_is_switched_off_so_that_inference_mode_stays() -> None:
+    """In inference mode ``MODES.recording`` is None: whoever sets it to False, for a while, leaves that mode."""
+    found = [
+        f"{path.name}: {line.strip()}"
+        for path in SOURCE.rglob("*.py")
+        for line in path.read_text().splitlines()
+        if re.search(r"MODES\.recording = (recording, )?False\b", line)
+    ]
+    assert not found, "write `MODES.recording = MODES.recording and False`"
+
+
+def test_what_runs_inside_functions_and_passes_is_in_inference_mode() -> None:
+    seen: list[bool] = []
+
+    class Asking(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
+            seen.append((x * 2).is_inference())
+            return x * 2
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:
+            seen.append((gradient * 2).is_inference())
+            return gradient * 2
+
+    x = torch.ones(2, requires_grad=True)
+    y = Asking.apply(x)
+    assert seen == [False]
+    y.register_hook(lambda gradient: seen.append((gradient * 2).is_inference()))
+    with torch.inference_mode():
+        Asking.apply(x)
+        y.sum()
+        y.backward(torch.ones(2))
+        torch.utils.checkpoint.checkpoint(Asking.apply, x, use_reentrant=True)
+    assert seen == [False, True, True, True, True]
