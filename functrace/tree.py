@@ -102,24 +102,19 @@ def prefix_leaves(prefix: PyTree, tree: PyTree, what: str) -> list[Any]:
         TreeError: if ``prefix`` is not a prefix of ``tree``.
     """
     result: list[Any] = []
-
-    def spread(p: PyTree, sub: PyTree) -> None:
-        result.extend([p] * len(tree_leaves(sub)))
-
-    def walk(p: PyTree, sub: PyTree) -> None:
+    pairs = [(prefix, tree)]
+    while pairs:
+        p, sub = pairs.pop()
         if p is None or isinstance(p, (int, np.integer)):  # (`A | B` would build a new type at every call)
-            spread(p if p is None else int(p), sub)
-            return
+            result += [p if p is None else int(p)] * len(tree_leaves(sub))
+            continue
         children, metadata = _children(p), _children(sub)
         if children is None or metadata is None or children[1] != metadata[1]:
             raise TreeError(
                 f"{what} {prefix!r} does not fit the nest {_show(tree_structure(tree))}",
                 fix=f"{what} is an int, None, or a nest of them that is a prefix of the arguments",
             )
-        for a, b in zip(children[0], metadata[0], strict=True):
-            walk(a, b)
-
-    walk(prefix, tree)
+        pairs += reversed(list(zip(children[0], metadata[0], strict=True)))
     return result
 
 

@@ -223,7 +223,7 @@ class Recording(Builder):
     def capture(self, value: Value) -> int:
         """Return the variable that holds a value from outside: an outer tracer or an array."""
         if self.closed:
-            raise _ended(self)
+            raise _ended(self.owner)
         if isinstance(value, Tracer):
             outer = value._recording
             if outer.closed:
@@ -482,9 +482,10 @@ class Recording(Builder):
             return
         self.closed = True
         _opened.pop(self.serial, None)
-        self.ops = _Closed(self)
+        self.ops = _Closed(self.owner)  # (not `self`: that would be a cycle for the collector, at every call)
         self.values = self.batches = self.captured = self.constants = _NOTHING
         self.views = []
+        self.arguments, self.body = (), None
 
     def __enter__(self) -> Recording:
         if self.scope is not OPEN:
@@ -516,19 +517,19 @@ class Recording(Builder):
 class _Closed(list[Any]):
     """Stands in for the tape of a closed recording: whoever writes to it uses a leaked tracer."""
 
-    __slots__ = ("recording",)
+    __slots__ = ("owner",)
 
-    def __init__(self, recording: Recording) -> None:
-        self.recording = recording
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
 
     def append(self, _op: object) -> None:
-        raise _ended(self.recording)
+        raise _ended(self.owner)
 
 
-def _ended(recording: Recording) -> LeakedTracerError:
+def _ended(owner: str) -> LeakedTracerError:
     """The error for writing to a recording that has ended."""
     return LeakedTracerError(
-        f"a traced value was used after {recording.owner} had ended",
+        f"a traced value was used after {owner} had ended",
         fix="return it from the function (has_aux=True carries extra results) instead of storing it outside",
     )
 

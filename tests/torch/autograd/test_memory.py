@@ -119,7 +119,7 @@ def that_fails(p: Parameters, x: Tensor) -> None:
 
 KINDS: list[Callable[[Parameters, Tensor], None]] = [
     plain, with_function, with_views, with_hooks, with_saved_tensor_hooks, with_checkpoint, of_second_order, with_mutation,
-    in_inference_mode, that_fails,
+    in_inference_mode, in_batches, that_fails,
 ]  # fmt: skip
 
 
@@ -149,19 +149,6 @@ def test_steps_leave_no_objects(kind: Callable[[Parameters, Tensor], None]) -> N
         train(40, [kind], lambda step: counts.append(len(gc.get_objects())) if step in (19, 39) else None)
     finally:
         gc.enable()
-    assert counts[1] - counts[0] <= 10, f"{counts[1] - counts[0]} objects more after 20 steps"
-
-
-def test_batches_leave_no_objects() -> None:
-    """They are a functional transform's, whose recordings are cycles until the collector comes."""
-    counts: list[int] = []
-
-    def count(step: int) -> None:
-        if step in (19, 39):
-            gc.collect()
-            counts.append(len(gc.get_objects()))
-
-    train(40, [in_batches], count)
     assert counts[1] - counts[0] <= 10, f"{counts[1] - counts[0]} objects more after 20 steps"
 
 
