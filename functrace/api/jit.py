@@ -20,7 +20,7 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, final, overload
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar, final, overload
 
 import numpy as np
 
@@ -155,6 +155,15 @@ def jit(
     entries, tick = cache.kept.entries, cache.kept.tick
     is_static = statics.any
 
+    others: dict[object, Callable[..., Any]] = {}
+
+    def again(key: object, of_arrays: Callable[..., Any]) -> Callable[..., Any]:
+        found = others.get(key)
+        if found is None:
+            options = {"static_argnums": static_argnums, "static_argnames": static_argnames, "maxsize": maxsize}
+            found = others[key] = jit(of_arrays, **options)
+        return found
+
     @transformed("jit", f)
     def jitted(*args: object, **kwargs: object) -> Any:
         try:
@@ -181,7 +190,10 @@ def jit(
                     if staged is not None:
                         staged.used = tick()
                         return _run(staged, leaves)
-            signature = _Signature(statics, args, kwargs, name, jitted)
+            try:
+                signature = _Signature(statics, args, kwargs, name, jitted)
+            except BoxedArrays as found:
+                return found.run(again, f, args, kwargs)
             staged = entries.get(signature.key)
             if staged is None:
                 return _first_call(cache, signature, f, name)
@@ -356,6 +368,22 @@ class Statics:
         self.names |= {placed[k].name for k in positions if k < len(placed)}
 
 
+Jit: TypeAlias = Callable[[object, Callable[..., Any]], Callable[..., Any]]
+"""Returns a function of arrays, jitted with the same options: the one that it returned before for the same key."""
+
+
+class BoxedArrays(Exception):
+    """An argument stands for an array; its class says by ``__functrace_jit__`` how a function of such arguments is jitted.
+
+    Args:
+        run: ``(jit, f, args, kwargs) -> result``, see `Jit`.
+    """
+
+    def __init__(self, run: Callable[..., Any]) -> None:
+        super().__init__()
+        self.run = run
+
+
 @final
 class _Signature:
     """One call: its arguments, and the key of what it needs."""
@@ -411,6 +439,8 @@ class _Signature:
             value = as_value(leaf, f"an argument of {name}")
             self.specs.append((value.shape, value.dtype))
             self.values.append(value)
+        elif hasattr(kind, "__functrace_jit__"):
+            raise BoxedArrays(kind.__functrace_jit__)
         else:
             where = [f"args{p}" for p in paths(self.placed)] + [f"kwargs{p}" for p in paths(self.named)]
             raise ArgumentError(

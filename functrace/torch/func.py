@@ -30,8 +30,10 @@ from functrace.api.differentiate import value_and_grad as value_and_grad_of_arra
 from functrace.api.differentiate import vjp as vjp_of_arrays
 from functrace.api.jacobians import jacfwd as jacfwd_of_arrays
 from functrace.api.jacobians import jacrev as jacrev_of_arrays
+from functrace.api.jit import Jit
 from functrace.api.mapping import vmap as vmap_of_arrays
 from functrace.api.programs import trace
+from functrace.api.residuals import checkpoint as checkpoint_of_arrays
 from functrace.ir.primitive import ZERO
 from functrace.ir.program import Program
 from functrace.numpy.views import owned
@@ -78,15 +80,44 @@ class Call:
 
     def __call__(self, *args: PyTree, **kwargs: PyTree) -> Any:
         """Call the function with arguments in which arrays, traced or not, stand for the tensors."""
-        leaves, tree = flatten((args, kwargs))
-        for k in self.places:
-            leaves[k] = wrap(leaves[k])
-        placed, named = unflatten(tree, leaves)
-        return self.func(*placed, **named)
+        return call_on_arrays(self.func, self.places, args, kwargs)
 
-    def run(self, transformed: OfArrays) -> Any:
+    def run(self, transformed: OfArrays, *, is_functional: bool = True) -> Any:
         """Run a function of the arguments with arrays for the tensors; returns its results with tensors for the arrays."""
-        return on_tensors(lambda *arrays: transformed(*self.arguments(arrays)), self.tensors)
+        run = lambda *arrays: transformed(*self.arguments(arrays))  # noqa: E731
+        return on_tensors(run, self.tensors, is_functional=is_functional)
+
+
+def call_on_arrays(func: OfTensors, places: Sequence[int], args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Any:
+    """Call a function with tensors for the leaves in these places, which are arrays, traced or not."""
+    leaves, tree = flatten((args, kwargs))
+    for k in places:
+        leaves[k] = wrap(leaves[k])
+    placed, named = unflatten(tree, leaves)
+    return func(*placed, **named)
+
+
+def checkpointed(func: OfTensors, args: Sequence[PyTree], kwargs: dict[str, PyTree]) -> Any:
+    """Return ``func(*args, **kwargs)`` of tensors among which some hold traced values, as `functrace.checkpoint`."""
+    call = Call(func, args, kwargs)
+    whole = checkpoint_of_arrays(lambda *args, **kwargs: arrays_of(call(*args, **kwargs)))
+    return call.run(lambda args, kwargs: whole(*args, **kwargs), is_functional=False)
+
+
+def jitted(jit: Jit, func: OfTensors, args: Sequence[PyTree], kwargs: dict[str, PyTree]) -> Any:
+    """Return what a jitted function returns for arguments with tensors among them; see `functrace.api.jit.BoxedArrays`."""
+    call = Call(func, args, kwargs)
+    places = tuple(call.places)
+
+    @functools.wraps(func)
+    def of_arrays(*args: PyTree, **kwargs: PyTree) -> Any:
+        return arrays_of(call_on_arrays(func, places, args, kwargs))
+
+    whole = jit((call.tree, places), of_arrays)
+    return call.run(lambda args, kwargs: whole(*args, **kwargs), is_functional=False)
+
+
+Tensor.__functrace_jit__ = staticmethod(jitted)
 
 
 def arrays_of(nest: PyTree) -> Any:
@@ -103,10 +134,17 @@ def _is_array(leaf: object) -> bool:
     return isinstance(leaf, (Tracer, np.ndarray, np.generic))
 
 
-def on_tensors(run: OfArrays, tensors: Sequence[Tensor]) -> Any:
-    """Run a function of arrays on those of tensors; returns tensors, with a place in the graph where one is wanted."""
+def on_tensors(run: OfArrays, tensors: Sequence[Tensor], *, is_functional: bool = True) -> Any:
+    """Run a function of arrays on those of tensors; returns tensors, with a place in the graph where one is wanted.
+
+    Args:
+        run: the function.
+        tensors: its arguments.
+        is_functional: whether a transform of ``torch.func`` is at work, which refuses some things.
+    """
     arrays = [x._array for x in tensors]
-    run = functionally(run)
+    if is_functional:
+        run = functionally(run)
     if any(isinstance(a, Tracer) for a in arrays) and MODES.recording and any(x.requires_grad for x in tensors):
         return _in_local_graph(run, tensors)
     duals = [] if DUALS.level is None else [x for x in tensors if DUALS.level.concerns((x,))]

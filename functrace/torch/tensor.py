@@ -21,7 +21,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, final
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias, final
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from functrace.torch.size import Size
 from functrace.torch.steps import Step
 from functrace.torch.warnings import warn_once
 from functrace.tracing import Tracer
+from functrace.tracing.recording import newest_recording
 from functrace.typing import Array
 
 if TYPE_CHECKING:
@@ -114,8 +115,13 @@ class Tensor(Methods):
     _traced_hooks: Hooks | None = None
     _dual: Dual | None = None
     """Its tangent, in forward mode."""
+    _inside: int = -1
+    """Of a leaf: the newest recording when it was asked to have a gradient; -1 outside of all functional transforms."""
     _mask: tuple[Tensor, int] | None = None
     """Of positions that index with a mask: the mask, and along which axis of it they count."""
+
+    __functrace_jit__: ClassVar[Callable[..., Any]]
+    """How `functrace.jit` takes tensors: see func.py."""
 
     __array_priority__ = 1000.0
 
@@ -158,6 +164,8 @@ class Tensor(Methods):
         if requires_grad and self._counter is UNVERSIONED and MODES.recording is not None:
             raise RuntimeError(sentences.INFERENCE_REQUIRES_GRAD)
         self._requires = bool(requires_grad)
+        if newest_recording() >= 0:
+            self._inside = newest_recording()
         return self
 
     @property

@@ -38,7 +38,7 @@ def accumulate(variable: Tensor, gradient: Tensor) -> None:
         before = variable._grad
         recording = MODES.recording
         if recording:
-            refuse_from_inside(variable._array, gradient._array)
+            refuse_from_inside(variable, gradient)
             if before is None:
                 variable._grad = gradient._recorded_copy()
                 variable._grad._counter[0] += 1
@@ -47,6 +47,8 @@ def accumulate(variable: Tensor, gradient: Tensor) -> None:
         elif before is not None and DUALS.level is not None:
             before.add_(gradient)
         elif before is None:
+            if type(gradient._array) is not np.ndarray:
+                refuse_from_inside(variable, gradient)
             made = variable._grad = wrap(copy_like(variable._array, gradient._array))
             if recording is None:
                 made._counter = UNVERSIONED
@@ -73,9 +75,9 @@ def retain(tensor: Tensor, gradient: Tensor) -> None:
             tensor._grad = gradient.clone() if recorded else wrap(gradient._array.copy())
 
 
-def refuse_from_inside(variable: object, gradient: object) -> None:
+def refuse_from_inside(variable: Tensor, gradient: Tensor) -> None:
     """Refuse to add what a functional transform traces to the gradient of a tensor from outside of it."""
-    if type(variable) is np.ndarray and isinstance(gradient, Tracer):
+    if type(variable._array) is np.ndarray and isinstance(gradient._array, Tracer) and variable._inside < 0:
         raise LostGradientError(
             "backward() inside a functional transform adds to the .grad of a tensor from outside of it: that gradient would "
             "be lost",
@@ -86,7 +88,6 @@ def refuse_from_inside(variable: object, gradient: object) -> None:
 
 def copy_like(variable: Any, gradient: Any) -> Any:
     """Return a copy of a gradient that lies in memory as the variable does, if that is without gaps."""
-    refuse_from_inside(variable, gradient)
     if type(variable) is not np.ndarray or type(gradient) is not np.ndarray or variable.flags.c_contiguous:
         return gradient.copy()
     made = np.empty_like(variable, gradient.dtype)

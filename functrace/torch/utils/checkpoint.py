@@ -27,6 +27,7 @@ from functrace.torch.autograd.engine import RUNNING, Task
 from functrace.torch.autograd.grad_mode import MODES, enable_grad
 from functrace.torch.autograd.hooks import saved_tensors_hooks
 from functrace.torch.autograd.saved import SavedTensor
+from functrace.torch.func import checkpointed
 from functrace.torch.random import get_rng_state, random_numbers_of
 from functrace.torch.tensor import Tensor
 from functrace.torch.utils.reentrant import CheckpointFunction
@@ -96,8 +97,11 @@ def checkpoint(
         one more run of ``function`` per backward pass; its inputs are kept, instead of all that it saves.
     """
     preserve = kwargs.pop("preserve_rng_state", True)
-    if any(isinstance(leaf, Tracer) for leaf in flatten((args, kwargs))[0]):
+    leaves = flatten((args, kwargs))[0]
+    if any(isinstance(leaf, Tracer) for leaf in leaves):
         return checkpoint_traced(function)(*args, **kwargs)
+    if any(isinstance(leaf, Tensor) and isinstance(leaf._array, Tracer) for leaf in leaves):
+        return checkpointed(function, args, kwargs)
     if use_reentrant is None:
         warnings.warn(sentences.REENTRANT_UNDECIDED, UserWarning, stacklevel=2)
         use_reentrant = True
