@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast, final
+from typing import Any, NamedTuple, final
 
 from functrace.errors import ProgramError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.ir.program import Position, Program
 from functrace.ir.tape import Builder, Op
-from functrace.ir.unknown import NotKnown, Unknown, known
 
 _NO_NAMES: Mapping[int, str | None] = MappingProxyType({})
 
@@ -287,66 +286,3 @@ def closed_over(program: Program) -> tuple[Program, list[Any]]:
 def output_avals(program: Program) -> tuple[ShapeDtype, ...]:
     """Return the avals of the outputs."""
     return tuple(program.avals[i] for i in program.output_ids)
-
-
-def with_known(program: Program, given: Sequence[Any]) -> Program:
-    """Return a program that holds unknown numbers with given ones in their place.
-
-    Args:
-        program: a program that was made with `Unknown` sizes, positions and numbers.
-        given: the numbers, by their places.
-    """
-    ops = list(program.ops)
-    for k, (primitive, operands, params) in enumerate(ops):
-        if params:
-            ops[k] = (primitive, operands, known_param(params, given))
-    avals: dict[ShapeDtype, ShapeDtype] = {aval: known_param(aval, given) for aval in set(program.avals)}
-    return program.with_same_flow(
-        ops, [avals[aval] for aval in program.avals], [known(value, given) for value in program.literals]
-    )
-
-
-def known_param(param: object, given: Sequence[Any]) -> Any:
-    """Return a parameter, or an aval, with given numbers in place of the unknown ones.
-
-    Raises:
-        NotKnown: for programs that are held by an operation.
-    """
-    if type(param) is Unknown:
-        return known(param, given)
-    if type(param) is tuple:
-        return tuple([known_param(part, given) for part in cast("tuple[object, ...]", param)])
-    if isinstance(param, ShapeDtype):
-        shape = param.shape
-        return ShapeDtype(tuple([known(n, given) for n in shape]), param.dtype) if mentions_unknown(shape) else param
-    if isinstance(param, slice):
-        bounds = cast("slice[object, object, object]", param)
-        return slice(*[known(part, given) for part in (bounds.start, bounds.stop, bounds.step)])
-    if isinstance(param, Program):
-        raise NotKnown
-    return param
-
-
-def is_known(program: Program) -> bool:
-    """Whether a program computes without unknown numbers: only avals may hold some."""
-    return not any(mentions_unknown(value) for value in program.literals) and not any(
-        mentions_unknown(program.ops[k][2]) for k, _ in program.schedule
-    )
-
-
-def mentions_unknown(param: object) -> bool:
-    """Whether a parameter holds an unknown number.
-
-    Raises:
-        NotKnown: for programs that are held by an operation.
-    """
-    if type(param) is tuple:
-        return any([mentions_unknown(part) for part in cast("tuple[object, ...]", param)])  # noqa: C419 - half the time
-    if isinstance(param, slice):
-        bounds = cast("slice[object, object, object]", param)
-        return any(mentions_unknown(part) for part in (bounds.start, bounds.stop, bounds.step))
-    if isinstance(param, ShapeDtype):
-        return mentions_unknown(param.shape)
-    if isinstance(param, Program):
-        raise NotKnown
-    return type(param) is Unknown

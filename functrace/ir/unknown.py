@@ -37,11 +37,12 @@ class NotKnown(BaseException):
 class Questions:
     """What was asked of unknown numbers while a program was made, and what was answered."""
 
-    __slots__ = ("_asked", "_made", "is_closed")
+    __slots__ = ("_asked", "_made", "_readings", "is_closed")
 
     def __init__(self) -> None:
         self._asked: dict[tuple[Any, ...], tuple[Callable[..., Any], Any, Any, bool]] = {}
         self._made: dict[tuple[Any, ...], Unknown] = {}
+        self._readings: list[tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any], bool]] = []
         self.is_closed = False
         """Whether only what was asked before is answered."""
 
@@ -73,10 +74,17 @@ class Questions:
 
     def fit(self, given: Sequence[Any]) -> bool:
         """Whether all that was asked has the same answers for these numbers."""
-        asked = self._asked
-        return not asked or all(
-            relation(known(a, given), known(b, given)) is answer for relation, a, b, answer in asked.values()
-        )
+        read = self._read
+        return not read or all(relation(a(given), b(given)) is answer for relation, a, b, answer in read)
+
+    @property
+    def _read(self) -> list[tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any], bool]]:
+        """What was asked, with what reads the numbers."""
+        readings = self._readings
+        if len(readings) != len(self._asked):
+            asked = self._asked.values()
+            readings = self._readings = [(relation, reading(a), reading(b), answer) for relation, a, b, answer in asked]
+        return readings
 
 
 @final
@@ -235,14 +243,24 @@ def _example(x: object) -> Any:
     return x._example if type(x) is Unknown else x
 
 
-def known(value: object, given: Sequence[Any]) -> Any:
-    """Return what a number is where the unknown ones are given; other values as they are."""
+def reading(value: object) -> Callable[[Sequence[Any]], Any]:
+    """Return what finds out a number from those that are given, an ``itemgetter`` if it is one of them; others stay.
+
+    Example:
+        >>> n = Questions().size(0, 5)
+        >>> reading(2 * n)([7])
+        14
+    """
     if type(value) is not Unknown:
-        return value
-    function = value._function
+        return lambda given: value
+    function, operands = value._function, value._operands
     if function is None:
-        return given[value._operands[0]]
-    return function(*[known(x, given) for x in value._operands])
+        return operator.itemgetter(operands[0])
+    parts = [reading(x) for x in operands]
+    if len(parts) == 2:
+        first, second = parts
+        return lambda given: function(first(given), second(given))
+    return lambda given: function(*[part(given) for part in parts])
 
 
 def computed(function: Callable[..., Any], *numbers: object) -> Any:

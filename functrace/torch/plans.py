@@ -29,7 +29,8 @@ import numpy as np
 from functrace.caches import BYTES_PER_OP, Bounded, Kept
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.ir.parts import Compiled, is_known, known_param, mentions_unknown, restrict, with_known
+from functrace.ir.filling import Template, filling
+from functrace.ir.parts import Compiled, restrict
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ir.unknown import NotKnown, Questions
@@ -226,13 +227,15 @@ class Plan(Kept):
         made.key, made.place, made.seen, made.used, made.nbytes = None, 0, 0, 0, BYTES_PER_OP // 2
         made.__dict__.update(self.__dict__)
         made.specs, made.params = specs, params
-        made.outputs = tuple([known_param(a, given) if k is None else specs[k] for a, k in zip(self.outputs, self._like)])
+        made.outputs = tuple([
+            specs[k] if k >= 0 else aval if fill is None else fill(given) for k, fill, aval in self._fill_outputs
+        ])  # fmt: skip
         if self.differentiable:
             made.differentiated = made.outputs[: len(self.differentiated)]
             made._backward, made._unknown, made._given = None, self, given
             made.direct = self._compiled if self._is_usual else None
-            if self._measured_moves:
-                made.moves = known_param(self.moves, given)
+            if self._fill_moves is not None:
+                made.moves = self._fill_moves(given)
             if not self._is_shared:
                 made._runner, made._sharing = None, made
                 made._is_shared = True
@@ -293,20 +296,23 @@ class Plan(Kept):
 
     def share(self) -> None:
         """Let the plans that are made of this one, of unknown numbers, run one program where it does not hold them."""
-        self._like = [self.specs.index(aval) if aval in self.specs else None for aval in self.outputs]
+        self._fill_outputs = [
+            (self.specs.index(aval), None, aval) if aval in self.specs else (-1, filling(aval), aval)
+            for aval in self.outputs
+        ]
         if self.differentiable:
-            self._measured_moves = mentions_unknown(self.moves)
+            self._fill_moves = filling(self.moves)
+            self._template = Template(self.backward)
             if self._runner is not None:
-                flat = self._runner.flat
-                self._is_shared = is_known(flat)
-                assert len(flat.aliasing) == len(flat.output_ids) and flat.schedule  # they are the same for all plans
+                self._running = Template(self._runner.flat)
+                self._is_shared = self._running.is_known
 
     @property
     def backward(self) -> Program:
         """The backward program."""
         if self._backward is None:
             assert self._unknown is not None
-            self._backward = with_known(self._unknown.backward, self._given)
+            self._backward = self._unknown._template.fill(self._given)
         return self._backward
 
     def _compute(self, values: list[Any], is_plain: bool = True) -> Sequence[Any]:
@@ -325,9 +331,8 @@ class Plan(Kept):
             sharing._calls += 1
         runner = sharing._runner
         if runner is None or (sharing is self and self._unknown is not None and runner is self._unknown._runner):
-            assert self._unknown is not None and self._unknown._runner is not None
-            flat = with_known(self._unknown._runner.flat, self._given)
-            runner = self._runner = Runner(flat, is_flat=True)
+            assert self._unknown is not None
+            runner = self._runner = Runner(self._unknown._running.fill(self._given), is_flat=True)
         return runner.interpret(values) if is_plain else runner(values)
 
     def _compile(self) -> Compiled | None:

@@ -12,8 +12,8 @@ import pytest
 
 import functrace as ft
 from functrace.ir.aval import ShapeDtype, broadcast_shapes
-from functrace.ir.parts import is_known, with_known
-from functrace.ir.unknown import MOST_QUESTIONS, NotKnown, Questions, computed, known
+from functrace.ir.filling import Template, filling
+from functrace.ir.unknown import MOST_QUESTIONS, NotKnown, Questions, computed, reading
 from functrace.ops.elementwise import mul, power
 from functrace.ops.shaping import broadcast_to
 from functrace.tracing import Recording
@@ -43,10 +43,23 @@ def test_what_is_computed_is_computed_again() -> None:
     questions = Questions()
     n, m = questions.size(0, 4), questions.size(1, 6)
     total = math.prod((n, m)) // 3 + 1 - n
-    assert isinstance(total, int) and known(total, [4, 6]) == 5 and known(total, [9, 5]) == 7
+    assert isinstance(total, int) and reading(total)([4, 6]) == 5 and reading(total)([9, 5]) == 7
     assert n * m is n * m and 1 * n is n and n + 0 is n
     assert computed(max, n, 5, m).__class__ is int
-    assert known(computed(max, n, 5, m), [2, 3]) == 5
+    assert reading(computed(max, n, 5, m))([2, 3]) == 5
+
+
+def test_parameters_are_filled() -> None:
+    questions = Questions()
+    n, m = questions.size(0, 4), questions.size(1, 6)
+    assert filling((1, None, (2, "array"), slice(0, 3), ShapeDtype((2,)))) is None
+    cases: list[tuple[Any, Any]] = [
+        ((n, m), (7, 9)), ((m,), (9,)), (m, 9), ((n, 1, m), (7, 1, 9)), (((n, m), (m, n), ...), ((7, 9), (9, 7), ...)),
+        (slice(None, n + m), slice(None, 16)), (ShapeDtype((n, n)), ShapeDtype((7, 7))), ((n * 2, 3), (14, 3)),
+    ]  # fmt: skip
+    for param, expected in cases:
+        fill = filling(param)
+        assert fill is not None and fill([7, 9]) == expected
 
 
 @pytest.mark.parametrize(
@@ -100,8 +113,9 @@ def backward_of(shape: Any, exponent: float) -> ft.Program:
 def test_a_derivative_by_unknown_sizes_is_that_by_known_ones() -> None:
     questions = Questions()
     unknown = backward_of((questions.size(0, 4), 1, questions.size(1, 6)), questions.number(2, 2.5))  # type: ignore[arg-type]
-    assert not is_known(unknown)
+    template = Template(unknown)
+    assert not template.is_known
     for given in ([4, 6, 2.5], [7, 2, -0.5], [2, 30, 4.0]):
         assert questions.fit(given)
-        assert with_known(unknown, given) == backward_of((given[0], 1, given[1]), given[2])
+        assert template.fill(given) == backward_of((given[0], 1, given[1]), given[2])
     assert not questions.fit([4, 6, 2]) and not questions.fit([4, 6, 1.0]), "these derivatives are other ones"

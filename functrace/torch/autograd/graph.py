@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from functrace.ir.aval import ShapeDtype
+from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.torch import sentences
 from functrace.torch.autograd.accumulation import accumulate
 from functrace.torch.autograd.anomaly_mode import ANOMALY, note_origin
@@ -397,7 +397,7 @@ class AccumulateGrad(NativeNode):
     def output_avals(self) -> Sequence[ShapeDtype]:
         """Return shape and dtype of the leaf."""
         array = self.variable._array
-        return (ShapeDtype(array.shape, array.dtype),)
+        return (aval_of(array),)
 
     def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
         """Add the gradient: in place, or as an operation if the backward pass is itself recorded."""

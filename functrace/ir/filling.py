@@ -1,0 +1,99 @@
+"""Programs with unknown numbers, and how given numbers are put in: what is unknown is looked for once, and filled often.
+
+Floor: 0.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, cast, final
+
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.primitive import Primitive
+from functrace.ir.program import Program
+from functrace.ir.unknown import NotKnown, Unknown, reading
+
+Filling = Callable[[Sequence[Any]], Any]
+"""From given numbers, by their places, to what holds them."""
+
+
+def filling(param: object) -> Filling | None:
+    """Return what puts numbers into a parameter, or an aval; None if nothing in it is unknown.
+
+    Raises:
+        NotKnown: for programs that are held by an operation.
+
+    Example:
+        >>> from functrace.ir.unknown import Questions
+        >>> n = Questions().size(0, 5)
+        >>> fill = filling((2 * n, (n, None)))
+        >>> fill([7])
+        (14, (7, None))
+    """
+    if type(param) is Unknown:
+        return reading(param)
+    if type(param) is tuple:
+        return _filling_all(cast("tuple[object, ...]", param))
+    if isinstance(param, ShapeDtype):
+        dtype, shape = param.dtype, _filling_all(param.shape)
+        return None if shape is None else lambda given: ShapeDtype(shape(given), dtype)
+    if isinstance(param, slice):
+        bounds = cast("slice[object, object, object]", param)
+        parts = _filling_all((bounds.start, bounds.stop, bounds.step))
+        return None if parts is None else lambda given: slice(*parts(given))
+    if isinstance(param, Program):
+        raise NotKnown
+    return None
+
+
+def _filling_all(parts: tuple[object, ...]) -> Filling | None:
+    fillings = [filling(part) for part in parts]
+    if all(fill is None for fill in fillings):
+        return None
+    places = [fill(_PLACES) if isinstance(fill, operator.itemgetter) else None for fill in fillings]
+    if len(places) > 1 and None not in places:
+        return operator.itemgetter(*places)
+    pairs = list(zip(fillings, parts, strict=True))
+    return lambda given: tuple([part if fill is None else fill(given) for fill, part in pairs])
+
+
+_PLACES = range(1 << 20)
+"""Given this, what reads a given number returns its place."""
+
+
+@final
+class Template:
+    """A program that holds unknown numbers.
+
+    Args:
+        program: the program; what reads what in it, and when it dies, is worked out once for all that are made of it.
+
+    Raises:
+        NotKnown: if an operation holds a program.
+    """
+
+    __slots__ = ("_avals", "_fillings", "_literals", "_ops", "is_known", "program")
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._ops: list[tuple[int, Primitive, tuple[int, ...], Filling]] = []
+        for k, (primitive, operands, params) in enumerate(program.ops):
+            fill = filling(params)
+            if fill is not None:
+                self._ops.append((k, primitive, operands, fill))
+        self._literals = filling(program.literals)
+        self._avals = _filling_all(program.avals)
+        runs = {k for k, _ in program.schedule}
+        self.is_known = self._literals is None and not any(k in runs for k, *_ in self._ops)
+        """Whether what runs holds no unknown numbers: only avals may."""
+        assert len(program.aliasing) == len(program.output_ids)
+
+    def fill(self, given: Sequence[Any]) -> Program:
+        """Return the program for given numbers."""
+        program = self.program
+        ops = list(program.ops)
+        for k, primitive, operands, fill in self._ops:
+            ops[k] = (primitive, operands, fill(given))
+        avals = program.avals if self._avals is None else self._avals(given)
+        return program.with_same_flow(ops, avals, program.literals if self._literals is None else self._literals(given))
