@@ -22,6 +22,7 @@ import numpy as np
 from functrace.errors import LostGradientError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.program import Program
+from functrace.ops.elementwise import Elementwise
 from functrace.ops.shaping import convert
 from functrace.torch import sentences
 from functrace.torch.aliases import is_alone, replace, shown, traced_of
@@ -221,6 +222,10 @@ def in_place_form(op: Op) -> Op:
             raise
         if promotion is not None:
             check_kind(promotion, specs)
+        if isinstance(inner, Elementwise) and not inner.many:
+            plain = [spec[0] if type(spec) is tuple else spec for spec in specs]
+            if inner.aval(*plain) is specs[0]:
+                return inner
 
         def computed(*given: Any) -> Any:
             result = inner(*given)
@@ -264,13 +269,17 @@ def write(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Te
     if plan.differentiable and view is not None:
         chosen = slices_plan(op, view, operands, params, mask)
     node = begin(chosen, tensor, others, arrays) if plan.differentiable else None
-    result = plan.compute(arrays)
+    writes = type(plan.evaluate) is np.ufunc and op.promote is not None  # its result is like the tensor: see `in_place_form`
+    result = target if writes else plan.compute(arrays)
     if result.shape != target.shape:
         raise RuntimeError(sentences.output_shape(target.shape, result.shape))
     counter = tensor._counter
     if counter is UNVERSIONED or WATCHES:
         counter = before_write(tensor)
-    writable(target)[...] = result
+    if writes:
+        plan.compute((*arrays, writable(target)))
+    else:
+        writable(target)[...] = result
     counter[0] += 1
     if node is not None:
         end(chosen, node, tensor if view is None else view.base)

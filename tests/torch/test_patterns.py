@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -157,6 +158,31 @@ def test_derived_once_for_many_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
         torch.relu(torch.ones(n, 8) @ w + w[1]).sum().backward()
         (z[n] * z[2 * n : 3 * n].sum() ** (n / 7)).backward()
     assert len(derived) < 20, derived
+
+
+def test_threads_share_plans() -> None:
+    """Many threads meet the same new shapes at once: all get the right gradients, and derive few plans."""
+    results: dict[int, list[Any]] = {}
+
+    def work(number: int) -> None:
+        found = []
+        for n in range(2, 60):
+            x = torch.tensor(np.linspace(0.5, 1.5, n)).requires_grad_()
+            (torch.sin(x) * x ** (n / 7) + x[n // 2]).sum().backward()
+            found.append(x.grad.numpy())
+        results[number] = found
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    work(6)
+    assert len(results) == 7
+    for found in results.values():
+        for one, other in zip(found, results[6], strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert check_plans() > 50
 
 
 def test_families_are_bounded() -> None:
