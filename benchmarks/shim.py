@@ -6,12 +6,14 @@ themselves have been used before.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from benchmarks import jit_mlp
 from benchmarks.work import Target, Work
 
 Code = Callable[[ModuleType], Callable[[], Any]]
@@ -53,17 +55,17 @@ def double(torch: ModuleType):
 def mlp(torch: ModuleType):
     """Three layers by hand, cross-entropy, and a step of gradient descent."""
     generator = np.random.default_rng(0)
-    sizes = ((256, 128), (128, 128), (128, 10))
-    start = [generator.normal(0, m**-0.5, (m, n)).astype(np.float32) for m, n in sizes]
-    weights = [torch.tensor(w, requires_grad=True) for w in start]
+    sizes = list(itertools.pairwise(jit_mlp.SIZES))
+    weights = [torch.tensor(w, requires_grad=True) for w, _ in jit_mlp.PARAMS]
     biases = [torch.zeros(n, requires_grad=True) for _, n in sizes]
-    data = torch.tensor(generator.standard_normal((64, 256), np.float32))
-    labels = torch.tensor(generator.integers(0, 10, 64))
+    start = [parameter.detach().clone() for parameter in (*weights, *biases)]
+    data = torch.tensor(jit_mlp.X)
+    labels = torch.tensor(generator.integers(0, 10, jit_mlp.BATCH))
 
     def run():
         with torch.no_grad():
-            for parameter, w in zip([*weights, *biases], [*start, *[np.float32(0)] * 3], strict=True):
-                parameter.copy_(torch.tensor(w))
+            for parameter, before in zip([*weights, *biases], start, strict=True):
+                parameter.copy_(before)
         x = data
         for w, b in zip(weights[:-1], biases[:-1], strict=True):
             x = torch.tanh(x @ w + b)
@@ -198,7 +200,7 @@ def row(name: str, about: str, code: Code, ratio: float, *, cold: bool = False, 
 
 WORKS = (
     row("chain", "1,000 operations on 3 elements", chain, 1.0),
-    row("mlp", "a step of training by hand: 256-128-128-10, batch 64, float32", mlp, 1.0, rtol=1e-5),
+    row("mlp", "a step of training by hand: 784-512-512-10, batch 128, float32", mlp, 1.0, rtol=1e-5),
     row("double", "a gradient of a gradient, 250 operations on 3 elements", double, 1.5),
     row("million", "elementwise operations on 1 M elements, float32", million, 1.2, rtol=1e-5),
     row("checkpoint", "20 layers 64 x 64 in checkpoints of 5", checkpointed, 1.0),
