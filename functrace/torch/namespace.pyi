@@ -2396,6 +2396,9 @@ class Methods:
     def squeeze(self, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
         """Return a view without dimensions of size 1."""
 
+    def squeeze_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Give the tensor the shape of ``x.squeeze(...)``."""
+
     def std(
         self,
         dim: Any = None,
@@ -2435,6 +2438,9 @@ class Methods:
     def t(self) -> Tensor:
         """Return the transpose of a matrix (a vector or a number is left as it is)."""
 
+    def t_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Give the tensor the shape of ``x.t(...)``."""
+
     def take(self, index: Operand) -> Tensor:
         """Return elements by their position in the flattened tensor."""
 
@@ -2472,6 +2478,9 @@ class Methods:
 
     def transpose(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """Return a view with two dimensions swapped."""
+
+    def transpose_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Give the tensor the shape of ``x.transpose(...)``."""
 
     def tril(self, diagonal: builtins.int = 0) -> Tensor:
         """Return the lower triangle of matrices, zero elsewhere."""
@@ -2523,6 +2532,9 @@ class Methods:
 
     def unsqueeze(self, dim: builtins.int) -> Tensor:
         """Return a view with one more dimension, of size 1."""
+
+    def unsqueeze_(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Give the tensor the shape of ``x.unsqueeze(...)``."""
 
     def var(
         self,

@@ -697,6 +697,11 @@ def unflatten_sizes(sizes: Sequence[int], dim: int, size: int) -> str:
     return f"unflatten: Provided sizes {sizes} don't multiply up to the size of dim {dim} ({size}) in the input tensor"
 
 
+def forward_enabled_type(kind: str) -> str:
+    """The sentence for forward mode that is switched by something else than a bool."""
+    return f"enabled must be a bool (got {kind})"
+
+
 INCREMENT_OF_NO_TENSOR = "increment_version expects each element of the iterable to be a tensor"
 
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 import weakref
 from typing import final
 
+from functrace.torch import sentences
 from functrace.torch._C import _autograd as _autograd
 from functrace.torch._C import _functions as _functions
 from functrace.torch.autograd.custom import FunctionBase as _FunctionBase
+from functrace.torch.autograd.forward_ad import enter_dual_level as _enter_dual_level
+from functrace.torch.autograd.forward_ad import exit_dual_level
 from functrace.torch.autograd.grad_mode import (
     MODES,
     _force_original_view_tracking,
@@ -29,6 +32,7 @@ from functrace.torch.autograd.running import will_execute as _will_engine_execut
 from functrace.torch.autograd.variable import ImperativeEngine as _ImperativeEngine
 from functrace.torch.autograd.variable import LegacyVariableBase as _LegacyVariableBase
 from functrace.torch.dtypes import DTYPES, dtype
+from functrace.torch.dual import is_forward_enabled as _is_fwd_grad_enabled
 from functrace.torch.tensor import Tensor
 from functrace.torch.tensor import Tensor as TensorBase
 
@@ -44,11 +48,15 @@ __all__ = [
     "_current_autograd_node",
     "_current_graph_task_execution_order",
     "_current_graph_task_id",
+    "_enter_dual_level",
+    "_exit_dual_level",
     "_functions",
     "_get_all_dtypes",
     "_increment_version",
+    "_is_fwd_grad_enabled",
     "_is_multithreading_enabled",
     "_is_view_replay_enabled",
+    "_set_fwd_grad_enabled",
     "_set_grad_enabled",
     "_set_multithreading_enabled",
     "_set_view_replay_enabled",
@@ -72,6 +80,18 @@ class _WeakTensorRef:
 def _get_all_dtypes() -> list[dtype]:
     """Return the dtypes that there are."""
     return list(DTYPES.values())
+
+
+def _exit_dual_level(level: int) -> None:
+    """Leave the level of dual tensors."""
+    exit_dual_level(level=level)
+
+
+def _set_fwd_grad_enabled(enabled: bool) -> None:
+    """Choose whether operations of this thread see tangents."""
+    if not isinstance(enabled, bool):
+        raise TypeError(sentences.forward_enabled_type(sentences.kind_of(enabled)))
+    MODES.forward = enabled
 
 
 def _set_multithreading_enabled(enabled: bool) -> None:

@@ -77,6 +77,7 @@ class FunctionBase(GraphNode):
     dirty_tensors: tuple[Any, ...] | None = None
     non_differentiable: tuple[Any, ...] | None = None
     saved_for_forward: tuple[Any, ...] | None = None
+    is_node = False
     requires_grad = False
     """Whether the node is in a graph."""
     _materializes = True

@@ -73,6 +73,8 @@ class FunctionCtx:
 class BackwardCFunction(FunctionBase, FunctionCtx):
     """The node of a `Function`; every Function has a subclass of its own."""
 
+    is_node = True
+
     def apply(self, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Run the user's backward as it is, on gradients given by the caller."""
         function = self._forward_cls

@@ -120,6 +120,8 @@ class GraphNode:
     """Whether no hook was ever registered here: the engine then just runs the node. (One test, in place of five.)"""
     requires_grad = True
     """Whether the node is in a graph."""
+    is_node = True
+    """Whether these are nodes: not so of a Function, which has the floor of its nodes."""
     drops_unneeded = False
     """Whether gradients that lead nowhere that is needed (``inputs=``) are dropped before hooks see them."""
 
@@ -245,10 +247,10 @@ class _NodeType(type):
     """Makes every `GraphNode` an instance of `Node`, which is not among its bases."""
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, GraphNode)
+        return isinstance(instance, GraphNode) and instance.is_node
 
     def __subclasscheck__(cls, subclass: type) -> bool:
-        return subclass is cls or issubclass(subclass, GraphNode)
+        return subclass is cls or (issubclass(subclass, GraphNode) and subclass.is_node)
 
 
 class Node(metaclass=_NodeType):

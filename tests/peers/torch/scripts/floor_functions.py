@@ -54,6 +54,16 @@ def classes(torch: Any, log: Any) -> None:
     log("leaf", (x * 2).grad_fn.next_functions[0][0].__class__ is functions.AccumulateGrad)
     log("another", hasattr(functions, "NoSuchBackward0"))
 
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+    node = torch.autograd.graph.Node
+    found = (Twice, torch.autograd.Function, Twice._backward_cls, torch._C._FunctionBase, type((x * 2).grad_fn), int, node)
+    log("classes of nodes", [issubclass(c, node) for c in found], isinstance(Twice.apply(x).grad_fn, node))
+    log("floor", issubclass(Twice, torch._C._FunctionBase), issubclass(Twice._backward_cls, torch._C._FunctionBase))
+
 
 def hooks(torch: Any, log: Any) -> None:
     """The stack of pairs of saved-tensor hooks, and how pushing is refused."""

@@ -1,0 +1,19 @@
+"""``torch._VF``: functions that PyTorch's own Python calls there.
+
+Floor: 8.
+"""
+
+from functrace.torch.autograd.forward_ad import UnpackedDualTensor, make_dual, unpack_dual
+from functrace.torch.tensor import Tensor
+
+__all__ = ["_make_dual", "_unpack_dual"]
+
+
+def _make_dual(tensor: Tensor, tangent: Tensor, level: int) -> Tensor:
+    """Return an alias of a tensor that has a tangent."""
+    return make_dual(tensor, tangent, level=level)
+
+
+def _unpack_dual(dual: Tensor, level: int) -> UnpackedDualTensor:
+    """Return an alias without tangent, and the tangent."""
+    return unpack_dual(dual, level=level)
