@@ -78,7 +78,10 @@ def _plain(message: str) -> str:
 def describe(torch: ModuleType, value: Any) -> str:
     """Return a value as text that both libraries agree on: tensors by value and metadata, nodes by name."""
     if isinstance(value, torch.Tensor):
-        parts = [_numbers(value.detach().tolist()), str(value.dtype).removeprefix("torch."), str(tuple(value.shape))]
+        plain = value.detach()
+        if getattr(plain, "_is_zerotensor", bool)():
+            plain = plain.clone()  # PyTorch's zeros without memory cannot be listed
+        parts = [_numbers(plain.tolist()), str(value.dtype).removeprefix("torch."), str(tuple(value.shape))]
         if value.requires_grad:
             node = value.grad_fn
             parts.append("leaf, requires_grad" if node is None else f"grad_fn={type(node).__name__}")

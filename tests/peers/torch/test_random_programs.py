@@ -16,10 +16,13 @@ import importlib
 import os
 import random
 import re
+import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -299,12 +302,31 @@ def observed(torch: Any, steps: list[Step]) -> list[str]:
     return Interpreter(torch).run(steps)
 
 
+class Runs:
+    """Notes what runs, in a file that outlives the process: PyTorch's engine crashes on one program in a few thousand."""
+
+    def __init__(self) -> None:
+        self.path: Path | None = None
+        self.seed = 0
+
+    def append(self, library: str) -> None:
+        """Note that a library runs the program."""
+        if self.path is not None:
+            self.path.write_text(f"{self.seed} {library}")
+
+
+RUNS = Runs()
+
+
 def compared(steps: list[Step]) -> str:
     """Return how a program differs between the libraries; empty if it does not."""
     for library in (torch, shim):
         library.set_warn_always(True)
     try:
-        expected, found = observed(torch, steps), observed(shim, steps)
+        RUNS.append("torch")
+        expected = observed(torch, steps)
+        RUNS.append("shim")
+        found = observed(shim, steps)
         if any("INTERNAL ASSERT" in line for line in expected):
             return ""  # a defect of PyTorch's
         if not SENTENCES:  # of several reasons to refuse, either library may name its own
@@ -345,9 +367,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--most", type=int, default=5)
+    parser.add_argument("--notes", type=Path, help="run in this process, and note there what runs")
     given = parser.parse_args()
+    if given.notes is None:
+        return in_processes(given.seed, given.count, given.most)
+    RUNS.path = given.notes
     found = 0
     for seed in range(given.seed, given.seed + given.count):
+        RUNS.seed = seed
         steps = program(random.Random(seed))
         if compared(steps):
             found += 1
@@ -355,7 +382,29 @@ def main() -> int:
             print(f"seed {seed}: {steps}\n{compared(steps)[:1500]}\n")
             if found == given.most:
                 break
-    print(f"{seed + 1 - given.seed} programs, {found} differ")
+    return found
+
+
+def in_processes(seed: int, count: int, most: int) -> int:
+    """Run programs in other processes, anew behind each on which PyTorch crashes; a crash of ours is a failure."""
+    first, end, found, crashes = seed, seed + count, 0, 0
+    with tempfile.TemporaryDirectory() as directory:
+        notes = Path(directory, "notes")
+        while seed < end and found < most:
+            part = min(2000, end - seed)
+            command = [sys.executable, "-m", __spec__.name, "--seed", str(seed), "--count", str(part)]
+            ended = subprocess.run([*command, "--most", str(most - found), "--notes", str(notes)], check=False)
+            if ended.returncode >= 0:
+                found += ended.returncode
+                seed += part
+                continue
+            last, library = notes.read_text().split()
+            crashes += library == "torch"
+            if library != "torch":
+                found += 1
+                print(f"seed {last}: functrace crashes (signal {-ended.returncode})")
+            seed = int(last) + 1
+    print(f"{seed - first} programs, {found} differ; PyTorch crashed on {crashes} others")
     return int(found > 0)
 
 
