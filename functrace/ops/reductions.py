@@ -344,7 +344,10 @@ def log_softmax(x: Value, axis: int) -> Any:
 
 
 def logsumexp(x: Value, axes: Axes) -> Any:
-    """Compute ``log(sum(exp(x)))`` over axes without overflow; -inf where all elements are -inf."""
+    """Compute ``log(sum(exp(x)))`` over axes without overflow; -inf where all elements are -inf, or there are none."""
+    shape = shape_of(x)
+    if any(shape[k] == 0 for k in axes):
+        return log(reduce_sum(exp(x), axes))
     peak = stop_gradient(reduce_max(x, axes))
     peak = where(isfinite(peak), peak, 0.0)
     total = reduce_sum(exp(sub(x, expand_reduced(peak, shape_of(x), axes))), axes)

@@ -564,13 +564,21 @@ def gather(input: Operand, dim: int, index: Operand) -> Value:
 
 # -- joining -----------------------------------------------------------------------------------------------------
 
+
+def in_rows(joined: Array) -> Any:
+    """Return what was joined in C order, as PyTorch lays it out; NumPy keeps the order of the parts."""
+    return owned(joined) if isinstance(joined, Tracer) else np.ascontiguousarray(joined)
+
+
 CAT = Op(
     "CatBackward0",
-    lambda *given: joining.concatenate(given[:-1], given[-1]),
+    lambda *given: in_rows(joining.concatenate(given[:-1], given[-1])),
     details=lambda specs, params: {"dim": params[0]},
 )
 STACK = Op(
-    "StackBackward0", lambda *given: joining.stack(given[:-1], given[-1]), details=lambda specs, params: {"dim": params[0]}
+    "StackBackward0",
+    lambda *given: in_rows(joining.stack(given[:-1], given[-1])),
+    details=lambda specs, params: {"dim": params[0]},
 )
 
 

@@ -430,7 +430,7 @@ def _rewrite_history(value: Tensor, node: FunctionBase, place: int, outputs: Seq
         value._grad = None  # as PyTorch does: it was the gradient of another value
     elif sum(isinstance(v, Tensor) for v in outputs) > 1:
         raise RuntimeError(sentences.DIRTY_VIEW_OF_MANY)
-    elif value._view.base.is_leaf and value._view.base.requires_grad:
+    elif value._view.base.is_leaf and value.requires_grad:
         raise RuntimeError(sentences.VIEW_OF_LEAF_IN_PLACE)
     from functrace.torch.views import rebase_history
 
