@@ -100,9 +100,10 @@ def retain_grad(self: Tensor) -> None:
     """
     if not self.requires_grad:
         raise RuntimeError(sentences.RETAIN_WITHOUT_GRAD)
-    node = self.grad_fn
-    if node is None or self._retains:
+    if self._node is None or self._retains:
         return
+    node = self.grad_fn
+    assert node is not None
     self._retains = True
     node._bare = False
     node._retained = {**(node._retained or {}), self._output_nr: weakref.ref(self)}

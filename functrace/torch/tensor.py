@@ -170,8 +170,8 @@ class Tensor(Methods):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether no node computed this tensor."""
-        return self.grad_fn is None
+        """Whether no node computed this tensor. (A view is not asked whether its base was overwritten: see ``grad_fn``.)"""
+        return self._node is None
 
     @property
     def output_nr(self) -> int:

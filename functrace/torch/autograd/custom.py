@@ -426,12 +426,12 @@ def _rewrite_history(value: Tensor, node: FunctionBase, place: int, outputs: Seq
     """
     if value.requires_grad and value.is_leaf:
         raise RuntimeError(sentences.DIRTY_LEAF)
-    if value._view is None:
-        value._grad = None  # as PyTorch does: it was the gradient of another value
-    elif sum(isinstance(v, Tensor) for v in outputs) > 1:
-        raise RuntimeError(sentences.DIRTY_VIEW_OF_MANY)
-    elif value._view.base.is_leaf and value.requires_grad:
-        raise RuntimeError(sentences.VIEW_OF_LEAF_IN_PLACE)
+    value._grad = None  # as PyTorch does: it was the gradient of another value
+    if value._view is not None:
+        if sum(isinstance(v, Tensor) for v in outputs) > 1:
+            raise RuntimeError(sentences.DIRTY_VIEW_OF_MANY)
+        if value._view.base.is_leaf and value.requires_grad:
+            raise RuntimeError(sentences.VIEW_OF_LEAF_IN_PLACE)
     from functrace.torch.views import rebase_history
 
     rebase_history(value, node, place)
