@@ -85,4 +85,4 @@ def test_mypy_agrees(tmp_path: Path) -> None:
 
 def test_the_shim_exports_what_it_has() -> None:
     public = {name for name, value in vars(torch).items() if not name.startswith("_") and not inspect.ismodule(value)}
-    assert set(torch.__all__) == public | {"autograd", "func", "nn", "utils"}
+    assert set(torch.__all__) == public | {"autograd", "func", "nn", "ops", "utils"}

@@ -7,6 +7,7 @@ Floor: 8.
 """
 
 from functrace.torch import _C as _C
+from functrace.torch import _ops as _ops
 from functrace.torch import autograd, func, kinds, namespace, nn, utils
 from functrace.torch.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from functrace.torch.autograd import functional as _functional  # noqa: F401 (made of functions, so it comes last)
@@ -18,6 +19,7 @@ from functrace.torch.dtypes import dtype, get_default_dtype, set_default_dtype
 from functrace.torch.func import vmap
 from functrace.torch.kinds import *  # noqa: F403 (constants, formats, limits, older constructors)
 from functrace.torch.namespace import *  # noqa: F403 (the functions and dtypes, by rows)
+from functrace.torch.overloads import ops
 from functrace.torch.random import GENERATOR as default_generator
 from functrace.torch.random import Generator
 from functrace.torch.size import Size
@@ -45,6 +47,7 @@ __all__ = [
     "is_warn_always_enabled",
     "nn",
     "no_grad",
+    "ops",
     "set_anomaly_enabled",
     "set_default_dtype",
     "set_grad_enabled",

@@ -21,6 +21,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
 from functrace.torch import sentences
+from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dtypes import DTYPES, DtypeLike, numpy_dtype
 from functrace.torch.dtypes import dtype as Dtype
 from functrace.torch.plans import NUMBERS, OF_OUTPUT, Op, apply, number_of, recorded_gradient
@@ -517,6 +518,9 @@ def where_method(self: Tensor, condition: Operand, other: Operand) -> Value:
 @ROWS.function()
 def nonzero(input: Operand, *, as_tuple: bool = False) -> Any:
     """Return the positions of elements other than zero: one row each, or one tensor for each dimension."""
+    if MODES.dispatch is not None:
+        found = MODES.dispatch.make("nonzero", (input,), {}, lambda: nonzero(input))
+        return found.unbind(1) if as_tuple else found
     array: Any = _raw(input)
     if isinstance(array, Tracer):
         raise TypeError(sentences.SHAPE_FROM_VALUES)
@@ -685,12 +689,12 @@ def _divisions(name: str, kernel: str, computes: Callable[..., Any], doc: str, o
     """Add a function that raises where integers are divided by 0."""
     promote = arithmetic.checked(for_kinds("uif", kernel))
     if name == "floor_divide":
-        of_tensors = _without_derivative(Op("NotImplemented", computes, promote=promote), name)
+        of_tensors = _without_derivative(Op("NotImplemented", computes, promote=promote, called=name), name)
         of_numbers = (of_tensors, of_tensors)
     else:
         node = name.title()
         of_tensors = Op(f"{node}Backward1", computes, BOTH, promote)
-        reflected = Op("NotImplemented", computes, BOTH, promote, edges=(1,))
+        reflected = Op("NotImplemented", computes, BOTH, promote, edges=(1,), called=name)
         of_numbers = Op(f"{node}Backward0", computes, (), promote, edges=(0,)), _without_derivative(reflected, name)
 
     def make(run: Run) -> Callable[..., Value]:
@@ -816,6 +820,9 @@ def isclose(input: Operand, other: Operand, rtol: float = 1e-05, atol: float = 1
     tensors_only("isclose", input=input, other=other)
     if dtype_of(input) != dtype_of(other):
         raise RuntimeError(f"{DTYPES[dtype_of(input)].printed} did not match {DTYPES[dtype_of(other)].printed}")
+    if MODES.dispatch is not None:
+        given = input, other, rtol, atol, equal_nan
+        return MODES.dispatch.make("isclose", given, {}, lambda: isclose(*given))
     return fresh(np.isclose(_raw(input), _raw(other), rtol, atol, equal_nan))
 
 

@@ -17,6 +17,7 @@ from functrace.ops import elementwise as ew
 from functrace.ops.indexing import gather, scatter_add, scatter_set
 from functrace.ops.shaping import broadcast_to, convert
 from functrace.torch import sentences, shaping
+from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.plans import NUMBERS, Op, number_of
 from functrace.torch.promotion import check_broadcast, check_fits
 from functrace.torch.rows import Rows
@@ -111,6 +112,8 @@ def zero_(self: Tensor) -> Tensor:
 @ROWS.function("", operators="setitem")
 def setitem(self: Tensor, index: Any, value: Operand) -> None:
     """Write ``self[index] = value``: through a view, or element by element where tensors or masks stand in the index."""
+    if MODES.dispatch is not None and type(value) in NUMBERS:
+        value = MODES.dispatch.lift(wrap(np.asarray(value, self._array.dtype)))
     entries = index_entries(index)
     if not np.ndim(value._array if isinstance(value, Tensor) else value):
         for entry in entries:

@@ -28,8 +28,8 @@ from functrace.torch.views import renew_node
 from functrace.tracing import Tracer
 
 ROWS = Rows()
-_REAL = Op("SelectBackward0", ew.real, is_view=True)
-_IMAG = Op("SelectBackward0", ew.imag, is_view=True)
+_REAL = Op("SelectBackward0", ew.real, is_view=True, called="real")
+_IMAG = Op("SelectBackward0", ew.imag, is_view=True, called="imag")
 
 # -- the graph ------------------------------------------------------------------------------------------------------
 

@@ -233,7 +233,7 @@ def tile(input: Operand, *dims: int | Sequence[int]) -> Value:
 def repeat_interleave(input: Operand, repeats: Any, dim: int | None = None) -> Value:
     """Return each element (or position along a dimension) so many times in a row."""
     if dim is None:
-        input, dim = reshape(input, -1), 0
+        input, dim = input if len(shape_of(input)) == 1 else reshape(input, -1), 0
     shape = shape_of(input)
     axis = dimension(dim, len(shape))
     if isinstance(repeats, Tensor):
@@ -550,7 +550,7 @@ def index_select(input: Operand, dim: int, index: Operand) -> Value:
     check_positions("index_select", index, shape[axis] if shape else 1, None)
     if not shape:
         return clone(input)
-    return apply(INDEX_SELECT, (input, reshape(index, -1)), (axis,))
+    return apply(INDEX_SELECT, (input, index if shape_of(index) else reshape(index, -1)), (axis,))
 
 
 def _indexed(node: str, computes: Callable[..., Any], edges: tuple[int, ...], names: tuple[str, ...]) -> Op:
@@ -686,9 +686,8 @@ def scatter(run: Run) -> Callable[..., Value]:
     def function(input: Operand, dim: int, index: Operand, src: Any = None, *, value: Any = None) -> Value:
         given = number_of(value if src is None else src)
         if type(given) in NUMBERS:
-            axis = _check_scatter(
-                "scatter", input, dim, index, expand(to(wrap(np.zeros(())), dtype_of(input)), shape_of(index))
-            )
+            stands = wrap(np.broadcast_to(np.zeros((), dtype_of(input)), shape_of(index)))
+            axis = _check_scatter("scatter", input, dim, index, stands)
             return run(SCATTER_NUMBER, (input, index, given), (axis,))
         return run(SCATTER, (input, index, given), (_check_scatter("scatter", input, dim, index, given),))
 
@@ -740,6 +739,9 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
         kind = x._array.dtype if isinstance(x, Tensor) else np.asarray(number_of(x)).dtype
         if kind.kind in "bc":
             raise RuntimeError(f"Unsupported input type encountered for isin(): {DTYPES[kind].printed}")
+    if MODES.dispatch is not None:
+        options = {"assume_unique": assume_unique, "invert": invert}
+        return MODES.dispatch.make("isin", given, options, lambda: isin(*given, **options))
     among, others = (x._array if isinstance(x, Tensor) else np.asarray(x) for x in (elements, test_elements))
     return fresh(np.isin(among, others, invert=invert))
 

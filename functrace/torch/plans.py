@@ -109,6 +109,8 @@ class Op:
         measures: whether the ints among its parameters are sizes and positions; see patterns.py.
         gradient: the op that computes the gradient where that is recorded, for what PyTorch computes by one; see
             `recorded_gradient`. Otherwise each equation of the backward program is an op.
+        called: what PyTorch calls the operation, where the node's name does not tell.
+        primitive: the primitive of the core that it applies, if it was made for that; see `op_of`.
     """
 
     node: str
@@ -125,6 +127,8 @@ class Op:
     repeats: bool = False
     measures: bool = False
     gradient: Op | None = None
+    called: str = ""
+    primitive: Primitive | None = None
     node_class: type[OpNode] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -541,6 +545,8 @@ def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> An
     """
     if DUALS.level is not None and DUALS.level.concerns(operands):
         return DUALS.level.apply(op, operands, params)
+    if MODES.dispatch is not None:
+        return MODES.dispatch.apply(op, operands, params)
     recording = MODES.recording
     if len(operands) == 1 and isinstance(x := operands[0], Tensor) and type(a := x._array) is _ndarray:  # 0.4 us less
         is_active = recording and (x._node is not None or x._requires or (x._view is not None and x.requires_grad))
@@ -603,7 +609,7 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
     def operator(self: Tensor, other: Operand) -> Value:
         a = self._array
         kind = type(other)
-        if type(a) is not _ndarray or self._view is not None or DUALS.level is not None:
+        if type(a) is not _ndarray or self._view is not None or DUALS.level is not None or MODES.dispatch is not None:
             return apply(op, (self, other)) if isinstance(other, Tensor) or kind in NUMBERS else apply_other(op, self, other)
         mask = 1 if self._node is not None or self._requires else 0
         if isinstance(other, Tensor):
@@ -1025,7 +1031,7 @@ def op_of(primitive: Primitive) -> Op:
     node = _NODES.get(primitive) or "".join(part.title() for part in primitive.name.split("_")) + "Backward0"
     saves = (("self", 0), ("other", 1), *((f"operand{k}", k) for k in range(2, 8)), ("result", -1))
     promote = broadcasting if isinstance(primitive, Elementwise) else None
-    return Op(node, computes, saves, promote, static_numbers=primitive is ew.power)
+    return Op(node, computes, saves, promote, static_numbers=primitive is ew.power, primitive=primitive)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -180,15 +180,15 @@ def random_numbers_of(state: Tensor | None) -> Iterator[None]:
 # -- tensors filled in place -----------------------------------------------------------------------------------------
 
 
-def _fill(name: str, kernel: str, draw: Callable[..., Any], self: Tensor) -> Tensor:
+def _fill(name: str, kernel: str, draw: Callable[..., Any], self: Tensor, *shown: Any) -> Tensor:
     kind = self._array.dtype
     if kernel and kind.kind not in "fc":
         raise NotImplementedError(sentences.no_kernel(kernel).format(self.dtype.printed))
-    return write(_FILLS[name], (self, wrap(np.asarray(draw(self._array.shape)).astype(kind))))
+    return write(_FILLS[name], (self, wrap(np.asarray(draw(self._array.shape)).astype(kind))), shown)
 
 
 _FILLS = {
-    name: Op(f"{name.title()}Backward0", lambda x, drawn: ew.stop_gradient(drawn), edges=(0,))
+    name: Op(f"{name.title()}Backward0", lambda x, drawn, *shown: ew.stop_gradient(drawn), edges=(0,))
     for name in ("uniform", "normal", "bernoulli", "exponential", "random")
 }
 
@@ -199,7 +199,9 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: An
     if from_ > to:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
     drawing = generator or running_generator()
-    return _fill("uniform", "check_uniform_bounds", lambda shape: from_ + (to - from_) * drawing.random(shape), self)
+    return _fill(
+        "uniform", "check_uniform_bounds", lambda shape: from_ + (to - from_) * drawing.random(shape), self, from_, to
+    )
 
 
 @ROWS.function("method")
@@ -208,14 +210,14 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     drawing = generator or running_generator()
-    return _fill("normal", "normal_kernel_cpu", lambda shape: mean + std * drawing.standard_normal(shape), self)
+    return _fill("normal", "normal_kernel_cpu", lambda shape: mean + std * drawing.standard_normal(shape), self, mean, std)
 
 
 @ROWS.function("method")
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
     """Overwrite with exponentially distributed numbers."""
     drawing = generator or running_generator()
-    return _fill("exponential", "exponential", lambda shape: drawing.exponential(1 / lambd, shape), self)
+    return _fill("exponential", "exponential", lambda shape: drawing.exponential(1 / lambd, shape), self, lambd)
 
 
 @ROWS.function("method")
@@ -223,7 +225,7 @@ def random_(self: Tensor, *bounds: int, generator: Any = None) -> Tensor:
     """Overwrite with integers: below a bound, or between two."""
     low, high = (0, *bounds)[-2:] if bounds else (0, 1 << (24 if self._array.dtype.kind == "f" else 7))
     drawing = generator or running_generator()
-    return _fill("random", "", lambda shape: drawing.integers(low, high, shape), self)
+    return _fill("random", "", lambda shape: drawing.integers(low, high, shape), self, *bounds)
 
 
 def _chances(p: Any, generator: Any) -> Callable[..., Any]:
@@ -239,7 +241,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """Overwrite with ones, with a probability, and zeros."""
     if self._array.dtype.kind == "c":
         raise NotImplementedError(sentences.no_kernel("bernoulli_scalar_cpu_").format(self.dtype.printed))
-    return _fill("bernoulli", "", _chances(p, generator), self)
+    return _fill("bernoulli", "", _chances(p, generator), self, *(() if isinstance(p, Tensor) else (p,)))
 
 
 @ROWS.function()

@@ -84,6 +84,10 @@ def _check_keepdim(name: str, keepdim: Any) -> bool:
     return keepdim
 
 
+def _kept_along(_specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
+    return {"dim": params[0], "keepdim": params[1]}
+
+
 SUM = Op("SumBackward0", _sum, details=_reduced)
 SUM_DIM = Op("SumBackward1", _sum, details=_reduced)
 MEAN = Op("MeanBackward0", _mean, details=_averaged)
@@ -94,7 +98,7 @@ PROD_DIM = Op(
     _prod,
     (("self", 0), ("result", -1)),
     keeps=("self", "result"),
-    details=lambda specs, params: {"dim": params[0], "keepdim": params[1]},
+    details=_kept_along,
 )
 MAX = Op(
     "MaxBackward1",
@@ -116,7 +120,7 @@ def sum(
 ) -> Value:
     """Return the sum of all elements, or along dimensions; integers sum to int64."""
     if out is not None:
-        return put_out(out, "sum", (input,), lambda: sum(input, dim, keepdim, dtype=dtype))
+        return put_out(out, "sum", (input, dim, keepdim), lambda: sum(input, dim, keepdim, dtype=dtype))
     if not isinstance(input, Tensor):
         tensors_only("sum", input=input)
     input = _in_dtype(input, dtype)
@@ -135,7 +139,7 @@ def mean(
         RuntimeError: for integers.
     """
     if out is not None:
-        return put_out(out, "mean", (input,), lambda: mean(input, dim, keepdim, dtype=dtype))
+        return put_out(out, "mean", (input, dim, keepdim), lambda: mean(input, dim, keepdim, dtype=dtype))
     if not isinstance(input, Tensor):
         tensors_only("mean", input=input)
     if dtype is not None:
@@ -161,7 +165,7 @@ def prod(
 ) -> Value:
     """Return the product of all elements, or along a dimension; integers multiply to int64."""
     if out is not None:
-        return put_out(out, "prod", (input,), lambda: prod(input, dim, keepdim, dtype=dtype))
+        return put_out(out, "prod", (input, dim, keepdim), lambda: prod(input, dim, keepdim, dtype=dtype))
     if not isinstance(input, Tensor):
         tensors_only("prod", input=input)
     input = _in_dtype(input, dtype)
@@ -270,7 +274,7 @@ def _position_of(reduce: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _argument(reduce: Callable[..., Any], name: str) -> None:
-    op = Op("ArgBackward0", _position_of(reduce), promote=_ordered(name))
+    op = Op("ArgBackward0", _position_of(reduce), promote=_ordered(name), details=_kept_along, called=name)
 
     def function(input: Operand, dim: int | None = None, keepdim: bool = False) -> Value:
         if dtype_of(input).kind == "b":
@@ -296,6 +300,8 @@ def _truth(reduce: Callable[..., Any], name: str) -> None:
     op = Op(
         "TruthBackward0",
         lambda x, axes, keep: _as_bytes(_keeping(reduce(x, axes), x, axes, keep), x.dtype),
+        details=_kept_along,
+        called=name,
     )
 
     def function(input: Operand, dim: Dims = None, keepdim: bool = False) -> Value:
@@ -317,7 +323,7 @@ LOGSUMEXP = Op(
     (("self", 0), ("result", -1)),
     floating,
     keeps=("self", "result"),
-    details=lambda specs, params: {"dim": params[0], "keepdim": params[1]},
+    details=_kept_along,
 )
 
 

@@ -174,7 +174,7 @@ class Rows:
         if count == 1:
             promote = (promote or arithmetic).checked(of_tensors(name, "input"))
         called = node or f"{name.title().replace('_', '')}Backward0"
-        made = Op(called, computes, saves, promote, edges, keeps, gradient=gradient)
+        made = Op(called, computes, saves, promote, edges, keeps, gradient=gradient, called=name)
         maker = _of_operands[count]
 
         def named(function: Callable[..., Any], called: str, says: str) -> Callable[..., Any]:
@@ -300,6 +300,8 @@ def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any
     Raises:
         RuntimeError: where a gradient would be lost, and for a result of a higher kind.
     """
+    if MODES.dispatch is not None and MODES.dispatch.is_beneath:
+        return MODES.dispatch.put_out(name, given, out, lambda: put_out(out, name, given, compute))
     targets = out if isinstance(out, tuple) else (out,)
     for target in targets:
         if not isinstance(target, Tensor):
@@ -309,6 +311,8 @@ def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any
         raise RuntimeError(sentences.out_with_grad(name))
     if DUALS.level is not None and DUALS.level.concerns((*listed, *targets)):
         raise NotImplementedError(sentences.forward_of_out(name))
+    if MODES.dispatch is not None:
+        return MODES.dispatch.put_out(name, given, out, lambda: put_out(out, name, given, compute))
     results = compute()
     for target, result in zip(targets, results if isinstance(out, tuple) else (results,), strict=True):
         count_write(target)

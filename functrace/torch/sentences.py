@@ -1422,3 +1422,51 @@ def jvp_of_constant(place: int) -> str:
         f"Function's jvp returned a gradient at position {place}, but  the corresponding forward output is not a differentiable "
         "Tensor.You should return None at that position instead."
     )
+
+
+# -- operations and dispatch modes -----------------------------------------------------------------------------------
+
+
+def no_overload(packet: str, overload: str) -> str:
+    """The sentence for an overload that a name does not have."""
+    return f"The underlying op of '{packet}' has no overload name '{overload}'"
+
+
+def not_dispatched(overload: object, mode: object) -> str:
+    """The sentence for an operation that no mode handled."""
+    return (
+        f"Multiple dispatch failed for 'torch._ops.{overload}'; all __torch_dispatch__ handlers returned NotImplemented:\n\n"
+        f"  - mode object {mode!r}\n\nFor more information, try re-running with TORCH_LOGS=not_implemented"
+    )
+
+
+def dispatched_otherwise(node: str, aval: object, made: object) -> str:
+    """The sentence for what a mode returned for an operation whose derivative is for something else."""
+    return (
+        f"{node}: a dispatch mode returned {made} where the operation has {aval}, so its derivative would not fit. Return that shape "
+        "and dtype, or run the operation under torch.no_grad()."
+    )
+
+
+def no_fitting_overload(packet: str, overloads: object) -> str:
+    """The sentence for arguments that no overload takes."""
+    return f"{packet}: no overload takes these arguments; there are {overloads}"
+
+
+def no_out_overload(name: str) -> str:
+    """The sentence for ``out=`` under a mode, of a function that PyTorch composes of others."""
+    return f"{name}(out=) within a dispatch mode: there is no operation of that name that writes into a tensor; use copy_"
+
+
+def no_such_operation(overload: str) -> str:
+    """The sentence for calling an operation that is only named here."""
+    return (
+        f"{overload} is named here but cannot be called with these arguments: functrace.torch has no function for it. Within a "
+        "dispatch mode it runs with the arguments that the mode was given."
+    )
+
+
+MODE_AMONG_TRACED = (
+    "a TorchDispatchMode does not see what functrace's transforms trace: enter the mode around the transform's result, not inside, "
+    "or give functrace.checkpoint a residual policy"
+)

@@ -381,7 +381,7 @@ class Tensor(Methods):
     def __iter__(self) -> Iterator[Any]:
         if not self._array.ndim:
             raise TypeError(sentences.ITERATION_OVER_SCALAR)
-        return iter([self[k] for k in range(self._array.shape[0])])
+        return iter(self.unbind(0))
 
     def __hash__(self) -> int:
         return id(self)
@@ -400,6 +400,12 @@ class Tensor(Methods):
 
     def detach(self) -> Tensor:
         """Return an alias without history: memory and version counter are shared."""
+        if MODES.dispatch is not None:
+            return MODES.dispatch.detach(self)
+        return self._alias()
+
+    def _alias(self) -> Tensor:
+        """Return an alias without history, which no dispatch mode sees made."""
         made = _new(Tensor)
         made._array, made._counter = constant(self._array), self._counter
         return made

@@ -236,14 +236,24 @@ def in_place_form(op: Op) -> Op:
     return dataclasses.replace(op, promote=promote, is_view=False)
 
 
-def write(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Tensor:
+def write(
+    op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = (), overwrite: Callable[[], object] | None = None
+) -> Tensor:
     """Apply an op in place: the first operand, a tensor, takes on the result.
+
+    Args:
+        op: what is done.
+        operands: the tensor, and what else it is computed from.
+        params: static parameters.
+        overwrite: what puts the result into the tensor's memory, in place of computing it here: a dispatch mode.
 
     Raises:
         RuntimeError: for a leaf that wants a gradient, a view of one, a result of another shape or kind.
     """
     if DUALS.level is not None and DUALS.level.concerns(operands):
         return DUALS.level.write(op, operands, params)
+    if MODES.dispatch is not None and overwrite is None:
+        return MODES.dispatch.write(op, operands, params)
     tensor, others = operands[0], operands[1:]
     if isinstance(tensor._array, Tracer):
         return write_traced(op, tensor, others, params)
@@ -264,19 +274,21 @@ def write(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Te
         for k, x in enumerate(plain):
             if not isinstance(x, Tensor) and type(x) not in NUMBERS:
                 raise TypeError(sentences.argument_type_in_place(op.node, k, len(operands), x))
-        return write(op, (tensor, *plain), params)
+        return write(op, (tensor, *plain), params, overwrite)
     chosen: Plan = plan
     if plan.differentiable and view is not None:
         chosen = slices_plan(op, view, operands, params, mask)
     node = begin(chosen, tensor, others, arrays) if plan.differentiable else None
     writes = type(plan.evaluate) is np.ufunc and op.promote is not None  # its result is like the tensor: see `in_place_form`
-    result = target if writes else plan.compute(arrays)
+    result = target if writes or overwrite is not None else plan.compute(arrays)
     if result.shape != target.shape:
         raise RuntimeError(sentences.output_shape(target.shape, result.shape))
     counter = tensor._counter
     if counter is UNVERSIONED or WATCHES:
         counter = before_write(tensor)
-    if writes:
+    if overwrite is not None:
+        overwrite()
+    elif writes:
         plan.compute((*arrays, writable(target)))
     else:
         writable(target)[...] = result

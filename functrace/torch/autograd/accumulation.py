@@ -34,6 +34,9 @@ def accumulate(variable: Tensor, gradient: Tensor) -> None:
     """
     if not (variable._requires or variable.requires_grad):
         return
+    if MODES.dispatch is not None and not MODES.recording:
+        accumulate_seen(variable, gradient)
+        return
     with _LOCKS[id(variable) >> 6 & 63]:
         before = variable._grad
         recording = MODES.recording
@@ -62,6 +65,14 @@ def accumulate(variable: Tensor, gradient: Tensor) -> None:
                 check_layout(array, variable._array)
             count_write(before)
             before._array += gradient._array
+
+
+def accumulate_seen(variable: Tensor, gradient: Tensor) -> None:
+    """Add a gradient by operations that dispatch modes see, and without a lock, since they run code of the user's."""
+    if variable._grad is None:
+        variable._grad = wrap(copy_like(variable._array, gradient.detach()._array))
+    else:
+        variable._grad.add_(gradient)
 
 
 def retain(tensor: Tensor, gradient: Tensor) -> None:

@@ -588,7 +588,8 @@ def make_seed(outputs: Sequence[Any], seeds: Sequence[Any], place: int, *, batch
             raise RuntimeError(sentences.NON_SCALAR_ROOT)
         if aval.dtype.kind != "f":
             raise RuntimeError(sentences.complex_root(DTYPES[aval.dtype]))
-        return wrap(np.ones(aval.shape, aval.dtype))
+        ones = wrap(np.ones(aval.shape, aval.dtype))
+        return ones if MODES.dispatch is None else MODES.dispatch.seed(output, ones)
     if not isinstance(seed, Tensor):
         raise TypeError(sentences.root_gradient_type(type(seed).__name__))
     # The numbers in these sentences are where something equal is found first, as PyTorch looks it up.

@@ -49,6 +49,8 @@ class Modes(threading.local):
     """Whether PyTorch would be allowed to run backward passes in threads of its own; here they never are."""
     replays_views = False
     """Whether views are made again step by step, in place of one ``AsStridedBackward0``, when their base has changed."""
+    dispatch: Any = None
+    """What operations are handed to while a dispatch mode is active, in place of running; see dispatch.py."""
     randomness: str = "same"
     """What functions of random numbers do: ``"error"`` inside ``torch.func.vmap``, unless it says otherwise."""
 

@@ -283,7 +283,8 @@ class OpNode(NativeNode):
         if saved is None:
             raise RuntimeError(sentences.BACKWARD_TWICE)
         direct = plan.direct
-        if direct is not None and not MODES.recording and DUALS.level is None:  # the usual case, in line: 0.8 us less
+        if direct is not None and not MODES.recording and DUALS.level is None and MODES.dispatch is None:
+            # The usual case, in line: 0.8 us less.
             values: list[Any] = []
             for s in saved:
                 value = s.array() if type(s) is SavedTensor else None if type(s) is SavedPositions else s
@@ -308,7 +309,7 @@ class OpNode(NativeNode):
         unpacks = plan.unpacks
         values = []
         hooked = False
-        if MODES.recording or DUALS.level is not None:
+        if MODES.recording or DUALS.level is not None or MODES.dispatch is not None:
             for s, u in zip(saved, unpacks, strict=True):
                 values.append(s.unpack(self) if u else s)
                 hooked = hooked or (u and s._unpack_hook is not None)

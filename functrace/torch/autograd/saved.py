@@ -70,7 +70,7 @@ class SavedTensor:
         self._was_computed = not is_output and tensor._node is not None
         if is_output and tensor._node is not None:
             self._edge = (None, tensor._output_nr, True, True)
-            self._kept = tensor.detach()
+            self._kept = alias(tensor)
 
     def unpack(self, node: Any = None) -> Tensor | None:
         """Return the tensor.
@@ -236,6 +236,11 @@ def make_saved_tensor(tensor: Tensor, is_output: bool, is_inplace_on_view: bool 
     return SavedTensor(tensor, is_output)
 
 
+def alias(tensor: Tensor) -> Tensor:
+    """Return an alias without history."""
+    return tensor._alias() if MODES.dispatch is None else MODES.dispatch.detach(tensor, types=(Tensor,))
+
+
 def packed(pair: Pair, tensor: Tensor) -> Any:
     """Return what the pack hook makes of a tensor.
 
@@ -266,7 +271,7 @@ def _attached(value: Tensor, edge: tuple[Any, int, bool, bool], node: Any) -> Te
     source, number, requires_grad, is_output = edge
     if not requires_grad and not value.requires_grad:
         return value
-    made = value.detach()
+    made = alias(value)
     if value._dual is not None:
         made._dual = value._dual
     if is_output:

@@ -1,0 +1,153 @@
+"""``torch.utils._python_dispatch``: modes that see every operation, and may answer it.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from types import TracebackType
+from typing import Any, TypeVar
+
+from functrace.torch._ops import OpOverload
+from functrace.torch.dispatch import activate, active, without_modes
+
+Mode = TypeVar("Mode", bound="TorchDispatchMode")
+
+
+class TorchDispatchMode:
+    """A context in which operations on tensors are handed to ``__torch_dispatch__`` in place of running.
+
+    The handler runs beneath autograd: it sees the operands, whatever it computes is not recorded, and what it returns
+    becomes the result of the operation, whose node is then made. In-place operations are seen as such
+    (``aten.mul_.Tensor``), ``out=`` too (``aten.sin.out``), and those of backward as far as they are operations here. What a
+    handler calls goes to the mode around it. Making tensors out of nothing (``torch.zeros``, ``torch.rand``) and reading
+    their values (``item``) is not seen.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> class Names(TorchDispatchMode):
+        ...     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        ...         print(func)
+        ...         return func(*args, **(kwargs or {}))
+        >>> with Names():
+        ...     _ = (torch.ones(2) * 2).exp_().sum(0)
+        aten.mul.Tensor
+        aten.exp_.default
+        aten.sum.dim_IntList
+    """
+
+    supports_higher_order_operators = False
+
+    def __init__(self, _dispatch_key: object = None) -> None:
+        if _dispatch_key is not None:
+            raise AssertionError("_dispatch_key must be a torch._C.DispatchKey")
+
+    def __torch_dispatch__(
+        self, func: OpOverload, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Answer an operation: return what it is to return, usually ``func(*args, **kwargs)``."""
+        raise NotImplementedError
+
+    def __enter__(self: Mode) -> Mode:
+        activate((*active(), self))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        activate(active()[:-1])
+        return None
+
+    @classmethod
+    def push(cls: type[Mode], *args: Any, **kwargs: Any) -> Mode:
+        """Make a mode; ``with Mode()`` does."""
+        warnings.warn("`Mode.push()` is no longer necessary and can be replaced with just `with Mode()`", stacklevel=2)
+        return cls(*args, **kwargs)
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """Return whether the mode belongs to the library rather than to its user."""
+        return False
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Return whether the mode is not shown what a compiler has put together; there is none here."""
+        return cls.is_infra_mode()
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return True
+
+
+class BaseTorchDispatchMode(TorchDispatchMode):
+    """A mode that lets everything run."""
+
+    def __torch_dispatch__(
+        self, func: OpOverload, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Run the operation."""
+        return func(*args, **(kwargs or {}))
+
+
+def _get_current_dispatch_mode() -> Any:
+    """Return the innermost mode; None if none is active."""
+    modes = active()
+    return modes[-1] if modes else None
+
+
+def _get_current_dispatch_mode_stack() -> list[Any]:
+    """Return the active modes, innermost last."""
+    return list(active())
+
+
+def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
+    """Return whether a mode is active."""
+    return any(include_infra_modes or not mode.is_infra_mode() for mode in active())
+
+
+def is_in_any_mode_without_ignore_compile_internals() -> bool:
+    """Return whether a mode is active that is shown what a compiler has put together."""
+    return any(not mode.ignore_compile_internals() for mode in active())
+
+
+def any_torch_dispatch_mode_on_stack() -> bool:
+    """Return whether a mode is active that is neither the library's nor blind to compilers."""
+    return any(not mode.is_infra_mode() and not mode.ignore_compile_internals() for mode in active())
+
+
+def _push_mode(mode: TorchDispatchMode) -> None:
+    activate((*active(), mode))
+
+
+def _pop_mode(k: object = None) -> Any:
+    *rest, mode = active()
+    activate(tuple(rest))
+    return mode
+
+
+@contextmanager
+def _pop_mode_temporarily(k: object = None) -> Iterator[Any]:
+    """Take the innermost mode off while the context lasts."""
+    mode = _pop_mode(k)
+    try:
+        yield mode
+    finally:
+        _push_mode(mode)
+
+
+def _disable_current_modes() -> AbstractContextManager[list[Any]]:
+    """Take all modes off while the context lasts; they are handed out, innermost first."""
+    return without_modes()
+
+
+def is_traceable_wrapper_subclass(t: object) -> bool:
+    """Return whether a tensor is of a class that wraps others; there is none here."""
+    return False
+
+
+def is_traceable_wrapper_subclass_type(t: type) -> bool:
+    """Return whether tensors of a class wrap others; there is none here."""
+    return False
