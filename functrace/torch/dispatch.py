@@ -22,11 +22,12 @@ from typing import Any, final
 from functrace.torch import plans, sentences, views
 from functrace.torch._ops import OpOverload
 from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.autograd.hooks import refuse_hooks
 from functrace.torch.identities import described
 from functrace.torch.kinds import preserve_format
 from functrace.torch.overloads import ops, out_overload, overload_for
 from functrace.torch.plans import Op
-from functrace.torch.tensor import UNVERSIONED, Tensor, count_write, view_of
+from functrace.torch.tensor import UNVERSIONED, Tensor, view_of
 from functrace.tracing import Tracer
 
 
@@ -118,7 +119,8 @@ class Dispatch:
         results_of(result, many=isinstance(out, tuple))
         if not self.is_beneath:
             for target in targets:
-                count_write(target)
+                if target._counter is not UNVERSIONED:
+                    target._counter[0] += 1
         return out
 
     def make(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
@@ -220,6 +222,8 @@ def checked(op: Op, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     """
     for x in operands:
         if isinstance(x._array if isinstance(x, Tensor) else x, Tracer):
+            if MODES.pairs:
+                refuse_hooks()
             raise NotImplementedError(sentences.MODE_AMONG_TRACED)
     plain = tuple([plans.number_of(x) for x in operands])
     for k, x in enumerate(plain):

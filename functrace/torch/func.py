@@ -34,6 +34,7 @@ from functrace.api.jit import Jit
 from functrace.api.mapping import vmap as vmap_of_arrays
 from functrace.api.programs import trace
 from functrace.api.residuals import checkpoint as checkpoint_of_arrays
+from functrace.control.residuals import RECOMPUTE, Policy
 from functrace.ir.primitive import ZERO
 from functrace.ir.program import Program
 from functrace.numpy.views import owned
@@ -97,10 +98,10 @@ def call_on_arrays(func: OfTensors, places: Sequence[int], args: tuple[PyTree, .
     return func(*placed, **named)
 
 
-def checkpointed(func: OfTensors, args: Sequence[PyTree], kwargs: dict[str, PyTree]) -> Any:
+def checkpointed(func: OfTensors, args: Sequence[PyTree], kwargs: dict[str, PyTree], policy: Policy = RECOMPUTE) -> Any:
     """Return ``func(*args, **kwargs)`` of tensors among which some hold traced values, as `functrace.checkpoint`."""
     call = Call(func, args, kwargs)
-    whole = checkpoint_of_arrays(lambda *args, **kwargs: arrays_of(call(*args, **kwargs)))
+    whole = checkpoint_of_arrays(lambda *args, **kwargs: arrays_of(call(*args, **kwargs)), policy=policy)
     return call.run(lambda args, kwargs: whole(*args, **kwargs), is_functional=False)
 
 

@@ -738,46 +738,151 @@ REENTRANT_PRUNED = (
 )
 REENTRANT_WITHOUT_OUTPUTS = "none of output has requires_grad=True, this checkpoint() is not necessary"
 DEBUG_WITH_CONTEXTS = "debug=True is incompatible with non-default context_fn"
-UNPACKED_TWICE = (
-    "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. If you are calling "
-    "ctx.saved_tensors in backward, make sure to do so only once. Otherwise please open an issue with details on your use case."
-)
+CHECKPOINT_TIP = """
+Tip: To see a more detailed error message, either pass `debug=True` to
+`torch.utils.checkpoint.checkpoint(...)` or wrap the code block
+with `with torch.utils.checkpoint.set_checkpoint_debug_enabled(True):` to
+enable checkpoint\u2011debug mode globally.
+
+If this error occurs under torch.compile with automatic_dynamic_shapes enabled,
+it may be because the recomputation selected a different compiled graph than the
+forward pass (e.g., a dynamic graph instead of the original static graph).
+To fix this, either:
+  - Use torch._dynamo.mark_dynamic() to explicitly mark varying dimensions as
+    dynamic upfront, avoiding the static-to-dynamic transition.
+  - Call torch._C._dynamo.eval_frame._set_lru_cache(False) to disable LRU cache
+    reordering, which can change which graph is checked first between forward
+    and recompute.
+See https://github.com/pytorch/pytorch/issues/166926 for more details and
+workaround examples.
+"""
 SAVED_MORE = (
-    "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass."
+    "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass.\n"
+    + CHECKPOINT_TIP
 )
-CHECKPOINT_TIP = "Tip: pass `debug=True` to `checkpoint` to see which lines have saved the tensors."
 SAVED_AFTER_STOP = "Unexpected state: target_frame.early_stop is set"
+CONTEXT_SUPPRESSED = (
+    "torch.utils.checkpoint: the forward context provided by context_fn suppressed an exception raised during the checkpointed "
+    "forward. This is not supported because checkpoint cannot return a value for a failed forward."
+)
+CONTEXTS_AMONG_TRACED = (
+    "checkpoint among traced values: context_fn may return the contexts of create_selective_checkpoint_contexts; others would not "
+    "be entered again, since functrace does not call the function a second time. Use functrace.checkpoint with a residual policy."
+)
+SELECTED_OUT = "selective checkpointing among traced values: out= writes where no policy is asked; use the function's result"
+NO_OTHER_DEVICE = "set_device_states: there is no device but the CPU, whose generator torch.set_rng_state sets"
+CACHED_MUTATED = "Tensor cached during selective activation checkpoint has been mutated"
+EXTRA_BACKWARD = (
+    "Trying to backward an extra time. You are only allowed to backward once on any region computed under selective activation "
+    "checkpoint."
+)
+
+
+def nested_groups(group: object) -> str:
+    """The sentence for a ``GraphExecGroup`` within another."""
+    return f"GraphExecGroup contexts cannot be nested. Already inside group {group}"
+
+
+def not_in_storage(func: object, place: int | None = None) -> str:
+    """The sentence for an operation of a second run that was not in the first."""
+    told = "This can happen if the operations in the checkpointed region are nondeterministic or depend on global state that changed "
+    if place is None:
+        return f"{func} encountered during backward but not found in storage. {told}between forward and backward."
+    return f"{func} invocation index {place} encountered during backward but not found in storage. {told}between forward and backward."
+
+
+def not_an_overload(op: object, *, is_packet: bool) -> str:
+    """The sentence for what stands in a list of operations and is none."""
+    told = (
+        "Please update the OpOverloadPacket to a specific OpOverload.For example, if you have `torch.ops.aten.mm`, change it to "
+        "`torch.ops.aten.mm.default`."
+    )
+    kind = f"<class 'torch._ops.{type(op).__name__}'>" if is_packet else str(type(op))
+    return f"Expected op in `op_list` to be an OpOverload but got: {op} of type {kind}. {told if is_packet else ''}"
+
+
+def unpacked_twice(*, in_group: bool) -> str:
+    """The sentence for a tensor of a checkpoint that is read twice in one backward pass."""
+    group = (
+        "Performing two backward calls that overlap (i.e. require the same saved activation in order to compute gradients) is not "
+        "allowed while under the torch.utils.checkpoint.GraphExecGroup context. "
+    )
+    return (
+        "torch.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. "
+        f"{group if in_group else ''}If you are calling ctx.saved_tensors in backward, make sure to do so only once. Otherwise "
+        "please open an issue with details on your use case."
+    )
 
 
 def saved_fewer(before: int, now: int) -> str:
     """The sentence for a recompute that saved another number of tensors."""
     return (
         "torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\n"
-        f"Number of tensors saved during forward: {before}\nNumber of tensors saved during recomputation: {now}."
+        f"Number of tensors saved during forward: {before}\nNumber of tensors saved during recomputation: {now}.\n{CHECKPOINT_TIP}"
     )
 
 
-def saved_differently(cases: Sequence[tuple[int, Any, Any]]) -> str:
-    """The sentence for a recompute that saved tensors of other shapes or dtypes: position, then ``(shape, dtype)`` twice."""
-
-    def metadata(facts: tuple[Any, Any]) -> str:
-        return f"{{'shape': {facts[0]}, 'dtype': {facts[1]}, 'device': device(type='cpu')}}"
-
+def saved_differently(cases: Sequence[tuple[int, object, object]]) -> str:
+    """The sentence for a recompute that saved other tensors: position, and what is compared of both."""
     lines = "".join(
-        f"tensor at position {k}:\nsaved metadata: {metadata(saved)}\nrecomputed metadata: {metadata(again)}\n"
-        for k, saved, again in cases
+        f"tensor at position {k}:\nsaved metadata: {saved}\nrecomputed metadata: {again}\n" for k, saved, again in cases
     )
     return (
         "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward "
-        f"pass.\n{lines}."
+        f"pass.\n{lines}.\n{CHECKPOINT_TIP}"
     )
 
 
-def checkpoint_lines(first: Sequence[str], second: Sequence[str]) -> str:
-    """What is added to the sentences above where lines were recorded."""
-    runs = ("original forward", first), ("recomputation", second)
-    lists = [f"saved in the {run}:" + "".join(f"\n  {k}  {line}" for k, line in enumerate(lines)) for run, lines in runs]
-    return "You are seeing this error because you passed `debug=True` to checkpoint; lines that have\n" + "\n".join(lists)
+def checkpoint_logs(forward_traces: str, recompute_traces: str, forward_ops: str, recompute_ops: str) -> str:
+    """What ``debug=True`` tells of both runs."""
+    wave, line = f"+{'~' * 78}+", f"+{'-' * 78}+"
+    titles = [
+        "        1. Stack traces of the operators that ran in the original forward     ",
+        "        2. Stack traces of the operators that ran during recomputation        ",
+        "       3. Log of operators in the original forward and recomputation          ",
+    ]
+    heads = [f"{wave}\n|{title}|\n{line}\n" for title in titles]
+    return (
+        " An error happened while unpacking tensors; dumping logs of latest computation\n"
+        "because you passed `debug=True` to `torch.utils.checkpoint.checkpoint()`.\n"
+        "Scroll all the way down for guidance on how to navigate these logs.\n\n"
+        f"{heads[0]}\n{forward_traces}\n{heads[1]}\n{recompute_traces}\n{heads[2]}"
+        "(Scroll up to correlate stack traces with each operation listed below. This\n"
+        " helps identify their source in the code.)\n\n"
+        'IMPORTANT: Differences in "detach" calls between the original forward and the\n'
+        "           recomputation are expected. They are introduced by the checkpointing\n"
+        "           mechanism and can be ignored.\n\n"
+        f"Operations executed during the original forward:\n\n{forward_ops}\n\n"
+        f"Operations executed during recomputation:\n\n{recompute_ops}\n\n{line}\n{_GUIDANCE}"
+    )
+
+
+_GUIDANCE = """\
+ ERROR: Detected non-determinism while running activation checkpointing
+
+ You are seeing this error because you passed `debug=True` to checkpoint and
+ tensors to be saved during the original forward and differ between those saved
+ during recomputation. This can happen if different operators were ran in the
+ original forward and in the recomputation.
+
+ To identify where the mismatch may be coming from, you can do the following:
+
+ 1) Compare the operators ran during original forward and recomputation to
+    see where they differ. These operators are printed above in the order they
+    were executed.
+
+ 2) Review the stack trace for each operator to locate its invocation source.
+    Each operator's stack trace is printed in their execution order.
+
+ Note that the logs can be quite long. Here's how they are structured:
+ (Tip: you can Ctrl-f for these headers)
+
+ 1. Stack traces of the operators that ran in the original forward
+ 2. Stack traces of the operators that ran during recomputation
+ 3. Log of operators in the original forward and recomputation
+ 4. Error message                                             <--- You are here
+--------------------------------------------------------------------------------
+"""
 
 
 def determinism_check(allowed: Sequence[str], given: str) -> str:

@@ -28,6 +28,8 @@ from functrace.torch.autograd.graph import increment_version as _increment_versi
 from functrace.torch.autograd.running import current_graph_task_id as _current_graph_task_id
 from functrace.torch.autograd.running import current_node as _current_autograd_node
 from functrace.torch.autograd.running import execution_order as _current_graph_task_execution_order
+from functrace.torch.autograd.running import graph_exec_group as _get_graph_exec_group
+from functrace.torch.autograd.running import set_graph_exec_group as _set_graph_exec_group
 from functrace.torch.autograd.running import will_execute as _will_engine_execute_node
 from functrace.torch.autograd.variable import ImperativeEngine as _ImperativeEngine
 from functrace.torch.autograd.variable import LegacyVariableBase as _LegacyVariableBase
@@ -52,12 +54,14 @@ __all__ = [
     "_exit_dual_level",
     "_functions",
     "_get_all_dtypes",
+    "_get_graph_exec_group",
     "_increment_version",
     "_is_fwd_grad_enabled",
     "_is_multithreading_enabled",
     "_is_view_replay_enabled",
     "_set_fwd_grad_enabled",
     "_set_grad_enabled",
+    "_set_graph_exec_group",
     "_set_multithreading_enabled",
     "_set_view_replay_enabled",
     "_will_engine_execute_node",

@@ -51,6 +51,8 @@ class Modes(threading.local):
     """Whether views are made again step by step, in place of one ``AsStridedBackward0``, when their base has changed."""
     dispatch: Any = None
     """What operations are handed to while a dispatch mode is active, in place of running; see dispatch.py."""
+    graph_exec_group: Any = None
+    """The group of backward passes for which checkpoints run again once; see utils/recomputation.py."""
     randomness: str = "same"
     """What functions of random numbers do: ``"error"`` inside ``torch.func.vmap``, unless it says otherwise."""
 

@@ -115,3 +115,13 @@ def reaches_all_leaves() -> bool:
     """Whether a backward pass within the present one would reach all leaves: it was not given ``inputs``."""
     task = RUNNING.task
     return task is None or task.needed is None or task.node not in task.needed
+
+
+def graph_exec_group() -> object:
+    """Return the group that the backward passes of this thread belong to; see utils/recomputation.py."""
+    return MODES.graph_exec_group
+
+
+def set_graph_exec_group(group: object) -> None:
+    """Let the backward passes of this thread belong to a group, or to none."""
+    MODES.graph_exec_group = group

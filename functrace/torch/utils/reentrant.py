@@ -8,7 +8,6 @@ Floor: 8.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +17,7 @@ from functrace.torch.autograd.function import Function
 from functrace.torch.autograd.grad_mode import MODES, enable_grad, no_grad
 from functrace.torch.random import get_rng_state, random_numbers_of
 from functrace.torch.tensor import Tensor
+from functrace.torch.utils.device_states import check_backward_validity
 
 
 class CheckpointFunction(Function):
@@ -27,8 +27,7 @@ class CheckpointFunction(Function):
     def forward(ctx: Any, function: Callable[..., Any], preserve: bool, *args: Any) -> Any:
         """Run without recording."""
         tensors = [arg for arg in args if isinstance(arg, Tensor)]
-        if not any(tensor.requires_grad for tensor in tensors):
-            warnings.warn(sentences.REENTRANT_WITHOUT_INPUTS, UserWarning, stacklevel=4)
+        check_backward_validity(args)
         ctx.function = function
         ctx.random = get_rng_state() if preserve else None
         ctx.args = [None if isinstance(arg, Tensor) else arg for arg in args]
