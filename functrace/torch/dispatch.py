@@ -130,13 +130,12 @@ class Dispatch:
         return self.hand_on(Call(overload_for(getattr(ops.aten, name), args, kwargs), args, kwargs, run))
 
     def detach(self, tensor: Tensor, types: tuple[type, ...] = ()) -> Tensor:
-        """Return an alias without history; it shares the version counter unless it is made beneath autograd."""
+        """Return an alias without history; it shares the version counter."""
         if not self.modes:
-            made = tensor._alias()
-        else:
-            made = results_of(self.hand_on(Call(ops.aten.detach.default, (tensor,), {}, tensor._alias, types)), many=False)
-        if made._counter is not UNVERSIONED:
-            made._counter = [0] if self.is_beneath else tensor._counter
+            return tensor._alias()
+        made = results_of(self.hand_on(Call(ops.aten.detach.default, (tensor,), {}, tensor._alias, types)), many=False)
+        if not self.is_beneath:
+            made._counter = tensor._counter
         return made
 
     def seed(self, output: object, ones: Tensor) -> Any:

@@ -20,6 +20,7 @@ from functrace.torch.autograd.grad_mode import (
     set_multithreading_enabled,
 )
 from functrace.torch.autograd.gradcheck import gradcheck, gradgradcheck
+from functrace.torch.autograd.running import is_checkpoint_valid as _is_checkpoint_valid  # noqa: F401
 from functrace.torch.autograd.saved import SavedTensor
 from functrace.torch.autograd.variable import Variable
 

@@ -125,3 +125,8 @@ def graph_exec_group() -> object:
 def set_graph_exec_group(group: object) -> None:
     """Let the backward passes of this thread belong to a group, or to none."""
     MODES.graph_exec_group = group
+
+
+def is_checkpoint_valid() -> bool:
+    """Return whether a backward pass within this one may add to the gradients of leaves: this one does, for all of them."""
+    return RUNNING.task is None or RUNNING.task.wanted is None

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from functrace.torch import sentences
-from functrace.torch.autograd.engine import RUNNING, backward
+from functrace.torch.autograd.engine import backward
 from functrace.torch.autograd.function import Function
 from functrace.torch.autograd.grad_mode import MODES, enable_grad, no_grad
+from functrace.torch.autograd.running import is_checkpoint_valid
 from functrace.torch.random import get_rng_state, random_numbers_of
 from functrace.torch.tensor import Tensor
 from functrace.torch.utils.device_states import check_backward_validity
@@ -39,7 +40,7 @@ class CheckpointFunction(Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """Run again on detached inputs, and pull the gradients back to them."""
-        if MODES.floor < 0 and (RUNNING.task is None or RUNNING.task.wanted is not None):
+        if MODES.floor < 0 and not is_checkpoint_valid():
             raise RuntimeError(sentences.REENTRANT_PRUNED)
         args = list(ctx.args)
         for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):

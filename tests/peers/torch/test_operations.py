@@ -83,7 +83,8 @@ A@x; x@B; C@C.mT; C@x[:2].new_ones(4); torch.mm(A,B); torch.mv(A,x); torch.bmm(C
 torch.matmul(C,C[0].t()); torch.einsum('ij,jk->ik',A,B); torch.outer(x,y); F.linear(A,S); F.linear(A,S,x);
 F.linear(C,C[0]); F.linear(C,A.mT.reshape(3,2)[:,:1].expand(3,4),x); F.mse_loss(x,y); F.mse_loss(x,y,reduction='sum');
 F.nll_loss(A,i[:2]); F.cross_entropy(A,i[:2]); torch.lerp(x,y,0.5); torch.lerp(x,y,n); torch.addcmul(x,y,y);
-torch.addcdiv(x,y,y,value=2); torch.complex(n,n); z.real; z.imag; z.conj(); z.abs(); z.angle(); torch.dist(x,y);
+torch.addcdiv(x,y,y,value=2); torch.complex(n,n); torch.view_as_complex(torch.view_as_real(z));
+z.real; z.imag; z.conj(); z.abs(); z.angle(); torch.dist(x,y);
 torch.isclose(x,y); torch.equal(x,y); torch.allclose(x,y); torch.isin(k,k); x.round(decimals=1); x.square(); x.rsqrt();
 torch.add(x,y,alpha=2); torch.sub(x,y,alpha=2); bool(x[0]>0); float(x[0]); int(k[0]); [r for r in A]; 1. in x; k.sum();
 k.sum(0); k.float().mean(); k.prod(); x.sum(dtype=torch.float32); A.select(0,1); A.narrow(1,0,2);

@@ -95,13 +95,22 @@ def test_views_and_writes_among_traced_values() -> None:
     assert np.allclose(plain, ft.grad(total(lambda ctx, op, *args, **kwargs: "max" in str(op)))(A))
 
 
-def test_functions_of_torch_func_refuse_saved_tensor_hooks_first() -> None:
-    """As PyTorch does, whatever the contexts."""
-    contexts = functools.partial(create_selective_checkpoint_contexts, MM)
-    with pytest.raises(RuntimeError, match="don't yet support saved tensor hooks"):
-        torch.func.grad(lambda a: checkpoint(region, a, torch.tensor(B), use_reentrant=False, context_fn=contexts).sum())(
-            torch.tensor(A)
-        )
+def test_a_policy_chooses_among_tensors_over_traced_values() -> None:
+    """Under torch.func a checkpoint is functrace's, with the policy."""
+    asked: list[str] = []
+
+    def policy(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> bool:
+        asked.append(str(op))
+        return op in MM
+
+    contexts = functools.partial(create_selective_checkpoint_contexts, policy)
+
+    def total(a: Any) -> Any:
+        return checkpoint(region, a, torch.tensor(B), use_reentrant=False, context_fn=contexts).sum()
+
+    found = torch.func.grad(total)(torch.tensor(A))
+    assert np.allclose(found.numpy(), ft.grad(selected(None))(A))
+    assert asked == ["aten.mm.default", "aten.exp.default", "aten.sin.default"]
 
 
 def test_what_was_kept_is_let_go_of_when_it_was_used() -> None:

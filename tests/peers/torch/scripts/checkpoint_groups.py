@@ -1,6 +1,7 @@
 """checkpoint(use_reentrant=False): groups of backward passes, what debug tells, settings, contexts, private names."""
 
 import contextlib
+import logging
 import threading
 import warnings
 
@@ -12,14 +13,29 @@ def leaf(torch, *values):
 def run(torch, log):
     groups(torch, log)
     overlapping(torch, log)
-    debug(torch, log)
-    debug_settings(torch, log)
+    with no_other_handlers():
+        debug(torch, log)
+        debug_settings(torch, log)
     messages(torch, log)
     early_stop_everywhere(torch, log)
     contexts(torch, log)
     arguments(torch, log)
     devices(torch, log)
     by_hand(torch, log)
+
+
+@contextlib.contextmanager
+def no_other_handlers():
+    """PyTorch logs records that no handler but its own can format."""
+    loggers = [logging.getLogger(name) for name in (None, "LoggingTensor")]
+    before = [logger.handlers for logger in loggers]
+    for logger in loggers:
+        logger.handlers = []
+    try:
+        yield
+    finally:
+        for logger, handlers in zip(loggers, before):
+            logger.handlers = handlers
 
 
 def counted(function):
@@ -96,7 +112,7 @@ def debug(torch, log):
         except cp.CheckpointError as error:
             head = str(error).split("\n+~")[0]
             log(head)
-            log(str(error).count("(1 of "), str(error).count("checkpoint_groups.py"), type(error.__cause__).__name__)
+            log(str(error).count("(1 of "), "checkpoint_groups.py:" in str(error), type(error.__cause__).__name__)
             log(str(error.__cause__).split("\n")[0])
             numbered = [line.split(" = ")[-1] if " = " in line else line for line in sections(error)]
             for line in numbered:
