@@ -190,6 +190,28 @@ def record_jvp(
     return reordered(made, [*range(explicit), *range(end, total), *range(explicit, end)]), captured
 
 
+def record_push(push: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]], operands: Inputs, name: str) -> Rule:
+    """Record a function from arguments and tangents of the operands to results and their tangents, for unknown values.
+
+    Args:
+        push: gets ``None`` for the tangent of an operand without derivative.
+        operands: of the call.
+        name: of the function.
+    """
+
+    def inputs(recording: Recording) -> Called:
+        primals, _ = operands.inputs(recording)
+        tangents = [recording.new_input(a) if is_differentiable(a) else None for a in operands.avals]
+        return (list(primals), tangents), {}
+
+    try:
+        with Recording(f"the jvp of {name}", scope=BODY) as recording:
+            call = Recorded(recording, push, inputs)
+            return _finished(call.program(f"jvp_of_{name}"), name, False)[0]
+    except Exception as error:
+        return Failed(error)
+
+
 def with_captured(rule: Rule, explicit: int, captured: Sequence[Any]) -> Rule:
     """Let the program of a rule take what the function itself has captured, behind its explicit operands."""
     return with_inputs(rule, explicit, captured, ()) if isinstance(rule, Program) else rule

@@ -234,13 +234,15 @@ def _custom_jvp_linearized(primals: Values, tangents: Tangents, program: Program
 def _custom_jvp_batch(operands: Values, is_batched: Flags, program: Program, rule: Rule, explicit: int) -> Any:
     size = batch_size(operands, is_batched)
     mapped = vmap_program(program, size, is_batched)
-    dots = _dots(is_batched, program, explicit)
+    (rule,) = _mapped_rule(rule, size, is_batched, _dots(is_batched, program, explicit))
+    return tuple(custom_jvp_program(mapped, rule, operands, explicit))
 
+
+def _mapped_rule(rule: Rule, size: int, is_batched: Flags, dots: Sequence[bool]) -> tuple[Rule, ...]:
     def change(rule: Program) -> tuple[Program, ...]:
         return (vmap_program(rule, size, [*is_batched, *dots]),)
 
-    (rule,) = _mapped((rule,), change, (size, tuple(is_batched)))
-    return tuple(custom_jvp_program(mapped, rule, operands, explicit))
+    return _mapped((rule,), change, (size, tuple(is_batched)))
 
 
 custom_jvp_p = Primitive(
@@ -300,14 +302,17 @@ def _custom_vjp_batch(
 ) -> Any:
     size = batch_size(operands, is_batched)
     mapped = vmap_program(program, size, is_batched)
-    dots = _dots(is_batched, program, explicit)
+    rules = _mapped_rules(forward, backward, size, is_batched, _dots(is_batched, program, explicit))
+    return tuple(custom_vjp_program(mapped, *rules, operands, explicit))
 
+
+def _mapped_rules(forward: Rule, backward: Rule, size: int, is_batched: Flags, dots: Sequence[bool]) -> tuple[Rule, Rule]:
     def change(forward: Program, backward: Program) -> tuple[Program, ...]:
         flags = [True] * len(backward.input_ids)
         return vmap_program(forward, size, is_batched), _mapped_backward(backward, size, flags, dots)
 
     forward, backward = _mapped((forward, backward), change, (size, tuple(is_batched)))
-    return tuple(custom_vjp_program(mapped, forward, backward, operands, explicit))
+    return forward, backward
 
 
 def _mapped_backward(backward: Program, size: int, flags: Sequence[bool], dots: Sequence[bool]) -> Program:
@@ -330,6 +335,61 @@ custom_vjp_p = Primitive(
     holds=call_p.holds,
 )
 """``custom_vjp x {program={…}, forward={…}, backward={…}, explicit=1}``: the outputs of a function that brings its vjp."""
+
+
+# -- both ------------------------------------------------------------------------------------------------------------------
+
+
+def custom_derivative_program(
+    program: Program, forward: Rule, backward: Rule, rule: Rule, operands: Sequence[Any], explicit: int
+) -> list[Any]:
+    """Apply a function with its own jvp and its own vjp; see `custom_jvp_program` and `custom_vjp_program`."""
+    parts = [p.interned() if isinstance(p, Program) else p for p in (program, forward, backward, rule)]
+    return list(bind(custom_derivative_p, tuple(operands), (*parts, explicit)))
+
+
+def _custom_derivative_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Rule, Rule, Rule, int]) -> Any:
+    *operands, program, forward, backward, rule, explicit = rest
+    _custom_jvp_aval(*operands, program, rule, explicit)
+    return _custom_vjp_aval(*operands, program, forward, backward, explicit)
+
+
+def _custom_derivative_pushed(
+    primals: Values, tangents: Tangents, program: Program, forward: Rule, backward: Rule, rule: Rule, explicit: int
+) -> Any:
+    return _custom_jvp_rule(primals, tangents, program, rule, explicit)
+
+
+def _custom_derivative_linearized(
+    primals: Values, tangents: Tangents, program: Program, forward: Rule, backward: Rule, rule: Rule, explicit: int
+) -> Any:
+    return _custom_vjp_rule(primals, tangents, program, forward, backward, explicit)
+
+
+def _custom_derivative_batch(
+    operands: Values, is_batched: Flags, program: Program, forward: Rule, backward: Rule, rule: Rule, explicit: int
+) -> Any:
+    size = batch_size(operands, is_batched)
+    dots = _dots(is_batched, program, explicit)
+    mapped = _mapped_rules(forward, backward, size, is_batched, dots)
+    (pushed,) = _mapped_rule(rule, size, is_batched, dots)
+    return tuple(custom_derivative_program(vmap_program(program, size, is_batched), *mapped, pushed, operands, explicit))
+
+
+custom_derivative_p = Primitive(
+    "custom_derivative",
+    eval=lambda *rest: _eval(*rest, others=4),
+    aval=_custom_derivative_aval,
+    jvp=Joint(jvp=_custom_derivative_pushed, linearize=_custom_derivative_linearized),
+    transpose=lambda cts, *rest: _transposed_function(cts, rest, others=4),
+    batch=_custom_derivative_batch,
+    params=("program", "forward", "backward", "rule", "explicit"),
+    many=True,
+    written=written,
+    holds=call_p.holds,
+)
+"""``custom_derivative x {program={…}, forward={…}, backward={…}, rule={…}, explicit=1}``: the outputs of a function that
+brings its jvp, for forward mode, and its vjp, for reverse mode."""
 
 
 # -- the linear operation --------------------------------------------------------------------------------------------------

@@ -1450,6 +1450,25 @@ HOOK_AFTER_USE = (
 )
 
 
+NO_VMAP = (
+    "To use autograd.Function with vmap, you must either override the vmap staticmethod or set generate_vmap_rule=True."
+)
+MARK_SHARED_STORAGE = (
+    "`mark_shared_storage` is deprecated. Tensors with shared storages are automatically tracked. Note that calls to `set_()` "
+    "are not tracked"
+)
+
+
+def resized(sizes: Sequence[int], count: int, given: Sequence[int], elements: int) -> str:
+    """The sentence for a shape with another number of elements."""
+    shapes = "x".join(map(str, sizes)), "x".join(map(str, given))
+    return (
+        f"requested resize to {shapes[0]} ({count} elements in total), but the given tensor has a size of {shapes[1]} "
+        f"({elements} elements). autograd's resize can only change the shape of a given tensor, while preserving the number of "
+        "elements. "
+    )
+
+
 # -- forward mode --------------------------------------------------------------------------------------------------------
 
 NO_LEVEL = "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
@@ -1464,6 +1483,7 @@ DUAL_AMONG_ARRAYS = (
     "a dual tensor meets a traced value or an array that is no tensor: inside functrace's transforms, tangents are theirs; "
     "use functrace.jvp around them, or tensors throughout"
 )
+DUAL_IN_TRANSFORM = "a Function meets a dual tensor among traced values: its tangent would be lost; use torch.func.jvp inside torch.func.vmap"
 DUAL_CLOSED_OVER = (
     "a function under torch.func (or another transform of functrace's) closes over a dual tensor, whose tangent would be "
     "lost: pass the dual tensor as an argument, or use torch.func.jvp"

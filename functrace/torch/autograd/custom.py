@@ -88,9 +88,12 @@ class FunctionBase(GraphNode):
     """Of a Function: the class of its nodes."""
     _without_setup: ClassVar[Any]
     """The ``setup_context`` that stands for none: that of the class which has it first."""
+    _without_jvp: ClassVar[Any]
+    """The ``jvp`` that stands for none, likewise."""
     _inspected: ClassVar[tuple[Any, inspect.Signature]]
     forward: ClassVar[Callable[..., Any]]
     setup_context: ClassVar[Callable[..., Any]]
+    jvp: ClassVar[Callable[..., Any]]
     _saved: Any = ()
     _inputs: tuple[ShapeDtype | None, ...] = ()
     _outputs: tuple[ShapeDtype | None, ...] = ()
@@ -101,6 +104,13 @@ class FunctionBase(GraphNode):
         super().__init_subclass__()
         if "setup_context" in vars(cls) and not hasattr(cls, "_without_setup"):
             cls._without_setup = cls.setup_context
+        if "jvp" in vars(cls) and not hasattr(cls, "_without_jvp"):
+            cls._without_jvp = cls.jvp
+
+    @classmethod
+    def _has_jvp(cls) -> bool:
+        """Whether the user has written a ``jvp``."""
+        return cls.jvp is not cls._without_jvp
 
     # -- what the user reads ---------------------------------------------------------------------------------
 
@@ -276,7 +286,6 @@ class FunctionBase(GraphNode):
         places = {id(a): k for k, a in enumerate(args)}
         self._keep(in_graph=False)
         self._forget()
-        self.saved_for_forward = None
         return {k: places[id(v)] for k, v in enumerate(outputs) if id(v) in dirty and id(v) in places}
 
     def _forget(self) -> None:

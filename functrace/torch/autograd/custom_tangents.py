@@ -9,11 +9,10 @@ Floor: 8.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from functrace.torch import sentences
 from functrace.torch.autograd.custom import FunctionBase
-from functrace.torch.autograd.graph import zeros_of
+from functrace.torch.autograd.pushing import defined, pushed_by, tangent_or_zeros
 from functrace.torch.dual import Level, forward_base, hidden
 from functrace.torch.tensor import Tensor
 
@@ -39,7 +38,7 @@ def push_function(
         return
     before = {key: tangent._version for key, tangent in given.items()}
     with hidden():
-        found = returned(pushed_by(ctx, *[argument_of(ctx, a, given) for a in args]))
+        found = pushed_by(ctx, [tangent_or_zeros(ctx, a, given.get(id(a))) for a in args])
     if len(found) != len(outputs):
         raise RuntimeError(sentences.jvp_count(len(outputs), len(found)))
     bases: dict[int, Tensor] = {}
@@ -74,42 +73,6 @@ def push_function(
             if above is None or above[0] is not source:
                 raise RuntimeError(sentences.JVP_NOT_A_VIEW)
         level.set_tangent(output, defined(tangent))
-
-
-def pushed_by(ctx: Any, *tangents: Tensor | None) -> object:
-    """Return what the node's ``apply_jvp`` does: it is the class above `FunctionBase` that has it."""
-    return ctx.apply_jvp(*tangents)
-
-
-def argument_of(ctx: FunctionBase, argument: object, given: dict[int, Tensor]) -> Tensor | None:
-    """Return what ``jvp`` gets for an argument: its tangent, or zeros, or None."""
-    if not isinstance(argument, Tensor):
-        return None
-    tangent = given.get(id(argument))
-    if tangent is not None or not ctx.materialize_grads or argument._array.dtype.kind not in "fc":
-        return tangent
-    return zeros_of(argument._array)
-
-
-def returned(found: object) -> tuple[Tensor | None, ...]:
-    """Return what ``jvp`` has returned as a tuple.
-
-    Raises:
-        RuntimeError: for anything but tensors and None.
-    """
-    several: list[Tensor | None] = []
-    for k, tangent in enumerate(found if isinstance(found, tuple) else (found,)):
-        if not isinstance(tangent, Tensor | None):
-            raise RuntimeError(sentences.jvp_type(sentences.kind_of(tangent), k))
-        several.append(tangent)
-    return tuple(several)
-
-
-def defined(tangent: Tensor | None) -> Tensor:
-    """Return a tangent that must be one."""
-    if tangent is None:
-        raise RuntimeError(sentences.TANGENT_NOT_DEFINED)
-    return tangent
 
 
 def check_overwritten(former: Tensor, version: int, tangent: Tensor | None) -> None:

@@ -32,8 +32,13 @@ from functrace.torch.autograd.custom import FunctionBase
 from functrace.torch.autograd.delayed import DelayedError
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.tensor import Tensor
+from functrace.torch.warnings import warn
+from functrace.tree import PyTreeSpec, flatten, unflatten
 
-__all__ = ["BackwardCFunction", "Function", "FunctionCtx", "once_differentiable"]
+__all__ = [
+    "BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction", "NestedIOFunction",
+    "once_differentiable",
+]  # fmt: skip
 
 
 class FunctionCtx:
@@ -60,6 +65,10 @@ class FunctionCtx:
     def mark_dirty(self, *tensors: Any) -> None:
         """Say which inputs forward has overwritten; they must be returned."""
         self.dirty_tensors = tensors
+
+    def mark_shared_storage(self, *_pairs: object) -> None:
+        """Do nothing: tensors that share memory are known."""
+        warn(sentences.MARK_SHARED_STORAGE, FutureWarning)
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
         """Say which outputs have no derivative; backward gets zeros for them."""
@@ -96,23 +105,12 @@ class FunctionMeta(type):
 
     def __init__(cls, name: str, bases: tuple[type, ...], attributes: dict[str, Any]) -> None:
         super().__init__(name, bases, attributes)
-        cls._backward_cls = type(f"{name}Backward", (BackwardCFunction,), {"_forward_cls": cls, "__module__": __name__})
+        node: type[BackwardCFunction] = getattr(cls, "_context_cls", BackwardCFunction)
+        cls._backward_cls = type(f"{name}Backward", (node,), {"_forward_cls": cls, "__module__": __name__})
 
 
-class Function(FunctionBase, FunctionCtx, metaclass=FunctionMeta):
-    """Base class of operations with a backward of their own; see the module."""
-
-    clear_saved_tensors_on_access: ClassVar[bool] = False
-    """Whether saved tensors are let go as soon as ``ctx.saved_tensors`` is read, which can then be done only once."""
-    boxed_grads_call: ClassVar[bool] = False
-    """Whether backward gets its gradients in one list, from which it may take them to let them go early."""
-
-    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
-        warnings.warn(sentences.function_instantiated(type(self)), DeprecationWarning, stacklevel=2)
-
-    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
-        """Raise: what PyTorch called so is gone; see ``apply``."""
-        raise RuntimeError(sentences.LEGACY_FUNCTION)
+class _SingleLevelFunction(FunctionBase, FunctionCtx, metaclass=FunctionMeta):
+    """The rules that a Function may have, as they are where the user has not written them."""
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -136,6 +134,30 @@ class Function(FunctionBase, FunctionCtx, metaclass=FunctionMeta):
     def jvp(ctx: Any, *grad_inputs: Any, **_kwargs: Any) -> Any:
         """Return one tangent per output. May be overridden."""
         raise NotImplementedError(sentences.NO_JVP)
+
+
+class Function(_SingleLevelFunction):
+    """Base class of operations with a backward of their own; see the module."""
+
+    clear_saved_tensors_on_access: ClassVar[bool] = False
+    """Whether saved tensors are let go as soon as ``ctx.saved_tensors`` is read, which can then be done only once."""
+    boxed_grads_call: ClassVar[bool] = False
+    """Whether backward gets its gradients in one list, from which it may take them to let them go early."""
+
+    generate_vmap_rule: ClassVar[bool] = False
+    """Taken as PyTorch takes it: functrace maps ``forward`` and ``backward`` in any case."""
+
+    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
+        warnings.warn(sentences.function_instantiated(type(self)), DeprecationWarning, stacklevel=2)
+
+    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+        """Raise: what PyTorch called so is gone; see ``apply``."""
+        raise RuntimeError(sentences.LEGACY_FUNCTION)
+
+    @staticmethod
+    def vmap(info: object, in_dims: tuple[int | None, ...], *args: object) -> Any:
+        """Raise: functrace makes the rule for ``vmap`` of ``forward`` and ``backward``."""
+        raise NotImplementedError(sentences.NO_VMAP)
 
     @classmethod
     def _arguments(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -180,3 +202,78 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
         return DelayedError(sentences.ONCE_DIFFERENTIABLE, len(wanted))(*wanted)
 
     return wrapped
+
+
+# -- older classes -------------------------------------------------------------------------------------------------------
+
+
+class InplaceFunction(Function):
+    """What Functions that can overwrite their input were derived from."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+
+class NestedContext(BackwardCFunction):
+    """The node of a `NestedIOFunction`: what it saves may be nested."""
+
+    _saved_tree: Any = None
+    _output_tree: Any = None
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep nests of tensors for backward, which finds them in ``saved_tensors``."""
+        leaves, self._saved_tree = flatten(tensors)
+        self.to_save = tuple(leaves)
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What forward has saved, nested as it was."""
+        return unflatten(self._saved_tree, super().saved_tensors)
+
+
+class NestedIOFunction(Function):
+    """A Function of nests of tensors: lists, tuples and dicts, in and out; ``apply`` takes and returns them.
+
+    One writes ``forward_extended(ctx, *inputs)`` and ``backward_extended(ctx, *grads)``, whose gradients are nested as the
+    outputs are, and which returns one nest per input.
+    """
+
+    _context_cls = NestedContext
+
+    @staticmethod
+    def forward_extended(ctx: Any, *inputs: object) -> Any:
+        """Compute the result, a nest of tensors. To be overridden."""
+        raise NotImplementedError
+
+    @staticmethod
+    def backward_extended(ctx: Any, *grads: object) -> Any:
+        """Return one nest of gradients per input. To be overridden."""
+        raise NotImplementedError
+
+    @classmethod
+    def apply(cls, *inputs: object) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Run ``forward_extended`` on the inputs."""
+        leaves, tree = flatten(inputs)
+        trees: list[Any] = []
+        made = super().apply(tree, trees, *leaves)
+        return unflatten(trees[0], made)
+
+    @classmethod
+    def forward(cls, ctx: Any, tree: PyTreeSpec, trees: list[PyTreeSpec], *leaves: object) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Nest the inputs, and flatten the result."""
+        found, ctx._output_tree = flatten(cls.forward_extended(ctx, *unflatten(tree, leaves)))
+        trees.append(ctx._output_tree)
+        return tuple(found)
+
+    @classmethod
+    def backward(cls, ctx: Any, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Nest the gradients, and flatten those that come back."""
+        nested = unflatten(ctx._output_tree, grads)
+        found = cls.backward_extended(ctx, *(nested if isinstance(nested, tuple) else (nested,)))
+        return None, None, *leaves_or_nothing(found)
+
+
+def leaves_or_nothing(nest: object) -> list[Any]:
+    """Return the leaves of a nest; None is one."""
+    return [x for part in nest for x in leaves_or_nothing(part)] if isinstance(nest, (tuple, list)) else [nest]

@@ -16,18 +16,22 @@ import numpy as np
 
 from functrace.api.keys import static_key
 from functrace.api.record import Called
-from functrace.api.rules import VjpRule, is_in_own_rule, record_vjp, recording_rule, with_captured
-from functrace.control.custom import Deferred, Rule, custom_vjp_program
+from functrace.api.rules import VjpRule, is_in_own_rule, record_push, record_vjp, recording_rule, with_captured
+from functrace.control.custom import Deferred, Rule, custom_derivative_program, custom_vjp_program
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import restrict
 from functrace.ir.program import Program
 from functrace.numpy.views import owned
 from functrace.ops.elementwise import conj
+from functrace.ops.shaping import convert
+from functrace.torch import sentences
 from functrace.torch.aliases import replace
 from functrace.torch.autograd.grad_mode import MODES, without_graph
 from functrace.torch.autograd.hooks import refuse_hooks, saving_with
 from functrace.torch.autograd.local import join
+from functrace.torch.autograd.pushing import defined, pushed_by, tangent_or_zeros
+from functrace.torch.dual import DUALS
 from functrace.torch.tensor import Tensor, count_write, wrap
 from functrace.tracing.recording import Recording, Tracer
 from functrace.transforms import is_differentiable
@@ -70,6 +74,8 @@ def apply(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
     """
     if MODES.pairs:
         refuse_hooks()
+    if DUALS.level is not None and DUALS.level.concerns(args):
+        raise NotImplementedError(sentences.DUAL_IN_TRANSFORM)
     wanting = [a for a in args if isinstance(a, Tensor) and a.requires_grad] if MODES.recording else []
     given = [snapshot(a) for a in args] if wanting else []
     made = Application(cls, args)
@@ -81,7 +87,13 @@ def apply(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
     if is_nested:  # staged only if it is differentiated in turn
         still = Application(cls, args, with_values=False)
         forward = backward = Deferred(made.key(), lambda: still.deferred(captured))
-    results = made.results(custom_vjp_program(program, forward, backward, [*made.values, *captured], len(made.values)))
+    operands = [*made.values, *captured], len(made.values)
+    if cls._has_jvp():
+        pushing = Application(cls, args, with_values=False)
+        push = Deferred((made.key(), "jvp"), lambda: (pushing.pushed(captured),))
+        results = made.results(custom_derivative_program(program, forward, backward, push, *operands))
+    else:
+        results = made.results(custom_vjp_program(program, forward, backward, *operands))
     if wanting:
         made.join_graph(given, results)
     return results
@@ -122,6 +134,11 @@ class Application:
         rule = self.rule(with_backward=True, closed=False)
         return with_captured(rule.forward, len(self.places), captured), rule.backward
 
+    def pushed(self, captured: Sequence[Any]) -> Rule:
+        """Return the program of the user's ``jvp``: from operands and tangents to results and tangents."""
+        rule = record_push(self.push, self, self.function.__name__)
+        return with_captured(rule, len(self.places), captured)
+
     def inputs(self, recording: Recording) -> Called:
         """Make the operands inputs of a recording; returns the arguments of the user's forward, as tensors."""
         given = [wrap(a) if isinstance(a, ARRAYS) else a for a in self.args]
@@ -130,8 +147,13 @@ class Application:
             given[k]._requires = is_differentiable(aval)
         return given, {}
 
-    def _forward(self, *given: Any) -> tuple[list[Any], FunctionBase]:
-        """Run the user's forward; returns the arrays of the tensors that it returned, and ``ctx``."""
+    def _forward(self, *given: Any, keeps: bool = False) -> tuple[list[Any], FunctionBase]:
+        """Run the user's forward; returns the arrays of the tensors that it returned, and ``ctx``.
+
+        Args:
+            given: its arguments.
+            keeps: whether ``ctx`` keeps what is saved for ``jvp``, in place of what is saved for backward.
+        """
         variables = [given[k]._array._id for k in self.places]
         ctx = self.function._backward_cls()
         with without_graph(), saving_with(self.pairs):
@@ -140,6 +162,8 @@ class Application:
             several = result if isinstance(result, tuple) else (result,)
             self.slots = [k for k, v in enumerate(several) if isinstance(v, Tensor)]
             self.dirty = ctx._finish_traced(given, several)
+        if not keeps:
+            ctx.saved_for_forward = None
         self._refuse_overwritten(variables, given)
         return [several[k]._array for k in self.slots], ctx
 
@@ -154,6 +178,25 @@ class Application:
         tensors = [k for k, aval in enumerate(ctx._inputs) if aval is not None]
         by_place = dict(zip(tensors, found, strict=True))
         return [_conjugated(_array(by_place[k])) for k in self.places]
+
+    def push(self, given: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        """Run the user's forward and ``jvp``; returns the results, then one tangent per result that has a derivative."""
+        arrays, ctx = self._forward(*given, keeps=True)
+        by_place = dict(zip(self.places, tangents, strict=True))
+        several = self.result if isinstance(self.result, tuple) else (self.result,)
+        with recording_rule(self.function), without_graph():
+            found = pushed_by(ctx, [tangent_or_zeros(ctx, a, by_place.get(k)) for k, a in enumerate(given)])
+        if len(found) != len(several):
+            raise RuntimeError(sentences.jvp_count(len(several), len(found)))
+        moved: list[Any] = []
+        for k, array in zip(self.slots, arrays, strict=True):
+            tangent = found[k]
+            if k in ctx._constant or array.dtype.kind not in "fc":
+                if tangent is not None:
+                    raise RuntimeError(sentences.jvp_of_constant(k))
+                tangent = wrap(np.zeros(array.shape, array.dtype))
+            moved.append(_like(array, defined(tangent)))
+        return [*arrays, *[t for t, a in zip(moved, arrays, strict=True) if a.dtype.kind in "fc"]]
 
     def key(self) -> Any:
         """What tells a deferred rule from others: all that forward and backward are called with."""
@@ -204,6 +247,18 @@ class Application:
                     f"forward of {self.function.__name__} overwrites argument {k} in place",
                     fix="call ctx.mark_dirty on it and return it, or write to a clone",
                 )
+
+
+def _like(array: Any, tangent: Tensor) -> Any:
+    """Return the array of a tangent, in the dtype of what it is the tangent of.
+
+    Raises:
+        RuntimeError: if it has another shape.
+    """
+    found = tangent._array
+    if found.shape != array.shape:
+        raise RuntimeError(sentences.tangent_size(array.shape, found.shape))
+    return found if found.dtype == array.dtype else convert(found, array.dtype)
 
 
 def snapshot(argument: Any) -> Any:

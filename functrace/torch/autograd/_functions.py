@@ -1,0 +1,36 @@
+"""``torch.autograd._functions``: what was an operation of Python's before it was one of tensors.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from functrace.torch import sentences
+from functrace.torch.autograd.function import Function
+from functrace.torch.tensor import Tensor
+
+
+class Resize(Function):
+    """A tensor in another shape with as many elements."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, sizes: Sequence[int]) -> Any:
+        """Return it.
+
+        Raises:
+            RuntimeError: if the number of elements differs.
+        """
+        ctx.sizes, ctx.numel = sizes, math.prod(sizes)
+        if tensor.numel() != ctx.numel:
+            raise RuntimeError(sentences.resized(sizes, ctx.numel, tensor.shape, tensor.numel()))
+        ctx.input_sizes = tensor.shape
+        return tensor.detach().contiguous().view(*sizes)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, None]:
+        """Return the gradient in the former shape."""
+        return grad.contiguous().view(ctx.input_sizes), None

@@ -1,0 +1,47 @@
+"""Calling a Function's ``jvp``: what it gets for arguments without tangent, and what it may return.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from functrace.torch import sentences
+from functrace.torch.autograd.graph import zeros_of
+from functrace.torch.tensor import Tensor, wrap
+from functrace.tracing import Tracer
+
+
+def pushed_by(ctx: Any, tangents: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
+    """Return what ``jvp`` has returned, as a tuple; the node's class, above `FunctionBase`, calls it.
+
+    Raises:
+        RuntimeError: for anything but tensors and None.
+    """
+    found = ctx.apply_jvp(*tangents)
+    several: list[Tensor | None] = []
+    for k, tangent in enumerate(found if isinstance(found, tuple) else (found,)):
+        if not isinstance(tangent, Tensor | None):
+            raise RuntimeError(sentences.jvp_type(sentences.kind_of(tangent), k))
+        several.append(tangent)
+    return tuple(several)
+
+
+def tangent_or_zeros(ctx: Any, argument: object, tangent: Tensor | Tracer | None) -> Tensor | None:
+    """Return what ``jvp`` gets for an argument: its tangent, or zeros, or None."""
+    if not isinstance(argument, Tensor):
+        return None
+    if isinstance(tangent, Tracer):
+        return wrap(tangent)
+    if tangent is not None or not ctx.materialize_grads or argument._array.dtype.kind not in "fc":
+        return tangent
+    return zeros_of(argument._array)
+
+
+def defined(tangent: Tensor | None) -> Tensor:
+    """Return a tangent that must be one."""
+    if tangent is None:
+        raise RuntimeError(sentences.TANGENT_NOT_DEFINED)
+    return tangent
