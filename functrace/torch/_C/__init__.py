@@ -11,6 +11,12 @@ from typing import final
 from functrace.torch import sentences
 from functrace.torch._C import _autograd as _autograd
 from functrace.torch._C import _functions as _functions
+from functrace.torch._C._dispatch import (
+    _get_dispatch_stack_at,
+    _len_torch_dispatch_stack,
+    _pop_torch_dispatch_stack,
+    _push_on_torch_dispatch_stack,
+)
 from functrace.torch.autograd.custom import FunctionBase as _FunctionBase
 from functrace.torch.autograd.forward_ad import enter_dual_level as _enter_dual_level
 from functrace.torch.autograd.forward_ad import exit_dual_level
@@ -54,11 +60,15 @@ __all__ = [
     "_exit_dual_level",
     "_functions",
     "_get_all_dtypes",
+    "_get_dispatch_stack_at",
     "_get_graph_exec_group",
     "_increment_version",
     "_is_fwd_grad_enabled",
     "_is_multithreading_enabled",
     "_is_view_replay_enabled",
+    "_len_torch_dispatch_stack",
+    "_pop_torch_dispatch_stack",
+    "_push_on_torch_dispatch_stack",
     "_set_fwd_grad_enabled",
     "_set_grad_enabled",
     "_set_graph_exec_group",

@@ -20,7 +20,8 @@ import operator
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -35,6 +36,8 @@ from functrace.torch.autograd.custom import FunctionBase
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.plans import Op, apply
 from functrace.torch.tensor import Tensor
+from functrace.torch.utils._python_dispatch import _get_current_dispatch_mode
+from functrace.torch.utils.checkpoint_debug import LoggingTensorMode
 from functrace.tracing import Tracer
 from tests.peers.torch.harness import Log, differences, recorded, run, scripts
 
@@ -54,6 +57,7 @@ ORIGINALS = (
     "torch.utils._dtype_abbrs",
     "torch.utils._pytree",
     "torch.utils._python_dispatch",
+    "torch.utils.checkpoint",
     "torch.utils.hooks",
 )
 """The files of PyTorch's that stand in the place of ours."""
@@ -111,6 +115,28 @@ def _kind(name: str) -> type:
     return type(name, (), {"__module__": "torch"})
 
 
+def _no_context(*_args: object, **_kwargs: object) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+class _Traces:
+    """The lines that led to operations, as PyTorch's traces have them."""
+
+    def __init__(self, mode: LoggingTensorMode) -> None:
+        self.mode = mode
+
+    def __iter__(self) -> Iterator[list[dict[str, str]]]:
+        for lines in self.mode.traces:
+            parts = [line.rsplit(":", 2) for line in lines]
+            yield [{"name": "__torch_dispatch__"}, *({"filename": f, "line": n, "name": name} for f, n, name in parts)]
+
+
+@contextmanager
+def _capture_logs(*_settings: object, **_options: object) -> Iterator[Any]:
+    mode = _get_current_dispatch_mode()
+    yield mode.logs, _Traces(mode)
+
+
 class _Word:
     def __init__(self, name: str) -> None:
         self.name = name
@@ -164,9 +190,17 @@ STUBBED: dict[str, dict[str, Any]] = {
     "the compiler, and graphs that are traced for it": {
         "torch._C._dynamo.guards.set_is_in_mode_without_ignore_compile_internals": _nothing,
         "torch._disable_dynamo": _undecorated,
+        "torch._dynamo.config.error_on_nested_fx_trace": False,
+        "torch._higher_order_ops.wrap._resolve_inductor_callable": _nothing,
+        "torch._higher_order_ops.wrap.inductor_compiled_code": _kind("inductor_compiled_code"),
         "torch._subclasses.fake_tensor.FakeTensor": _kind("FakeTensor"),
+        "torch._subclasses.functional_tensor.FunctionalTensorMode": _kind("FunctionalTensorMode"),
+        "torch._subclasses.schema_check_mode.SchemaCheckMode": _kind("SchemaCheckMode"),
+        "torch.fx.experimental.proxy_tensor.ProxyTorchDispatchMode": _kind("ProxyTorchDispatchMode"),
         "torch._subclasses.functional_tensor.FunctionalTensor": type("FunctionalTensor", (), {"metadata_fns": ()}),
+        "torch.compiler._is_non_strict_tracing": _off,
         "torch.compiler.is_compiling": _off,
+        "torch._dynamo.disable": _undecorated,
         "torch._export.utils._maybe_find_pre_dispatch_tf_mode_for_export": _nothing,
         "torch._library.opaque_object.is_opaque_type": _off,
     },
@@ -178,6 +212,23 @@ STUBBED: dict[str, dict[str, Any]] = {
         "torch._C._set_override_stale_capture_stream": _nothing,
         "torch._C._set_warn_on_accumulate_grad_stream_mismatch": _nothing,
         "torch.cuda": ModuleType("torch.cuda"),
+    },
+    "other devices, and autocasting for them": {
+        "torch.accelerator.current_accelerator": _nothing,
+        "torch.amp.autocast": _no_context,
+        "torch.cpu": ModuleType("torch.cpu"),
+        "torch.amp.is_autocast_available": _off,
+        "torch.get_autocast_dtype": _nothing,
+        "torch.is_autocast_cache_enabled": _off,
+        "torch.is_autocast_enabled": _off,
+        "torch.utils._device.DeviceContext": _kind("DeviceContext"),
+    },
+    "containers of modules": {
+        "torch.nn.Sequential": _kind("Sequential"),
+    },
+    "tracebacks of the C++ side: here those of our own log of operations": {
+        "torch.testing._internal.logging_tensor.LoggingTensorMode": LoggingTensorMode,
+        "torch.testing._internal.logging_tensor.capture_logs": _capture_logs,
     },
     "the profiler": {
         **{f"torch._C._autograd.{name}": _nothing for name in PROFILER},
@@ -193,12 +244,6 @@ STUBBED: dict[str, dict[str, Any]] = {
         "torch._C._functorch.set_single_level_autograd_function_allowed": _nothing,
         "torch._C._functorch.unwrap_if_dead": _same,
         "torch._functorch.autograd_function.custom_function_call": _apply,
-    },
-    "the stack of dispatch modes, which has no floor yet": {
-        "torch._C._get_dispatch_stack_at": _nothing,
-        "torch._C._len_torch_dispatch_stack": _zero,
-        "torch._C._pop_torch_dispatch_stack": _nothing,
-        "torch._C._push_on_torch_dispatch_stack": _nothing,
     },
     "threads of the C++ engine": {
         "torch._C._remove_obj_from_tls": _nothing,
@@ -249,6 +294,11 @@ STUBBED: dict[str, dict[str, Any]] = {
     "the dispatcher of the C++ side": {
         "torch.DispatchKey": DISPATCH_KEY,
         "torch._C.DispatchKey": DISPATCH_KEY,
+        "torch._C._SetExcludeDispatchKeyGuard": _no_context,
+        "torch._C._TorchDispatchModeKey": enum.Enum("_TorchDispatchModeKey", "FAKE FUNCTIONAL PROXY"),
+        "torch._C._get_dispatch_mode": _nothing,
+        "torch._ops._len_torch_dispatch_stack_pre_dispatch": _zero,
+        "torch._ops._pop_mode_from_pre_dispatch": _nothing,
         "torch.qscheme": _kind("qscheme"),
     },
 }
