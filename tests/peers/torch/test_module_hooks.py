@@ -1,28 +1,22 @@
-"""PyTorch's own torch/utils/checkpoint.py and hooks.py, unmodified, on `functrace.torch`: they do what they do on PyTorch.
+"""PyTorch's own torch/utils/hooks.py, unmodified, stands the hooks of modules around functions on `functrace.torch`.
 
-A file is executed with ``torch`` standing for the shim. What it asks of PyTorch's compilers, of other devices and of
-autocasting, which there are not here, is answered by `absent_parts`.
+Its other files run in test_origin.py; this one also needs a Function of ``nn.Module``'s, which is not there.
 """
 
 from __future__ import annotations
 
 import builtins
-import contextlib
 import importlib
 import importlib.util
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from functrace.torch.utils import checkpoint as ours
-from functrace.torch.utils.checkpoint_debug import LoggingTensorMode
-from functrace.tree import map_leaves
-from tests.peers.torch.harness import VERSION, differences, real_torch, run, scripts
+from tests.peers.torch.harness import VERSION
 
 torch = pytest.importorskip("torch")
 if torch.__version__.split("+")[0] != VERSION:
@@ -30,27 +24,6 @@ if torch.__version__.split("+")[0] != VERSION:
 
 SHIM = importlib.import_module("functrace.torch")
 FILES = Path(torch.utils.__file__).parent
-
-
-def unchanged(function: Callable[..., Any], recursive: bool = True) -> Callable[..., Any]:
-    """Stand for decorators that keep a compiler out."""
-    return function
-
-
-class Nothing:
-    """Stands for a class that nothing here is an instance of."""
-
-
-class Traces:
-    """The lines that led to the operations of a run, as PyTorch's traces have them."""
-
-    def __init__(self, mode: LoggingTensorMode) -> None:
-        self._mode = mode
-
-    def __iter__(self) -> Iterator[list[dict[str, str]]]:
-        for lines in self._mode.traces:
-            parts = [line.rsplit(":", 2) for line in lines]
-            yield [{"name": "__torch_dispatch__"}, *({"filename": f, "line": n, "name": name} for f, n, name in parts)]
 
 
 class BackwardHookFunction(SHIM.autograd.Function):
@@ -64,51 +37,6 @@ class BackwardHookFunction(SHIM.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *args: Any) -> Any:
         return args
-
-
-def absent_parts() -> dict[str, Any]:
-    """Return what there is in PyTorch and not in the shim, as it answers on a machine without it."""
-    nothing = contextlib.nullcontext
-
-    @contextlib.contextmanager
-    def fork_rng(devices: Any = None, enabled: bool = True, device_type: str = "") -> Iterator[None]:
-        state = SHIM.get_rng_state() if enabled else None
-        try:
-            yield
-        finally:
-            if state is not None:
-                SHIM.set_rng_state(state)
-
-    @contextlib.contextmanager
-    def capture_logs(*settings: Any, **options: Any) -> Iterator[Any]:
-        mode = SHIM.utils._python_dispatch._get_current_dispatch_mode()
-        yield mode.logs, Traces(mode)
-
-    return {
-        "_disable_dynamo": unchanged,
-        "_dynamo": SimpleNamespace(disable=unchanged, config=SimpleNamespace(error_on_nested_fx_trace=False)),
-        "accelerator": SimpleNamespace(current_accelerator=lambda check: None),
-        "amp": SimpleNamespace(is_autocast_available=lambda kind: False, autocast=lambda *kind, **options: nothing()),
-        "compiler": SimpleNamespace(_is_non_strict_tracing=lambda: False),
-        "cpu": SimpleNamespace(),
-        "fx.traceback": SimpleNamespace(),
-        "get_autocast_dtype": lambda kind: None,
-        "is_autocast_cache_enabled": lambda: False,
-        "is_autocast_enabled": lambda kind: False,
-        "nn.Sequential": Nothing,
-        "nn.modules._functions.BackwardHookFunction": BackwardHookFunction,
-        "overrides._get_current_function_mode_stack": list,
-        "random.fork_rng": fork_rng,
-        "testing._internal.logging_tensor": SimpleNamespace(capture_logs=capture_logs, LoggingTensorMode=LoggingTensorMode),
-        "utils._device.DeviceContext": Nothing,
-        "utils._pytree.tree_map": map_leaves,
-        "_C.DispatchKey": SimpleNamespace(ADInplaceOrView=None),
-        "_C._SetExcludeDispatchKeyGuard": lambda key, excluded: nothing(),
-        "_C._TorchDispatchModeKey": SimpleNamespace(PROXY=None),
-        "_C._get_dispatch_mode": lambda key: None,
-        "_higher_order_ops.wrap": SimpleNamespace(_resolve_inductor_callable=None, inductor_compiled_code=object()),
-        "_subclasses.functional_tensor.FunctionalTensor": SimpleNamespace(metadata_fns=[]),
-    }
 
 
 class Beside:
@@ -132,7 +60,7 @@ class Beside:
 
 def theirs(name: str) -> ModuleType:
     """Execute one of PyTorch's files on the shim."""
-    facade = Beside(SHIM, absent_parts())
+    facade = Beside(SHIM, {"nn.modules._functions.BackwardHookFunction": BackwardHookFunction})
     plain = builtins.__import__
 
     def imported(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
@@ -148,15 +76,6 @@ def theirs(name: str) -> ModuleType:
     module.__dict__["__builtins__"] = {**vars(builtins), "__import__": imported}
     exec(compile(source.read_text(), str(source), "exec"), module.__dict__)
     return module
-
-
-@pytest.mark.parametrize("script", [p for p in scripts() if p.stem.startswith("checkpoint_")], ids=lambda p: p.stem)
-def test_their_file_does_here_what_it_does_there(script: Path) -> None:
-    """Word for word."""
-    module = theirs("checkpoint")
-    assert module.checkpoint is not ours.checkpoint
-    found = run(script, Beside(SHIM, {"utils.checkpoint": module}))  # type: ignore[arg-type]
-    assert not differences(run(script, real_torch()), found)
 
 
 def module_hooks(torch: Any, hooks: Any) -> list[Any]:
