@@ -559,7 +559,7 @@ def _indexed(node: str, computes: Callable[..., Any], edges: tuple[int, ...], na
 
 
 def _added(x: Array, index: Array, source: Array, axis: int, alpha: Any = 1) -> Any:
-    source = source if alpha == 1 else ew.mul(source, alpha)
+    source = source if alpha == 1 else ew.mul(source, _number(alpha, source.dtype))
     return ew.add(x, core_scatter_add(source, _lines(axis), (index,), x.shape))
 
 

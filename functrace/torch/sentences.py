@@ -1234,6 +1234,11 @@ T_OF_SCALAR = "Tensor.T is deprecated on 0-D tensors. This function is the ident
 IMAG_OF_REAL = "imag is not implemented for tensors with non-complex dtypes."
 
 
+def norm_of_none(order: float, dim: int | None) -> str:
+    what = "an empty tensor because the" if dim is None else f"the dimension {dim}because this dimension is empty and the"
+    return f"linalg.vector_norm cannot compute the {order:g} norm on {what} operation does not have an identity"
+
+
 def norm_dtype(dtype: str) -> str:
     """The sentence for the norm of integers."""
     return f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {dtype}"

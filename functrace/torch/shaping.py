@@ -345,7 +345,18 @@ def select(input: Operand, dim: int, index: int) -> Value:
 @ROWS.function()
 def narrow(input: Operand, dim: int, start: int, length: int) -> Value:
     """Return a view of ``length`` positions along a dimension."""
-    k = dimension(dim, len(shape_of(input)))
+    shape = shape_of(input)
+    if not shape:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    k = dimension(dim, len(shape))
+    start, size = operator.index(start), shape[k]
+    if not -size <= start <= size:
+        raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {start})")
+    start += size if start < 0 else 0
+    if start + length > size:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
     return apply(SLICE, (input,), ((*(_ALL,) * k, (start, start + length, 1), ...),))
 
 
@@ -570,9 +581,19 @@ def in_rows(joined: Array) -> Any:
     return owned(joined) if isinstance(joined, Tracer) else np.ascontiguousarray(joined)
 
 
+def _concatenated(*given: Any) -> Any:
+    *arrays, axis = given
+    shapes = [x.shape for x in arrays]
+    if (0,) in shapes:  # these join arrays of any shape
+        shape = next((x for x in shapes if x != (0,)), (0,))
+        none = (*shape[:axis], 0, *shape[axis + 1 :])
+        arrays = [core_reshape(x, none) if x.shape == (0,) else x for x in arrays]
+    return in_rows(joining.concatenate(arrays, axis))
+
+
 CAT = Op(
     "CatBackward0",
-    lambda *given: in_rows(joining.concatenate(given[:-1], given[-1])),
+    _concatenated,
     details=lambda specs, params: {"dim": params[0]},
 )
 STACK = Op(
@@ -606,14 +627,15 @@ def cat(tensors: Sequence[Operand], dim: int = 0) -> Value:
     _check_list("cat", tensors)
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
-    given = [x for x in tensors if shape_of(x) != (0,)] or list(tensors)
-    first = shape_of(given[0])
-    for k, x in enumerate(given):
-        if not shape_of(x):
+    shapes = [shape_of(x) for x in tensors]
+    for k, shape in enumerate(shapes):
+        if not shape:
             raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated")
+    first = next((shape for shape in shapes if shape != (0,)), (0,))
     axis = dimension(dim, len(first))
-    for k, x in enumerate(given):
-        shape = shape_of(x)
+    for k, shape in enumerate(shapes):
+        if shape == (0,):
+            continue  # joins tensors of any shape
         if len(shape) != len(first):
             raise RuntimeError(f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}")
         for d, (n, m) in enumerate(zip(first, shape, strict=True)):
@@ -622,7 +644,7 @@ def cat(tensors: Sequence[Operand], dim: int = 0) -> Value:
                     f"Sizes of tensors must match except in dimension {axis}. Expected size {n} but got size {m} for tensor "
                     f"number {k} in the list."
                 )
-    return _joined(CAT, given, axis)
+    return _joined(CAT, tensors, axis)
 
 
 @ROWS.function("function", out=True)

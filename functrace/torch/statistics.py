@@ -332,11 +332,12 @@ def _norm(x: Array, order: float, axes: tuple[int, ...], keep: bool, _shown: Any
         elif order == 0:
             found = core.reduce_sum(convert(ew.not_equal(x, 0), sizes.dtype), axes)
         else:
+            of_zero = 0.0 if order > 0 else math.inf
             zero = ew.equal(sizes, 0)
-            powers = ew.where(zero, 0.0, ew.power(ew.where(zero, 1.0, sizes), order))
+            powers = ew.where(zero, of_zero, ew.power(ew.where(zero, 1.0, sizes), order))
             total = core.reduce_sum(powers, axes)
             empty = ew.equal(total, 0)
-            found = ew.where(empty, 0.0, ew.power(ew.where(empty, 1.0, total), 1.0 / order))
+            found = ew.where(empty, of_zero, ew.power(ew.where(empty, 1.0, total), 1.0 / order))
     return _keeping(found, x, axes, keep)
 
 
@@ -366,7 +367,14 @@ def norm(
     if isinstance(p, str) and p != "fro":
         raise RuntimeError(f"functrace.torch has no norm(p={p!r}); there are 'fro' and numbers")
     order = 2 if p in (None, "fro") else p
-    axes = dimensions(dim, len(shape_of(input)))
+    shape = shape_of(input)
+    axes = dimensions(dim, len(shape))
+    if 0 in shape and (order < 0 or order == math.inf):
+        for k, axis in enumerate(axes):
+            if shape[axis] == 0:
+                raise RuntimeError(
+                    sentences.norm_of_none(order, None if dim is None else dim if type(dim) is int else dim[k])
+                )
     return apply(NORM, (input,), (order, axes, bool(keepdim), None if dim is None else axes))
 
 
