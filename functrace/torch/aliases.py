@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from functrace.errors import LostGradientError
 from functrace.numpy.layout import C_ORDER
 from functrace.numpy.view_kinds import BroadcastView, ImagView, IndexView, Owned, RealView, ReshapeView, TransposeView, View
 from functrace.numpy.views import linked, owned
@@ -131,6 +132,30 @@ def overwritten(old: Any, new: Any) -> Any:
     still = ew.stop_gradient(old)
     kept = ew.where(ew.isfinite(still), ew.sub(still, old), 0)  # zero; of these signs, so that -0.0 stays what it is
     return ew.sub(ew.stop_gradient(new), kept)
+
+
+def reassigned(old: Any, new: Any) -> Any:
+    """Return what a tensor of ``old`` holds after ``.data = new``: the memory of ``new``, with the history that it had.
+
+    Raises:
+        LostGradientError: if the history is that of another shape or dtype.
+    """
+    if not isinstance(old, Tracer) or old.dtype.kind not in "fc" or old._recording.serial <= MODES.floor:
+        return detached(new) if isinstance(new, Tracer) else new
+    if old.shape != new.shape or old.dtype != new.dtype:
+        raise LostGradientError(
+            f"`.data` of a traced tensor of {old.dtype} and shape {tuple(old.shape)} is assigned {new.dtype} of shape "
+            f"{tuple(new.shape)}",
+            fix="assign what has the same shape and dtype, or make a tensor of its own",
+        )
+    kept = overwritten(old, new)
+    if not isinstance(new, Tracer):
+        return owned(kept)
+    if not new.shape and new._view is None:
+        new._view = Owned(C_ORDER)
+    view = DetachedView(new)
+    view.own = kept
+    return linked(kept, view)
 
 
 def replace(traced: Tracer, value: Any) -> None:

@@ -1234,7 +1234,16 @@ T_OF_SCALAR = "Tensor.T is deprecated on 0-D tensors. This function is the ident
 IMAG_OF_REAL = "imag is not implemented for tensors with non-complex dtypes."
 
 
+DATA_DTYPE = "data set to a tensor that requires gradients must be floating point or complex dtype"
+
+
+def data_type(kind: str) -> str:
+    """The sentence for ``x.data = value`` with what is no tensor."""
+    return f"Variable data has to be a tensor, but got {kind}"
+
+
 def norm_of_none(order: float, dim: int | None) -> str:
+    """The sentence for the norm of no elements; ``dim``: None of all."""
     what = "an empty tensor because the" if dim is None else f"the dimension {dim}because this dimension is empty and the"
     return f"linalg.vector_norm cannot compute the {order:g} norm on {what} operation does not have an identity"
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from functrace.numpy.layout import layout_of
 from functrace.torch import sentences
-from functrace.torch.aliases import detached, in_grad_mode
+from functrace.torch.aliases import detached, in_grad_mode, reassigned
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.device import CPU, device
 from functrace.torch.dtypes import DTYPES, default_float, dtype
@@ -420,7 +420,12 @@ class Tensor(Methods):
 
     @data.setter
     def data(self, value: Tensor) -> None:
-        self._array = value._array
+        if not isinstance(value, Tensor):
+            raise TypeError(sentences.data_type(type(value).__name__))
+        old, new = self._array, value._array
+        if new.dtype.kind not in "fc" and self.requires_grad:
+            raise RuntimeError(sentences.DATA_DTYPE)
+        self._array = reassigned(old, new) if isinstance(old, Tracer) or isinstance(new, Tracer) else new
 
 
 def constant(array: Any) -> Any:

@@ -21,12 +21,21 @@ import pytest
 
 import functrace as ft
 import functrace.torch as torch
-from functrace.errors import FunctraceError
+from functrace.errors import FunctraceError, LostGradientError
 from functrace.torch.autograd import Function
 from functrace.torch.tensor import Tensor
 
 Step = tuple[str, tuple[int, ...]]
 SHAPES = ((3,), (2, 3), (), (2, 2), (3, 2))
+
+
+def _reassigned(x: Any, y: Any) -> Any:
+    made = x.clone()
+    if made.shape != y.shape:
+        raise ValueError("only of the same shape")
+    made.data = y * 2  # not y: eager tensors would not see that the other overwrites what was saved
+    return made
+
 
 UNARY: tuple[Callable[[Any], Any], ...] = (
     lambda x: x.sin(), lambda x: x.tanh(), lambda x: x * 0.5, lambda x: x + 1, lambda x: 1 - x, lambda x: x**2,
@@ -34,7 +43,7 @@ UNARY: tuple[Callable[[Any], Any], ...] = (
 )  # fmt: skip
 BINARY: tuple[Callable[[Any, Any], Any], ...] = (
     lambda x, y: x + y, lambda x, y: x * y, lambda x, y: x / (y * y + 1), lambda x, y: torch.where(x > y, x, y),
-    lambda x, y: torch.stack([x, y], -1), lambda x, y: torch.cat([x, y]),
+    lambda x, y: torch.stack([x, y], -1), lambda x, y: torch.cat([x, y]), lambda x, y: _reassigned(x, y),
 )  # fmt: skip
 VIEWS: tuple[Callable[[Any], Any], ...] = (
     lambda x: x[0], lambda x: x[1:], lambda x: x[..., -1], lambda x: x[:, 1], lambda x: x.t(), lambda x: x.reshape(-1),
@@ -276,6 +285,47 @@ def test_random_programs_are_the_same_when_traced(block: int) -> None:
             assert found is None, f"seed {seed}: {found}"
             found = second_difference(seed)
             assert found is None, f"seed {seed}: {found}"
+
+
+def _shared(x: Any) -> Any:
+    y, other = x * 3, (x * x).detach()
+    y.data = other
+    y.mul_(x)
+    other.add_(1)
+    return (y * y).sum() + (other * x).sum()
+
+
+def _seen_by_no_view(x: Any) -> Any:
+    y = x * 3
+    before = y[0]
+    y.data = torch.ones(y.shape, dtype=y.dtype)
+    return (before * y).sum()
+
+
+def _without_history(x: Any) -> Any:
+    y = torch.zeros(x.shape, dtype=x.dtype)
+    y.data = x * 2
+    return (y * x).sum()
+
+
+@pytest.mark.parametrize("function", [_shared, _seen_by_no_view, _without_history])
+def test_data_assigned_keeps_the_history_of_the_tensor(function: Callable[[Any], Any]) -> None:
+    array = np.array([[0.3, -0.7], [1.2, 0.5]])
+    leaf = torch.tensor(array, requires_grad=True)
+    function(leaf.clone()).backward()
+    of_array = lambda a: function(torch.as_tensor(a).clone()).numpy()  # noqa: E731
+    np.testing.assert_allclose(ft.grad(of_array)(array), leaf.grad.numpy(), rtol=1e-12)
+    np.testing.assert_allclose(ft.jit(ft.grad(of_array))(array), leaf.grad.numpy(), rtol=1e-12)
+
+
+def test_data_assigned_of_another_shape_is_refused() -> None:
+    def function(array: Any) -> Any:
+        y = torch.as_tensor(array) * 2
+        y.data = torch.ones(3)
+        return y.sum().numpy()
+
+    with pytest.raises(LostGradientError, match="same shape"):
+        ft.grad(function)(np.ones(2))
 
 
 if __name__ == "__main__":

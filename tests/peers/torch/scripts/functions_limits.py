@@ -47,3 +47,10 @@ def run(torch: Any, log: Any) -> None:
     log("edges", [node is not None for node, _ in joined.grad_fn.next_functions])
     joined.sum().backward()
     log("gradients", none.grad, x.grad)
+
+    def assigned(value: Any) -> Any:
+        leaf = torch.ones(2, requires_grad=True)
+        leaf.data = value
+        return leaf
+
+    each("data", lambda: assigned(3), lambda: assigned(torch.ones(2, dtype=torch.int64)), lambda: assigned(torch.zeros(3)))
