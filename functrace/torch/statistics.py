@@ -370,11 +370,10 @@ def norm(
     shape = shape_of(input)
     axes = dimensions(dim, len(shape))
     if 0 in shape and (order < 0 or order == math.inf):
+        given = None if dim is None else (dim,) if isinstance(dim, int) else dim
         for k, axis in enumerate(axes):
             if shape[axis] == 0:
-                raise RuntimeError(
-                    sentences.norm_of_none(order, None if dim is None else dim if type(dim) is int else dim[k])
-                )
+                raise RuntimeError(sentences.norm_of_none(order, given[k] if given else None))
     return apply(NORM, (input,), (order, axes, bool(keepdim), None if dim is None else axes))
 
 
