@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, Protocol, TypeAlias, final
+from typing import Any, NoReturn, Protocol, TypeAlias, final
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from functrace.api.mapping import vmap as vmap_of_arrays
 from functrace.api.programs import trace
 from functrace.api.residuals import checkpoint as checkpoint_of_arrays
 from functrace.control.residuals import RECOMPUTE, Policy
+from functrace.errors import LostGradientError
 from functrace.ir.primitive import ZERO
 from functrace.ir.program import Program
 from functrace.numpy.views import owned
@@ -112,10 +113,22 @@ def jitted(jit: Jit, func: OfTensors, args: Sequence[PyTree], kwargs: dict[str, 
 
     @functools.wraps(func)
     def of_arrays(*args: PyTree, **kwargs: PyTree) -> Any:
-        return arrays_of(call_on_arrays(func, places, args, kwargs))
+        before, MODES.lift = MODES.lift, _refuse_outside
+        try:
+            return arrays_of(call_on_arrays(func, places, args, kwargs))
+        finally:
+            MODES.lift = before
 
-    whole = jit((call.tree, places), of_arrays)
+    whole = jit((call.tree, places, bool(MODES.recording)), of_arrays)  # under no_grad it may hold what gradients flow to
     return call.run(lambda args, kwargs: whole(*args, **kwargs), is_functional=False)
+
+
+def _refuse_outside(tensor: Tensor) -> NoReturn:
+    """Refuse to read a tensor that wants gradients and is no argument: the program would hold its value, and no gradient."""
+    raise LostGradientError(
+        f"a jitted function reads a tensor of shape {tuple(tensor.shape)} that requires grad and is no argument",
+        fix="pass it as an argument; or read tensor.detach() for its value at the first call",
+    )
 
 
 Tensor.__functrace_jit__ = staticmethod(jitted)

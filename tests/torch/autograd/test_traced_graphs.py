@@ -232,6 +232,18 @@ def test_hooks_see_what_plain_operations_save() -> None:
     np.testing.assert_array_equal(ft.vmap(ft.grad(halved))(x[:, None]), 3 * rounded[:, None])
 
 
+def test_a_jitted_function_refuses_outside_tensors_that_want_gradients() -> None:
+    weight = torch.tensor([2.0, 3.0], requires_grad=True)
+    x = torch.tensor([1.0, 5.0])
+    scaled = ft.jit(lambda a: a * weight)
+    with torch.no_grad():
+        assert scaled(x).tolist() == [2.0, 15.0]  # which must not serve where gradients are wanted
+    for argument in (x, x.clone().requires_grad_()):
+        with pytest.raises(LostGradientError, match="requires grad and is no argument"):
+            scaled(argument)
+    assert torch.autograd.grad((x * weight).sum(), weight)[0].tolist() == [1.0, 5.0]  # nothing is left behind
+
+
 def test_jit_takes_tensors() -> None:
     runs: list[int] = []
 
