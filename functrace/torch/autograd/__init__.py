@@ -6,7 +6,7 @@ Floor: 8.
 from functrace.torch.autograd import anomaly_mode, forward_ad, function, grad_mode, graph, packed  # noqa: F401 (saved-tensor hooks among traced values)
 from functrace.torch.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from functrace.torch.autograd.engine import backward, grad
-from functrace.torch.autograd.function import Function
+from functrace.torch.autograd.function import Function, NestedIOFunction
 from functrace.torch.autograd.grad_mode import (
     _force_original_view_tracking,  # noqa: F401 (what PyTorch's own code and tests reach for)
     _unsafe_preserve_version_counter,  # noqa: F401
@@ -26,6 +26,7 @@ from functrace.torch.autograd.variable import Variable
 
 __all__ = [
     "Function",
+    "NestedIOFunction",
     "SavedTensor",
     "Variable",
     "anomaly_mode",

@@ -103,8 +103,8 @@ class FunctionMeta(type):
 
     _backward_cls: type[BackwardCFunction]
 
-    def __init__(cls, name: str, bases: tuple[type, ...], attributes: dict[str, Any]) -> None:
-        super().__init__(name, bases, attributes)
+    def __init__(cls, name: str, bases: tuple[type, ...], attrs: dict[str, Any]) -> None:
+        super().__init__(name, bases, attrs)
         node: type[BackwardCFunction] = getattr(cls, "_context_cls", BackwardCFunction)
         cls._backward_cls = type(f"{name}Backward", (node,), {"_forward_cls": cls, "__module__": __name__})
 
@@ -180,19 +180,19 @@ class Function(_SingleLevelFunction):
         return cls.vjp
 
 
-def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a ``backward`` that cannot be differentiated itself.
 
     It runs without a graph. If a gradient that comes in requires grad, what goes out leads to an error when it is
     differentiated; otherwise it is a constant.
     """
 
-    @functools.wraps(backward)
+    @functools.wraps(fn)
     def wrapped(ctx: Any, *grads: Any) -> Any:
         recording = MODES.recording
         MODES.recording = recording and False
         try:
-            outputs = backward(ctx, *grads)
+            outputs = fn(ctx, *grads)
         finally:
             MODES.recording = recording
         if not (recording and any(isinstance(g, Tensor) and g.requires_grad for g in grads)):

@@ -208,11 +208,11 @@ class no_grad(GradMode):
 class enable_grad(GradMode):
     """Run with recording, inside ``no_grad``."""
 
-    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+    def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
         """Return the context, or a function decorated with it."""
-        if function is None:
+        if orig_func is None:
             return super().__new__(cls)
-        return GradMode(True)(function)
+        return GradMode(True)(orig_func)
 
     def __init__(self) -> None:
         super().__init__(True)
