@@ -219,6 +219,12 @@ def repeat(self: Operand, *repeats: int | Sequence[int]) -> Value:
     counts = sizes(repeats)
     if len(counts) < len(shape_of(self)):
         raise RuntimeError(sentences.REPEAT_RANK)
+    if any(n < 0 for n in counts):
+        shape = (1,) * (len(counts) - len(shape_of(self))) + tuple(shape_of(self))
+        found = [n * m for n, m in zip(counts, shape, strict=True)]
+        negative = next((n for n in found if n < 0), None)
+        if negative is not None:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {negative}: {found}")
     return apply(REPEAT, (self,), (counts,))
 
 
@@ -292,6 +298,8 @@ def roll(input: Operand, shifts: Any, dims: Any = None) -> Value:
     axes = () if dims is None else tuple(dimension(k, len(shape_of(input))) for k in sizes((dims,)))
     if len(moves) != (len(axes) or 1):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(axes)}")
+    if axes and not shape_of(input):
+        raise IndexError(f"Dimension specified as {sizes((dims,))[0]} but tensor has no dimensions")
     return apply(ROLL, (input,), (moves, axes))
 
 

@@ -54,3 +54,10 @@ def run(torch: Any, log: Any) -> None:
         return leaf
 
     each("data", lambda: assigned(3), lambda: assigned(torch.ones(2, dtype=torch.int64)), lambda: assigned(torch.zeros(3)))
+    each("repeat", lambda: n.repeat(-1), lambda: n.repeat(2, -3), lambda: n.repeat(0))
+    each(
+        "roll",
+        lambda: torch.tensor(1.0).roll(1, 0),
+        lambda: torch.tensor(1.0).roll(1, -1),
+        lambda: torch.tensor(1.0).roll(1),
+    )
