@@ -529,8 +529,8 @@ ABSENT: Mapping[str, tuple[str, ...]] = {
     ),
     "a helper of PyTorch's own Python code, which is other code here": (
         "torch.autograd._calculate_shape", "torch.autograd._make_grads", "torch.autograd.function._iter_tensors",
-        "torch.autograd.function._nested_map",
-        "torch.autograd.functional._construct_standard_basis_for",
+        "torch.autograd.function._nested_map", "torch.autograd.functional._construct_standard_basis_for",
+        "node of a Function._register_hook",
     ),
     "deprecated, and of no use but in PyTorch's own `gradcheck`": (
         "torch.autograd.gradcheck.get_analytical_jacobian", "torch.autograd.gradcheck.get_numerical_jacobian",
@@ -563,10 +563,7 @@ ABSENT: Mapping[str, tuple[str, ...]] = {
     "it is for subclasses that print themselves": ("torch.Tensor.__repr__(tensor_contents=)",),
     "files of PyTorch's are not read: `numpy.save`, or `pickle`": ("torch.load", "torch.save"),
     "whether an output is a view is said by the output": ("node of a Function._is_pure_view",),
-    "an older name of `register_hook`": ("node of a Function._register_hook",),
-    "dispatch modes stand in a list of Python's": (
-        "torch._C._TorchDispatchModeKey", "torch._C._get_dispatch_mode",
-    ),
+    "dispatch modes stand in a list of Python's": ("torch._C._TorchDispatchModeKey", "torch._C._get_dispatch_mode"),
     "`clear_saved_tensors_on_access` of the class does it": ("ctx.maybe_clear_saved_tensors",),
 }  # fmt: skip
 """Reason by reason the names that are not here, as ``area.name`` of coverage.py."""
