@@ -7,8 +7,7 @@ Floor: 8.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,13 +15,13 @@ import numpy as np
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import gather, scatter_add, scatter_set
 from functrace.ops.shaping import broadcast_to, convert
-from functrace.torch import sentences, shaping
+from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.plans import NUMBERS, Op, number_of
 from functrace.torch.promotion import check_broadcast, check_fits
 from functrace.torch.rows import Rows
 from functrace.torch.shaping import basic_part, expand, index_entries, index_operands, view
-from functrace.torch.tensor import Operand, Tensor, count_write, wrap
+from functrace.torch.tensor import Operand, Tensor, wrap
 from functrace.torch.views import check_memory, wanting, write
 from functrace.typing import Array
 
@@ -171,32 +170,3 @@ def check_put(target: Tensor, source: Tensor, operands: Sequence[Tensor], templa
     if source._array is target._array:
         raise RuntimeError(sentences.OVERLAPPING_OPERAND)
     check_memory(target._array, (source,), (source._array,))
-
-
-# -- other shapes in place ---------------------------------------------------------------------------------------------
-
-
-def _reshaping(name: str, function: Callable[..., Any]) -> None:
-    """Add the in-place form of a function that returns a view."""
-
-    def reshape_in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if self.requires_grad and self.is_leaf:
-            raise RuntimeError(sentences.LEAF_IN_PLACE)
-        # Two references: the tensor's, and that of the call. More: views and aliases, which would keep the former shape.
-        shared = type(self._array) is not np.ndarray or sys.getrefcount(self._array) > 2
-        if self.requires_grad or self._view is not None or shared:
-            raise NotImplementedError(
-                f"{name}_ of a tensor in a graph, or that shares memory with others: write x = x.{name}(...)"
-            )
-        made = function(self, *args, **kwargs)
-        count_write(self)
-        self._array = made._array
-        return self
-
-    reshape_in_place.__name__ = f"{name}_"
-    reshape_in_place.__doc__ = f"Give the tensor the shape of ``x.{name}(...)``."
-    ROWS.function("method")(reshape_in_place)
-
-
-for _function in (shaping.squeeze, shaping.unsqueeze, shaping.transpose, shaping.t):
-    _reshaping(_function.__name__, _function)

@@ -250,16 +250,6 @@ def ndimension(self: Tensor) -> int:
     return self._array.ndim
 
 
-@ROWS.function("method")
-def storage_offset(self: Tensor) -> int:
-    """Return how many elements of its base's memory stand before its first one."""
-    base = self if self._view is None else self._view.base
-    while isinstance(base._array.base, np.ndarray) and base is self:
-        first = base._array.base.__array_interface__["data"][0]
-        return (self.data_ptr() - first) // self._array.itemsize
-    return (self.data_ptr() - base.data_ptr()) // self._array.itemsize
-
-
 @ROWS.function("property", name="layout")
 def layout_of(self: Tensor) -> Any:
     """How its elements lie in memory: ``torch.strided``."""

@@ -8,6 +8,7 @@ from functrace.torch.autograd.graph import RemovableHandle
 from functrace.torch.creation import DeviceLike, Layout
 from functrace.torch.dtypes import DtypeLike, dtype
 from functrace.torch.functions import Dtype
+from functrace.torch.memory import TypedStorage, UntypedStorage
 from functrace.torch.random import Generator
 from functrace.torch.reductions import Dims
 from functrace.torch.tensor import Operand, Tensor, Value
@@ -39,6 +40,8 @@ __all__ = [
     "argmax",
     "argmin",
     "argsort",
+    "as_strided",
+    "as_strided_",
     "as_tensor",
     "asarray",
     "asin",
@@ -393,6 +396,12 @@ def argsort(
     out: Any = None,
 ) -> Value:
     """Return the positions that put elements in order along a dimension."""
+
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
+    """Return a view of the storage with these sizes and strides; by default, it begins where the tensor does."""
+
+def as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
+    """`as_strided`, in place."""
 
 def as_tensor(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """Return ``data`` as a tensor: itself if it is one, a sharing one of an array (traced or not), otherwise a copy."""
@@ -1413,6 +1422,9 @@ class Methods:
     def _recorded_copy(self) -> Tensor:
         """Return a copy as ``.grad`` holds it under ``create_graph``."""
 
+    def _typed_storage(self) -> TypedStorage:
+        """Return the memory that the tensor lies in, as elements."""
+
     def abs(self, *, out: Tensor | None = None) -> Tensor:
         """Return the absolute value of each element; the derivative at 0 is 0."""
 
@@ -1525,6 +1537,12 @@ class Methods:
 
     def argsort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False) -> Tensor:
         """Return the positions that put elements in order along a dimension."""
+
+    def as_strided(self, size: Any, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
+        """Return a view of the storage with these sizes and strides; by default, it begins where the tensor does."""
+
+    def as_strided_(self, size: Any, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
+        """`as_strided`, in place."""
 
     def asin(self, *, out: Tensor | None = None) -> Tensor:
         """Return the arcsine of each element."""
@@ -1927,6 +1945,9 @@ class Methods:
     def is_same_size(self, other: Tensor) -> builtins.bool:
         """Return whether another tensor has the same shape."""
 
+    def is_set_to(self, tensor: Tensor) -> builtins.bool:
+        """Return whether another tensor lies in the same memory in the same way."""
+
     def is_signed(self) -> builtins.bool:
         """Return whether elements can be negative."""
 
@@ -2294,6 +2315,18 @@ class Methods:
     def reshape_as(self, other: Tensor) -> Tensor:
         """Return this tensor in another one's shape."""
 
+    def resize(self, *size: Any) -> Tensor:
+        """Return a view with another shape (deprecated: use `view`)."""
+
+    def resize_(self, *size: Any, memory_format: Any = None) -> Tensor:
+        """Give a tensor another shape and, if that has more elements, more memory; nothing happens if it is the same shape."""
+
+    def resize_as(self, tensor: Tensor) -> Tensor:
+        """Return a view with another tensor's shape (deprecated: use `view_as`)."""
+
+    def resize_as_(self, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+        """Give a tensor another one's shape; see `resize_`."""
+
     def resolve_conj(self) -> Tensor:
         """Return the tensor itself: conjugates are computed at once."""
 
@@ -2335,6 +2368,9 @@ class Methods:
 
     def select_scatter(self, src: Operand, dim: builtins.int, index: builtins.int) -> Tensor:
         """Return a copy with ``src`` at one position along a dimension."""
+
+    def set_(self, source: Any = None, storage_offset: builtins.int = 0, size: Any = None, stride: Any = None) -> Tensor:
+        """Take on the memory of another tensor, or of a storage."""
 
     def sgn(self, *, out: Tensor | None = None) -> Tensor:
         """Return each element divided by its absolute value; 0 stays 0."""
@@ -2396,8 +2432,8 @@ class Methods:
     def squeeze(self, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
         """Return a view without dimensions of size 1."""
 
-    def squeeze_(self, *args: Any, **kwargs: Any) -> Tensor:
-        """Give the tensor the shape of ``x.squeeze(...)``."""
+    def squeeze_(self, dim: builtins.int | Sequence[builtins.int] | None = None) -> Tensor:
+        """`squeeze`, in place."""
 
     def std(
         self,
@@ -2409,8 +2445,11 @@ class Methods:
     ) -> Any:
         """Return the standard deviation, of all elements or along dimensions; one degree of freedom is taken off."""
 
+    def storage(self) -> TypedStorage:
+        """Return the memory that the tensor lies in, as elements (deprecated: use `untyped_storage`)."""
+
     def storage_offset(self) -> builtins.int:
-        """Return how many elements of its base's memory stand before its first one."""
+        """Return how many elements of the storage stand before the tensor's first one."""
 
     def sub(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
         """Return ``input - alpha * other``."""
@@ -2432,14 +2471,20 @@ class Methods:
     def swapaxes(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """Return a view with two dimensions swapped."""
 
+    def swapaxes_(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+        """`transpose`, in place."""
+
     def swapdims(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """Return a view with two dimensions swapped."""
+
+    def swapdims_(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+        """`transpose`, in place."""
 
     def t(self) -> Tensor:
         """Return the transpose of a matrix (a vector or a number is left as it is)."""
 
-    def t_(self, *args: Any, **kwargs: Any) -> Tensor:
-        """Give the tensor the shape of ``x.t(...)``."""
+    def t_(self) -> Tensor:
+        """`t`, in place."""
 
     def take(self, index: Operand) -> Tensor:
         """Return elements by their position in the flattened tensor."""
@@ -2479,8 +2524,8 @@ class Methods:
     def transpose(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         """Return a view with two dimensions swapped."""
 
-    def transpose_(self, *args: Any, **kwargs: Any) -> Tensor:
-        """Give the tensor the shape of ``x.transpose(...)``."""
+    def transpose_(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
+        """`transpose`, in place."""
 
     def tril(self, diagonal: builtins.int = 0) -> Tensor:
         """Return the lower triangle of matrices, zero elsewhere."""
@@ -2533,8 +2578,11 @@ class Methods:
     def unsqueeze(self, dim: builtins.int) -> Tensor:
         """Return a view with one more dimension, of size 1."""
 
-    def unsqueeze_(self, *args: Any, **kwargs: Any) -> Tensor:
-        """Give the tensor the shape of ``x.unsqueeze(...)``."""
+    def unsqueeze_(self, dim: builtins.int) -> Tensor:
+        """`unsqueeze`, in place."""
+
+    def untyped_storage(self) -> UntypedStorage:
+        """Return the memory that the tensor lies in, as bytes."""
 
     def var(
         self,

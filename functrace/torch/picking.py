@@ -66,10 +66,17 @@ def _piece_details(_specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, 
 SPLIT, SPLIT_SIZES, UNBIND = (
     Op(node, _pieces, details=_piece_details) for node in ("SplitBackward0", "SplitWithSizesBackward0", "UnbindBackward0")
 )
+
+
+def apart(piece: Array) -> Any:
+    """Return a piece that shares memory, and no version, with what it is a piece of; a traced one is a value of its own."""
+    return ew.positive(piece) if isinstance(piece, Tracer) else piece
+
+
 UNSAFE_SPLIT, UNSAFE_SPLIT_SIZES = (
     Op(
         node,
-        lambda x, indices, details: tuple([ew.positive(p) for p in _pieces(x, indices, details)]),
+        lambda x, indices, details: tuple([apart(p) for p in _pieces(x, indices, details)]),
         details=_piece_details,
     )
     for node in ("UnsafeSplitBackward0", "UnsafeSplitWithSizesBackward0")
@@ -90,6 +97,9 @@ def _views(op: Op, input: Operand, indices: tuple[Any, ...], **details: Any) -> 
             piece._view = View(base, (*steps, (index_static, (index,), None)), kind)
             if isinstance(input._array, Tracer):
                 piece._array = shown(input._array, index_static, (index,))
+    elif isinstance(input, Tensor) and not isinstance(input._array, Tracer):
+        for piece in made:
+            piece._moves = ((index_static, ((...,),), None),)  # its storage is the whole tensor's
     return made
 
 
@@ -139,13 +149,14 @@ def split_with_sizes(input: Operand, split_sizes: Sequence[int], dim: int = 0) -
     return _split((SPLIT, SPLIT_SIZES), input, tuple(split_sizes), dim)
 
 
-def _chunk_size(input: Operand, chunks: int, dim: int) -> int:
+def _chunk_size(input: Operand, chunks: int, dim: int) -> Any:
     shape = shape_of(input)
     if not shape:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    return -(-shape[dimension(dim, len(shape))] // chunks)
+    size = shape[dimension(dim, len(shape))]
+    return -(-size // chunks) if size else (0,) * chunks
 
 
 @ROWS.function()

@@ -8,6 +8,7 @@ Floor: 8.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -1609,3 +1610,42 @@ MODE_AMONG_TRACED = (
     "a TorchDispatchMode does not see what functrace's transforms trace: enter the mode around the transform's result, not inside, "
     "or give functrace.checkpoint a residual policy"
 )
+
+
+# -- memory ----------------------------------------------------------------------------------------------------------
+
+TYPED_STORAGE = (
+    "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. This "
+    "should only matter to you if you are using storages directly.  To access UntypedStorage directly, use "
+    "tensor.untyped_storage() instead of tensor.storage()"
+)
+
+
+def negative_strides(strides: Sequence[int]) -> str:
+    """The sentence for strides that go backwards."""
+    return f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}"
+
+
+def storage_bounds(shape: Sequence[int], strides: Sequence[int], offset: int, itemsize: int, needed: int, there: int) -> str:
+    """The sentence for what would reach out of a storage; the last two in bytes."""
+    return (
+        f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and itemsize {itemsize} requiring "
+        f"a storage size of {needed} are out of bounds for storage of size {there}"
+    )
+
+
+def set_dtypes(given: str, wanted: str) -> str:
+    """The sentence for ``set_`` of another dtype, as C calls them."""
+    called = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int"}
+    return f"Could not set tensor of type {called.get(given, given)} to a tensor of type {called.get(wanted, wanted)}"
+
+
+def resize_count(wanted: Sequence[int], shape: Sequence[int]) -> str:
+    """The sentence for the deprecated ``resize`` to another number of elements."""
+    counts = [math.prod(n) for n in (wanted, shape)]
+    sizes = ["x".join(str(n) for n in found) for found in (wanted, shape)]
+    return (
+        f"requested resize to {sizes[0]} ({counts[0]} elements in total), but the given tensor has a size of {sizes[1]} "
+        f"({counts[1]} elements). autograd's resize can only change the shape of a given tensor, while preserving the number "
+        "of elements. "
+    )

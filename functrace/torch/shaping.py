@@ -145,14 +145,27 @@ def flatten(input: Operand, start_dim: int = 0, end_dim: int = -1) -> Value:
     return reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
 
 
+def squeezed(shape: tuple[int, ...], dim: int | Sequence[int] | None) -> tuple[int, ...]:
+    """Return a shape without those of its dimensions (all, if None) that have size 1.
+
+    Raises:
+        RuntimeError: for a dimension that is named twice.
+    """
+    if dim is None:
+        return tuple(n for n in shape if n != 1)
+    dims = [dimension(k, len(shape)) for k in ((dim,) if isinstance(dim, int) else dim)]
+    for k in dims:
+        if dims.count(k) > 1:
+            raise RuntimeError(f"dim {k} appears multiple times in the list of dims")
+    return tuple(n for k, n in enumerate(shape) if n != 1 or k not in dims)
+
+
 @ROWS.function()
 def squeeze(input: Operand, dim: int | Sequence[int] | None = None) -> Value:
     """Return a view without dimensions of size 1."""
-    shape = shape_of(input)
+    kept = squeezed(shape_of(input), dim)
     if dim is None:
-        return apply(SQUEEZE, (input,), (tuple(n for n in shape if n != 1),))
-    dims = [dimension(k, len(shape)) for k in ((dim,) if isinstance(dim, int) else dim)]
-    kept = tuple(n for k, n in enumerate(shape) if n != 1 or k not in dims)
+        return apply(SQUEEZE, (input,), (kept,))
     return apply(SQUEEZE_DIM if isinstance(dim, int) else SQUEEZE_DIMS, (input,), (kept,))
 
 

@@ -12,6 +12,7 @@ from functrace.torch import (
     functions,
     in_place,
     losses,
+    memory,
     methods,
     pairs,
     picking,
@@ -28,8 +29,8 @@ from functrace.torch.tensor import Tensor
 TABLES = tuple(
     module.ROWS
     for module in (
-        functions, reductions, statistics, products, shaping, pairs, picking, in_place, methods, printing, creation, random,
-        losses,
+        functions, reductions, statistics, products, shaping, pairs, picking, in_place, memory, methods, printing, creation,
+        random, losses,
     )
 )  # fmt: skip
 ENTRIES = entries(TABLES)

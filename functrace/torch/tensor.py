@@ -80,18 +80,32 @@ class View:
 
     Args:
         base: the tensor at the root of the chain, which is not a view itself.
-        steps: ``(function, params, op)``, to be applied to the base's array one after the other.
+        steps: ``(function, params, op)``, to be applied to the base's array one after the other; see `steps`.
         version: the counter when the view's ``grad_fn`` was made; later, it is out of date.
         made: ``"no_grad"`` or ``"inference"`` if it was made without recording, or ``""``.
     """
 
-    __slots__ = ("base", "made", "steps", "version")
+    __slots__ = ("_moves", "_steps", "base", "made", "version")
 
     def __init__(self, base: Tensor, steps: tuple[Step, ...], made: str) -> None:
         self.base = base
-        self.steps = steps
+        self._steps = steps
+        self._moves = base._moves
         self.version = base._counter[0]
         self.made = made
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What leads from the base, as it lies now, to the view: first back through what `_moves` undoes, newest first."""
+        moves = self.base._moves
+        if self._moves is not moves:
+            self._steps = (*reversed(moves[len(self._moves) :]), *self._steps)
+            self._moves = moves
+        return self._steps
+
+    @steps.setter
+    def steps(self, steps: tuple[Step, ...]) -> None:
+        self._steps, self._moves = steps, self.base._moves
 
 
 class Tensor(Methods):
@@ -113,6 +127,8 @@ class Tensor(Methods):
     _post_hooks: dict[int, Callable[..., Any]] | None = None
     _retains: bool = False
     _traced_hooks: Hooks | None = None
+    _moves: tuple[Step, ...] = ()
+    """Of a base that in-place views have given another shape: what undoes each; its older views start there."""
     _dual: Dual | None = None
     """Its tangent, in forward mode."""
     _inside: int = -1
@@ -285,7 +301,8 @@ class Tensor(Methods):
 
     def stride(self, dim: int | None = None) -> Any:
         """Return the steps between neighbours along each axis, in elements."""
-        strides = tuple(n // self._array.itemsize for n in self._array.strides)
+        array = self._array
+        strides = tuple(n // array.itemsize for n in array.strides) if array.size else dense_strides(array.shape)
         return strides if dim is None else strides[dim]
 
     def is_contiguous(self) -> bool:
@@ -426,6 +443,15 @@ class Tensor(Methods):
         if new.dtype.kind not in "fc" and self.requires_grad:
             raise RuntimeError(sentences.DATA_DTYPE)
         self._array = reassigned(old, new) if isinstance(old, Tracer) or isinstance(new, Tracer) else new
+
+
+def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the strides, in elements, of what lies in C order without gaps."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
 
 
 def constant(array: Any) -> Any:

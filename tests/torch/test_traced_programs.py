@@ -56,11 +56,24 @@ WRITES: tuple[Callable[[Any, Any], Any], ...] = (
     lambda x, y: x.__setitem__(0, y), lambda x, y: x.__setitem__(slice(1, None), y), lambda x, y: x.__setitem__(..., y),
     lambda x, y: x.pow_(2), lambda x, y: x[0].add_(y), lambda x, y: x.clamp_(-0.5, 0.5),
 )  # fmt: skip
+IN_PLACE_VIEWS: tuple[Callable[[Any], Any], ...] = (
+    lambda x: x.t_(), lambda x: x.transpose_(0, -1), lambda x: x.unsqueeze_(0), lambda x: x.squeeze_(),
+)  # fmt: skip
 MADE: tuple[Callable[[Any], Any], ...] = (
     torch.zeros_like, torch.ones_like, torch.empty_like, lambda x: torch.zeros(x.shape, dtype=x.dtype),
     lambda x: x.new_zeros(3),
 )  # fmt: skip
-KINDS = {"unary": 6, "binary": 6, "view": 8, "write": 10, "made": 3, "no_grad": 4, "function": 3, "recomputed": 2}
+KINDS = {
+    "unary": 6,
+    "binary": 6,
+    "view": 8,
+    "write": 10,
+    "in_place_view": 2,
+    "made": 3,
+    "no_grad": 4,
+    "function": 3,
+    "recomputed": 2,
+}
 
 
 class Scaled(Function):
@@ -167,6 +180,9 @@ def _step(name: str, c: int, x: Any, y: Any) -> Any:
         return VIEWS[c % len(VIEWS)](x)
     if name == "write":
         WRITES[c % len(WRITES)](x, y)
+        return None
+    if name == "in_place_view":
+        IN_PLACE_VIEWS[c % len(IN_PLACE_VIEWS)](x)
         return None
     if name == "made":
         made = MADE[c % len(MADE)](x)

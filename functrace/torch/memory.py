@@ -1,0 +1,597 @@
+"""Memory: in-place views (``t_``, ``squeeze_``, ``as_strided_``), ``as_strided``, ``resize_``, ``set_``, storages.
+
+An in-place view is the view, put in the tensor's place: same memory, another shape, a node between the tensor and its former
+node. The views that there are of a tensor stay what they were; `Tensor._moves` says how they are reached from its new shape.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from functrace.errors import UnsupportedFunctionError
+from functrace.numpy.layout import layout_of
+from functrace.ops import elementwise as ew
+from functrace.ops.indexing import ARRAY, gather, scatter_add, scatter_set
+from functrace.ops.joining import concatenate
+from functrace.ops.shaping import permute, reshape
+from functrace.torch import sentences
+from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.device import CPU, device
+from functrace.torch.dtypes import DTYPES, dtype
+from functrace.torch.functions import dimension, tensors_only
+from functrace.torch.plans import Op, apply
+from functrace.torch.rows import Rows
+from functrace.torch.shaping import completed, sizes, squeezed
+from functrace.torch.steps import Step, view_written
+from functrace.torch.tensor import Tensor, View, before_write, count_write, dense_strides
+from functrace.torch.views import wanting
+from functrace.torch.warnings import warn, warn_once
+from functrace.tracing import Tracer
+from functrace.typing import Array
+
+ROWS = Rows()
+Sizes = tuple[int, ...]
+Geometry = tuple[Sizes, Sizes, int]
+"""Where elements lie in a storage: sizes, strides and the place of the first, counted in elements."""
+
+# -- as_strided ------------------------------------------------------------------------------------------------------
+
+
+def places(geometry: Geometry) -> Array:
+    """Return where each element lies in the storage."""
+    shape, strides, offset = geometry
+    found = np.full(shape, offset, np.int64)
+    for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
+        found += (np.arange(size) * stride).reshape((size,) + (1,) * (len(shape) - axis - 1))
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _positions(wanted: Geometry, given: Geometry) -> tuple[Array, Array | None]:
+    """Return which element of what lies as ``given`` each one of ``wanted`` is; past the last where it is none of them.
+
+    Where elements of ``given`` lie in one place, positions are those of places; the second array says how many lie there.
+    """
+    here, there = places(given).reshape(-1), places(wanted)
+    size = max(int(x.max(initial=-1)) for x in (here, there)) + 1
+    count = np.bincount(here, minlength=size)
+    if count.max(initial=0) > 1:
+        return there, count
+    found = np.full(size, here.size, np.int64)
+    found[here] = np.arange(here.size)
+    return found[there], None
+
+
+def _elements(x: Array, positions: Array, count: Array | None, given: Geometry) -> Any:
+    """Return what positions count in: elements in a row, one more if there are positions past the last; or places."""
+    flat = reshape(x, (math.prod(x.shape),))
+    if count is not None:  # as PyTorch differentiates it, a place holds the mean of what lies there
+        return ew.div(
+            scatter_add(flat, (ARRAY,), (places(given).reshape(-1),), count.shape), np.maximum(count, 1).astype(x.dtype)
+        )
+    if positions.size and positions.max() == flat.shape[0]:
+        return concatenate((flat, np.zeros(1, x.dtype)), 0)
+    return flat
+
+
+def strided_part(x: Array, wanted: Geometry, given: Geometry) -> Any:
+    """Return the elements that lie as ``wanted`` in the memory of what lies as ``given``; of an array, a NumPy view."""
+    if isinstance(x, np.ndarray) and x.strides == tuple(n * x.itemsize for n in given[1]):
+        memory = x
+        while isinstance(memory.base, np.ndarray):
+            memory = memory.base
+        start = _address(x) - _address(memory) + (wanted[2] - given[2]) * x.itemsize
+        return np.ndarray(wanted[0], x.dtype, _in_order(memory), start, tuple(n * x.itemsize for n in wanted[1]))
+    positions, count = _positions(wanted, given)
+    return gather(_elements(x, positions, count, given), (ARRAY,), (positions,))
+
+
+def _with_strided_part(base: Array, value: Array, wanted: Geometry, given: Geometry) -> Any:
+    positions, count = _positions(wanted, given)
+    written = scatter_set(_elements(base, positions, count, given), (ARRAY,), value, (positions,))
+    if count is not None:
+        return gather(written, (ARRAY,), (places(given),))
+    size = math.prod(base.shape)
+    return reshape(written if written.shape[0] == size else written[:size], base.shape)
+
+
+def _strided_details(_specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
+    shape, strides, offset = params[0]
+    return {"size": shape, "stride": strides, "storage_offset": offset if params[2] else None}
+
+
+def _strided(x: Array, wanted: Geometry, given: Geometry, _says_offset: bool) -> Any:
+    return strided_part(x, wanted, given)
+
+
+view_written(_strided, lambda base, value, wanted, given, _: _with_strided_part(base, value, wanted, given))
+AS_STRIDED = Op("AsStridedBackward0", _strided, is_view=True, details=_strided_details)
+AS_STRIDED_IN_PLACE = Op("AsStridedBackward1", _strided, is_view=True, details=_strided_details)
+
+
+def _address(array: Array) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def _in_order(array: Array) -> Array:
+    """Return an array's memory in C order, as a buffer."""
+    return array if array.flags.c_contiguous else array.T
+
+
+def memory_of(tensor: Tensor) -> Array:
+    """Return the array whose memory is the tensor's storage.
+
+    Raises:
+        UnsupportedFunctionError: for a traced value, which has no memory.
+    """
+    array = (tensor if tensor._view is None else tensor._view.base)._array
+    if isinstance(array, Tracer):
+        raise UnsupportedFunctionError(
+            f"{array.aval} is a traced value: it has no memory of its own to look into",
+            fix="do this outside of the transform",
+        )
+    flags = array.flags
+    if isinstance(array.base, np.ndarray) and not (flags.c_contiguous or flags.f_contiguous):
+        while isinstance(array.base, np.ndarray):
+            array = array.base
+    root = tensor if tensor._view is None else tensor._view.base
+    while root._moves and isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def geometry_of(tensor: Tensor) -> Geometry:
+    """Return where a tensor's elements lie in its storage."""
+    array = tensor._array
+    if isinstance(array, Tracer):
+        known = layout_of(array)
+        if known is None or tensor._view is not None or not known.flags.c_contiguous:
+            raise UnsupportedFunctionError(
+                f"how {array.aval} lies in memory is not known here: it is a traced value",
+                fix="use views that name dimensions (narrow, select, transpose), or contiguous() first",
+            )
+        return array.shape, dense_strides(array.shape), 0
+    offset = (_address(array) - _address(memory_of(tensor))) // array.itemsize
+    return array.shape, tensor.stride(), offset
+
+
+def _wanted(tensor: Tensor, size: Any, stride: Any, storage_offset: int | None) -> tuple[Geometry, Geometry]:
+    given = geometry_of(tensor)
+    shape, strides = sizes((size,)), sizes((stride,))
+    offset = given[2] if storage_offset is None else storage_offset
+    if storage_offset is None and tensor._view is not None and 0 in given[0]:
+        raise UnsupportedFunctionError(
+            "where an empty view lies in its storage is not known here", fix="pass storage_offset, or take it of the base"
+        )
+    if len(shape) != len(strides):
+        raise RuntimeError("mismatch in length of strides and shape")
+    if min(strides, default=0) < 0:
+        raise RuntimeError(sentences.negative_strides(strides))
+    if min(shape, default=0) < 0:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}")
+    if offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {offset}")
+    itemsize = tensor._array.dtype.itemsize
+    needed = (
+        (offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1) * itemsize if math.prod(shape) else 0
+    )
+    there = math.prod(tensor._array.shape) * itemsize if isinstance(tensor._array, Tracer) else memory_of(tensor).nbytes
+    if needed > there:
+        raise RuntimeError(sentences.storage_bounds(shape, strides, offset, itemsize, needed, there))
+    return (shape, strides, offset), given
+
+
+@ROWS.function()
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """Return a view of the storage with these sizes and strides; by default, it begins where the tensor does.
+
+    Raises:
+        RuntimeError: if it would reach out of the storage.
+    """
+    tensors_only("as_strided", input=input)
+    return apply(AS_STRIDED, (input,), (*_wanted(input, size, stride, storage_offset), storage_offset is not None))
+
+
+# -- in-place views --------------------------------------------------------------------------------------------------
+
+
+def put_view(op: Op, tensor: Tensor, params: tuple[Any, ...], undo: Step) -> Tensor:
+    """Put a view of a tensor, which may be overwritten (`wanting`), in its place.
+
+    Args:
+        op: makes the view.
+        tensor: what it is made of.
+        params: the op's parameters.
+        undo: the step that leads back.
+
+    Raises:
+        UnsupportedFunctionError: without recording, for a tensor of a graph, where gradients have its former shape.
+    """
+    held = tensor._node is not None or (tensor._accumulator is not None and tensor._accumulator() is not None)
+    if held and not MODES.recording and tensor._view is None:
+        raise UnsupportedFunctionError(
+            "a tensor of a graph is given another shape under no_grad: gradients would have another one than in the graph",
+            fix="do this with grad mode on, or to x.detach()",
+        )
+    made = apply(op, (tensor,), params)
+    count_write(tensor)
+    before, shows = tensor._view, made._view
+    tensor._array = made._array
+    if before is None:
+        tensor._moves = (*tensor._moves, undo)
+    else:
+        view = View(before.base, shows.steps, before.made)
+        if made._node is None:
+            view.version = before.version
+        tensor._view = view
+    if made._node is not None:
+        tensor._node, tensor._output_nr, tensor._requires = made._node, made._output_nr, False
+    if made._dual is not None:
+        tensor._dual = made._dual
+    return tensor
+
+
+def _sizes(specs: Sequence[Any], _params: tuple[Any, ...]) -> dict[str, Any]:
+    return {"self_sym_sizes": specs[0].shape}
+
+
+def _op(node: str, function: Callable[..., Any], *names: str, keeps_sizes: bool = False) -> Op:
+    """Return the op of an in-place view, whose parameters after the first are fields of the node."""
+
+    def details(specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
+        return dict(zip(names, params[1:], strict=True)) | (_sizes(specs, params) if keeps_sizes else {})
+
+    return Op(node, lambda x, first, *_: function(x, first), is_view=True, details=details)
+
+
+def _written(op: Op, replace: Callable[[Array, Array, Any], Any]) -> Op:
+    view_written(op.function, lambda base, value, first, *_: replace(base, value, first))
+    return op
+
+
+def _permuted(base: Array, value: Array, axes: Sizes) -> Any:
+    return permute(value, tuple(int(k) for k in np.argsort(axes)))
+
+
+def _reshaped(base: Array, value: Array, _shape: Sizes) -> Any:
+    return reshape(value, base.shape)
+
+
+T = _written(_op("TBackward1", permute), _permuted)
+TRANSPOSE = _written(_op("TransposeBackward1", permute, "dim0", "dim1"), _permuted)
+SQUEEZE = _written(_op("SqueezeBackward3", reshape, keeps_sizes=True), _reshaped)
+SQUEEZE_DIM = _written(_op("SqueezeBackward4", reshape, "dim", keeps_sizes=True), _reshaped)
+SQUEEZE_DIMS = _written(_op("SqueezeBackward5", reshape, "dim", keeps_sizes=True), _reshaped)
+UNSQUEEZE = _written(_op("UnsqueezeBackward1", reshape, "dim"), _reshaped)
+
+
+def _put_permuted(op: Op, tensor: Tensor, axes: Sizes, *details: int) -> Tensor:
+    undo: Step = permute, (tuple(int(k) for k in np.argsort(axes)),), None
+    return put_view(op, tensor, (axes, *details), undo)
+
+
+def _put_reshaped(op: Op, tensor: Tensor, shape: Sizes, *details: Any) -> Tensor:
+    return put_view(op, tensor, (shape, *details), (reshape, (tensor._array.shape,), None))
+
+
+@ROWS.function("method")
+def t_(self: Tensor) -> Tensor:
+    """`t`, in place."""
+    wanting((self,))
+    rank = self._array.ndim
+    if rank > 2:
+        raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {rank}D")
+    return _put_permuted(T, self, tuple(reversed(range(rank))))
+
+
+@ROWS.function("method", aliases="swapaxes_ swapdims_")
+def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
+    """`transpose`, in place."""
+    wanting((self,))
+    rank = self._array.ndim
+    a, b = dimension(dim0, rank), dimension(dim1, rank)
+    axes = list(range(rank))
+    if rank:
+        axes[a], axes[b] = axes[b], axes[a]
+    return _put_permuted(TRANSPOSE, self, tuple(axes), dim0 % (1 << 64), dim1 % (1 << 64))
+
+
+@ROWS.function("method")
+def squeeze_(self: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    """`squeeze`, in place."""
+    wanting((self,))
+    kept = squeezed(self._array.shape, dim)
+    if dim is None:
+        return _put_reshaped(SQUEEZE, self, kept)
+    if isinstance(dim, int):
+        return _put_reshaped(SQUEEZE_DIM, self, kept, dim % (1 << 64))
+    return _put_reshaped(SQUEEZE_DIMS, self, kept, tuple(k % (1 << 64) for k in dim))
+
+
+@ROWS.function("method")
+def unsqueeze_(self: Tensor, dim: int) -> Tensor:
+    """`unsqueeze`, in place."""
+    wanting((self,))
+    shape = self._array.shape
+    k = dimension(dim, len(shape) + 1)
+    return _put_reshaped(UNSQUEEZE, self, (*shape[:k], 1, *shape[k:]), dim % (1 << 64))
+
+
+@ROWS.function("function method")
+def as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """`as_strided`, in place."""
+    tensors_only("as_strided_", input=self)
+    wanting((self,))
+    wanted, given = _wanted(self, size, stride, storage_offset)
+    undo: Step = _strided, (given, wanted, False), None
+    return put_view(AS_STRIDED_IN_PLACE, self, (wanted, given, storage_offset is not None), undo)
+
+
+# -- other sizes, other memory ---------------------------------------------------------------------------------------
+
+
+@ROWS.function("method")
+def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
+    """Give a tensor another shape and, if that has more elements, more memory; nothing happens if it is the same shape.
+
+    New elements are 0.
+
+    Raises:
+        RuntimeError: if the tensor wants gradients.
+        UnsupportedFunctionError: if it must grow, and something else holds its memory.
+    """
+    if not size:
+        raise TypeError('resize_() missing 1 required positional arguments: "size"')
+    try:
+        shape = sizes(size)
+    except TypeError:
+        raise TypeError(sentences.must_be("resize_", "size", 0, "tuple of ints", sentences.kind_of(size[0]))) from None
+    if self.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    if min(shape, default=0) < 0:
+        raise RuntimeError("numel: integer multiplication overflow")
+    if shape == self._array.shape:
+        return self
+    given = geometry_of(self)
+    wanted = shape, dense_strides(shape), given[2]
+    needed = given[2] + math.prod(shape)
+    memory = memory_of(self)
+    counter = before_write(self)
+    if needed > memory.size:
+        alone = memory.base is None and sys.getrefcount(memory) <= (3 if memory is self._array else 2)
+        if not alone or self._view is not None:
+            raise UnsupportedFunctionError(
+                f"resize_ to {list(shape)} needs more memory, and something else holds what the tensor has: a view, an "
+                "alias or an array",
+                fix="make a tensor of that shape, and copy_ into a part of it",
+            )
+        grown = np.zeros(needed, memory.dtype)
+        grown[: memory.size] = memory.reshape(-1, order="A")
+        self._array, self._moves = grown.reshape(shape), ()
+    else:
+        before = self._view
+        self._array = strided_part(self._array, wanted, given)
+        if before is None:
+            self._moves = (*self._moves, (_strided, (given, wanted, False), None))
+        else:
+            view = View(before.base, (*before.steps, (_strided, (wanted, given, False), None)), before.made)
+            view.version = before.version
+            self._view = view
+    counter[0] += 1
+    return self
+
+
+@ROWS.function("method")
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """Give a tensor another one's shape; see `resize_`."""
+    tensors_only("resize_as_", input=self, the_template=the_template)
+    return resize_(self, the_template._array.shape)
+
+
+@ROWS.function("method")
+def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+    """Take on the memory of another tensor, or of a storage.
+
+    Raises:
+        UnsupportedFunctionError: for views and tensors that gradients flow to: PyTorch has no derivative of this.
+    """
+    wanting((self,))
+    recorded = MODES.recording and (self.requires_grad or (isinstance(source, Tensor) and source.requires_grad))
+    if recorded or self._view is not None:
+        raise UnsupportedFunctionError(
+            "set_ of a view, or of tensors that gradients flow to, has no derivative",
+            fix="use copy_, or assign to x.data under no_grad",
+        )
+    if source is None:
+        array = np.zeros(0, self._array.dtype)
+    elif isinstance(source, Tensor):
+        if source._array.dtype != self._array.dtype:
+            raise RuntimeError(sentences.set_dtypes(source.dtype.name, self.dtype.name))
+        array = source._array
+        if size is not None:
+            wanted, given = _wanted(
+                source, size, dense_strides(sizes((size,))) if stride is None else stride, storage_offset
+            )
+            array = strided_part(array, wanted, given)
+    else:
+        untyped = source.untyped()
+        flat = untyped.memory.reshape(-1, order="A").view(self._array.dtype)
+        shape = (flat.size,) if size is None else sizes((size,))
+        wanted = shape, dense_strides(shape) if stride is None else sizes((stride,)), storage_offset
+        array = strided_part(flat, wanted, ((flat.size,), (1,), 0))
+    counter = before_write(self)
+    lies = array.shape, tuple(n // array.itemsize for n in array.strides), 0
+    self._array, self._moves = array, () if array.base is None else ((_strided, (lies, lies, False), None),)
+    counter[0] += 1
+    return self
+
+
+@ROWS.function("method")
+def resize(self: Tensor, *size: Any) -> Tensor:
+    """Return a view with another shape (deprecated: use `view`)."""
+    warn("non-inplace resize is deprecated")
+    return _resized(self, sizes(size))
+
+
+@ROWS.function("method")
+def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
+    """Return a view with another tensor's shape (deprecated: use `view_as`)."""
+    warn("non-inplace resize_as is deprecated")
+    return _resized(self, tensor._array.shape)
+
+
+RESIZE = Op("ResizeBackward", reshape, is_view=True, measures=True)
+
+
+def _resized(tensor: Tensor, shape: Sizes) -> Tensor:
+    count = tensor._array.size
+    if math.prod(shape) != count:
+        raise RuntimeError(sentences.resize_count(shape, tensor._array.shape))
+    return apply(RESIZE, (tensor,), (completed(shape, tensor._array.shape),))
+
+
+# -- storages --------------------------------------------------------------------------------------------------------
+
+
+class Storage:
+    """Memory, as a row of elements."""
+
+    memory: Array
+
+    @property
+    def device(self) -> device:
+        """Where it lives: always the CPU."""
+        return CPU
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether it lives on a GPU: False."""
+        return False
+
+    def row(self) -> Array:
+        """Return the elements, as a NumPy view."""
+        raise NotImplementedError
+
+    def data_ptr(self) -> int:
+        """Return the address of the first element."""
+        return _address(self.memory)
+
+    def nbytes(self) -> int:
+        """Return how many bytes there are."""
+        return self.memory.nbytes
+
+    def size(self) -> int:
+        """Return how many elements there are."""
+        return self.row().size
+
+    def __len__(self) -> int:
+        return self.row().size
+
+    def element_size(self) -> int:
+        """Return the bytes of one element."""
+        return self.row().itemsize
+
+    def tolist(self) -> list[Any]:
+        """Return the elements."""
+        return self.row().tolist()
+
+    def __iter__(self) -> Any:
+        return iter(self.tolist())
+
+    def __getitem__(self, place: int) -> Any:
+        return self.row()[place].item()
+
+    def __setitem__(self, place: int | slice, value: complex) -> None:
+        self.row()[place] = value
+
+    def fill_(self, value: complex) -> Storage:
+        """Overwrite every element with a number."""
+        self.row()[...] = value
+        return self
+
+
+@final
+class UntypedStorage(Storage):
+    """The memory of a tensor, in bytes. There is one object for it, as long as somebody holds it."""
+
+    def __init__(self, memory: Array) -> None:
+        self.memory = memory
+
+    def row(self) -> Array:
+        """Return the bytes."""
+        return self.memory.reshape(-1, order="A").view(np.uint8)
+
+    def untyped(self) -> UntypedStorage:
+        """Return the storage itself."""
+        return self
+
+    def __repr__(self) -> str:
+        lines = "".join(f" {n}\n" for n in self.tolist())
+        return f"{lines}[torch.storage.UntypedStorage(device=cpu) of size {len(self)}]"
+
+
+@final
+class TypedStorage(Storage):
+    """The memory of a tensor, as elements of its dtype."""
+
+    def __init__(self, untyped: UntypedStorage, dtype: dtype) -> None:
+        self._untyped, self.memory, self.dtype = untyped, untyped.memory, dtype
+
+    def row(self) -> Array:
+        """Return the elements."""
+        return self.memory.reshape(-1, order="A")
+
+    def untyped(self) -> UntypedStorage:
+        """Return the same memory, as bytes."""
+        return self._untyped
+
+    def __repr__(self) -> str:
+        lines = "".join(f" {n}\n" for n in self.tolist())
+        return f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device=cpu) of size {len(self)}]"
+
+
+_STORAGES: weakref.WeakValueDictionary[int, UntypedStorage] = weakref.WeakValueDictionary()
+
+
+@ROWS.function("method")
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """Return the memory that the tensor lies in, as bytes."""
+    memory = memory_of(self)
+    found = _STORAGES.get(id(memory))
+    if found is None:
+        found = _STORAGES[id(memory)] = UntypedStorage(memory)
+    return found
+
+
+@ROWS.function("method")
+def _typed_storage(self: Tensor) -> TypedStorage:
+    """Return the memory that the tensor lies in, as elements."""
+    return TypedStorage(untyped_storage(self), DTYPES[self._array.dtype])
+
+
+@ROWS.function("method")
+def storage(self: Tensor) -> TypedStorage:
+    """Return the memory that the tensor lies in, as elements (deprecated: use `untyped_storage`)."""
+    warn_once(sentences.TYPED_STORAGE)
+    return _typed_storage(self)
+
+
+@ROWS.function("method")
+def storage_offset(self: Tensor) -> int:
+    """Return how many elements of the storage stand before the tensor's first one."""
+    return geometry_of(self)[2]
+
+
+@ROWS.function("method")
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Return whether another tensor lies in the same memory in the same way."""
+    return memory_of(self) is memory_of(tensor) and geometry_of(self) == geometry_of(tensor)
