@@ -24,13 +24,14 @@ from functrace.ops.indexing import ARRAY, gather, scatter_add, scatter_set
 from functrace.ops.joining import concatenate
 from functrace.ops.shaping import permute, reshape
 from functrace.torch import sentences
+from functrace.torch.autograd._functions import Resize
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.device import CPU, device
 from functrace.torch.dtypes import DTYPES, dtype
 from functrace.torch.functions import dimension, tensors_only
 from functrace.torch.plans import Op, apply
 from functrace.torch.rows import Rows
-from functrace.torch.shaping import completed, sizes, squeezed
+from functrace.torch.shaping import sizes, squeezed
 from functrace.torch.steps import Step, view_written
 from functrace.torch.tensor import Tensor, View, before_write, count_write, dense_strides
 from functrace.torch.views import wanting
@@ -439,24 +440,14 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
 def resize(self: Tensor, *size: Any) -> Tensor:
     """Return a view with another shape (deprecated: use `view`)."""
     warn("non-inplace resize is deprecated")
-    return _resized(self, sizes(size))
+    return Resize.apply(self, sizes(size))
 
 
 @ROWS.function("method")
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
     """Return a view with another tensor's shape (deprecated: use `view_as`)."""
     warn("non-inplace resize_as is deprecated")
-    return _resized(self, tensor._array.shape)
-
-
-RESIZE = Op("ResizeBackward", reshape, is_view=True, measures=True)
-
-
-def _resized(tensor: Tensor, shape: Sizes) -> Tensor:
-    count = tensor._array.size
-    if math.prod(shape) != count:
-        raise RuntimeError(sentences.resize_count(shape, tensor._array.shape))
-    return apply(RESIZE, (tensor,), (completed(shape, tensor._array.shape),))
+    return Resize.apply(self, tensor._array.shape)
 
 
 # -- storages --------------------------------------------------------------------------------------------------------

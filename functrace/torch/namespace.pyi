@@ -126,6 +126,7 @@ __all__ = [
     "index_add",
     "index_copy",
     "index_fill",
+    "index_reduce",
     "index_select",
     "initial_seed",
     "int",
@@ -222,6 +223,7 @@ __all__ = [
     "scalar_tensor",
     "scatter",
     "scatter_add",
+    "scatter_reduce",
     "seed",
     "select",
     "select_scatter",
@@ -676,6 +678,17 @@ def index_copy(input: Operand, dim: builtins.int, index: Operand, source: Operan
 def index_fill(input: Operand, dim: builtins.int, index: Operand, value: Operand) -> Value:
     """Return the tensor with a number at positions along a dimension."""
 
+def index_reduce(
+    input: Operand,
+    dim: builtins.int,
+    index: Operand,
+    source: Operand,
+    reduce: builtins.str,
+    *,
+    include_self: builtins.bool = True,
+) -> Value:
+    """Return the tensor with slices of ``source`` put at positions along a dimension, and reduced where they meet."""
+
 def index_select(input: Operand, dim: builtins.int, index: Operand, *, out: Any = None) -> Value:
     """Return positions along a dimension, given by a vector."""
 
@@ -1083,6 +1096,17 @@ def scatter(input: Operand, dim: builtins.int, index: Operand, src: Any = None, 
 
 def scatter_add(input: Operand, dim: builtins.int, index: Operand, src: Operand) -> Value:
     """Return the tensor with elements of ``src`` added at positions along a dimension."""
+
+def scatter_reduce(
+    input: Operand,
+    dim: builtins.int,
+    index: Operand,
+    src: Operand,
+    reduce: builtins.str,
+    *,
+    include_self: builtins.bool = True,
+) -> Value:
+    """Return the tensor with elements of ``src`` put at positions along a dimension, and reduced where they meet."""
 
 def seed() -> builtins.int:
     """Begin another sequence than ever; returns the number that it belongs to."""
@@ -1894,6 +1918,16 @@ class Methods:
     def index_fill_(self, dim: builtins.int, index: Operand, value: Operand) -> Tensor:
         """`index_fill`, in place."""
 
+    def index_reduce(
+        self, dim: builtins.int, index: Operand, source: Operand, reduce: builtins.str, *, include_self: builtins.bool = True
+    ) -> Tensor:
+        """Return the tensor with slices of ``source`` put at positions along a dimension, and reduced where they meet."""
+
+    def index_reduce_(
+        self, dim: builtins.int, index: Operand, source: Operand, reduce: builtins.str, *, include_self: builtins.bool = True
+    ) -> Tensor:
+        """`index_reduce`, in place."""
+
     def index_select(self, dim: builtins.int, index: Operand) -> Tensor:
         """Return positions along a dimension, given by a vector."""
 
@@ -2362,6 +2396,16 @@ class Methods:
 
     def scatter_add_(self, dim: builtins.int, index: Operand, src: Operand) -> Tensor:
         """`scatter_add`, in place."""
+
+    def scatter_reduce(
+        self, dim: builtins.int, index: Operand, src: Operand, reduce: builtins.str, *, include_self: builtins.bool = True
+    ) -> Tensor:
+        """Return the tensor with elements of ``src`` put at positions along a dimension, and reduced where they meet."""
+
+    def scatter_reduce_(
+        self, dim: builtins.int, index: Operand, src: Operand, reduce: builtins.str, *, include_self: builtins.bool = True
+    ) -> Tensor:
+        """`scatter_reduce`, in place."""
 
     def select(self, dim: builtins.int, index: builtins.int) -> Tensor:
         """Return a view of one position along a dimension."""

@@ -650,8 +650,8 @@ def index_fill(run: Run) -> Callable[..., Value]:
     return function
 
 
-def _grid(index: Array, axis: int) -> tuple[Any, ...]:
-    """The whole index of elements that are picked along an axis."""
+def grid(index: Array, axis: int) -> tuple[Any, ...]:
+    """Return the whole index of elements that are picked along an axis."""
     rank = index.ndim
     return tuple(
         index if k == axis else np.arange(n).reshape((1,) * k + (n,) + (1,) * (rank - k - 1))
@@ -659,7 +659,8 @@ def _grid(index: Array, axis: int) -> tuple[Any, ...]:
     )
 
 
-def _cropped(source: Array, shape: tuple[int, ...]) -> Any:
+def cropped(source: Array, shape: tuple[int, ...]) -> Any:
+    """Return the first elements along each axis."""
     return source if source.shape == shape else index_static(source, tuple((0, n, 1) for n in shape))
 
 
@@ -669,12 +670,12 @@ def _number(value: Any, dtype: np.dtype[Any]) -> Any:
 
 def _scattered(x: Array, index: Array, source: Any, axis: int) -> Any:
     number = type(source) in NUMBERS or (x.ndim and not source.ndim)
-    value = _number(source, x.dtype) if number else _cropped(source, index.shape)
-    return scatter_set(x, (ARRAY,) * x.ndim, value, _grid(index, axis))
+    value = _number(source, x.dtype) if number else cropped(source, index.shape)
+    return scatter_set(x, (ARRAY,) * x.ndim, value, grid(index, axis))
 
 
 def _scatter_added(x: Array, index: Array, source: Array, axis: int) -> Any:
-    return ew.add(x, core_scatter_add(_cropped(source, index.shape), (ARRAY,) * x.ndim, _grid(index, axis), x.shape))
+    return ew.add(x, core_scatter_add(cropped(source, index.shape), (ARRAY,) * x.ndim, grid(index, axis), x.shape))
 
 
 SCATTER = _indexed("ScatterBackward0", _scattered, (0, 2), ("index",))
@@ -682,7 +683,12 @@ SCATTER_NUMBER = _indexed("ScatterBackward1", _scattered, (0,), ("index",))
 SCATTER_ADD = _indexed("ScatterAddBackward0", _scatter_added, (0, 2), ("index",))
 
 
-def _check_scatter(name: str, input: Operand, dim: int, index: Operand, source: Operand) -> int:
+def check_scatter(name: str, input: Operand, dim: int, index: Operand, source: Operand) -> int:
+    """Check what is to be put at positions along a dimension; returns the axis.
+
+    Raises:
+        RuntimeError: with PyTorch's sentence.
+    """
     tensors_only(name, input=input, index=index, src=source)
     shape = shape_of(input)
     axis = dimension(dim, len(shape))
@@ -706,9 +712,9 @@ def scatter(run: Run) -> Callable[..., Value]:
         given = number_of(value if src is None else src)
         if type(given) in NUMBERS:
             stands = wrap(np.broadcast_to(np.zeros((), dtype_of(input)), shape_of(index)))
-            axis = _check_scatter("scatter", input, dim, index, stands)
+            axis = check_scatter("scatter", input, dim, index, stands)
             return run(SCATTER_NUMBER, (input, index, given), (axis,))
-        return run(SCATTER, (input, index, given), (_check_scatter("scatter", input, dim, index, given),))
+        return run(SCATTER, (input, index, given), (check_scatter("scatter", input, dim, index, given),))
 
     return function
 
@@ -718,7 +724,7 @@ def scatter_add(run: Run) -> Callable[..., Value]:
     """Return the tensor with elements of ``src`` added at positions along a dimension."""
 
     def function(input: Operand, dim: int, index: Operand, src: Operand) -> Value:
-        return run(SCATTER_ADD, (input, index, src), (_check_scatter("scatter_add", input, dim, index, src),))
+        return run(SCATTER_ADD, (input, index, src), (check_scatter("scatter_add", input, dim, index, src),))
 
     return function
 

@@ -8,7 +8,6 @@ Floor: 8.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -1640,12 +1639,21 @@ def set_dtypes(given: str, wanted: str) -> str:
     return f"Could not set tensor of type {called.get(given, given)} to a tensor of type {called.get(wanted, wanted)}"
 
 
-def resize_count(wanted: Sequence[int], shape: Sequence[int]) -> str:
-    """The sentence for the deprecated ``resize`` to another number of elements."""
-    counts = [math.prod(n) for n in (wanted, shape)]
-    sizes = ["x".join(str(n) for n in found) for found in (wanted, shape)]
+def index_vector(name: str, printed: str, shape: Sequence[int]) -> str:
+    """The sentence for an index with several dimensions."""
     return (
-        f"requested resize to {sizes[0]} ({counts[0]} elements in total), but the given tensor has a size of {sizes[1]} "
-        f"({counts[1]} elements). autograd's resize can only change the shape of a given tensor, while preserving the number "
-        "of elements. "
+        f"{name}(): Index is supposed to be a vector, but got dim: {len(shape)} with type: {printed} and size: {list(shape)}"
     )
+
+
+def index_reduce_shapes(shape: Sequence[int], source: Sequence[int]) -> str:
+    """The sentence for slices of another shape."""
+    return (
+        "source tensor shape must match self tensor shape, excluding the specified dimension. "
+        f"Got self.shape = {list(shape)} source.shape = {list(source)}"
+    )
+
+
+def index_count(name: str, count: int, size: int, axis: int) -> str:
+    """The sentence for another number of positions than slices."""
+    return f"{name}(): Number of indices ({count}) should be equal to source.size(dim): ({size}), for dim: {axis}"

@@ -20,6 +20,7 @@ from functrace.torch import (
     products,
     random,
     reductions,
+    scattering,
     shaping,
     statistics,
 )
@@ -30,7 +31,7 @@ TABLES = tuple(
     module.ROWS
     for module in (
         functions, reductions, statistics, products, shaping, pairs, picking, in_place, memory, methods, printing, creation,
-        random, losses,
+        random, losses, scattering,
     )
 )  # fmt: skip
 ENTRIES = entries(TABLES)

@@ -1,0 +1,39 @@
+"""scatter_reduce and index_reduce under functrace's transforms, and against a loop."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functrace.torch as torch
+
+REDUCE: dict[str, Any] = {"sum": np.sum, "prod": np.prod, "mean": np.mean, "amax": np.max, "amin": np.min}
+
+
+@pytest.mark.parametrize(("reduce", "includes", "axis"), [*itertools.product(REDUCE, (True, False), (0, 1, 2))])
+def test_scatter_reduce_is_a_loop(reduce: str, includes: bool, axis: int) -> None:
+    draws = np.random.default_rng(axis)
+    x, source = draws.normal(size=(3, 4, 2)), draws.normal(size=(4, 5, 3))
+    index = draws.integers(0, x.shape[axis], size=tuple(n if k == axis else 2 for k, n in enumerate(source.shape)))
+    expected = x.copy()
+    met: dict[tuple[int, ...], list[float]] = {}
+    for place in np.ndindex(index.shape):
+        target = tuple(int(index[place]) if k == axis else n for k, n in enumerate(place))
+        met.setdefault(target, [x[target]] if includes else []).append(source[place])
+    for target, values in met.items():
+        expected[target] = REDUCE[reduce](values)
+    leaf, given = torch.tensor(x, requires_grad=True), torch.tensor(source, requires_grad=True)
+    made = leaf.scatter_reduce(axis, torch.tensor(index), given, reduce, include_self=includes)
+    assert np.allclose(made.detach().numpy(), expected)
+    (made * made).sum().backward()
+
+    def loss(x: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+        found = x.scatter_reduce(axis, torch.tensor(index), source, reduce, include_self=includes)
+        return (found * found).sum()
+
+    first, second = torch.func.grad(loss, (0, 1))(leaf.detach(), given.detach())
+    assert np.allclose(first.numpy(), leaf.grad.numpy())
+    assert np.allclose(second.numpy(), given.grad.numpy())
