@@ -12,7 +12,7 @@ import functools
 import math
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -165,7 +165,9 @@ def geometry_of(tensor: Tensor) -> Geometry:
     return array.shape, tensor.stride(), offset
 
 
-def _wanted(tensor: Tensor, size: Any, stride: Any, storage_offset: int | None) -> tuple[Geometry, Geometry]:
+def _wanted(
+    tensor: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None
+) -> tuple[Geometry, Geometry]:
     given = geometry_of(tensor)
     shape, strides = sizes((size,)), sizes((stride,))
     offset = given[2] if storage_offset is None else storage_offset
@@ -192,7 +194,7 @@ def _wanted(tensor: Tensor, size: Any, stride: Any, storage_offset: int | None) 
 
 
 @ROWS.function()
-def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
     """Return a view of the storage with these sizes and strides; by default, it begins where the tensor does.
 
     Raises:
@@ -280,7 +282,7 @@ def _put_permuted(op: Op, tensor: Tensor, axes: Sizes, *details: int) -> Tensor:
     return put_view(op, tensor, (axes, *details), undo)
 
 
-def _put_reshaped(op: Op, tensor: Tensor, shape: Sizes, *details: Any) -> Tensor:
+def _put_reshaped(op: Op, tensor: Tensor, shape: Sizes, *details: int | Sizes) -> Tensor:
     return put_view(op, tensor, (shape, *details), (reshape, (tensor._array.shape,), None))
 
 
@@ -328,7 +330,7 @@ def unsqueeze_(self: Tensor, dim: int) -> Tensor:
 
 
 @ROWS.function("function method")
-def as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+def as_strided_(self: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
     """`as_strided`, in place."""
     tensors_only("as_strided_", input=self)
     wanting((self,))
@@ -341,7 +343,7 @@ def as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: int | None
 
 
 @ROWS.function("method")
-def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
+def resize_(self: Tensor, *size: int | Sequence[int], memory_format: object = None) -> Tensor:
     """Give a tensor another shape and, if that has more elements, more memory; nothing happens if it is the same shape.
 
     New elements are 0.
@@ -392,14 +394,20 @@ def resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
 
 
 @ROWS.function("method")
-def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: object = None) -> Tensor:
     """Give a tensor another one's shape; see `resize_`."""
     tensors_only("resize_as_", input=self, the_template=the_template)
     return resize_(self, the_template._array.shape)
 
 
 @ROWS.function("method")
-def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+def set_(
+    self: Tensor,
+    source: Tensor | Storage | None = None,
+    storage_offset: int = 0,
+    size: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+) -> Tensor:
     """Take on the memory of another tensor, or of a storage.
 
     Raises:
@@ -437,7 +445,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
 
 
 @ROWS.function("method")
-def resize(self: Tensor, *size: Any) -> Tensor:
+def resize(self: Tensor, *size: int | Sequence[int]) -> Tensor:
     """Return a view with another shape (deprecated: use `view`)."""
     warn("non-inplace resize is deprecated")
     return Resize.apply(self, sizes(size))
@@ -472,6 +480,10 @@ class Storage:
         """Return the elements, as a NumPy view."""
         raise NotImplementedError
 
+    def untyped(self) -> UntypedStorage:
+        """Return the same memory, as bytes."""
+        raise NotImplementedError
+
     def data_ptr(self) -> int:
         """Return the address of the first element."""
         return _address(self.memory)
@@ -495,7 +507,7 @@ class Storage:
         """Return the elements."""
         return self.row().tolist()
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.tolist())
 
     def __getitem__(self, place: int) -> Any:

@@ -8,7 +8,7 @@ from functrace.torch.autograd.graph import RemovableHandle
 from functrace.torch.creation import DeviceLike, Layout
 from functrace.torch.dtypes import DtypeLike, dtype
 from functrace.torch.functions import Dtype
-from functrace.torch.memory import TypedStorage, UntypedStorage
+from functrace.torch.memory import Storage, TypedStorage, UntypedStorage
 from functrace.torch.random import Generator
 from functrace.torch.reductions import Dims
 from functrace.torch.tensor import Operand, Tensor, Value
@@ -399,10 +399,14 @@ def argsort(
 ) -> Value:
     """Return the positions that put elements in order along a dimension."""
 
-def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
+def as_strided(
+    input: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None
+) -> Tensor:
     """Return a view of the storage with these sizes and strides; by default, it begins where the tensor does."""
 
-def as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
+def as_strided_(
+    self: Tensor, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None
+) -> Tensor:
     """`as_strided`, in place."""
 
 def as_tensor(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
@@ -1562,10 +1566,14 @@ class Methods:
     def argsort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False) -> Tensor:
         """Return the positions that put elements in order along a dimension."""
 
-    def as_strided(self, size: Any, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
+    def as_strided(
+        self, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None
+    ) -> Tensor:
         """Return a view of the storage with these sizes and strides; by default, it begins where the tensor does."""
 
-    def as_strided_(self, size: Any, stride: Any, storage_offset: builtins.int | None = None) -> Tensor:
+    def as_strided_(
+        self, size: Sequence[builtins.int], stride: Sequence[builtins.int], storage_offset: builtins.int | None = None
+    ) -> Tensor:
         """`as_strided`, in place."""
 
     def asin(self, *, out: Tensor | None = None) -> Tensor:
@@ -2349,16 +2357,16 @@ class Methods:
     def reshape_as(self, other: Tensor) -> Tensor:
         """Return this tensor in another one's shape."""
 
-    def resize(self, *size: Any) -> Tensor:
+    def resize(self, *size: builtins.int | Sequence[builtins.int]) -> Tensor:
         """Return a view with another shape (deprecated: use `view`)."""
 
-    def resize_(self, *size: Any, memory_format: Any = None) -> Tensor:
+    def resize_(self, *size: builtins.int | Sequence[builtins.int], memory_format: builtins.object = None) -> Tensor:
         """Give a tensor another shape and, if that has more elements, more memory; nothing happens if it is the same shape."""
 
     def resize_as(self, tensor: Tensor) -> Tensor:
         """Return a view with another tensor's shape (deprecated: use `view_as`)."""
 
-    def resize_as_(self, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    def resize_as_(self, the_template: Tensor, *, memory_format: builtins.object = None) -> Tensor:
         """Give a tensor another one's shape; see `resize_`."""
 
     def resolve_conj(self) -> Tensor:
@@ -2413,7 +2421,13 @@ class Methods:
     def select_scatter(self, src: Operand, dim: builtins.int, index: builtins.int) -> Tensor:
         """Return a copy with ``src`` at one position along a dimension."""
 
-    def set_(self, source: Any = None, storage_offset: builtins.int = 0, size: Any = None, stride: Any = None) -> Tensor:
+    def set_(
+        self,
+        source: Tensor | Storage | None = None,
+        storage_offset: builtins.int = 0,
+        size: Sequence[builtins.int] | None = None,
+        stride: Sequence[builtins.int] | None = None,
+    ) -> Tensor:
         """Take on the memory of another tensor, or of a storage."""
 
     def sgn(self, *, out: Tensor | None = None) -> Tensor:
