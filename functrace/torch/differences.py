@@ -553,11 +553,8 @@ ABSENT: Mapping[str, tuple[str, ...]] = {
     "traced values show what they are when they are printed": ("torch.func.debug_unwrap",),
     "first-class dimensions are not there": ("torch.func.rearrange",),
     "not written yet: the tail of operations": (
-        "torch.Tensor.as_strided", "torch.Tensor.as_strided_", "torch.Tensor.mH", "torch.Tensor.resize_",
-        "torch.Tensor.resize_as_", "torch.Tensor.swapaxes_", "torch.Tensor.swapdims_",
-        "torch.igamma", "torch.index_reduce", "torch.scatter_reduce",
+        "torch.Tensor.mH", "torch.igamma",
     ),
-    "a tensor's memory is a NumPy array: `numpy()`, `data_ptr()`": ("torch.Tensor.storage", "torch.Tensor.untyped_storage"),
     "gradients have the dtype of their tensor": ("torch.Tensor.grad_dtype",),
     "another name of `grad_fn`, of PyTorch's own": ("torch.Tensor._grad_fn",),
     "it is for subclasses that print themselves": ("torch.Tensor.__repr__(tensor_contents=)",),
