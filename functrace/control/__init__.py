@@ -8,17 +8,28 @@ Floor: 4.
 
 from functrace.control.call import call_p
 from functrace.control.cond import cond_p
-from functrace.control.custom import custom_derivative_p, custom_jvp_p, custom_vjp_p, pushforward_p
+from functrace.control.custom import custom_batch_p, custom_derivative_p, custom_jvp_p, custom_vjp_p, pushforward_p
 from functrace.control.residuals import pack_p, unpack_p
 from functrace.control.scan import scan_p
 
 PRIMITIVES = {
     p.name: p
-    for p in (call_p, cond_p, custom_derivative_p, custom_jvp_p, custom_vjp_p, pack_p, pushforward_p, scan_p, unpack_p)
+    for p in (
+        call_p,
+        cond_p,
+        custom_batch_p,
+        custom_derivative_p,
+        custom_jvp_p,
+        custom_vjp_p,
+        pack_p,
+        pushforward_p,
+        scan_p,
+        unpack_p,
+    )
 }
 """Every primitive of this room by name."""
 
 __all__ = [
-    "PRIMITIVES", "call_p", "cond_p", "custom_derivative_p", "custom_jvp_p", "custom_vjp_p", "pack_p", "pushforward_p",
-    "scan_p", "unpack_p",
+    "PRIMITIVES", "call_p", "cond_p", "custom_batch_p", "custom_derivative_p", "custom_jvp_p", "custom_vjp_p", "pack_p",
+    "pushforward_p", "scan_p", "unpack_p",
 ]  # fmt: skip

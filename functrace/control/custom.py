@@ -19,7 +19,7 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.control.call import at_places, call_p, call_program, check_operands, evaluate_fresh, run_once, written
+from functrace.control.call import SAVE, at_places, call_p, call_program, check_operands, evaluate_fresh, run_once, written
 from functrace.errors import ArgumentError, NotDifferentiableError, ProgramError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.numpy_source import Spelling, Writer
@@ -390,6 +390,73 @@ custom_derivative_p = Primitive(
 )
 """``custom_derivative x {program={…}, forward={…}, backward={…}, rule={…}, explicit=1}``: the outputs of a function that
 brings its jvp, for forward mode, and its vjp, for reverse mode."""
+
+
+# -- a rule for vmap -------------------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """Stands for the rule by which a function is mapped: recorded when `vmap` asks for it.
+
+    Args:
+        key: what makes two such rules equal.
+        record: from the length of the mapped axis, and which operands have it (in front), to the program of the results,
+            which all have it in front.
+    """
+
+    key: Hashable
+    record: Callable[[int, tuple[bool, ...]], Program] = field(compare=False)
+
+    def __reduce__(self) -> Any:
+        raise _in_this_process_only("says how it is mapped")
+
+
+def custom_batch_program(program: Program, rule: Mapped, operands: Sequence[Any]) -> list[Any]:
+    """Apply a closed program that has its own rule for `vmap`."""
+    return list(bind(custom_batch_p, tuple(operands), (program.interned(), rule)))
+
+
+def _custom_batch_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Mapped]) -> Any:
+    *operands, program, _ = rest
+    check_operands("custom_batch", program, operands)
+    return output_avals(program)
+
+
+def _custom_batch_batch(operands: Values, is_batched: Flags, program: Program, rule: Mapped) -> Any:
+    size = batch_size(operands, is_batched)
+    made = rule.record(size, tuple(is_batched))
+    wanted = [ShapeDtype((size, *aval.shape), aval.dtype) for aval in output_avals(program)]
+    check_operands("a rule for vmap", made, [aval_of(x) for x in operands])
+    _check_results("a rule for vmap", made, wanted)
+    return tuple(call_program(made.interned(), operands))
+
+
+_of_call: Any = call_p.jvp
+
+
+def _custom_batch_pushed(primals: Values, tangents: Tangents, program: Program, rule: Mapped) -> Any:
+    return _of_call.jvp(primals, tangents, program, SAVE)
+
+
+def _custom_batch_linearized(primals: Values, tangents: Tangents, program: Program, rule: Mapped) -> Any:
+    return _of_call.linearize(primals, tangents, program, SAVE)
+
+
+custom_batch_p = Primitive(
+    "custom_batch",
+    eval=lambda *rest: _eval(*rest, others=1),
+    aval=_custom_batch_aval,
+    jvp=Joint(jvp=_custom_batch_pushed, linearize=_custom_batch_linearized),
+    transpose=lambda cts, *rest: _transposed_function(cts, rest, others=1),
+    batch=_custom_batch_batch,
+    params=("program", "rule"),
+    many=True,
+    written=written,
+    holds=call_p.holds,
+)
+"""``custom_batch x {program={…}, rule=…}``: the outputs of a function that says itself how `vmap` maps it."""
 
 
 # -- the linear operation --------------------------------------------------------------------------------------------------

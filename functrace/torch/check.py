@@ -20,6 +20,7 @@ from functrace.torch.autograd.engine import backward, grad
 from functrace.torch.autograd.function import BackwardCFunction, Function, FunctionCtx
 from functrace.torch.autograd.grad_mode import no_grad
 from functrace.torch.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
+from functrace.torch.autograd.mapping import VmapInfo
 from functrace.torch.func import grad as functional_grad
 from functrace.torch.tensor import Tensor, wrap
 from functrace.tree import leaves
@@ -414,13 +415,6 @@ class Check:
             wanted = np.zeros_like(a._array) if b is None else b._array
             if not np.allclose(a._array, wanted, self.tolerances["rtol"], self.tolerances["atol"], equal_nan=True):
                 self.found("transforms", f"the gradient by argument {place} is another one", "report it to functrace")
-
-
-class VmapInfo(NamedTuple):
-    """What a vmap rule is told first."""
-
-    batch_size: int
-    randomness: str
 
 
 @final

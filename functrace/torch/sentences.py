@@ -1464,6 +1464,23 @@ HOOK_AFTER_USE = (
 )
 
 
+def both_vmap_rules(name: str) -> str:
+    """The sentence for a Function that brings a rule for vmap and asks for one to be made."""
+    return (
+        f"You tried to vmap over {name}, but it has both generate_vmap_rule=True and an overridden vmap staticmethod. Please set "
+        "generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid ambiguity. For more details, please see "
+        "https://pytorch.org/docs/main/notes/extending.func.html"
+    )
+
+
+def vmap_returned(got: str) -> str:
+    """The sentence for a vmap static method that returned something else than outputs and their dimensions."""
+    return (
+        "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible with the "
+        f"output. {got}"
+    )
+
+
 NO_VMAP = (
     "To use autograd.Function with vmap, you must either override the vmap staticmethod or set generate_vmap_rule=True."
 )

@@ -18,12 +18,14 @@ from functrace.control import (
     PRIMITIVES,
     call_p,
     cond_p,
+    custom_batch_p,
     custom_derivative_p,
     custom_jvp_p,
     custom_vjp_p,
     pushforward_p,
     scan_p,
 )
+from functrace.control.custom import Mapped
 from functrace.errors import ParseError, ProgramError
 from functrace.ir.aval import aval_of
 from functrace.ir.program import Equation, Var
@@ -189,13 +191,17 @@ def _empty(count: int) -> ft.Program:
 EMPTY: dict[str, tuple[int, tuple[Any, ...]]] = {
     "call": (2, (_empty(2), ())),
     "cond": (2, ((_empty(1), _empty(1)), ())),
+    "custom_batch": (0, (_empty(0), Mapped("nothing", lambda size, flags: _empty(0)))),
     "custom_derivative": (0, (_empty(0), _empty(0), _empty(0), _empty(0), 0)),
     "custom_jvp": (1, (_empty(1), _empty(2), 1)),
     "custom_vjp": (0, (_empty(0), _empty(0), _empty(0), 0)),
     "pushforward": (0, (_empty(0), 0)),
     "scan": (1, (_empty(1), 2, False, 1, 0)),
 }
-HOLDING = {p.name: p for p in (call_p, cond_p, custom_derivative_p, custom_jvp_p, custom_vjp_p, pushforward_p, scan_p)}
+HOLDING = {
+    p.name: p
+    for p in (call_p, cond_p, custom_batch_p, custom_derivative_p, custom_jvp_p, custom_vjp_p, pushforward_p, scan_p)
+}
 
 
 def test_every_primitive_that_can_have_no_results_is_tried() -> None:

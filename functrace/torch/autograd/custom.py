@@ -90,10 +90,14 @@ class FunctionBase(GraphNode):
     """The ``setup_context`` that stands for none: that of the class which has it first."""
     _without_jvp: ClassVar[Any]
     """The ``jvp`` that stands for none, likewise."""
+    _without_vmap: ClassVar[Any]
+    """The ``vmap`` that stands for none, likewise."""
     _inspected: ClassVar[tuple[Any, inspect.Signature]]
     forward: ClassVar[Callable[..., Any]]
     setup_context: ClassVar[Callable[..., Any]]
     jvp: ClassVar[Callable[..., Any]]
+    vmap: ClassVar[Callable[..., Any]]
+    generate_vmap_rule: ClassVar[bool]
     _saved: Any = ()
     _inputs: tuple[ShapeDtype | None, ...] = ()
     _outputs: tuple[ShapeDtype | None, ...] = ()
@@ -106,11 +110,18 @@ class FunctionBase(GraphNode):
             cls._without_setup = cls.setup_context
         if "jvp" in vars(cls) and not hasattr(cls, "_without_jvp"):
             cls._without_jvp = cls.jvp
+        if "vmap" in vars(cls) and not hasattr(cls, "_without_vmap"):
+            cls._without_vmap = cls.vmap
 
     @classmethod
     def _has_jvp(cls) -> bool:
         """Whether the user has written a ``jvp``."""
         return cls.jvp is not cls._without_jvp
+
+    @classmethod
+    def _has_vmap(cls) -> bool:
+        """Whether the user has written a rule for ``vmap``."""
+        return cls.vmap is not cls._without_vmap
 
     # -- what the user reads ---------------------------------------------------------------------------------
 

@@ -145,7 +145,7 @@ class Function(_SingleLevelFunction):
     """Whether backward gets its gradients in one list, from which it may take them to let them go early."""
 
     generate_vmap_rule: ClassVar[bool] = False
-    """Taken as PyTorch takes it: functrace maps ``forward`` and ``backward`` in any case."""
+    """Whether ``forward`` and ``backward`` are mapped as they are. That is so in any case, unless there is a ``vmap``."""
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
         warnings.warn(sentences.function_instantiated(type(self)), DeprecationWarning, stacklevel=2)
@@ -156,7 +156,13 @@ class Function(_SingleLevelFunction):
 
     @staticmethod
     def vmap(info: object, in_dims: tuple[int | None, ...], *args: object) -> Any:
-        """Raise: functrace makes the rule for ``vmap`` of ``forward`` and ``backward``."""
+        """Return outputs and their mapped dimensions, for arguments of which some have one. May be overridden.
+
+        Args:
+            info: ``batch_size`` and ``randomness``.
+            in_dims: for each argument, which dimension of it is mapped: the first, or ``None``.
+            args: the arguments.
+        """
         raise NotImplementedError(sentences.NO_VMAP)
 
     @classmethod

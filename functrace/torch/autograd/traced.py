@@ -30,6 +30,7 @@ from functrace.torch.aliases import replace
 from functrace.torch.autograd.grad_mode import MODES, without_graph
 from functrace.torch.autograd.hooks import refuse_hooks, saving_with
 from functrace.torch.autograd.local import join
+from functrace.torch.autograd.mapping import mapped_by_rule
 from functrace.torch.autograd.pushing import defined, pushed_by, tangent_or_zeros
 from functrace.torch.dual import DUALS
 from functrace.torch.tensor import Tensor, count_write, wrap
@@ -87,13 +88,22 @@ def apply(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
     if is_nested:  # staged only if it is differentiated in turn
         still = Application(cls, args, with_values=False)
         forward = backward = Deferred(made.key(), lambda: still.deferred(captured))
-    operands = [*made.values, *captured], len(made.values)
+    push: Rule | None = None
     if cls._has_jvp():
         pushing = Application(cls, args, with_values=False)
         push = Deferred((made.key(), "jvp"), lambda: (pushing.pushed(captured),))
-        results = made.results(custom_derivative_program(program, forward, backward, push, *operands))
+
+    def applied(operands: Sequence[Any]) -> list[Any]:
+        if push is None:
+            return custom_vjp_program(program, forward, backward, operands, len(made.values))
+        return custom_derivative_program(program, forward, backward, push, operands, len(made.values))
+
+    operands = [*made.values, *captured]
+    if cls._has_vmap():
+        values = mapped_by_rule(cls, args, made.places, made.slots, made.key(), applied, operands)
     else:
-        results = made.results(custom_vjp_program(program, forward, backward, *operands))
+        values = applied(operands)
+    results = made.results(values)
     if wanting:
         made.join_graph(given, results)
     return results
