@@ -405,10 +405,10 @@ print(torch.func.jvp(slope, (torch.tensor(3.0),), (torch.tensor(1.0),)))
         here="(tensor(6.), tensor(2.))",
     ),
     Difference(
-        what="`vmap` maps what a Function does",
+        what="`vmap` maps Functions that bring no rule",
         names=("torch.autograd.Function", "torch.func.vmap", "torch.vmap"),
-        because="""Forward and backward are mapped as the programs that they are: the static method `vmap` is not called, and
-            `generate_vmap_rule` is not needed.""",
+        because="""Forward and backward are programs here, which are mapped as they are, without `generate_vmap_rule`. A `vmap`
+            static method is called where there is one.""",
         example="""
 class Twice(torch.autograd.Function):
     @staticmethod
@@ -419,15 +419,13 @@ class Twice(torch.autograd.Function):
     def setup_context(ctx, inputs, output):
         pass
 
-    @staticmethod
-    def vmap(info, in_dims, x):
-        print("the rule")
-        return x * 2, 0
 
-
-print(torch.func.vmap(Twice.apply)(torch.ones(2)))
+try:
+    print(torch.func.vmap(Twice.apply)(torch.ones(2)))
+except RuntimeError as error:
+    print(str(error)[:63])
 """,
-        pytorch="the rule\ntensor([2., 2.])",
+        pytorch="You tried to vmap over Twice, but it does not have vmap support",
         here="tensor([2., 2.])",
     ),
     Difference(
