@@ -132,7 +132,7 @@ def _value(text: str) -> Any:
         return text
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1)
 def schema_lines() -> dict[str, dict[str, str]]:
     """Return the schemas by name and overload; read when they are first asked for."""
     found: dict[str, dict[str, str]] = {}

@@ -102,14 +102,14 @@ class Found:
     absent: tuple[str, ...]
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1)
 def record() -> tuple[str, Surface]:
     """Return the version of PyTorch that was asked, and its names."""
     found = json.loads(RECORD.read_text(encoding="utf-8"))
     return found["version"], found["areas"]
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1)
 def coverage() -> Mapping[str, Found]:
     """Return by area what is here, and what is not; a keyword argument is called ``name(argument=)``."""
     torch, result = importlib.import_module("functrace.torch"), {}

@@ -407,8 +407,8 @@ print(torch.func.jvp(slope, (torch.tensor(3.0),), (torch.tensor(1.0),)))
     Difference(
         what="`vmap` maps Functions that bring no rule",
         names=("torch.autograd.Function", "torch.func.vmap", "torch.vmap"),
-        because="""Forward and backward are programs here, which are mapped as they are, without `generate_vmap_rule`. A `vmap`
-            static method is called where there is one.""",
+        because="""Forward and backward are programs here, which are mapped as they are, without `generate_vmap_rule`. A
+            static method `vmap` is called where there is one.""",
         example="""
 class Twice(torch.autograd.Function):
     @staticmethod

@@ -232,7 +232,7 @@ def with_kind(name: str, operands: Sequence[Any]) -> str:
     return f"{name}.Tensor" if "Tensor" in overloads and len(operands) > 1 else name
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1)
 def by_primitive() -> dict[Any, Op]:
     """Return the op of a row that applies one primitive of the core, by primitive."""
     from functrace.torch.surface import TABLES

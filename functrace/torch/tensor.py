@@ -35,7 +35,6 @@ from functrace.torch.size import Size
 from functrace.torch.steps import Step
 from functrace.torch.warnings import warn_once
 from functrace.tracing import Tracer
-from functrace.tracing.recording import newest_recording
 from functrace.typing import Array
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ class Tensor(Methods):
     _dual: Dual | None = None
     """Its tangent, in forward mode."""
     _inside: int = -1
-    """Of a leaf: the newest recording when it was asked to have a gradient; -1 outside of all functional transforms."""
+    """Of a leaf that a Function's code made while it was traced: the newest recording then; otherwise -1."""
     _mask: tuple[Tensor, int] | None = None
     """Of positions that index with a mask: the mask, and along which axis of it they count."""
 
@@ -180,8 +179,8 @@ class Tensor(Methods):
         if requires_grad and self._counter is UNVERSIONED and MODES.recording is not None:
             raise RuntimeError(sentences.INFERENCE_REQUIRES_GRAD)
         self._requires = bool(requires_grad)
-        if newest_recording() >= 0:
-            self._inside = newest_recording()
+        if MODES.floor >= 0:
+            self._inside = MODES.floor
         return self
 
     @property

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.peers.torch import origin
+from tests.peers.torch.expressions import EXPRESSIONS
 from tests.peers.torch.harness import VERSION, differences, recorded, scripts
-from tests.peers.torch.test_derivatives import EXPRESSIONS
 
 torch = pytest.importorskip("torch")
 if torch.__version__.split("+")[0] != VERSION:
