@@ -168,7 +168,7 @@ class Tensor(Methods):
         Raises:
             RuntimeError: for a tensor that was computed, or whose dtype has no derivatives.
         """
-        if self.grad_fn is not None:
+        if self._node is not None:
             if requires_grad:
                 return self
             raise RuntimeError(sentences.REQUIRES_GRAD_OFF_NON_LEAF)
@@ -196,7 +196,7 @@ class Tensor(Methods):
     @property
     def grad(self) -> Any:
         """The gradient that backward has accumulated here."""
-        if self._grad is None and not self._retains and self.grad_fn is not None:
+        if self._grad is None and not self._retains and self._node is not None:
             warnings.warn(sentences.GRAD_OF_NON_LEAF, UserWarning, stacklevel=2)
         return self._grad
 

@@ -444,6 +444,8 @@ def _rewrite_history(value: Tensor, node: FunctionBase, place: int, outputs: Seq
     Raises:
         RuntimeError: for a leaf, and for a view among other outputs.
     """
+    from functrace.torch.views import rebase_history, refuse_function_view
+
     if value.requires_grad and value.is_leaf:
         raise RuntimeError(sentences.DIRTY_LEAF)
     value._grad = None  # as PyTorch does: it was the gradient of another value
@@ -452,6 +454,5 @@ def _rewrite_history(value: Tensor, node: FunctionBase, place: int, outputs: Seq
             raise RuntimeError(sentences.DIRTY_VIEW_OF_MANY)
         if value._view.base.is_leaf and value.requires_grad:
             raise RuntimeError(sentences.VIEW_OF_LEAF_IN_PLACE)
-    from functrace.torch.views import rebase_history
-
+        refuse_function_view(value, value._view, through_base=False)
     rebase_history(value, node, place)
