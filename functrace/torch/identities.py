@@ -61,6 +61,15 @@ def _swapped(axes: Sequence[int]) -> tuple[int, int]:
     return (moved[0], moved[1]) if moved else (0, 0)
 
 
+def _signed(dim: int) -> int:
+    """A dimension as it was given: nodes show those that count from the end as C++ stores them."""
+    return dim - (1 << 64) if dim >= 1 << 63 else dim
+
+
+def _reduced(x: Tensor, index: Tensor, source: Tensor, axis: int, kind: str, includes: bool) -> tuple[Any, ...]:
+    return x, axis, index, source, kind, {} if includes else {"include_self": False}
+
+
 def _indices(operands: Sequence[Any], template: Sequence[Any]) -> list[Any]:
     """The entries of an index, as PyTorch has them: a mask once, whatever its dimensions."""
     given = iter(operands[: -1 if operands and operands[-1] is template else None])
@@ -145,7 +154,15 @@ IDENTITIES: dict[str, tuple[str | Callable[..., str], Arguments | None]] = {
     "SqueezeBackward0": ("squeeze", lambda x, kept: (x,)),
     "SqueezeBackward1": ("squeeze.dim", lambda x, kept: (x, *(_dropped(x._array.shape, kept) or [0])[:1])),
     "SqueezeBackward2": ("squeeze.dims", lambda x, kept: (x, _dropped(x._array.shape, kept))),
-    "SqueezeBackward4": ("squeeze_.dim", lambda x, kept: (x, 0)),
+    "SqueezeBackward3": ("squeeze_", lambda x, kept: (x,)),
+    "SqueezeBackward4": ("squeeze_.dim", lambda x, kept, dim=0: (x, _signed(dim))),
+    "SqueezeBackward5": ("squeeze_.dims", lambda x, kept, dims: (x, list(map(_signed, dims)))),
+    "UnsqueezeBackward1": ("unsqueeze_", lambda x, shape, dim: (x, _signed(dim))),
+    "TBackward1": ("t_", lambda x, axes: (x,)),
+    "TransposeBackward1": ("transpose_", lambda x, axes, first, second: (x, _signed(first), _signed(second))),
+    "AsStridedBackward1": ("as_strided_", None),
+    "ScatterReduceBackward0": ("scatter_reduce.two", lambda *given: _reduced(*given)),
+    "IndexReduceBackward0": ("index_reduce", lambda *given: _reduced(*given)),
     "UnsqueezeBackward0": ("unsqueeze", lambda x, shape: (x, _added(x._array.shape, shape))),
     "TBackward0": ("t", lambda x, axes: (x,)),
     "TransposeBackward0": ("transpose.int", lambda x, axes: (x, *_swapped(axes))),
