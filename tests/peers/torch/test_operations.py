@@ -66,7 +66,8 @@ A.t(); A.transpose(0,1); A.transpose(-1,-2); A.permute(1,0); A.reshape(-1); A.vi
 A.t().contiguous(); A.clone().t_(); A.clone().transpose_(0,1); A.clone().transpose_(-1,0); x.clone().unsqueeze_(0);
 x.clone().unsqueeze_(-1); C[:1].clone().squeeze_(); C[:1].clone().squeeze_(0); C[:1].clone().squeeze_((0,));
 A.as_strided((2,2),(1,2)); A.clone().as_strided_((2,2),(1,2)); x.scatter_reduce(0,i,y,"sum"); A.flatten();
-x.scatter_reduce(0,i,y,"amax",include_self=False); x.index_reduce(0,i,y,"prod"); C.flatten(1); x.unsqueeze(0); x.unsqueeze(-1); A.unsqueeze(1);
+x.scatter_reduce(0,i,y,"amax",include_self=False); x.index_reduce(0,i,y,"prod");
+C.flatten(1); x.unsqueeze(0); x.unsqueeze(-1); A.unsqueeze(1);
 x.unsqueeze(0).squeeze(); x.unsqueeze(0).squeeze(0); C[:1].squeeze(0); x.expand(2,3); A.expand_as(C[...,0]); x[0];
 x[-1]; x[1:]; x[::2]; x[None]; x[...]; x[i]; x[b]; A[0,1]; A[:,1]; A[i[:2]%2]; A[:,i]; A[i[:2]%2,i[:2]]; C[0,...,1];
 A[b[:2]]; x.sum(0); A.sum(1); A.sum((0,1)); A.sum(1,keepdim=True); A.sum(-1); A.mean(1); A.mean(0,True); A.prod(1);
