@@ -396,18 +396,16 @@ brings its jvp, for forward mode, and its vjp, for reverse mode."""
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Mapped:
-    """Stands for the rule by which a function is mapped: recorded when `vmap` asks for it.
+    """Stands for the rule by which a function is mapped: recorded when `vmap` asks for it, so equal to no other.
 
     Args:
-        key: what makes two such rules equal.
         record: from the length of the mapped axis, and which operands have it (in front), to the program of the results,
             which all have it in front.
     """
 
-    key: Hashable
-    record: Callable[[int, tuple[bool, ...]], Program] = field(compare=False)
+    record: Callable[[int, tuple[bool, ...]], Program]
 
     def __reduce__(self) -> Any:
         raise _in_this_process_only("says how it is mapped")

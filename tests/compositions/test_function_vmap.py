@@ -9,6 +9,7 @@ import pytest
 
 import functrace as ft
 import functrace.torch as torch
+from functrace.errors import ArgumentError, ShapeError
 from functrace.torch.autograd import Function
 
 CALLS: list[tuple[Any, ...]] = []
@@ -78,6 +79,43 @@ def test_derivatives_go_through_the_rule() -> None:
     np.testing.assert_allclose(ft.grad(lambda w: np.sum(Scaled.apply(X[0], w) ** 2))(W), 2 * X[0] ** 2 * W)
 
 
+def test_rules_see_what_they_close_over_as_it_is_at_the_call() -> None:
+    scale = np.array(1.0)
+
+    class Shared(Function):
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x * torch.as_tensor(scale)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None: ...
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * torch.as_tensor(scale)
+
+        @staticmethod
+        def jvp(ctx: Any, tangent: Any) -> Any:
+            return tangent * torch.as_tensor(scale)
+
+    class Mapped(Shared):
+        @staticmethod
+        def vmap(info: Any, in_dims: Any, x: Any) -> Any:
+            return x * torch.as_tensor(scale), 0
+
+    class Nested(Shared):
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return Nested.apply(grad)
+
+    for value in (1.0, 2.0, 3.0):
+        scale[...] = value
+        np.testing.assert_array_equal(ft.vmap(Mapped.apply)(W), value * W)
+        np.testing.assert_array_equal(ft.jvp(Shared.apply, (W,), (W,))[1], value * W)
+        np.testing.assert_array_equal(ft.grad(lambda x: np.sum(Shared.apply(x)))(W), np.full(3, value))
+        np.testing.assert_array_equal(ft.grad(lambda x: np.sum(Nested.apply(x)))(W), np.full(3, value))
+
+
 def test_an_output_may_be_the_same_for_all() -> None:
     class Same(Scaled):
         @staticmethod
@@ -113,7 +151,7 @@ def test_wrong_rules_are_refused_in_pytorchs_words() -> None:
     ):
         with pytest.raises(RuntimeError, match=says):
             ft.vmap(function.apply)(X, X)
-    with pytest.raises(ft.errors.ShapeError, match="vmap_of_Wrong returns"):
+    with pytest.raises(ShapeError, match="vmap_of_Wrong returns"):
         ft.vmap(Wrong.apply)(X, X)
     np.testing.assert_allclose(ft.grad(lambda x: np.sum(Bare.apply(x, W)))(W), W)
 
@@ -134,5 +172,5 @@ def test_a_mapped_closure_is_refused() -> None:
 
         return Closing.apply(x)
 
-    with pytest.raises(ft.errors.ArgumentError, match="closes over"):
+    with pytest.raises(ArgumentError, match="closes over"):
         ft.vmap(f)(X, X)

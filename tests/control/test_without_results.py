@@ -191,7 +191,7 @@ def _empty(count: int) -> ft.Program:
 EMPTY: dict[str, tuple[int, tuple[Any, ...]]] = {
     "call": (2, (_empty(2), ())),
     "cond": (2, ((_empty(1), _empty(1)), ())),
-    "custom_batch": (0, (_empty(0), Mapped("nothing", lambda size, flags: _empty(0)))),
+    "custom_batch": (0, (_empty(0), Mapped(lambda size, flags: _empty(0)))),
     "custom_derivative": (0, (_empty(0), _empty(0), _empty(0), _empty(0), 0)),
     "custom_jvp": (1, (_empty(1), _empty(2), 1)),
     "custom_vjp": (0, (_empty(0), _empty(0), _empty(0), 0)),

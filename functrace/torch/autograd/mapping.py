@@ -37,7 +37,6 @@ def mapped_by_rule(
     args: Sequence[Any],
     places: Sequence[int],
     slots: Sequence[int],
-    key: object,
     apply: Callable[[Sequence[Any]], Sequence[Any]],
     operands: Sequence[Any],
 ) -> list[Any]:
@@ -48,7 +47,6 @@ def mapped_by_rule(
         args: what it is applied to.
         places: which of the arguments are traced.
         slots: which of its outputs are tensors.
-        key: what tells this application from others.
         apply: applies the Function's derivative rules to operands; returns the arrays of those outputs.
         operands: the values of the traced arguments, then what the Function captured.
     """
@@ -69,7 +67,7 @@ def mapped_by_rule(
             )
         return _recorded(function, plain, places, slots, avals, size, is_batched)
 
-    return custom_batch_program(program, Mapped((key, "vmap"), record), operands)
+    return custom_batch_program(program, Mapped(record), operands)
 
 
 def _recorded(

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functrace.api.keys import static_key
 from functrace.api.record import Called
 from functrace.api.rules import VjpRule, is_in_own_rule, record_push, record_vjp, recording_rule, with_captured
 from functrace.control.custom import Deferred, Rule, custom_derivative_program, custom_vjp_program
@@ -85,13 +84,14 @@ def apply(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
     assert isinstance(whole, Program)
     program = restrict(whole, whole.input_ids, whole.output_ids[: len(made.slots)], keep=True).program
     forward: Rule = whole
+    # A rule that is recorded later may read what has changed by then: it is equal to no other (`object()`).
     if is_nested:  # staged only if it is differentiated in turn
         still = Application(cls, args, with_values=False)
-        forward = backward = Deferred(made.key(), lambda: still.deferred(captured))
+        forward = backward = Deferred(object(), lambda: still.deferred(captured))
     push: Rule | None = None
     if cls._has_jvp():
         pushing = Application(cls, args, with_values=False)
-        push = Deferred((made.key(), "jvp"), lambda: (pushing.pushed(captured),))
+        push = Deferred(object(), lambda: (pushing.pushed(captured),))
 
     def applied(operands: Sequence[Any]) -> list[Any]:
         if push is None:
@@ -100,7 +100,7 @@ def apply(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
 
     operands = [*made.values, *captured]
     if cls._has_vmap():
-        values = mapped_by_rule(cls, args, made.places, made.slots, made.key(), applied, operands)
+        values = mapped_by_rule(cls, args, made.places, made.slots, applied, operands)
     else:
         values = applied(operands)
     results = made.results(values)
@@ -207,12 +207,6 @@ class Application:
                 tangent = wrap(np.zeros(array.shape, array.dtype))
             moved.append(_like(array, defined(tangent)))
         return [*arrays, *[t for t, a in zip(moved, arrays, strict=True) if a.dtype.kind in "fc"]]
-
-    def key(self) -> Any:
-        """What tells a deferred rule from others: all that forward and backward are called with."""
-        chosen = set(self.places)
-        static = tuple(static_key(a) for k, a in enumerate(self.args) if k not in chosen)
-        return self.function, tuple(self.places), tuple(self.avals), static
 
     def results(self, values: Sequence[Any]) -> Any:
         """Return what the user's forward returned, with the operation's results in it."""
