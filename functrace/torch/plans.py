@@ -52,6 +52,7 @@ from functrace.torch.dual import DUALS
 from functrace.torch.patterns import Pattern
 from functrace.torch.promotion import Promote, broadcasting
 from functrace.torch.tensor import UNVERSIONED, Operand, Tensor, Value, array_of, view_of, wrap
+from functrace.torch.usual import Puller, Recorder, puller, recorder
 from functrace.tracing import Recording, Tracer, bind
 from functrace.tracing.evaluate import evaluate_program
 from functrace.transforms import backward_program
@@ -176,12 +177,24 @@ class Plan(Kept):
         # A primitive looks for traced operands; here there are none, so its NumPy function is called directly: 0.3 us less.
         function = self.function
         self.evaluate = function.eval if isinstance(function, Elementwise) else function
+        self.recorder: Recorder | None = None
+        """Makes nodes in the usual case, once the plan has proved to be in use."""
+        self.puller: Puller | None = None
+        """Runs `direct` in the usual case."""
+        self._records = 0
         self.differentiable = any(active) and self._derive(op)
 
     @property
     def edges(self) -> tuple[int | None, ...] | None:
         """The operands that have edges; None: all."""
         return self.op.edges
+
+    def note_record(self) -> None:
+        """Count a node that was made by `record`; the lines for it are written out when that has come to be worth it."""
+        self._records += 1
+        if self._records == CALLS_INTERPRETED and not self.many:
+            saved = zip([p for _, p in self.saves], self.unpacks, strict=True)
+            self.recorder = recorder(self.edge_to, tuple([p if is_tensor else ~p - 1 for p, is_tensor in saved]))
 
     def compute(self, arrays: Sequence[Any]) -> Any:
         """Return the result, or the tuple of results, as NumPy gives them."""
@@ -239,7 +252,7 @@ class Plan(Kept):
         if self.differentiable:
             made.differentiated = made.outputs[: len(self.differentiated)]
             made._backward, made._unknown, made._given = None, self, given
-            made.direct = self._compiled if self._is_usual else None
+            made.direct = None if self.puller is None else self._compiled
             if self._fill_moves is not None:
                 made.moves = self._fill_moves(given)
             if not self._is_shared:
@@ -333,7 +346,8 @@ class Plan(Kept):
                 compiled = sharing._compile()
             if compiled is not None:
                 self._compiled = compiled
-                self.direct = compiled if self._is_usual else None
+                self.puller = sharing.puller
+                self.direct = None if self.puller is None else compiled
                 return compiled(*values)
             sharing._calls += 1
         runner = sharing._runner
@@ -347,6 +361,7 @@ class Plan(Kept):
         assert self._runner is not None
         try:
             self._compiled = self._runner.compile()
+            self.puller = puller(self.unpacks, self.places) if self._is_usual else None
         except NotKnown:
             self._is_shared = False
         return self._compiled
@@ -430,9 +445,11 @@ class Plan(Kept):
         """Return ``node._raw_saved_<name>``, the `SavedTensor` itself, or several."""
         parts = self._parts(node, name)
         if parts:
+            node._is_shown = True
             return tuple([SavedTensor(None) if part is None else part for part in parts])
         found = None if node._saved is None else self._find(node, name)
         if found is not None and found[1]:
+            node._is_shown = True
             return found[0]
         if node._saved is None and name in dict(self.saves):
             freed = SavedTensor(wrap(np.zeros(0)))
@@ -593,7 +610,8 @@ def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> An
         made._array = results if type(results) is _ndarray else np.asarray(results)
         made._counter = [0]
     if plan.differentiable:
-        record(plan, operands, arrays, made)
+        if plan.recorder is None or plan.recorder(plan, operands, arrays, made) is None:
+            record(plan, operands, arrays, made)
     elif recording is None and not op.is_view:
         for tensor in made if type(made) is tuple else (made,):
             tensor._counter = UNVERSIONED
@@ -645,7 +663,7 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
         made = _new(Tensor)
         made._array = result if type(result) is _ndarray else np.asarray(result)
         made._counter = [0]
-        if plan.differentiable:
+        if plan.differentiable and (plan.recorder is None or plan.recorder(plan, (self, other), (a, b), made) is None):
             record(plan, (self, other), (a, b), made)
         return made
 
@@ -717,6 +735,8 @@ def record(plan: Plan, operands: Sequence[Any], arrays: Sequence[Any], made: Any
         node._saved = tuple(saved)
     else:
         node._saved = ()
+    if plan.recorder is None:
+        plan.note_record()
     return node
 
 

@@ -99,13 +99,6 @@ class SavedTensor:
             raise RuntimeError(self._overwritten(kept, node))
         return kept if edge is None else _attached(kept, edge, node)
 
-    def array(self) -> Any:
-        """Return the array of the tensor; None where `unpack` has more to say: hooks, errors, nothing kept."""
-        kept = self._kept
-        if self._unpack_hook is not None or kept is None or kept is _FREED or kept._counter[0] != self._version:
-            return None
-        return None if self._was_computed and kept._node is None else kept._array
-
     def release(self) -> None:
         """Let what is kept go."""
         if self._kept is not None:

@@ -1,0 +1,66 @@
+"""Lines written out for the usual case do what the loops do, and leave the rest to them.
+
+Parity scripts make most nodes once, by the loops. Here each runs a second time, with everything written out that the first
+run has met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import functrace.torch as torch
+from functrace.torch import plans
+from functrace.torch.usual import MOST, puller, recorder
+from tests.peers.torch.harness import differences, recorded, run, scripts
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    plans.PLANS.clear()
+    plans.FAMILIES.clear()
+    monkeypatch.setattr(plans, "CALLS_INTERPRETED", 1)
+    yield
+    plans.PLANS.clear()
+    plans.FAMILIES.clear()
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("script", scripts(), ids=lambda path: path.stem)
+def test_parity_by_written_lines(script: Path) -> None:
+    run(script, torch)
+    before = sum(plan.recorder is not None for plan in plans.PLANS.entries.values())
+    different = differences(recorded(script), run(script, torch))
+    assert not different, f"{script.name}\n{different}"
+    assert before or not any(plan.differentiable for plan in plans.PLANS.entries.values())
+
+
+@pytest.mark.usefixtures("at_once")
+def test_lines_are_written_for_what_is_used() -> None:
+    x = torch.tensor([0.5, 1.5], requires_grad=True)
+    for _ in range(3):
+        (torch.exp(x) * x + 2.0 * x).sum().backward()
+    used = [plan for plan in plans.PLANS.entries.values() if plan.differentiable]
+    assert {plan.op.node for plan in used} == {"ExpBackward0", "MulBackward0", "AddBackward0", "SumBackward0"}
+    assert all(plan.recorder is not None for plan in used)
+    assert all(plan.puller is not None for plan in used if plan.op.node in ("ExpBackward0", "MulBackward0"))
+
+
+def test_long_patterns_are_left_to_the_loops() -> None:
+    assert recorder((0,) * (MOST + 1), ()) is None
+    assert puller((True,) * (MOST + 1), (0,)) is None
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_released_tensor_that_was_shown_says_so() -> None:
+    for _ in range(3):
+        x = torch.tensor([0.5], requires_grad=True)
+        y = torch.exp(x)
+        shown = y.grad_fn._raw_saved_result
+        y.backward()
+        with pytest.raises(RuntimeError, match="freed"):
+            shown.register_hooks(lambda t: t, lambda t: t)
+        with pytest.raises(RuntimeError, match="second time"):
+            y.backward()
