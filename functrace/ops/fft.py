@@ -1,0 +1,150 @@
+"""Discrete Fourier transforms along one axis: ``fft``, ``ifft``, ``rfft``, ``irfft``. All others are made of these.
+
+Parameters are those of NumPy's functions: ``n``, which cuts or pads the axis first, the axis (non-negative), and ``norm``,
+one of `NORMS`. All four are linear, and each other's transposes.
+
+Note [Transposes of real transforms]
+    ``fft`` and ``ifft`` are symmetric matrices, their own transposes. ``rfft`` gives half of a spectrum, of which the other
+    half is the mirror image, and ``irfft`` reads such a half: it counts every frequency twice but the first, and but the
+    last where ``n`` is even, and takes no notice of the imaginary parts of those. So the transpose of ``irfft`` is the
+    conjugate of ``rfft``, the frequencies that were counted twice doubled, and the transpose of ``rfft`` is ``irfft`` of the
+    conjugate, the same frequencies halved. For odd ``n`` the last frequency is one of them.
+
+Floor: 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from functrace.errors import ShapeError
+from functrace.ir.aval import ShapeDtype, shape_of
+from functrace.ir.primitive import LINEAR, Flags, Operand, Primitive, Values
+from functrace.ops.elementwise import conj, mul
+from functrace.ops.indexing import embed_p, index_static
+from functrace.tracing.recording import Value, bind
+from functrace.typing import Array
+
+Norm = Literal["backward", "ortho", "forward"]
+NORMS: dict[Norm, Norm] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+"""Each norm, and the one with which the transform the other way has the same scale."""
+
+
+def _aval(function: Callable[..., Any], length: Callable[[int], int]) -> Callable[..., ShapeDtype]:
+    def aval(x: ShapeDtype, n: int, axis: int, norm: Norm) -> ShapeDtype:
+        if n < 1:
+            raise ShapeError(f"{function.__name__}: {n} is no number of points", fix="transform at least one point")
+        dtype = function(np.zeros(1, x.dtype), 1).dtype
+        return ShapeDtype((*x.shape[:axis], length(n), *x.shape[axis + 1 :]), dtype)
+
+    return aval
+
+
+def _flops(inputs: tuple[ShapeDtype, ...], outputs: tuple[ShapeDtype, ...], params: Mapping[str, Any]) -> float:
+    """5 n log2 n per transform, as split-radix and its kin are usually counted; half of it for real numbers."""
+    n, axis = params["n"], params["axis"]
+    rows = math.prod(outputs[0].shape) // max(1, outputs[0].shape[axis])
+    real = inputs[0].dtype.kind != "c" or outputs[0].dtype.kind != "c"
+    return (2.5 if real else 5) * rows * n * math.log2(max(n, 2))
+
+
+def _resized(x: Array, size: int, axis: int) -> Any:
+    """Cut the end of an axis off, or put zeros there."""
+    shape = shape_of(x)
+    part = (*((None, None, None),) * axis, (None, min(size, shape[axis]), None))
+    if size <= shape[axis]:
+        return x if size == shape[axis] else index_static(x, part)
+    whole = (*shape[:axis], size, *shape[axis + 1 :])
+    return bind(embed_p, (x,), ((*part[:-1], (None, shape[axis], None)), whole))
+
+
+def _weighted(x: Array, n: int, axis: int, weight: float) -> Any:
+    """Multiply the frequencies of half a spectrum that stand for two. See Note [Transposes of real transforms]."""
+    weights = np.full(n // 2 + 1, weight, x.dtype.type(0).real.dtype)
+    weights[0] = 1
+    if n % 2 == 0:
+        weights[-1] = 1
+    return mul(x, weights.reshape(-1, *(1,) * (len(shape_of(x)) - axis - 1)))
+
+
+def _conj(x: Array) -> Any:
+    return conj(x) if x.dtype.kind == "c" else x
+
+
+def _symmetric(primitive_of: Callable[[], Primitive]) -> Any:
+    def transpose(ct: Array, x: Operand, n: int, axis: int, norm: Norm) -> Any:
+        return (_resized(bind(primitive_of(), (ct,), (n, axis, norm)), x.shape[axis], axis),)
+
+    return transpose
+
+
+def _rfft_transpose(ct: Array, x: Operand, n: int, axis: int, norm: Norm) -> Any:
+    back = bind(irfft_p, (_weighted(_conj(ct), n, axis, 0.5),), (n, axis, NORMS[norm]))
+    return (_resized(back, x.shape[axis], axis),)
+
+
+def _irfft_transpose(ct: Array, x: Operand, n: int, axis: int, norm: Norm) -> Any:
+    back = _weighted(conj(bind(rfft_p, (ct,), (n, axis, NORMS[norm]))), n, axis, 2.0)
+    return (_resized(back, x.shape[axis], axis),)
+
+
+def _along_next(primitive_of: Callable[[], Primitive]) -> Any:
+    def batch(operands: Values, _is_batched: Flags, n: int, axis: int, norm: Norm) -> Any:
+        return bind(primitive_of(), operands, (n, axis + 1, norm))
+
+    return batch
+
+
+fft_p = Primitive(
+    "fft",
+    eval=lambda x, n, axis, norm: np.fft.fft(x, n, axis, norm),
+    aval=_aval(np.fft.fft, lambda n: n),
+    jvp=LINEAR,
+    transpose=_symmetric(lambda: fft_p),
+    batch=_along_next(lambda: fft_p),
+    params=("n", "axis", "norm"),
+    written="np.fft.fft({0}, {n}, {axis}, {norm})",
+    flops=_flops,
+)
+ifft_p = Primitive(
+    "ifft",
+    eval=lambda x, n, axis, norm: np.fft.ifft(x, n, axis, norm),
+    aval=_aval(np.fft.ifft, lambda n: n),
+    jvp=LINEAR,
+    transpose=_symmetric(lambda: ifft_p),
+    batch=_along_next(lambda: ifft_p),
+    params=("n", "axis", "norm"),
+    written="np.fft.ifft({0}, {n}, {axis}, {norm})",
+    flops=_flops,
+)
+rfft_p = Primitive(
+    "rfft",
+    eval=lambda x, n, axis, norm: np.fft.rfft(x, n, axis, norm),
+    aval=_aval(np.fft.rfft, lambda n: n // 2 + 1),
+    jvp=LINEAR,
+    transpose=_rfft_transpose,
+    batch=_along_next(lambda: rfft_p),
+    params=("n", "axis", "norm"),
+    written="np.fft.rfft({0}, {n}, {axis}, {norm})",
+    flops=_flops,
+)
+irfft_p = Primitive(
+    "irfft",
+    eval=lambda x, n, axis, norm: np.fft.irfft(x, n, axis, norm),
+    aval=_aval(np.fft.irfft, lambda n: n),
+    jvp=LINEAR,
+    transpose=_irfft_transpose,
+    batch=_along_next(lambda: irfft_p),
+    params=("n", "axis", "norm"),
+    written="np.fft.irfft({0}, {n}, {axis}, {norm})",
+    flops=_flops,
+)
+
+
+def fourier(primitive: Primitive, x: Value, n: int, axis: int, norm: Norm) -> Any:
+    """Transform ``n`` points of an axis (non-negative), of which those that are missing are zeros."""
+    return bind(primitive, (x,), (n, axis, norm))
