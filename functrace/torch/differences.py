@@ -540,13 +540,7 @@ ABSENT: Mapping[str, tuple[str, ...]] = {
     ),
     "states of threads are Python's here": ("torch._C._remove_obj_from_tls", "torch._C._stash_obj_in_tls"),
     "there are no dispatch keys": ("torch._C.DispatchKey", "torch._C._SetExcludeDispatchKeyGuard"),
-    "not written yet: `torch.utils.hooks`, which `torch.nn` needs": (
-        "torch.utils.hooks.BackwardHook", "torch.utils.hooks.RemovableHandle", "torch.utils.hooks.unserializable_hook",
-        "torch.utils.hooks.warn_if_has_hooks",
-    ),
-    "not written yet: modules and their states": (
-        "torch.func.functional_call", "torch.func.replace_all_batch_norm_modules_", "torch.func.stack_module_state",
-    ),
+    "there are no layers here: PyTorch looks for its own batch norms": ("torch.func.replace_all_batch_norm_modules_",),
     "it removes writes for a compiler: nothing here needs that": ("torch.func.functionalize",),
     "traced values show what they are when they are printed": ("torch.func.debug_unwrap",),
     "first-class dimensions are not there": ("torch.func.rearrange",),

@@ -47,6 +47,7 @@ from functrace.torch.autograd.grad_mode import MODES, enable_grad, restore, stat
 from functrace.torch.autograd.local import join
 from functrace.torch.dual import DUALS, hidden
 from functrace.torch.size import Size
+from functrace.torch.stateless import functional_call, stack_module_state
 from functrace.torch.tensor import Tensor, array_of, fresh, wrap
 from functrace.tracing import Tracer
 from functrace.transforms import is_differentiable
@@ -57,7 +58,19 @@ OfTensors: TypeAlias = Callable[..., Any]
 """A function of nests of tensors that returns one."""
 OfArrays: TypeAlias = Callable[..., Any]
 
-__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp", "vmap"]
+__all__ = [
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "stack_module_state",
+    "vjp",
+    "vmap",
+]
 
 
 # -- calls -------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from functrace.ops import elementwise as ew
 from functrace.torch import functions as f
 from functrace.torch import sentences
 from functrace.torch.autograd.engine import backward as run_backward
-from functrace.torch.autograd.graph import HookDict, RemovableHandle
+from functrace.torch.autograd.handles import HookDict, RemovableHandle, register
 from functrace.torch.autograd.traced_hooks import register_traced
 from functrace.torch.device import check_device, device
 from functrace.torch.dtypes import DTYPES, NAMES
@@ -69,10 +69,10 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandl
     if node is None:
         if self._hooks is None:
             self._hooks = HookDict()
-        return RemovableHandle(self._hooks, hook)
+        return register(self._hooks, hook)
     if node._tensor_hooks is None:
         node._tensor_hooks, node._bare = {}, False
-    return RemovableHandle(node._tensor_hooks.setdefault(self._output_nr, HookDict()), hook)
+    return register(node._tensor_hooks.setdefault(self._output_nr, HookDict()), hook)
 
 
 @ROWS.function("method")
@@ -88,7 +88,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
         raise RuntimeError(sentences.POST_ACCUMULATE_NON_LEAF)
     if self._post_hooks is None:
         self._post_hooks = HookDict()
-    return RemovableHandle(self._post_hooks, hook)
+    return register(self._post_hooks, hook)
 
 
 @ROWS.function("method")

@@ -4,7 +4,7 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functrace.torch.autograd.graph import RemovableHandle
+from functrace.torch.autograd.handles import RemovableHandle
 from functrace.torch.creation import DeviceLike, Layout
 from functrace.torch.dtypes import DtypeLike, dtype
 from functrace.torch.functions import Dtype

@@ -24,6 +24,7 @@ from functrace.torch import sentences
 from functrace.torch.autograd.accumulation import accumulate
 from functrace.torch.autograd.anomaly_mode import ANOMALY, note_origin
 from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.autograd.handles import HookDict, RemovableHandle, register
 from functrace.torch.autograd.hooks import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
 from functrace.torch.autograd.mutation import allow_mutation_on_saved_tensors
 from functrace.torch.autograd.offload import compose, save_compressed, save_on_disk
@@ -56,7 +57,6 @@ __all__ = [
 ]
 
 _sequence = itertools.count()
-_hook_ids = itertools.count()
 _new = object.__new__
 
 LAST = 1 << 62
@@ -72,35 +72,6 @@ class GradientEdge(NamedTuple):
     node: GraphNode
     output_nr: int
     ownership_token: Any = None
-
-
-class RemovableHandle:
-    """What registering a hook returns; ``remove()`` takes the hook away."""
-
-    __slots__ = ("_hooks", "id")
-
-    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
-        self.id = next(_hook_ids)
-        self._hooks = weakref.ref(hooks) if isinstance(hooks, HookDict) else None
-        hooks[self.id] = hook
-
-    def remove(self) -> None:
-        """Take the hook away; does nothing if it, or what it was registered on, is gone."""
-        hooks = self._hooks() if self._hooks is not None else None
-        if hooks is not None:
-            hooks.pop(self.id, None)
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.remove()
-
-
-class HookDict(dict[int, Any]):
-    """Hooks in the order of registration; a dict that handles can refer to weakly."""
-
-    __slots__ = ("__weakref__",)
 
 
 class GraphNode:
@@ -176,13 +147,13 @@ class GraphNode:
         """Call ``hook(grad_inputs, grad_outputs)`` after this node has run; what it returns replaces the former."""
         if self._posthooks is None:
             self._posthooks, self._bare = HookDict(), False
-        return RemovableHandle(self._posthooks, hook)
+        return register(self._posthooks, hook)
 
     def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(grad_outputs)`` before this node runs; what it returns replaces them."""
         if self._prehooks is None:
             self._prehooks, self._bare = HookDict(), False
-        return RemovableHandle(self._prehooks, hook)
+        return register(self._prehooks, hook)
 
     def _register_hook_dict(self, tensor: Tensor) -> None:
         """Let the hooks of ``tensor._backward_hooks`` be those of the output that the tensor is."""
@@ -521,10 +492,14 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
 class _MultiHandle(RemovableHandle):
     """What registering a hook on several tensors returns."""
 
-    __slots__ = ("handles",)
-
     def __init__(self, handles: tuple[RemovableHandle, ...]) -> None:
         self.handles = handles
+
+    def __getstate__(self) -> tuple[RemovableHandle, ...]:
+        return self.handles
+
+    def __setstate__(self, state: tuple[RemovableHandle, ...]) -> None:
+        self.handles = state
 
     def remove(self) -> None:
         """Take the hook away from all of them."""

@@ -11,7 +11,7 @@ from typing import NamedTuple, NoReturn, Protocol, TypeAlias
 from functrace.torch import sentences
 from functrace.torch.autograd.engine import hook_result
 from functrace.torch.autograd.function import Function
-from functrace.torch.autograd.graph import HookDict, RemovableHandle
+from functrace.torch.autograd.handles import HookDict, RemovableHandle
 from functrace.torch.tensor import Tensor, wrap
 from functrace.tracing import Tracer
 
@@ -50,8 +50,6 @@ class Hooked(Function):
 class RecordedHandle(RemovableHandle):
     """What registering a hook on a traced value returns: it is part of what is recorded, and stays."""
 
-    __slots__ = ()
-
     def remove(self) -> NoReturn:
         """Raise."""
         raise RuntimeError(sentences.RECORDED_HOOK)
@@ -75,4 +73,4 @@ def register_traced(tensor: Tensor, hook: Hook) -> RemovableHandle:
     hooks = (*hooks, hook)
     after = Hooked.apply(wrap(before), hooks)._array
     tensor._array, tensor._traced_hooks = after, Hooks(before, after, hooks)
-    return RecordedHandle(HookDict(), hook)
+    return RecordedHandle(HookDict())

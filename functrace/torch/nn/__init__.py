@@ -1,8 +1,8 @@
-"""Neural networks: so far their functions, ``nn.functional``.
+"""Neural networks: so far their functions, ``nn.functional``, and what their hooks need.
 
 Floor: 8.
 """
 
-from functrace.torch.nn import functional
+from functrace.torch.nn import functional, modules
 
-__all__ = ["functional"]
+__all__ = ["functional", "modules"]

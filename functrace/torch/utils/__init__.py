@@ -1,9 +1,9 @@
-"""``torch.utils``: checkpoint, and modes that see operations.
+"""``torch.utils``: checkpoint, hooks, and modes that see operations.
 
 Floor: 8.
 """
 
 from functrace.torch.utils import _python_dispatch as _python_dispatch
-from functrace.torch.utils import checkpoint as checkpoint
+from functrace.torch.utils import checkpoint, hooks
 
-__all__ = ["checkpoint"]
+__all__ = ["checkpoint", "hooks"]

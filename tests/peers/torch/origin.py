@@ -52,6 +52,7 @@ ORIGINALS = (
     "torch.autograd.gradcheck",
     "torch.autograd.graph",
     "torch.autograd.variable",
+    "torch.nn.modules.module",
     "torch.overrides",
     "torch.utils._contextlib",
     "torch.utils._dtype_abbrs",
@@ -76,6 +77,7 @@ HELPERS = (
 )
 """What they import of PyTorch's Python that needs no floor."""
 FROM_ORIGINALS = {
+    "torch.nn": {"Module": "torch.nn.modules.module", "Buffer": "torch.nn.parameter", "Parameter": "torch.nn.parameter"},
     "torch.testing": {"make_tensor": "torch.testing._creation"},
     "torch": dict.fromkeys(("enable_grad", "inference_mode", "no_grad", "set_grad_enabled"), "torch.autograd"),
 }
@@ -168,6 +170,19 @@ def _vmap(function: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, all
     return func.vmap(plain, in_dims, out_dims)
 
 
+class _Parameter(Tensor):
+    """A leaf that wants gradients, as modules tell it from other tensors."""
+
+    def __new__(cls, data: Tensor) -> Any:
+        """Return one with the memory of a tensor."""
+        made = object.__new__(cls)
+        made._array, made._counter, made._requires = data._array, data._counter, True
+        return made
+
+    def __init__(self, _data: Tensor) -> None:
+        pass
+
+
 def _apply(function: type[FunctionBase], *args: Any, **kwargs: Any) -> Any:
     return FunctionBase.apply.__func__(function, *args, **kwargs)
 
@@ -188,6 +203,7 @@ INTERPRETERS = (
 
 STUBBED: dict[str, dict[str, Any]] = {
     "the compiler, and graphs that are traced for it": {
+        "torch._C._log_api_usage_once": _nothing,
         "torch._C._dynamo.guards.set_is_in_mode_without_ignore_compile_internals": _nothing,
         "torch._disable_dynamo": _undecorated,
         "torch._dynamo.config.error_on_nested_fx_trace": False,
@@ -215,6 +231,7 @@ STUBBED: dict[str, dict[str, Any]] = {
     },
     "other devices, and autocasting for them": {
         "torch.accelerator.current_accelerator": _nothing,
+        "torch._prims_common.DeviceLikeType": str,
         "torch.amp.autocast": _no_context,
         "torch.cpu": ModuleType("torch.cpu"),
         "torch.amp.is_autocast_available": _off,
@@ -223,8 +240,10 @@ STUBBED: dict[str, dict[str, Any]] = {
         "torch.is_autocast_enabled": _off,
         "torch.utils._device.DeviceContext": _kind("DeviceContext"),
     },
-    "containers of modules": {
+    "containers of modules, and kinds of leaves": {
         "torch.nn.Sequential": _kind("Sequential"),
+        "torch.nn.parameter.Buffer": _kind("Buffer"),
+        "torch.nn.parameter.Parameter": _Parameter,
     },
     "tracebacks of the C++ side: here those of our own log of operations": {
         "torch.testing._internal.logging_tensor.LoggingTensorMode": LoggingTensorMode,
@@ -253,6 +272,7 @@ STUBBED: dict[str, dict[str, Any]] = {
         "torch.fx.traceback": ModuleType("torch.fx.traceback"),
     },
     "TorchScript": {
+        "torch._C._get_tracing_state": _nothing,
         "torch._decomp.decompositions_for_jvp": None,
         "torch._jit_internal.is_scripting": _off,
     },
@@ -488,7 +508,60 @@ def wrong_rule() -> dict[str, str]:
     return said
 
 
-JOBS: dict[str, Callable[..., Any]] = {job.__name__: job for job in (logs, needless, verdicts, wrong_rule)}
+def modules() -> list[Any]:
+    """Return what a module of PyTorch's ``nn.Module`` computes, and what its hooks see."""
+    return module(install())
+
+
+def module(torch: ModuleType) -> list[Any]:
+    """Return what a module with hooks of every kind computes on a library, itself and by ``functional_call``."""
+    seen: list[Any] = []
+
+    def shown(values: Any) -> Any:
+        if isinstance(values, tuple | list):
+            return [shown(value) for value in values]
+        return values.tolist() if isinstance(values, torch.Tensor) else values
+
+    class Scale(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.tensor([2.0, 3.0]))
+            self.register_buffer("offset", torch.ones(2))
+
+        def forward(self, x: Any) -> Any:
+            return self.weight * x + self.offset
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Scale()
+
+        def forward(self, x: Any, power: int = 1) -> Any:
+            return self.inner(x) ** power, x * 2
+
+    net = Net()
+    x = torch.tensor([0.5, -1.0], requires_grad=True)
+    net.register_forward_pre_hook(lambda _, args: seen.append(["before", shown(args)]))
+    net.inner.register_forward_hook(lambda _, args, result: result * 10)
+    net.register_full_backward_pre_hook(lambda _, grads: tuple(g * 3 for g in grads))
+    handle = net.inner.register_full_backward_hook(lambda _, before, after: seen.append([shown(before), shown(after)]))
+    net.register_full_backward_hook(lambda _, before, after: tuple(g + 1 for g in before))
+    others = {"inner.weight": torch.tensor([1.0, -1.0]), "inner.offset": torch.zeros(2)}
+    for call in (net, lambda x: torch.func.functional_call(net, others, (x,), {"power": 2})):
+        found = call(x)
+        (found[0].sum() + found[1].sum()).backward()
+        seen.append([shown(found), shown(x.grad), shown(net.inner.weight.grad)])
+    handle.remove()
+    stacked, buffers = torch.func.stack_module_state([net.inner, Scale()])
+    seen.append([[name, shown(value), value.requires_grad] for name, value in (*stacked.items(), *buffers.items())])
+    plain = Scale()
+    ensemble = torch.func.vmap(lambda p, b: torch.func.functional_call(plain, (p, b), x.detach()))(stacked, buffers)
+    seen.append(shown(ensemble))
+    seen.append(sorted(net.state_dict()))
+    return seen
+
+
+JOBS: dict[str, Callable[..., Any]] = {job.__name__: job for job in (logs, modules, needless, verdicts, wrong_rule)}
 
 
 def ask(job: str, *arguments: Any) -> Any:

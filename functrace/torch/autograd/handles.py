@@ -1,0 +1,77 @@
+"""What registering a hook returns, and the dicts in which hooks stand.
+
+`RemovableHandle` is exported from ``torch.utils.hooks`` and ``torch.autograd.graph``.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+State: TypeAlias = tuple[Any, ...]
+
+
+class HookDict(dict[int, Any]):
+    """Hooks in the order of registration; a dict that handles can refer to weakly."""
+
+    __slots__ = ("__weakref__",)
+
+
+class RemovableHandle:
+    """A key of a dict of hooks; ``remove()`` takes the hook away that stands there.
+
+    Args:
+        hooks_dict: where the hook stands, or is going to; it is held weakly, so it may not be a plain ``dict``.
+        extra_dict: other dicts, or one, in which something stands under the same key that goes with the hook.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with x.register_hook(lambda grad: grad * 10) as handle:
+        ...     x.sum().backward()
+        >>> x.grad, isinstance(handle, torch.utils.hooks.RemovableHandle)
+        (tensor([10., 10.]), True)
+    """
+
+    id: int
+    next_id: int = 0
+
+    def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
+        self.hooks_dict_ref = weakref.ref(hooks_dict)
+        self.id = RemovableHandle.next_id
+        RemovableHandle.next_id += 1
+        extra: Sequence[Any] = (extra_dict,) if isinstance(extra_dict, dict) else extra_dict or ()
+        self.extra_dict_ref = tuple(map(weakref.ref, extra))
+
+    def remove(self) -> None:
+        """Take the hook away; does nothing if it, or what it was registered on, is gone."""
+        for reference in (self.hooks_dict_ref, *self.extra_dict_ref):
+            hooks = reference()
+            if hooks is not None:
+                hooks.pop(self.id, None)
+
+    def __getstate__(self) -> State:
+        return self.hooks_dict_ref(), self.id, tuple([reference() for reference in self.extra_dict_ref])
+
+    def __setstate__(self, state: State) -> None:
+        hooks, self.id, *extra = state
+        self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)  # a new dict is gone at once
+        self.extra_dict_ref = tuple(map(weakref.ref, extra[0] or ())) if extra else ()
+        RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.remove()
+
+
+def register(hooks: dict[int, Any], hook: Callable[..., Any]) -> RemovableHandle:
+    """Put a hook behind those that there are; returns its handle."""
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle

@@ -1,0 +1,30 @@
+"""The Function that hooks of modules stand on; see utils/hooks.py.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from functrace.torch.autograd.function import Function
+from functrace.torch.tensor import Tensor
+
+
+class _Context(Protocol):
+    def mark_non_differentiable(self, *tensors: Tensor) -> None: ...
+
+
+class BackwardHookFunction(Function):
+    """Tensors as they are, behind one node that all their gradients go through."""
+
+    @staticmethod
+    def forward(ctx: _Context, *args: Tensor) -> tuple[Tensor, ...]:
+        """Return them."""
+        ctx.mark_non_differentiable(*[x for x in args if not x.requires_grad])
+        return args
+
+    @staticmethod
+    def backward(ctx: _Context, *args: Tensor | None) -> tuple[Tensor | None, ...]:
+        """Return their gradients."""
+        return args

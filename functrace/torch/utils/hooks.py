@@ -1,0 +1,150 @@
+"""``torch.utils.hooks``: handles of hooks, hooks around modules, and hooks that are not to be pickled.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from functrace.torch import sentences
+from functrace.torch.autograd.grad_mode import is_grad_enabled
+from functrace.torch.autograd.graph import GraphNode
+from functrace.torch.autograd.handles import RemovableHandle
+from functrace.torch.nn.modules._functions import BackwardHookFunction
+from functrace.torch.tensor import Tensor
+
+__all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
+
+F = TypeVar("F", bound=Callable[..., object])
+Grads: TypeAlias = tuple[Tensor | None, ...]
+ModuleHook: TypeAlias = Callable[[Any, Grads, Grads], Sequence[Tensor | None] | None]
+"""Of a module: from the module and the gradients of its inputs and outputs to others of its inputs."""
+ModulePreHook: TypeAlias = Callable[[Any, Grads], Grads | None]
+"""Of a module: from the module and the gradients of its outputs to others."""
+
+
+def unserializable_hook(f: F) -> F:
+    """Mark a hook as one that need not be kept with its tensor; `warn_if_has_hooks` says nothing of it."""
+    f.__torch_unserializable__ = True  # type: ignore[attr-defined]
+    return f
+
+
+def warn_if_has_hooks(tensor: Tensor) -> None:
+    """Warn of the hooks of a tensor that is about to be pickled: they are not kept."""
+    for hook in (tensor._backward_hooks or {}).values():
+        if not hasattr(hook, "__torch_unserializable__"):
+            warnings.warn(sentences.hook_not_kept(hook), stacklevel=2)
+
+
+class BackwardHook:
+    """Lets hooks see the gradients of the outputs and of the inputs of a module together.
+
+    Tensors that go in, and those that come out, pass a node each (`BackwardHookFunction`). The one behind the module's
+    outputs runs first, and notes their gradients; when the other runs, hooks are called with both.
+
+    Args:
+        module: what hooks are called with.
+        user_hooks: called with the module, the gradients of its inputs and of its outputs; what one returns takes the place
+            of the former.
+        user_pre_hooks: called before, with the module and the gradients of its outputs; likewise.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> around = torch.utils.hooks.BackwardHook("cube", [lambda name, inputs, outputs: print(name, inputs, outputs)], [])
+        >>> (inside,) = around.setup_input_hook((x,))
+        >>> around.setup_output_hook(inside**3).sum().backward()
+        cube (tensor([3., 3.]),) (tensor([1., 1.]),)
+    """
+
+    def __init__(self, module: object, user_hooks: Iterable[ModuleHook], user_pre_hooks: Iterable[ModulePreHook]) -> None:
+        self.module = module
+        self.user_hooks = user_hooks
+        self.user_pre_hooks = user_pre_hooks
+        self.grad_outputs: Grads | None = None
+        self.n_outputs = self.n_inputs = -1
+        self.output_tensors_index: list[int] | None = None
+        self.input_tensors_index: list[int] | None = None
+
+    def setup_input_hook(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return a module's arguments, for which its outputs are to be computed."""
+        found, self.input_tensors_index = _behind_node(args, lambda node: node.register_hook(self._input_hook))
+        self.n_inputs = len(args)
+        return found
+
+    def setup_output_hook(self, args: Any) -> Any:
+        """Return what a module has returned, a tensor or a tuple, for what comes behind it."""
+        several = args if isinstance(args, tuple) else (args,)
+        found, self.output_tensors_index = _behind_node(several, lambda node: node.register_hook(self._output_hook))
+        self.n_outputs = len(several)
+        return found if isinstance(args, tuple) else found[0]
+
+    def _input_hook(self, grad_inputs: Grads, _grad_outputs: Grads) -> Grads | None:
+        outputs = self.grad_outputs
+        if outputs is None or self.input_tensors_index is None:
+            return None  # the gradient comes from elsewhere than the module's outputs, as in double backward
+        inputs: Sequence[Tensor | None] = _placed(self.input_tensors_index, grad_inputs, self.n_inputs)
+        for hook in self.user_hooks:
+            found = hook(self.module, tuple(inputs), outputs)
+            if found is None:
+                continue
+            if len(found) != len(inputs):
+                raise RuntimeError(sentences.module_hook_count("Backward hook", "grad_input", len(found), len(inputs)))
+            inputs = found
+        self.grad_outputs = None
+        return tuple([inputs[k] for k in self.input_tensors_index])
+
+    def _output_hook(self, _grad_inputs: Grads, grad_outputs: Grads) -> Grads | None:
+        places = self.output_tensors_index or []
+        outputs = _placed(places, grad_outputs, self.n_outputs)
+        for hook in self.user_pre_hooks:
+            found = hook(self.module, outputs)
+            if found is None:
+                continue
+            if len(found) != self.n_outputs:
+                raise RuntimeError(
+                    sentences.module_hook_count("Backward pre hook", "grad_output", len(found), self.n_outputs)
+                )
+            outputs = found
+        self.grad_outputs = outputs
+        if self.input_tensors_index is None:
+            self._without_inputs(outputs)
+        return tuple([outputs[k] for k in places])
+
+    def _without_inputs(self, outputs: Grads) -> None:
+        """Call the hooks of a module none of whose inputs wants a gradient."""
+        warnings.warn(sentences.MODULE_HOOK_WITHOUT_INPUTS, stacklevel=6)
+        for hook in self.user_hooks:
+            found = hook(self.module, (None,) * self.n_inputs, outputs)
+            if found is not None and not (isinstance(found, tuple) and all(g is None for g in found)):
+                raise RuntimeError(sentences.MODULE_HOOK_RETURNED)
+        self.grad_outputs = None
+
+
+def _placed(places: Sequence[int], grads: Grads, count: int) -> Grads:
+    """Return gradients in these places, and None in the others."""
+    found: list[Tensor | None] = [None] * count
+    for k, gradient in zip(places, grads, strict=True):
+        found[k] = gradient
+    return tuple(found)
+
+
+def _behind_node(args: Any, found: Callable[[GraphNode], object]) -> tuple[Any, list[int] | None]:
+    """Return arguments with the tensors among them behind a node, and their places; None where none wants a gradient.
+
+    Args:
+        args: a tuple, or a named one.
+        found: called with the node.
+    """
+    places = [k for k, x in enumerate(args) if isinstance(x, Tensor)]
+    if not (is_grad_enabled() and any(args[k].requires_grad for k in places)):
+        return args, None
+    made = BackwardHookFunction.apply(*[args[k] for k in places])
+    found(next(x.grad_fn for x in made if x.grad_fn is not None))
+    several = list(args)
+    for k, x in zip(places, made, strict=True):
+        several[k] = x
+    return tuple(several) if type(args) is tuple else type(args)(*several), places
