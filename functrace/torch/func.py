@@ -202,11 +202,12 @@ def functionally(run: OfArrays) -> OfArrays:
     """Return a function that notes, while it runs, that ``torch.func`` is at work."""
 
     def noted(*arrays: Array | Tracer) -> Any:
-        before, MODES.functional = MODES.functional, True
+        before = MODES.functional, MODES.begun
+        MODES.functional, MODES.begun = True, None
         try:
             return run(*arrays)
         finally:
-            MODES.functional = before
+            MODES.functional, MODES.begun = before
 
     return noted
 

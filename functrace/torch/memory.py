@@ -411,9 +411,14 @@ def set_(
     """Take on the memory of another tensor, or of a storage.
 
     Raises:
-        UnsupportedFunctionError: for views and tensors that gradients flow to: PyTorch has no derivative of this.
+        UnsupportedFunctionError: for views, traced values and tensors that gradients flow to: PyTorch has no derivative.
     """
     wanting((self,))
+    if isinstance(self._array, Tracer) or (isinstance(source, Tensor) and isinstance(source._array, Tracer)):
+        raise UnsupportedFunctionError(
+            "set_ of a traced value, which has no memory of its own to give or to take",
+            fix="use copy_",
+        )
     recorded = MODES.recording and (self.requires_grad or (isinstance(source, Tensor) and source.requires_grad))
     if recorded or self._view is not None:
         raise UnsupportedFunctionError(

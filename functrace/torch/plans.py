@@ -55,6 +55,7 @@ from functrace.torch.tensor import UNVERSIONED, Operand, Tensor, Value, array_of
 from functrace.torch.usual import Puller, Recorder, puller, recorder
 from functrace.tracing import Recording, Tracer, bind
 from functrace.tracing.evaluate import evaluate_program
+from functrace.tracing.recording import STARTED
 from functrace.transforms import backward_program
 from functrace.typing import Array
 
@@ -608,7 +609,7 @@ def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> An
     else:
         made = _new(Tensor)
         made._array = results if type(results) is _ndarray else np.asarray(results)
-        made._counter = [0]
+        made._counter = [0, STARTED.newest]
     if plan.differentiable:
         if plan.recorder is None or plan.recorder(plan, operands, arrays, made) is None:
             record(plan, operands, arrays, made)
@@ -662,7 +663,7 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
             result = plan.compute((a, b))
         made = _new(Tensor)
         made._array = result if type(result) is _ndarray else np.asarray(result)
-        made._counter = [0]
+        made._counter = [0, STARTED.newest]
         if plan.differentiable and (plan.recorder is None or plan.recorder(plan, (self, other), (a, b), made) is None):
             record(plan, (self, other), (a, b), made)
         return made

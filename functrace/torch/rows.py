@@ -32,6 +32,7 @@ from typing import Any, Protocol, TypeVar, final
 
 import numpy as np
 
+from functrace.errors import UnsupportedFunctionError
 from functrace.ops.elementwise import Elementwise
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
@@ -314,6 +315,14 @@ def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any
     if MODES.dispatch is not None:
         return MODES.dispatch.put_out(name, given, out, lambda: put_out(out, name, given, compute))
     results = compute()
+    for result in results if isinstance(out, tuple) else (results,):
+        if isinstance(result._array, Tracer):
+            if MODES.recording and result._array.dtype.kind in "fc":
+                raise RuntimeError(sentences.out_with_grad(name))
+            raise UnsupportedFunctionError(
+                f"{name}(out=) of traced values",
+                fix=f"use what {name}() returns, or copy_ it",
+            )
     for target, result in zip(targets, results if isinstance(out, tuple) else (results,), strict=True):
         count_write(target)
         array, found = target._array, result._array

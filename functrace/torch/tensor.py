@@ -5,8 +5,10 @@ in the graph, its gradient, its hooks. What one can compute with it stands in ro
 operators and methods.
 
 Note [Version counters]
-    A counter is a list of one int. Views and ``detach()`` share it; an in-place operation adds one. A saved tensor remembers
-    the count it was saved at, so that backward can tell when it was overwritten. Inference tensors have no count.
+    A counter is a list: the count, and which recording of functrace's was the newest when the tensor was made, which tells
+    tensors from outside of a transform (`refuse_outside`). Views and ``detach()`` share it; an in-place operation adds one
+    to the count. A saved tensor remembers the count it was saved at, so that backward can tell when it was overwritten.
+    Inference tensors have no count.
 
 Note [Views and history]
     A view shares NumPy memory with its base, and knows the steps that lead from the base to it (`View`). Writing into a view
@@ -25,6 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias, final
 
 import numpy as np
 
+from functrace.errors import LostGradientError
 from functrace.numpy.layout import layout_of
 from functrace.torch import sentences
 from functrace.torch.aliases import detached, in_grad_mode, reassigned
@@ -35,6 +38,7 @@ from functrace.torch.size import Size
 from functrace.torch.steps import Step
 from functrace.torch.warnings import warn_once
 from functrace.tracing import Tracer
+from functrace.tracing.recording import STARTED, recorder
 from functrace.typing import Array
 
 if TYPE_CHECKING:
@@ -441,6 +445,8 @@ class Tensor(Methods):
         old, new = self._array, value._array
         if new.dtype.kind not in "fc" and self.requires_grad:
             raise RuntimeError(sentences.DATA_DTYPE)
+        if isinstance(new, Tracer) and not isinstance(old, Tracer):
+            refuse_outside(self, new)
         self._array = reassigned(old, new) if isinstance(old, Tracer) or isinstance(new, Tracer) else new
 
 
@@ -469,13 +475,13 @@ def wrap(array: Any) -> Tensor:
     """Return a tensor of an array or a traced array, which it shares; a NumPy scalar becomes a 0-d array."""
     made = _new(Tensor)
     made._array = array if type(array) is np.ndarray or isinstance(array, Tracer) else np.asarray(array)
-    made._counter = [0]
+    made._counter = [0, STARTED.newest]
     return made
 
 
 def new_counter() -> list[int]:
     """Return the version counter of a new tensor, or what inference tensors have in its place."""
-    return UNVERSIONED if MODES.recording is None else [0]
+    return UNVERSIONED if MODES.recording is None else [0, STARTED.newest]
 
 
 def fresh(array: Any) -> Tensor:
@@ -500,10 +506,28 @@ def before_write(tensor: Tensor) -> list[int]:
     if tensor._counter is UNVERSIONED:
         if MODES.recording is not None:
             raise RuntimeError(sentences.INFERENCE_IN_PLACE)
-        return [0]
+        return [0, STARTED.newest]
     for watch in WATCHES:
         watch(tensor)
     return tensor._counter
+
+
+def refuse_outside(tensor: Tensor, value: Tracer) -> None:
+    """Refuse to write a traced value into a tensor that was made before what traces it began.
+
+    Raises:
+        LostGradientError: it would still be there when that has ended.
+    """
+    counter, began = tensor._counter, recorder(value)
+    if MODES.begun is not None:
+        began = min(began, MODES.begun)
+    if counter is not UNVERSIONED and counter[1] < began:
+        raise LostGradientError(
+            f"a traced value is written into a tensor of {tensor._array.dtype} and shape {tuple(tensor._array.shape)} from "
+            f"outside of {value._recording.owner}",
+            fix="return the value (has_aux=True carries further results) and write it outside; or pass the tensor as an "
+            "argument, or write into a clone of it",
+        )
 
 
 def view_of(source: Tensor, array: Any, step: Step) -> Tensor:

@@ -24,6 +24,7 @@ from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import NO_EDGE, _sequence, edge
 from functrace.torch.autograd.saved import SavedTensor
 from functrace.torch.tensor import Tensor
+from functrace.tracing.recording import STARTED
 
 if TYPE_CHECKING:
     from functrace.torch.autograd.graph import OpNode
@@ -37,6 +38,7 @@ Puller = Callable[[tuple[Any, ...], "Tensor | None", Compiled], "tuple[Tensor | 
 _NAMES: dict[str, Any] = {
     "ANOMALY": ANOMALY, "MODES": MODES, "NO_EDGE": NO_EDGE, "SavedTensor": SavedTensor, "Tensor": Tensor,
     "asarray": np.asarray, "edge": edge, "ndarray": np.ndarray, "new": object.__new__, "sequence": _sequence,
+    "started": STARTED,
 }  # fmt: skip
 
 
@@ -128,7 +130,7 @@ def puller(saves: tuple[bool, ...], places: tuple[int, ...]) -> Puller | None:
             made.append("None")
             continue
         g = f"g{place}"
-        lines += [f"    {g} = new(Tensor)", f"    {g}._array = a = results[{k}]", f"    {g}._counter = [0]"]
+        lines += [f"    {g} = new(Tensor)", f"    {g}._array = a = results[{k}]", f"    {g}._counter = [0, started.newest]"]
         lines += ["    if type(a) is not ndarray:", f"        {g}._array = asarray(a)"]
         made.append(g)
     lines.append(f"    return ({''.join(g + ', ' for g in made)})")

@@ -50,7 +50,7 @@ from functrace.torch.plans import (
 )
 from functrace.torch.promotion import RANK, Promotion, check_broadcast
 from functrace.torch.steps import Steps, part, with_part
-from functrace.torch.tensor import UNVERSIONED, WATCHES, Tensor, View, before_write, wrap
+from functrace.torch.tensor import UNVERSIONED, WATCHES, Tensor, View, before_write, refuse_outside, wrap
 from functrace.tracing import Recording, Tracer
 from functrace.typing import Array
 
@@ -469,8 +469,9 @@ def become_traced(tensor: Tensor, like: Tracer) -> None:
     """Let a tensor hold a traced value from now on, because one is written into it.
 
     Raises:
-        LostGradientError: if something else holds its memory, and would not see what is written.
+        LostGradientError: if it is from outside, or something else holds its memory, and would not see what is written.
     """
+    refuse_outside(tensor, like)
     view = tensor._view
     base = tensor if view is None else view.base
     array = base._array

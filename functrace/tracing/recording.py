@@ -81,6 +81,21 @@ MOST_HELD = 16 << 20
 """Bytes of values that a recording which is asked holds before it looks for those that nothing will read."""
 
 _serials = itertools.count()
+
+
+@final
+class Started:
+    """How many recordings have begun: what is made later knows by it what it was made inside of."""
+
+    __slots__ = ("newest",)
+    newest: int
+
+    def __init__(self) -> None:
+        self.newest = -1
+
+
+STARTED = Started()
+"""Holds the serial of the newest recording that has begun, ended or not."""
 _innermost: ContextVar[Recording | None] = ContextVar("the innermost mapped function or body being recorded", default=None)
 _opened: dict[int, Recording] = {}
 """The recordings of user code that have not ended, of all threads, by serial."""
@@ -180,7 +195,7 @@ class Recording(Builder):
         self.owner = owner
         self.scope = scope
         self.is_certain = is_certain
-        self.serial = next(_serials)
+        self.serial = STARTED.newest = next(_serials)
         self.shadows = 0
         self.arguments: tuple[Tracer, ...] = ()
         self.outside: dict[Recording, int] = _NOTHING
@@ -570,6 +585,13 @@ def is_recording() -> bool:
 def newest_recording() -> int:
     """The serial of the newest recording of user code that has not ended; -1 if there is none."""
     return max(_opened, default=-1)
+
+
+def recorder(tracer: Tracer) -> int:
+    """The serial of the recording that an operation on a traced value is recorded by: its own, or the innermost body."""
+    home = _innermost.get()
+    body = None if home is None else home.body
+    return tracer._recording.serial if body is None else max(tracer._recording.serial, body.serial)
 
 
 def renewed(tracer: Tracer) -> Any:

@@ -37,6 +37,9 @@ class Modes(threading.local):
     differentiate, with recording on again for the functions that they are given."""
     floor = -1
     """The newest recording that a user's Function is run for; see `without_graph`."""
+    begun: int | None = None
+    """Which recording was the newest when the forward began of the user's Function that runs: what it has made since, in
+    forward too if it is backward that runs, it may write to."""
     pairs: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()
     """The saved-tensor hooks that are active, innermost last; see hooks.py."""
     refusal: str | None = None
@@ -165,8 +168,11 @@ class GradMode(DecoratingContext):
 
 
 @contextmanager
-def without_graph() -> Generator[None]:
+def without_graph(begun: int | None = None) -> Generator[None]:
     """Make no nodes, as ``no_grad``, around a user's Function that is traced: derivatives of traced values go on.
+
+    Args:
+        begun: see `Modes`.
 
     Note [What a rule detaches]
         Inside, ``detach()``, ``.data`` and ``no_grad`` say what belongs to the graphs that the Function makes for itself.
@@ -174,12 +180,13 @@ def without_graph() -> Generator[None]:
         are. So a backward that runs its forward again, on detached inputs, has the derivatives
         that it should have; in PyTorch, its second derivative is silently that of something else.
     """
-    before = MODES.recording, MODES.since, MODES.floor, MODES.functional
+    before = MODES.recording, MODES.since, MODES.floor, MODES.functional, MODES.begun
     MODES.recording, MODES.since, MODES.floor, MODES.functional = MODES.recording and False, -1, newest_recording(), False
+    MODES.begun = begun
     try:
         yield
     finally:
-        MODES.recording, MODES.since, MODES.floor, MODES.functional = before
+        MODES.recording, MODES.since, MODES.floor, MODES.functional, MODES.begun = before
 
 
 @final

@@ -33,7 +33,7 @@ from functrace.torch.autograd.mapping import mapped_by_rule
 from functrace.torch.autograd.pushing import defined, pushed_by, tangent_or_zeros
 from functrace.torch.dual import DUALS
 from functrace.torch.tensor import Tensor, count_write, wrap
-from functrace.tracing.recording import Recording, Tracer
+from functrace.tracing.recording import STARTED, Recording, Tracer
 from functrace.transforms import is_differentiable
 from functrace.typing import Array
 
@@ -124,6 +124,8 @@ class Application:
     """Places of the tensors in it."""
     dirty: dict[int, int]
     """By place, the argument that was overwritten."""
+    begun: int
+    """The newest recording when forward began; see `functrace.torch.autograd.grad_mode.Modes`."""
 
     def __init__(self, function: type[FunctionBase], args: tuple[Any, ...], *, with_values: bool = True) -> None:
         self.function = function
@@ -166,7 +168,8 @@ class Application:
         """
         variables = [given[k]._array._id for k in self.places]
         ctx = self.function._backward_cls()
-        with without_graph(), saving_with(self.pairs):
+        self.begun = STARTED.newest
+        with without_graph(self.begun), saving_with(self.pairs):
             ctx._begin(given, in_graph=False)
             result = self.result = self.function._run(ctx, given)
             several = result if isinstance(result, tuple) else (result,)
@@ -183,7 +186,7 @@ class Application:
         for k, cotangent in zip(self.slots, cotangents, strict=True):
             if isinstance(cotangent, Tracer) and k not in ctx._constant:
                 grads[k] = wrap(_conjugated(cotangent))
-        with recording_rule(self.function), without_graph():
+        with recording_rule(self.function), without_graph(self.begun):
             found = ctx.run(grads)
         tensors = [k for k, aval in enumerate(ctx._inputs) if aval is not None]
         by_place = dict(zip(tensors, found, strict=True))
@@ -194,7 +197,7 @@ class Application:
         arrays, ctx = self._forward(*given, keeps=True)
         by_place = dict(zip(self.places, tangents, strict=True))
         several = self.result if isinstance(self.result, tuple) else (self.result,)
-        with recording_rule(self.function), without_graph():
+        with recording_rule(self.function), without_graph(self.begun):
             found = pushed_by(ctx, [tangent_or_zeros(ctx, a, by_place.get(k)) for k, a in enumerate(given)])
         if len(found) != len(several):
             raise RuntimeError(sentences.jvp_count(len(several), len(found)))

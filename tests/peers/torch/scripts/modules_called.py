@@ -219,9 +219,10 @@ def run(torch, log):
     kept, number, extra = handle.__getstate__()
     log("state", str(kept is first), str(number == handle.id), str(extra[0] is second))
     again = hooks.RemovableHandle(first)
-    again.__setstate__((None, 10**6))
+    number = hooks.RemovableHandle.next_id + 5
+    again.__setstate__((None, number))
     again.remove()
-    log("next", str(hooks.RemovableHandle.next_id))
+    log("next", str(hooks.RemovableHandle.next_id - number))
     leaf = torch.ones(2, requires_grad=True)
     result = leaf * 2
     for registered in (
