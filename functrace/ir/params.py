@@ -94,6 +94,7 @@ _AXIS: Kind = ("an axis of the operand, from 0", _is_axis)
 _COUNT: Kind = ("a number from 0", _is_count)
 _FLAG: Kind = ("a bool", lambda value, _: isinstance(value, bool | np.bool_))
 _INTEGER: Kind = ("an integer", lambda value, _: _is_int(value))
+_NUMBER: Kind = ("a number", lambda value, _: isinstance(value, float) or _is_int(value))
 _TEXT: Kind = ("a string", lambda value, _: isinstance(value, str))
 _PROGRAM: Kind = ("a program", lambda value, _: isinstance(value, Program))
 _ANY: Kind = ("what the aval rule says", lambda value, _: True)
@@ -109,6 +110,7 @@ KINDS: dict[str, Kind] = {
     "carries": _COUNT,
     "columns": _COUNT,
     "constants": _COUNT,
+    "correction": _NUMBER,
     "decimals": _INTEGER,
     "dtype": ("a dtype", lambda value, _: isinstance(value, np.dtype) and value.kind in "biufc"),
     "explicit": _COUNT,
@@ -124,6 +126,7 @@ KINDS: dict[str, Kind] = {
     "n": ("a number from 1", lambda value, _: _is_int(value) and value >= 1),
     "name": _TEXT,
     "norm": _is_one_of("backward", "ortho", "forward"),
+    "norm_order": _NUMBER,
     "offset": _INTEGER,
     "optimize": _FLAG,
     "order": (f"a number from 0 to {_LARGEST_ORDER}", lambda value, _: _is_count(value) and value <= _LARGEST_ORDER),

@@ -7,8 +7,9 @@ cotangents back (transforms/transpose.py) and align ranks under vmap (transforms
 
 Note [Kinks and ties]
     Where a function has no derivative, one is chosen, equal to PyTorch's where PyTorch has one: abs'(0) = 0,
-    relu'(0) = 0, sign' = 0, maximum and minimum split ties evenly, fmax and fmin too, hypot'(0, 0) = 0 from the quotient
-    x / y guarded at 0, sqrt'(0) = inf.
+    relu'(0) = 0, sign' = 0, sqrt'(0) = inf, arctan2'(0, 0) = 0; maximum and minimum split ties evenly, and beside nan give
+    each operand all of it; on a tie of fmax and fmin it is the first operand's. PyTorch's derivative of hypot at (0, 0), and
+    of logaddexp where both operands are the same infinity, is nan; here it is 0, and half of each.
 
 Floor: 2.
 """
@@ -105,7 +106,8 @@ def _ufunc_aval(name: str, ufunc: np.ufunc) -> Rule:
     return aval
 
 
-def _jvp_from(partials: tuple[Partial, ...]) -> Rule | Marker:
+def jvp_from(partials: tuple[Partial, ...]) -> Rule | Marker:
+    """Return the rule of partial derivatives, one for each operand; see `elementwise`."""
     if not any(partials):
         return ZERO
     if len(partials) == 1:
@@ -153,7 +155,7 @@ def elementwise(
         name,
         eval=ufunc,
         aval=_ufunc_aval(name, ufunc),
-        jvp=jvp if jvp is not None else _jvp_from(deriv),
+        jvp=jvp if jvp is not None else jvp_from(deriv),
         transpose=transpose
         or absent(because=f"{name} is not linear", instead="differentiate with functrace.vjp or functrace.grad instead"),
         batch=ELEMENTWISE,
@@ -316,11 +318,16 @@ def _squares(x: Value, y: Value, o: Array) -> Any:
     return add(square(_typed(x, o)), square(_typed(y, o)))
 
 
+def _over_squares(part: Value, x: Value, y: Value, o: Array) -> Any:
+    squares = _squares(x, y, o)
+    return where(equal(squares, 0), 0.0, div(part, squares))
+
+
 arctan2 = elementwise(
     "arctan2",
     np.arctan2,
-    lambda y, x, o: div(x, _squares(x, y, o)),
-    lambda y, x, o: neg(div(y, _squares(x, y, o))),
+    lambda y, x, o: _over_squares(x, x, y, o),
+    lambda y, x, o: neg(_over_squares(y, x, y, o)),
 )
 hypot = elementwise(
     "hypot",
@@ -342,14 +349,24 @@ rad2deg = elementwise("rad2deg", np.rad2deg, lambda x, o: 180 / math.pi)
 # -- choices ---------------------------------------------------------------------------------------
 
 
-def _choice(name: str, ufunc: np.ufunc, wins: Callable[[Array, Array], Array]) -> Elementwise:
-    """A two-way choice: the tangent of the operand that wins; half of each on a tie."""
+def _choice(name: str, ufunc: np.ufunc, loses: Callable[[Array, Array], Array]) -> Elementwise:
+    """A two-way choice: the tangent of the operand that does not lose; half of each on a tie."""
 
     def jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
         (x, y), (a, b) = primals, tangents
-        second = None if b is None else where(equal(x, y), mul(b, 0.5), where(wins(x, y), 0.0, b))
-        first = None if a is None else where(equal(x, y), mul(a, 0.5), where(wins(x, y), a, 0.0))
+        first = None if a is None else where(equal(x, y), mul(a, 0.5), where(loses(x, y), 0.0, a))
+        second = None if b is None else where(equal(x, y), mul(b, 0.5), where(loses(y, x), 0.0, b))
         return plus(first, second)
+
+    return elementwise(name, ufunc, jvp=jvp)
+
+
+def _choice_of_numbers(name: str, ufunc: np.ufunc, wins: Callable[[Array, Array], Array]) -> Elementwise:
+    """A two-way choice where a number wins over nan: the first operand's tangent where it wins, also on a tie."""
+
+    def jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
+        (x, y), (a, b) = primals, tangents
+        return where(logical_or(wins(x, y), _is_nan(y)), 0.0 if a is None else a, 0.0 if b is None else b)
 
     return elementwise(name, ufunc, jvp=jvp)
 
@@ -358,32 +375,42 @@ def _is_nan(x: Value) -> Any:
     return x != x if type(x) in _EXAMPLES else isnan(x)  # NumPy's isnan has no integers beyond 64 bits
 
 
-maximum = _choice("maximum", np.maximum, lambda x, y: logical_or(greater(x, y), _is_nan(x)))
-minimum = _choice("minimum", np.minimum, lambda x, y: logical_or(less(x, y), _is_nan(x)))
-fmax = _choice("fmax", np.fmax, lambda x, y: logical_or(greater(x, y), _is_nan(y)))
-fmin = _choice("fmin", np.fmin, lambda x, y: logical_or(less(x, y), _is_nan(y)))
+maximum = _choice("maximum", np.maximum, lambda x, y: less(x, y))
+minimum = _choice("minimum", np.minimum, lambda x, y: greater(x, y))
+fmax = _choice_of_numbers("fmax", np.fmax, lambda x, y: greater_equal(x, y))
+fmin = _choice_of_numbers("fmin", np.fmin, lambda x, y: less_equal(x, y))
 
 
-def _bound(name: str, ufunc: np.ufunc, inside: Callable[[Array, Array], Array]) -> Elementwise:
+def _bound(name: str, ufunc: np.ufunc, inside: Callable[..., Array], outside: Callable[..., Array]) -> Elementwise:
     """One side of ``clip``: on the bound, the derivative is all of x's, as PyTorch's ``clamp`` has it."""
 
     def jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
         (x, bound), (a, b) = primals, tangents
-        within = inside(x, bound)
-        return where(within, 0.0 if a is None else a, 0.0 if b is None else b)
+        first = None if a is None else where(inside(x, bound), a, 0.0)
+        return plus(first, None if b is None else where(outside(x, bound), b, 0.0))
 
     return elementwise(name, ufunc, jvp=jvp)
 
 
-clip_below = _bound("clip_below", np.maximum, lambda x, low: greater_equal(x, low))
-clip_above = _bound("clip_above", np.minimum, lambda x, high: less_equal(x, high))
+clip_below = _bound("clip_below", np.maximum, lambda x, low: greater_equal(x, low), lambda x, low: less(x, low))
+clip_above = _bound("clip_above", np.minimum, lambda x, high: less_equal(x, high), lambda x, high: greater(x, high))
 
 # -- remainders: x - y * floor(x / y), x - y * trunc(x / y) -------------------------------------------
 
 remainder = elementwise(
     "remainder", np.remainder, lambda x, y, o: 1.0, lambda x, y, o: neg(floor_divide(x, y)), source="NumPy remainder"
 )
-fmod = elementwise("fmod", np.fmod, lambda x, y, o: 1.0, lambda x, y, o: neg(trunc(div(x, y))))
+trunc_divide = Elementwise(
+    "trunc_divide",
+    eval=lambda x, y: np.trunc(np.divide(x, y)),
+    aval=lambda x, y: ShapeDtype(broadcast_shape("trunc_divide", (x, y)), result_dtype(x, y)),
+    jvp=ZERO,
+    transpose=absent(because="trunc_divide is piecewise constant", instead="leave it out of the derivative"),
+    batch=ELEMENTWISE,
+    written="np.trunc({0} / {1})",
+)
+"""The quotient of floats, rounded towards zero."""
+fmod = elementwise("fmod", np.fmod, lambda x, y, o: 1.0, lambda x, y, o: neg(trunc_divide(x, y)))
 
 
 def _is_negative(x: Value) -> Any:
@@ -516,7 +543,7 @@ sigmoid = Elementwise(
     "sigmoid",
     eval=_sigmoid_eval,
     aval=lambda spec: ShapeDtype(spec.shape, np.exp(np.zeros((), spec.dtype)).dtype),
-    jvp=_jvp_from((lambda x, o: mul(o, sub(1.0, o)),)),
+    jvp=jvp_from((lambda x, o: mul(o, sub(1.0, o)),)),
     transpose=absent(because="sigmoid is not linear", instead="differentiate with functrace.vjp instead"),
     batch=ELEMENTWISE,
     source="DLMF 4.2",

@@ -629,7 +629,8 @@ pinv_p = Primitive(
 # -- the Euclidean norm --------------------------------------------------------------------------------
 
 
-def _norm_eval(x: Array, axes: tuple[int, ...]) -> Any:
+def norm_eval(x: Array, axes: tuple[int, ...]) -> Any:
+    """Compute the Euclidean norm of arrays."""
     squares = np.square(x) if x.dtype.kind != "c" else np.square(np.real(x)) + np.square(np.imag(x))
     return np.sqrt(np.add.reduce(squares, axis=axes))
 
@@ -646,7 +647,7 @@ def _norm_jvp(primals: Values, outputs: Values, tangents: tuple[Array], axes: tu
 
 norm_p = Primitive(
     "norm",
-    eval=_norm_eval,
+    eval=norm_eval,
     aval=_norm_aval,
     jvp=_norm_jvp,
     transpose=_not_linear("norm"),

@@ -17,8 +17,9 @@ import numpy as np
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import LINEAR, ZERO, Flags, Primitive, Rule, Values, absent
+from functrace.ir.unknown import computed
 from functrace.ops import counts
-from functrace.ops.elementwise import add, conj, div, equal, exp, isfinite, log, mul, real, square, stop_gradient, sub, where
+from functrace.ops.elementwise import ELEMENTWISE, add, conj, div, equal, exp, mul, real, square, sub, where
 from functrace.ops.indexing import index_static
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
 from functrace.tracing.recording import Value, bind
@@ -45,6 +46,14 @@ def expand_reduced(y: Value, shape: tuple[int, ...], axes: Axes) -> Any:
 def expand_to(y: Value, shape: tuple[int, ...], axes: Axes) -> Any:
     """Broadcast a reduced result back over the reduced axes."""
     return broadcast_to(y if shape_of(y) == () else expand_reduced(y, shape, axes), shape)
+
+
+def keeping(reduce: Callable[[Any, Axes], Any], x: Value, axes: Axes) -> Any:
+    """Reduce so that the result itself has the axes with size 1, and a derivative that is written with it reads that."""
+    shape = shape_of(x)
+    others = tuple(k for k in range(len(shape)) if k not in axes)
+    apart = reshape(permute(x, (*others, *axes)), (*kept_shape(shape, axes), *(shape[k] for k in axes)))
+    return reduce(apart, tuple(range(len(shape), len(shape) + len(axes))))
 
 
 def shift_axes(primitive_of: Callable[[], Primitive]) -> Any:
@@ -340,18 +349,136 @@ def log_softmax(x: Value, axis: int) -> Any:
     return bind(log_softmax_p, (x,), (axis,))
 
 
-# -- made of the above -----------------------------------------------------------------------------------------
+# -- written with their results ----------------------------------------------------------------------------------
+
+
+def _logsumexp_eval(x: Array, axes: Axes) -> Any:
+    peak = np.maximum.reduce(x, axis=axes, keepdims=True, initial=-math.inf) if x.dtype.kind == "f" else _largest(x, axes)
+    peak = np.where(np.isfinite(peak), peak, x.dtype.type(0))
+    total = np.add.reduce(np.exp(np.subtract(x, peak)), axis=axes)
+    return np.add(np.log(total), peak.reshape(np.shape(total)))
+
+
+def _largest(x: Array, axes: Axes) -> Any:
+    return np.maximum.reduce(x, axis=axes, keepdims=True) if x.size else np.zeros(kept_shape(x.shape, axes), x.dtype)
+
+
+def _logsumexp_jvp(primals: Values, outputs: Values, tangents: tuple[Array], axes: Axes) -> Any:
+    (x,), (out,), (t,) = primals, outputs, tangents
+    return reduce_sum(mul(t, exp(sub(x, expand_reduced(out, x.shape, axes)))), axes)
+
+
+logsumexp_p = Primitive(
+    "logsumexp",
+    eval=_logsumexp_eval,
+    aval=lambda x, axes: ShapeDtype(dropped_shape(x.shape, axes), np.exp(np.zeros(0, x.dtype)).dtype),
+    jvp=_logsumexp_jvp,
+    transpose=_NOT_LINEAR,
+    batch=shift_axes(lambda: logsumexp_p),
+    params=("axes",),
+    flops=counts.twice_per_input,
+)
 
 
 def logsumexp(x: Value, axes: Axes) -> Any:
-    """Compute ``log(sum(exp(x)))`` over axes without overflow; -inf where all elements are -inf, or there are none."""
-    shape = shape_of(x)
-    if any(shape[k] == 0 for k in axes):
-        return log(reduce_sum(exp(x), axes))
-    peak = stop_gradient(reduce_max(x, axes))
-    peak = where(isfinite(peak), peak, 0.0)
-    total = reduce_sum(exp(sub(x, expand_reduced(peak, shape_of(x), axes))), axes)
-    return add(log(total), peak)
+    """Compute ``log(sum(exp(x)))`` over axes without overflow, for floats; -inf where all are -inf, or there are none."""
+    return bind(logsumexp_p, (x,), (axes,))
+
+
+def _same_as_result_eval(x: Array, value: Array) -> Any:
+    if not np.ndim(value):
+        return np.isnan(x) if value != value else np.equal(x, value)
+    return np.equal(x, value) | (np.not_equal(x, x) & np.not_equal(value, value))
+
+
+same_p = Primitive(
+    "same",
+    eval=_same_as_result_eval,
+    aval=lambda x, value: ShapeDtype(np.broadcast_shapes(x.shape, value.shape), np.bool_),
+    jvp=ZERO,
+    transpose=_PIECEWISE,
+    batch=ELEMENTWISE,
+)
+"""Where elements are equal; nan is equal to itself."""
+
+
+def _shared_jvp(primals: Values, outputs: Values, tangents: tuple[Array | None, Array | None]) -> Any:
+    (x, _), (out,), (t, _) = primals, outputs, tangents
+    if t is None:
+        return None
+    is_one = convert(bind(same_p, (x, out)), x.dtype)
+    every = tuple(range(x.ndim))
+    return reduce_sum(mul(t, div(is_one, reduce_sum(is_one, every))), every)
+
+
+shared_p = Primitive(
+    "shared",
+    eval=lambda x, value: value,
+    aval=lambda x, value: value,
+    jvp=_shared_jvp,
+    transpose=_NOT_LINEAR,
+    batch=absent(because="it is for one value of a whole array", instead="take the maximum along axes"),
+)
+
+
+def shared(x: Value, value: Value) -> Any:
+    """Return a value that stands in ``x``: all elements equal to it (nan to nan) share its derivative."""
+    return bind(shared_p, (x, value))
+
+
+def _freedom(count: int, correction: float) -> float:
+    return max(count - correction, 0.0)
+
+
+def _slope(count: int, correction: float) -> float:
+    return 2.0 / (count - correction) if count != correction else math.inf
+
+
+def _mean(x: Value, axes: Axes) -> Any:
+    mean = div(reduce_sum(x, axes), computed(float, count(shape_of(x), axes)))
+    return expand_reduced(mean, shape_of(x), axes)
+
+
+def _variance_eval(x: Array, axes: Axes, correction: float) -> Any:
+    size = count(x.shape, axes)
+    centred = np.subtract(x, np.divide(np.add.reduce(x, axis=axes, keepdims=True), float(size)))
+    squares = np.square(centred) if x.dtype.kind != "c" else np.real(centred * np.conjugate(centred))
+    total: Any = np.add.reduce(squares, axis=axes)
+    return np.divide(total, total.dtype.type(_freedom(size, correction)))
+
+
+def _variance_jvp(primals: Values, _outputs: Values, tangents: tuple[Array], axes: Axes, correction: float) -> Any:
+    (x,), (t,) = primals, tangents
+    if correction == math.inf:
+        return reduce_sum(mul(t, where(equal(x, _mean(x, axes)), math.nan, math.inf)), axes)
+    slope = computed(_slope, count(x.shape, axes), correction)
+    centred = sub(x, _mean(x, axes))
+    part = mul(t, conj(centred) if x.dtype.kind == "c" else centred)
+    return mul(reduce_sum(real(part) if x.dtype.kind == "c" else part, axes), slope)
+
+
+variance_p = Primitive(
+    "variance",
+    eval=_variance_eval,
+    aval=lambda x, axes, correction: ShapeDtype(dropped_shape(x.shape, axes), x.dtype.type(0).real.dtype),
+    jvp=_variance_jvp,
+    transpose=_NOT_LINEAR,
+    batch=lambda operands, _, axes, correction: variance(operands[0], tuple(k + 1 for k in axes), correction),
+    params=("axes", "correction"),
+    flops=counts.twice_per_input,
+)
+
+
+def variance(x: Value, axes: Axes, correction: float) -> Any:
+    """Compute ``sum(abs(x - mean)**2) / max(n - correction, 0)`` over axes, for floats.
+
+    The derivative is ``2 / (n - correction) * (x - mean)``, also for a correction beyond n; for an infinite one it is
+    infinite, and nan where an element is the mean.
+    """
+    return bind(variance_p, (x,), (axes, correction))
+
+
+# -- made of the above -----------------------------------------------------------------------------------------
 
 
 def squared_deviation(x: Value, mean: Value) -> Any:

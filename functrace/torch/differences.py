@@ -150,11 +150,12 @@ except AttributeError as error:
         here="first layer",
     ),
     Difference(
-        what="A saved result has no second derivative of its own",
+        what="The result of a product has no second derivative of its own",
         names=("torch.autograd.grad",),
         because="""PyTorch's second derivative goes through the result that backward reads where its formula does (`prod`);
-            which operations do so is an accident of their formulas. Here a derivative is one of the inputs, so the result
-            is not used, and `grad` says so unless `allow_unused` is given. Derivatives by the inputs are the same.""",
+            `prod`, `cumprod` and the products of `scatter_reduce` divide by the input there. Here their derivatives are
+            exact with zeros and read the input alone, so the result is not used, and `grad` says so unless `allow_unused`
+            is given. Derivatives by the inputs are the same.""",
         example="""
 x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
 y = x.prod()

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from functrace.ir.aval import ShapeDtype
+from functrace.ops import edges
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
 from functrace.torch import sentences
@@ -151,8 +152,10 @@ def _power(x: Array | complex, n: Array | complex) -> Any:
     kind: Any = (n if x.__class__ in NUMBERS else x).dtype.kind  # type: ignore[union-attr]
     if kind == "b":
         return ew.logical_or(x, not n)
-    if kind not in "iu" or n.__class__ in NUMBERS:
+    if n.__class__ in NUMBERS:
         return ew.power(x, n)
+    if kind not in "iu":
+        return edges.plain_power(x, n)
     powers = ew.power(x, ew.maximum(n, 0))
     signs = ew.where(ew.equal(x, -1), ew.sub(1, ew.mul(2, ew.bitwise_and(n, 1))), ew.equal(x, 1))
     return ew.where(ew.less(n, 0), convert(signs, powers.dtype), powers)
@@ -187,6 +190,7 @@ POW_OF_NUMBER = Op(
     (("exponent", 1), ("result", -1)),
     arithmetic.checked(_no_powers_of_bools),
     edges=(1,),
+    keeps=("exponent",),
     static_numbers=True,
     details=_power_details,
 )
@@ -289,7 +293,7 @@ def square(input: Operand) -> Value:
 
 
 def _sign(x: Array) -> Any:
-    return ew.stop_gradient(x) if x.dtype.kind == "b" else ew.sign(x)
+    return ew.stop_gradient(x) if x.dtype.kind == "b" else edges.sgn(x)
 
 
 def _unless_integer(function: Callable[[Array], Any]) -> Callable[[Array], Any]:
@@ -328,7 +332,7 @@ _every("atan", ew.arctan, SELF, "arctangent", aliases="arctan")
 _every("sinh", ew.sinh, SELF, "hyperbolic sine")
 _every("cosh", ew.cosh, SELF, "hyperbolic cosine")
 _every("asinh", ew.arcsinh, SELF, "inverse hyperbolic sine", aliases="arcsinh")
-_every("acosh", ew.arccosh, SELF, "inverse hyperbolic cosine", aliases="arccosh")
+_every("acosh", edges.plain_arccosh, SELF, "inverse hyperbolic cosine", aliases="arccosh")
 _every("atanh", ew.arctanh, SELF, "inverse hyperbolic tangent", aliases="arctanh")
 _every(
     "tanh", ew.tanh, RESULT, "hyperbolic tangent", ACTIVATION,
@@ -339,7 +343,7 @@ _every(
     gradient=recorded_gradient("SigmoidBackwardBackward0", *OF_OUTPUT),
 )  # fmt: skip
 _every("sqrt", ew.sqrt, RESULT, "square root")
-_every("rsqrt", lambda x: ew.reciprocal(ew.sqrt(x)), RESULT + SELF, "reciprocal of the square root")
+_every("rsqrt", edges.rsqrt, RESULT, "reciprocal of the square root")
 ROWS.op(
     "relu", ew.relu, RESULT,
     arithmetic.checked(
@@ -349,7 +353,7 @@ ROWS.op(
     doc="Return each element, or 0 if it is negative; the derivative at 0 is 0.",
 )  # fmt: skip
 ROWS.op(
-    "abs", ew.absolute, SELF, arithmetic.checked(for_kinds("uifc", "abs_cpu")),
+    "abs", edges.plain_absolute, SELF, arithmetic.checked(for_kinds("uifc", "abs_cpu")),
     forms=EVERY, aliases="absolute", operators="abs",
     doc="Return the absolute value of each element; the derivative at 0 is 0.",
 )  # fmt: skip
@@ -428,7 +432,7 @@ def round(run: Run) -> Callable[..., Value]:
 CONJ = Op("ConjBackward0", ew.conj)
 ROWS.op(
     "angle",
-    lambda x: ew.angle(x),
+    lambda x: ew.angle(x if x.dtype.kind == "c" else ew.add(x, 0.0)),  # of -0. the angle is 0
     SELF,
     floating,
     keeps=("self",),
@@ -554,13 +558,7 @@ _HIGH: Any = lambda x, high: ew.clip_above(x, high)  # noqa: E731
 
 
 def _between(x: Array, low: Array | complex, high: Array | complex) -> Any:
-    clamped = ew.clip_above(ew.clip_below(x, low), high)
-    if low.__class__ in NUMBERS:
-        return clamped
-    # As PyTorch: where the bounds are equal none of them has a derivative.
-    bound = ew.where(ew.logical_or(ew.greater(x, high), ew.less(high, low)), high, ew.stop_gradient(clamped))
-    bound = ew.where(ew.logical_and(ew.less(low, high), ew.less(x, low)), low, bound)
-    return ew.where(ew.logical_and(ew.greater_equal(x, low), ew.less_equal(x, high)), x, bound)
+    return ew.clip_above(ew.clip_below(x, low), high) if low.__class__ in NUMBERS else edges.clamp(x, low, high)
 
 
 def _real_bounds(specs: Sequence[Any], _dtype: np.dtype[Any]) -> None:
@@ -721,13 +719,17 @@ _divisions(
     "floordiv rfloordiv ifloordiv",
 )  # fmt: skip
 _divisions(
-    "remainder", "remainder_cpu", ew.remainder, "Return what dividing leaves, with the sign of ``other``.", "mod rmod imod"
+    "remainder",
+    "remainder_cpu",
+    edges.signed_remainder,
+    "Return what dividing leaves, with the sign of ``other``.",
+    "mod rmod imod",
 )
 _divisions("fmod", "fmod_cpu", ew.fmod, "Return what dividing leaves, with the sign of ``input``.")
 _pairs = {
     "atan2": (ew.arctan2, "arctan2", floating, "angle of the points ``(other, input)``"),
-    "hypot": (ew.hypot, "", arithmetic, "hypotenuse"),
-    "logaddexp": (ew.logaddexp, "", arithmetic, "logarithm of the sum of exponentials"),
+    "hypot": (edges.plain_hypot, "", arithmetic, "hypotenuse"),
+    "logaddexp": (edges.plain_logaddexp, "", arithmetic, "logarithm of the sum of exponentials"),
 }
 for _name, (_primitive, _aliases, _promote, _says) in _pairs.items():
     _promote = _promote.checked(of_tensors(_name, "input", "other"), for_kinds("f", f"{_name}_cpu"))
@@ -830,7 +832,7 @@ def isclose(input: Operand, other: Operand, rtol: float = 1e-05, atol: float = 1
 
 LERP_NUMBER = Op(
     "LerpBackward0",
-    lambda x, end, weight: ew.add(x, ew.mul(weight, ew.sub(end, x))),
+    edges.lerp,
     promote=arithmetic.checked(for_kinds("fc", "lerp_kernel_scalar")),
     edges=(0, 1),
     static_numbers=True,
@@ -838,7 +840,7 @@ LERP_NUMBER = Op(
 )
 LERP = Op(
     "LerpBackward1",
-    lambda x, end, weight: ew.add(x, ew.mul(weight, ew.sub(end, x))),
+    edges.lerp,
     (("end", 1), ("self", 0), ("weight", 2)),
     arithmetic.checked(for_kinds("fc", "lerp_kernel_tensor")),
 )

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from functrace.ops import elementwise as ew
-from functrace.ops.indexing import gather, scatter_add, scatter_set
+from functrace.ops.indexing import gather, scatter_set
 from functrace.ops.shaping import broadcast_to, convert
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.picking import put_each
 from functrace.torch.plans import NUMBERS, Op, number_of
 from functrace.torch.promotion import check_broadcast, check_fits
 from functrace.torch.rows import Rows
@@ -46,8 +47,7 @@ def _put_derived(x: Array, value: Array, *rest: Any) -> Any:
     """As PyTorch differentiates ``x[indices] = value``: all values written to one place have that place's gradient."""
     *indices, template = rest
     source = convert(broadcast_to(value, gather(x, template, tuple(indices)).shape), x.dtype)
-    kept = scatter_set(x, template, np.zeros((), x.dtype), tuple(indices))
-    return ew.add(kept, scatter_add(source, template, tuple(indices), x.shape))
+    return put_each(x, template, tuple(indices), source)
 
 
 COPY = Op("CopyBackwards", _copied)

@@ -572,9 +572,22 @@ def index_select(input: Operand, dim: int, index: Operand) -> Value:
     return apply(INDEX_SELECT, (input, index if shape_of(index) else reshape(index, -1)), (axis,))
 
 
-def _indexed(node: str, computes: Callable[..., Any], edges: tuple[int, ...], names: tuple[str, ...]) -> Op:
+def _indexed(
+    node: str,
+    computes: Callable[..., Any],
+    edges: tuple[int, ...],
+    names: tuple[str, ...],
+    derived: Callable[..., Any] | None = None,
+) -> Op:
     saves = tuple((name, k + 1) for k, name in enumerate(names))
-    return Op(node, computes, saves, edges=edges, keeps=names, details=lambda specs, params: {"dim": params[0]})
+    details = lambda specs, params: {"dim": params[0]}  # noqa: E731
+    return Op(node, computes, saves, edges=edges, keeps=names, details=details, derived=derived)
+
+
+def put_each(x: Array, template: tuple[Any, ...], indices: tuple[Any, ...], source: Array) -> Any:
+    """What PyTorch differentiates in place of putting values: all that are written to one place have its gradient."""
+    kept = scatter_set(x, template, np.zeros((), x.dtype), indices)
+    return ew.add(kept, core_scatter_add(source, template, indices, x.shape))
 
 
 def _added(x: Array, index: Array, source: Array, axis: int, alpha: Any = 1) -> Any:
@@ -590,7 +603,7 @@ INDEX_ADD = _indexed("IndexAddBackward0", _added, (0, 2), ("index", "source"))
 INDEX_ADD.details = lambda specs, params: _source_details(specs, params) | {"alpha": (*params, 1)[1]}
 INDEX_COPY = _indexed(
     "IndexCopyBackward0", lambda x, index, source, axis: scatter_set(x, _lines(axis), source, (index,)), (0, 2),
-    ("index", "source"),
+    ("index", "source"), lambda x, index, source, axis: put_each(x, _lines(axis), (index,), source),
 )  # fmt: skip
 INDEX_COPY.details = _source_details
 INDEX_FILL = _indexed(
@@ -678,7 +691,11 @@ def _scatter_added(x: Array, index: Array, source: Array, axis: int) -> Any:
     return ew.add(x, core_scatter_add(cropped(source, index.shape), (ARRAY,) * x.ndim, grid(index, axis), x.shape))
 
 
-SCATTER = _indexed("ScatterBackward0", _scattered, (0, 2), ("index",))
+def _scattered_each(x: Array, index: Array, source: Array, axis: int) -> Any:
+    return put_each(x, (ARRAY,) * x.ndim, grid(index, axis), cropped(source, index.shape))
+
+
+SCATTER = _indexed("ScatterBackward0", _scattered, (0, 2), ("index",), _scattered_each)
 SCATTER_NUMBER = _indexed("ScatterBackward1", _scattered, (0,), ("index",))
 SCATTER_ADD = _indexed("ScatterAddBackward0", _scatter_added, (0, 2), ("index",))
 

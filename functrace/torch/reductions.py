@@ -105,12 +105,14 @@ MAX = Op(
     lambda x: core.reduce_max(x, tuple(range(x.ndim))),
     (("self", 0), ("result", -1)),
     arithmetic.checked(for_kinds("buif", "max_all")),
+    derived=lambda x: core.shared(x, core.reduce_max(x, tuple(range(x.ndim)))),
 )
 MIN = Op(
     "MinBackward1",
     lambda x: core.reduce_min(x, tuple(range(x.ndim))),
     (("self", 0), ("result", -1)),
     arithmetic.checked(for_kinds("buif", "min_all")),
+    derived=lambda x: core.shared(x, core.reduce_min(x, tuple(range(x.ndim)))),
 )
 
 
@@ -324,6 +326,7 @@ LOGSUMEXP = Op(
     floating,
     keeps=("self", "result"),
     details=_kept_along,
+    derived=lambda x, axes, keep: core.keeping(core.logsumexp, x, axes) if keep else core.logsumexp(x, axes),
 )
 
 

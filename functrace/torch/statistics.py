@@ -15,7 +15,7 @@ from functrace.ir.unknown import computed
 from functrace.ops import elementwise as ew
 from functrace.ops import reductions as core
 from functrace.ops.indexing import index_static
-from functrace.ops.linalg import euclidean_norm
+from functrace.ops.norms import vector_norm
 from functrace.ops.shaping import convert
 from functrace.ops.shaping import reshape as core_reshape
 from functrace.ops.sorting import argsort as core_argsort
@@ -43,11 +43,7 @@ def _keeping(y: Array, x: Array, axes: tuple[int, ...], keep: bool) -> Any:
 
 
 def _var(x: Array, axes: tuple[int, ...], correction: float, keep: bool, _shown: Any) -> Any:
-    count = math.prod(x.shape[k] for k in axes)
-    mean = ew.div(core.reduce_sum(x, axes), computed(float, count))
-    total = core.reduce_sum(core.squared_deviation(x, core.expand_reduced(mean, x.shape, axes)), axes)
-    freedom = max(count - correction, 0.0)
-    return _keeping(ew.div(total, computed(float, freedom)), x, axes, keep)
+    return _keeping(core.variance(x, axes, correction), x, axes, keep)
 
 
 def _mean(x: Array, axes: tuple[int, ...], keep: bool) -> Any:
@@ -99,10 +95,12 @@ def _spread(name: str, says: str, forms: str) -> None:
             unbiased = True
         if unbiased is not None and correction is None:
             correction = 1 if unbiased else 0
-        if math.prod(shape_of(input)[k] for k in axes) <= (1 if correction is None else correction):
+        taken = 1 if correction is None else correction
+        if math.prod(shape_of(input)[k] for k in axes) <= taken:
             warn(sentences.degrees_of_freedom(name))
+            taken = math.inf if dim is None else taken  # of everything, PyTorch's derivative is another one then
         shown = correction, None if dim is None else axes
-        return apply(op, (input,), (axes, 1 if correction is None else correction, bool(keepdim), shown))
+        return apply(op, (input,), (axes, taken, bool(keepdim), shown))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Return the {says}, of all elements or along dimensions; one degree of freedom is taken off."
@@ -222,10 +220,7 @@ def _median_of_all(ignores_nan: bool) -> Callable[..., Any]:
         value = core_reshape(take_along_axis(flat, _middle(flat, 0, ignores_nan), 0), ())
         if x.dtype.kind != "f":
             return value
-        # The largest of the elements that are equal to it: so they share the gradient, as PyTorch has it.
-        value = ew.stop_gradient(value)
-        same = ew.where(ew.equal(flat, value), flat, -math.inf)
-        return ew.where(ew.equal(value, value), core.reduce_max(same, (0,)), value)
+        return core.shared(flat, ew.stop_gradient(value))
 
     return function
 
@@ -319,32 +314,25 @@ def topk(input: Operand, k: int, dim: int = -1, largest: bool = True, sorted: bo
 
 
 def _norm(x: Array, order: float, axes: tuple[int, ...], keep: bool, _shown: Any) -> Any:
-    if order == 2:
-        found = euclidean_norm(x, axes)
-    else:
-        sizes = ew.absolute(x)
-        if order == 1:
-            found = core.reduce_sum(sizes, axes)
-        elif order == math.inf:
-            found = core.reduce_max(sizes, axes)
-        elif order == -math.inf:
-            found = core.reduce_min(sizes, axes)
-        elif order == 0:
-            found = core.reduce_sum(convert(ew.not_equal(x, 0), sizes.dtype), axes)
-        else:
-            of_zero = 0.0 if order > 0 else math.inf
-            zero = ew.equal(sizes, 0)
-            powers = ew.where(zero, of_zero, ew.power(ew.where(zero, 1.0, sizes), order))
-            total = core.reduce_sum(powers, axes)
-            empty = ew.equal(total, 0)
-            found = ew.where(empty, of_zero, ew.power(ew.where(empty, 1.0, total), 1.0 / order))
-    return _keeping(found, x, axes, keep)
+    if order == 0:
+        count = core.reduce_sum(convert(ew.not_equal(x, 0), x.dtype.type(0).real.dtype), axes)
+        return _keeping(count, x, axes, keep)
+    return _keeping(vector_norm(x, axes, order), x, axes, keep)
+
+
+def _norm_derived(x: Array, order: float, axes: tuple[int, ...], keep: bool, shown: Any) -> Any:
+    return (
+        core.keeping(lambda x, axes: _norm(x, order, axes, False, shown), x, axes)
+        if keep
+        else _norm(x, order, axes, keep, shown)
+    )
 
 
 NORM = Op(
     "LinalgVectorNormBackward0",
     _norm,
     (("self", 0), ("result", -1)),
+    derived=_norm_derived,
     keeps=("self", "result"),
     details=lambda specs, params: {"ord": params[0], "dim": params[3], "keepdim": params[2]},
 )

@@ -1,0 +1,189 @@
+"""Elementwise primitives that are PyTorch's at the edges of their domains, in values or in derivatives.
+
+The functions of elementwise.py are NumPy's, and where a derivative has a limit they take it. Those here have the values of
+the same functions inside, and PyTorch's formulas as derivatives: where such a formula is nan, or reads the result, so does
+the derivative. `functrace.torch` is made of them.
+
+Floor: 2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.primitive import Tangents, Values, absent
+from functrace.ops import elementwise as ew
+from functrace.ops.elementwise import ELEMENTWISE, Elementwise, broadcast_shape, elementwise, jvp_from, result_dtype
+from functrace.tracing.recording import Value
+from functrace.typing import Array
+
+
+def _power_of_exponent(x: Value, n: Array, o: Array) -> Any:
+    if type(x) in (bool, int, float, complex):
+        if x != 0:
+            return ew.mul(o, ew.log(o.dtype.type(x)))
+        return ew.where(_is_settled(n), 0.0, ew.mul(o, ew.log(o.dtype.type(0))))
+    return ew.where(ew.logical_and(ew.equal(x, 0), _is_settled(n)), 0.0, ew.mul(o, ew.log(x)))
+
+
+def _is_settled(n: Array) -> Any:
+    """Whether 0 to this power does not change where the power does."""
+    if n.dtype.kind != "c":
+        return ew.greater_equal(n, 0)
+    return ew.logical_and(ew.equal(ew.imag(n), 0), ew.greater_equal(ew.real(n), 0))
+
+
+def _power_jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
+    (x, n), (o,), (a, b) = primals, outputs, tangents
+    first = None
+    if a is not None:
+        constant = ew.equal(n, 0)
+        factor = ew.where(constant, 0.0, ew.mul(n, plain_power(x, ew.sub(n, 1))))
+        first = ew.mul(ew.where(constant, 0.0, a), factor)
+    return ew.plus(first, None if b is None else ew.mul(b, _power_of_exponent(x, n, o)))
+
+
+plain_power = elementwise("plain_power", np.power, jvp=_power_jvp)
+"""``power`` whose derivatives are ``n * x**(n - 1)`` and ``x**n * log(x)``, but 0 for ``x**0`` and ``0**n``."""
+plain_hypot = elementwise("plain_hypot", np.hypot, lambda x, y, o: ew.div(x, o), lambda x, y, o: ew.div(y, o))
+"""``hypot`` whose derivatives are nan at (0, 0)."""
+
+
+def _share(x: Value, y: Value) -> Any:
+    return ew.reciprocal(ew.add(ew.exp(ew.sub(y, x)), 1.0))
+
+
+plain_logaddexp = elementwise("plain_logaddexp", np.logaddexp, lambda x, y, o: _share(x, y), lambda x, y, o: _share(y, x))
+"""``logaddexp`` whose derivatives are nan where both operands are the same infinity."""
+
+
+def _arccosh_derivative(x: Array, _o: Array) -> Any:
+    if x.dtype.kind == "c":
+        return ew.reciprocal(ew.mul(ew.sqrt(ew.sub(x, 1.0)), ew.sqrt(ew.add(x, 1.0))))
+    return rsqrt(ew.sub(ew.square(x), 1.0))
+
+
+plain_arccosh = elementwise("plain_arccosh", np.arccosh, _arccosh_derivative)
+"""``arccosh`` whose derivative is a number below -1, too."""
+
+
+def _sgn_eval(x: Array) -> Any:
+    signs = np.sign(x)
+    if signs.dtype.kind == "f":
+        unknown = np.isnan(signs)
+        if unknown.any():
+            return np.where(unknown, signs.dtype.type(0), signs)[()]
+    return signs
+
+
+def _sgn_jvp(primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
+    (x,), (out,), (t,) = primals, outputs, tangents
+    if x.dtype.kind != "c":
+        return None
+    zero = ew.equal(x, 0)
+    # Transposed, g - out * real(g / out): the part across the direction.
+    along = ew.conj(ew.reciprocal(ew.where(zero, 1.0, out)))
+    across = ew.sub(t, ew.mul(along, ew.real(ew.mul(t, ew.conj(out)))))
+    return ew.where(zero, 0.0, ew.div(across, ew.where(zero, 1.0, ew.absolute(x))))
+
+
+sgn = Elementwise(
+    "sgn",
+    eval=_sgn_eval,
+    aval=ew.sign.aval,
+    jvp=_sgn_jvp,
+    transpose=absent(because="sgn is not linear", instead="differentiate with functrace.vjp instead"),
+    batch=ELEMENTWISE,
+)
+"""``sign``, which is 0 of nan; the derivative of complex numbers is written with the result."""
+
+
+def _absolute_jvp(primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
+    if primals[0].dtype.kind == "c":
+        return ew.absolute.jvp(primals, outputs, tangents)  # type: ignore[operator]
+    return ew.mul(tangents[0], sgn(primals[0]))
+
+
+plain_absolute = elementwise("plain_absolute", np.absolute, jvp=_absolute_jvp)
+"""``absolute`` whose derivative is 0 at nan."""
+rsqrt = Elementwise(
+    "rsqrt",
+    eval=lambda x: np.reciprocal(np.sqrt(x)),
+    aval=lambda x: ShapeDtype(x.shape, np.sqrt(np.zeros(0, x.dtype)).dtype),
+    jvp=lambda p, o, t: ew.mul(t[0], ew.mul(ew.power(o[0], 3), -0.5)),
+    transpose=absent(because="rsqrt is not linear", instead="differentiate with functrace.vjp instead"),
+    batch=ELEMENTWISE,
+    written="1 / np.sqrt({0})",
+)
+"""``1 / sqrt(x)``; its derivative is written with the result."""
+
+
+def _signed_remainder_eval(x: Array, y: Array) -> Any:
+    rest: Any = np.remainder(x, y)
+    if rest.dtype.kind == "f":
+        none = np.equal(rest, 0)
+        if none.any():
+            return np.where(none, np.copysign(rest, x), rest)[()]
+    return rest
+
+
+signed_remainder = Elementwise(
+    "signed_remainder",
+    eval=_signed_remainder_eval,
+    aval=ew.remainder.aval,
+    jvp=ew.remainder.jvp,
+    transpose=absent(because="signed_remainder is not linear", instead="differentiate with functrace.vjp instead"),
+    batch=ELEMENTWISE,
+)
+"""``remainder`` whose zeros have the sign of the dividend."""
+
+
+def _lerp_eval(x: Array, end: Array, weight: Array | complex) -> Any:
+    way = np.subtract(end, x)
+    if type(weight) in (bool, int, float, complex):
+        return x + weight * way if abs(weight) < 0.5 else end - way * (1 - weight)
+    return np.where(np.absolute(weight) < 0.5, x + weight * way, end - way * (1 - weight))[()]
+
+
+lerp = Elementwise(
+    "lerp",
+    eval=_lerp_eval,
+    aval=lambda x, end, weight: ShapeDtype(broadcast_shape("lerp", (x, end, weight)), result_dtype(x, end, weight)),
+    jvp=jvp_from(
+        (
+            lambda x, end, weight, o: ew.sub(1.0, weight),
+            lambda x, end, weight, o: weight,
+            lambda x, end, weight, o: ew.sub(end, x),
+        )
+    ),
+    transpose=absent(because="lerp is not linear", instead="differentiate with functrace.vjp instead"),
+    batch=ELEMENTWISE,
+)
+"""``x + weight * (end - x)``, computed from the nearer end."""
+
+
+def _clamp_jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
+    (x, low, high), (a, b, c) = primals, tangents
+    total = None
+    if a is not None:
+        total = ew.where(ew.logical_and(ew.greater_equal(x, low), ew.less_equal(x, high)), a, 0.0)
+    if b is not None:
+        total = ew.plus(total, ew.where(ew.logical_and(ew.less(low, high), ew.less(x, low)), b, 0.0))
+    if c is not None:
+        total = ew.plus(total, ew.where(ew.logical_or(ew.greater(x, high), ew.less(high, low)), c, 0.0))
+    return total
+
+
+clamp = Elementwise(
+    "clamp",
+    eval=lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    aval=lambda x, low, high: ShapeDtype(broadcast_shape("clamp", (x, low, high)), result_dtype(x, low, high)),
+    jvp=_clamp_jvp,
+    transpose=absent(because="clamp is not linear", instead="differentiate with functrace.vjp instead"),
+    batch=ELEMENTWISE,
+    written="np.minimum(np.maximum({0}, {1}), {2})",
+)
+"""``minimum(maximum(x, low), high)``: on a bound the derivative is x's, and where the bounds are equal none is theirs."""
