@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias, final
 import numpy as np
 
 from functrace.errors import LostGradientError
+from functrace.ir.aval import ShapeDtype
 from functrace.numpy.layout import layout_of
 from functrace.torch import sentences
 from functrace.torch.aliases import detached, in_grad_mode, reassigned
@@ -76,6 +77,10 @@ UNVERSIONED = NoVersion()
 
 WATCHES: list[Callable[[Tensor], None]] = []
 """Called with every tensor that is about to be overwritten; see autograd/mutation.py."""
+
+
+RESIZED: weakref.WeakSet[GraphNode] = weakref.WeakSet()
+"""Nodes whose tensor ``.data`` has given another shape or dtype: as long as there are, passes check their gradients."""
 
 
 class View:
@@ -447,7 +452,20 @@ class Tensor(Methods):
             raise RuntimeError(sentences.DATA_DTYPE)
         if isinstance(new, Tracer) and not isinstance(old, Tracer):
             refuse_outside(self, new)
+        if old.shape != new.shape or old.dtype != new.dtype:
+            self._note_resized()
         self._array = reassigned(old, new) if isinstance(old, Tracer) or isinstance(new, Tracer) else new
+
+    def _note_resized(self) -> None:
+        """Let passes check the gradients of this tensor: there may be a graph in which it has its present shape."""
+        if self._node is not None:
+            RESIZED.add(self._node)
+            return
+        accumulator = None if self._accumulator is None else self._accumulator()
+        if accumulator is not None:
+            if accumulator._former is None:
+                accumulator._former = ShapeDtype(self._array.shape, self._array.dtype)
+            RESIZED.add(accumulator)
 
 
 def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

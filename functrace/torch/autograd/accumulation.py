@@ -16,7 +16,8 @@ from functrace.errors import LostGradientError
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dual import DUALS
-from functrace.torch.tensor import UNVERSIONED, Tensor, count_write, wrap
+from functrace.torch.promotion import check_broadcast
+from functrace.torch.tensor import UNVERSIONED, Tensor, before_write, wrap
 from functrace.torch.warnings import warn_once
 from functrace.tracing import Tracer
 
@@ -63,8 +64,14 @@ def accumulate(variable: Tensor, gradient: Tensor) -> None:
                 raise RuntimeError(sentences.OVERLAPPING_WRITE)
             if array.strides != variable._array.strides and array.shape == variable._array.shape:
                 check_layout(array, variable._array)
-            count_write(before)
-            before._array += gradient._array
+            counter = before_write(before)
+            try:
+                array += gradient._array
+            except ValueError:  # `.data` has had another shape when that was accumulated
+                check_broadcast(array.shape, gradient._array.shape)
+                full = np.broadcast_shapes(array.shape, gradient._array.shape)
+                raise RuntimeError(sentences.output_shape(array.shape, full)) from None
+            counter[0] += 1
 
 
 def accumulate_seen(variable: Tensor, gradient: Tensor) -> None:
@@ -104,6 +111,23 @@ def copy_like(variable: Any, gradient: Any) -> Any:
     made = np.empty_like(variable, gradient.dtype)
     made[...] = gradient
     return made
+
+
+def laid_as(gradient: Tensor, variable: Tensor) -> Tensor:
+    """Return a gradient of a leaf's former shape as it is accumulated: as it is, if it lies as the leaf does.
+
+    Raises:
+        RuntimeError: if it neither does nor broadcasts to the leaf's shape.
+    """
+    given, wanted = gradient._array, variable._array
+    steps = zip(given.shape, given.strides, wanted.strides, strict=False)
+    if len(given.shape) >= len(wanted.shape) and all(n == 1 or a == b for n, a, b in steps):
+        return gradient
+    check_broadcast(wanted.shape, given.shape)
+    full = np.broadcast_shapes(wanted.shape, given.shape)
+    if full != wanted.shape:
+        raise RuntimeError(sentences.output_shape(wanted.shape, full))
+    return wrap(np.broadcast_to(given, wanted.shape).copy())
 
 
 def check_layout(gradient: Any, variable: Any) -> None:

@@ -28,7 +28,7 @@ from functrace.torch.autograd.graph import AccumulateGrad, GradientEdge, GraphNo
 from functrace.torch.autograd.running import RUNNING
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.size import Size
-from functrace.torch.tensor import UNVERSIONED, Tensor, wrap
+from functrace.torch.tensor import RESIZED, UNVERSIONED, Tensor, wrap
 from functrace.torch.warnings import warn, warn_once
 
 LEVELS = 20
@@ -82,7 +82,7 @@ class Task:
     def run(self, grads: Sequence[Tensor | None]) -> None:
         """Run the pass from gradients of the roots."""
         if not ANOMALY.enabled:
-            self.advance(grads, plain=True)
+            self.advance(grads, plain=not RESIZED)
             return
         try:
             self.advance(grads, plain=False)
@@ -194,7 +194,19 @@ class Task:
         results = call(node, call_tensor_hooks(node, given), reached)
         if ANOMALY.enabled and ANOMALY.check_nan:
             refuse_nan(node, results)
-        return results
+        return as_expected(node, results) if RESIZED else results
+
+
+def as_expected(node: GraphNode, results: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """Return what a node has computed, as the nodes expect it whose tensors have other shapes by now.
+
+    Raises:
+        RuntimeError: if a gradient does not fit.
+    """
+    return [
+        r if r is None or e[0] is None or e[0] not in RESIZED else fitted(r, e[0].output_avals()[e[1]], node.name(), k)
+        for k, (r, e) in enumerate(zip(results, node._edges, strict=True))
+    ]
 
 
 def count_all(roots: Iterable[GraphNode]) -> dict[GraphNode, int]:

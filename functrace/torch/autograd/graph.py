@@ -21,7 +21,7 @@ import numpy as np
 
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.torch import sentences
-from functrace.torch.autograd.accumulation import accumulate
+from functrace.torch.autograd.accumulation import accumulate, laid_as
 from functrace.torch.autograd.anomaly_mode import ANOMALY, note_origin
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.handles import HookDict, RemovableHandle, register
@@ -33,7 +33,7 @@ from functrace.torch.autograd.saved import SavedPositions, SavedTensor
 from functrace.torch.device import CPU, device
 from functrace.torch.dtypes import DTYPES, dtype
 from functrace.torch.dual import DUALS
-from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.tensor import RESIZED, Tensor, wrap
 
 if TYPE_CHECKING:
     from functrace.torch.autograd.engine import Task
@@ -254,9 +254,13 @@ class OpNode(NativeNode):
         saved = self._saved
         if saved is None:
             raise RuntimeError(sentences.BACKWARD_TWICE)
+        hooked = False
         direct = plan.direct
         if direct is not None and not MODES.recording and DUALS.level is None and MODES.dispatch is None:
-            results = plan.puller(saved, grads[0], direct)  # the usual case
+            try:
+                results = plan.puller(saved, grads[0], direct)  # the usual case
+            except ValueError:
+                results, hooked = None, True  # what was saved has another shape by now
             if results is not None:
                 return results
         given: list[Any] = grads
@@ -270,7 +274,6 @@ class OpNode(NativeNode):
             given = [g if g is not None else zeros_of(a) for g, a in itertools.zip_longest(grads, outputs)]
         unpacks = plan.unpacks
         values = []
-        hooked = False
         if MODES.recording or DUALS.level is not None or MODES.dispatch is not None:
             for s, u in zip(saved, unpacks, strict=True):
                 values.append(s.unpack(self) if u else s)
@@ -283,7 +286,7 @@ class OpNode(NativeNode):
                 values.append(s.unpack(self)._array)
             else:
                 values.append(s)
-        if hooked and not plan.fits(values):
+        if (hooked or RESIZED) and not plan.fits(values):
             return self._fitted(
                 plan.pull_tensors([wrap(v) if u else v for v, u in zip(values, unpacks, strict=True)], given)
             )
@@ -354,6 +357,9 @@ class AccumulateGrad(NativeNode):
     _sequence = LAST
     _bare = False  # the leaf's own hooks run here
 
+    _former: ShapeDtype | None = None
+    """What the leaf was when the graph was made, if ``.data`` has given it another shape or dtype since."""
+
     def __init__(self, variable: Tensor) -> None:
         self.variable = variable
 
@@ -362,8 +368,7 @@ class AccumulateGrad(NativeNode):
 
     def output_avals(self) -> Sequence[ShapeDtype]:
         """Return shape and dtype of the leaf."""
-        array = self.variable._array
-        return (aval_of(array),)
+        return (aval_of(self.variable._array) if self._former is None else self._former,)
 
     def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
         """Add the gradient: in place, or as an operation if the backward pass is itself recorded."""
@@ -371,6 +376,12 @@ class AccumulateGrad(NativeNode):
         if gradient is not None:
             if self.variable._node is not None:
                 raise RuntimeError(sentences.LEAF_MOVED)
+            if (
+                self._former is not None
+                and gradient._array.shape != self.variable._array.shape
+                and self.variable._grad is None
+            ):
+                gradient = laid_as(gradient, self.variable)
             accumulate(self.variable, gradient)
         return ()
 
