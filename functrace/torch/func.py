@@ -25,14 +25,13 @@ from typing import Any, NoReturn, Protocol, TypeAlias, final
 import numpy as np
 
 from functrace.api.differentiate import jvp as jvp_of_arrays
-from functrace.api.differentiate import linearize as linearize_arrays
 from functrace.api.differentiate import value_and_grad as value_and_grad_of_arrays
 from functrace.api.differentiate import vjp as vjp_of_arrays
 from functrace.api.jacobians import jacfwd as jacfwd_of_arrays
 from functrace.api.jacobians import jacrev as jacrev_of_arrays
 from functrace.api.jit import Jit
 from functrace.api.mapping import vmap as vmap_of_arrays
-from functrace.api.programs import trace
+from functrace.api.programs import evaluate, trace
 from functrace.api.residuals import checkpoint as checkpoint_of_arrays
 from functrace.control.residuals import RECOMPUTE, Policy
 from functrace.errors import LostGradientError
@@ -588,9 +587,32 @@ def linearize(func: OfTensors, *primals: PyTree) -> tuple[Any, OfTensors]:
 
     if MODES.recording and any(x.requires_grad for x in call.tensors):
         return func(*primals), lambda *tangents: jvp(func, primals, tangents)[1]
-    output, push = linearize_arrays(outputs, *call.arguments(arrays)[0])
-    output = map_leaves(wrap, output)
-    return output, lambda *tangents: Call(func, tangents, {}).run(lambda args, kwargs: push(*args))
+    args = call.arguments(arrays)[0]
+    pair: list[PyTree] = []
+
+    def pushed(*tangents: PyTree) -> Any:
+        pair.extend(jvp_of_arrays(outputs, args, tangents))
+        return pair[1]
+
+    # Recorded as a function of the tangents alone: a Function's own `jvp` is in it, where it has one.
+    program = trace(functionally(pushed))(*args)
+    output, tree = map_leaves(wrap, pair[0]), structure(pair[1])
+
+    def push(*tangents: PyTree) -> Any:
+        if structure(tangents) != structure(primals):
+            raise RuntimeError(sentences.linearize_structure(_shown(tangents), _shown(primals)))
+        for k, (t, x) in enumerate(zip(flatten(tangents)[0], flatten(primals)[0], strict=True)):
+            for what, given, wanted in (("shape", t.shape, x.shape), ("dtype", t.dtype, x.dtype)):
+                if given != wanted:
+                    raise RuntimeError(sentences.linearize_tangent(k, what, given, wanted))
+        return Call(func, tangents, {}).run(lambda args, kwargs: unflatten(tree, _results(program, flatten(args)[0])))
+
+    return output, push
+
+
+def _results(program: Program, arguments: Sequence[Array | Tracer]) -> list[Any]:
+    found = evaluate(program, *arguments)
+    return list(found) if isinstance(found, tuple) else [found]
 
 
 # -- Jacobians ---------------------------------------------------------------------------------------------------------

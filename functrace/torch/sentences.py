@@ -1743,3 +1743,16 @@ def no_attribute(module: str, name: str) -> str:
 def not_an_instance(what: object, kind: str) -> str:
     """The sentence for something else than a module, or a tensor."""
     return f"{what} is not an instance of torch.{kind}"
+
+
+# -- linearize -------------------------------------------------------------------------------------------------------
+
+
+def linearize_structure(tangents: str, primals: str) -> str:
+    """The sentence for tangents in another nest than the primals."""
+    return f"Expected the tangents {tangents} to have the same argspec as the primals {primals}"
+
+
+def linearize_tangent(place: int, what: str, given: object, wanted: object) -> str:
+    """The sentence for a tangent of another shape or dtype than its primal."""
+    return f"tangent:{place} with {what} {given} in flattened pytree doesn't match the {what} {wanted} of the corresponding primal."

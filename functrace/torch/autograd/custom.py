@@ -88,6 +88,8 @@ class FunctionBase(GraphNode):
     """Of a Function: the class of its nodes."""
     _without_setup: ClassVar[Any]
     """The ``setup_context`` that stands for none: that of the class which has it first."""
+    _without_backward: ClassVar[Any]
+    """The ``backward`` that stands for none: that of the class which has it first."""
     _without_jvp: ClassVar[Any]
     """The ``jvp`` that stands for none, likewise."""
     _without_vmap: ClassVar[Any]
@@ -95,6 +97,8 @@ class FunctionBase(GraphNode):
     _inspected: ClassVar[tuple[Any, inspect.Signature]]
     forward: ClassVar[Callable[..., Any]]
     setup_context: ClassVar[Callable[..., Any]]
+    backward: ClassVar[Callable[..., Any]]
+    vjp: ClassVar[Callable[..., Any]]
     jvp: ClassVar[Callable[..., Any]]
     vmap: ClassVar[Callable[..., Any]]
     generate_vmap_rule: ClassVar[bool]
@@ -108,6 +112,8 @@ class FunctionBase(GraphNode):
         super().__init_subclass__()
         if "setup_context" in vars(cls) and not hasattr(cls, "_without_setup"):
             cls._without_setup = cls.setup_context
+        if "backward" in vars(cls) and not hasattr(cls, "_without_backward"):
+            cls._without_backward = cls.backward
         if "jvp" in vars(cls) and not hasattr(cls, "_without_jvp"):
             cls._without_jvp = cls.jvp
         if "vmap" in vars(cls) and not hasattr(cls, "_without_vmap"):
@@ -117,6 +123,11 @@ class FunctionBase(GraphNode):
     def _has_jvp(cls) -> bool:
         """Whether the user has written a ``jvp``."""
         return cls.jvp is not cls._without_jvp
+
+    @classmethod
+    def _has_backward(cls) -> bool:
+        """Whether the user has written a ``backward``, or a ``vjp``."""
+        return cls.backward is not cls._without_backward or cls.vjp is not cls._without_backward
 
     @classmethod
     def _has_vmap(cls) -> bool:

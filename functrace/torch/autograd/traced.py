@@ -16,7 +16,7 @@ import numpy as np
 
 from functrace.api.record import Called
 from functrace.api.rules import VjpRule, is_in_own_rule, record_push, record_vjp, recording_rule, with_captured
-from functrace.control.custom import Deferred, Rule, custom_derivative_program, custom_vjp_program
+from functrace.control.custom import Deferred, Failed, Rule, custom_derivative_program, custom_vjp_program
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import restrict
@@ -92,6 +92,9 @@ def apply(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
     if cls._has_jvp():
         pushing = Application(cls, args, with_values=False)
         push = Deferred(object(), lambda: (pushing.pushed(captured),))
+
+    elif not cls._has_backward():  # then nothing stands for it
+        push = Failed(NotImplementedError(sentences.NO_JVP))
 
     def applied(operands: Sequence[Any]) -> list[Any]:
         if push is None:
