@@ -5,7 +5,7 @@ Floor: 8.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,10 @@ import numpy as np
 from functrace.errors import LostGradientError
 from functrace.numpy.views import owned
 from functrace.torch import sentences
-from functrace.torch.device import DeviceLike, check_device
+from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.device import CPU, DeviceLike, check_device
 from functrace.torch.dtypes import DTYPES, DtypeLike, default_complex, default_float, numpy_dtype
-from functrace.torch.formats import check_place
+from functrace.torch.formats import check_place, strided
 from functrace.torch.formats import layout as Layout
 from functrace.torch.functions import shape_of, tensors_only
 from functrace.torch.plans import number_of
@@ -36,6 +37,35 @@ def _leaf(array: Array, requires_grad: bool) -> Tensor:
         raise RuntimeError(sentences.MADE_WITH_GRAD_DTYPE)
     made = fresh(array)
     return made.requires_grad_() if requires_grad else made
+
+
+def _seen(factory: Callable[..., Tensor], args: tuple[Any, ...], given: dict[str, Any]) -> Any:
+    """Hand a factory to the dispatch modes: what it makes lies on the CPU, and wants a gradient only afterwards.
+
+    Args:
+        factory: the function.
+        args: the positional arguments of its operation.
+        given: its options, by name, among other names.
+    """
+    options = {
+        name: given[name] for name in ("generator", "dtype", "layout", "memory_format") if given.get(name) is not None
+    }
+    kwargs: dict[str, Any] = {name: value for name, value in options.items() if name != "memory_format"}
+    if "dtype" in kwargs:
+        kwargs["dtype"] = DTYPES[numpy_dtype(kwargs["dtype"])]
+    if given["device"] is not None or not isinstance(args[0], Tensor):
+        kwargs["device"] = CPU
+    kwargs["pin_memory"] = False
+    if "memory_format" in options:
+        kwargs["memory_format"] = options["memory_format"]
+    assert MODES.dispatch is not None
+    made = MODES.dispatch.make(factory.__name__, args, kwargs, lambda: factory(*args, **options))
+    return made.requires_grad_() if given["requires_grad"] else made
+
+
+def _lifted(made: Tensor) -> Any:
+    """Return a tensor of data, as dispatch modes have it."""
+    return made if MODES.dispatch is None else MODES.dispatch.lift(made)
 
 
 def _dtype(dtype: DtypeLike | None) -> np.dtype[Any]:
@@ -78,7 +108,11 @@ def tensor(
     check_device(device)
     if isinstance(data, Tensor):
         warn(sentences.COPY_OF_TENSOR)
-    return _leaf(_array_of(data, dtype), requires_grad)
+    array = _array_of(data, dtype)
+    if MODES.dispatch is None:
+        return _leaf(array, requires_grad)
+    made = _lifted(_leaf(array, False))
+    return made.requires_grad_() if requires_grad else made
 
 
 def _array_of(data: Any, dtype: DtypeLike | None) -> Any:
@@ -187,8 +221,8 @@ def as_tensor(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | No
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
     if isinstance(data, np.ndarray) and data.dtype in DTYPES:
-        return fresh(data if dtype is None else data.astype(numpy_dtype(dtype), copy=False))
-    return fresh(_array_of(data, dtype))
+        return _lifted(fresh(data if dtype is None else data.astype(numpy_dtype(dtype), copy=False)))
+    return _lifted(fresh(_array_of(data, dtype)))
 
 
 def _of_traced(traced: Tracer) -> Tensor:
@@ -211,7 +245,7 @@ def from_numpy(array: Array) -> Tensor:
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     if array.dtype not in DTYPES:
         raise TypeError(sentences.array_dtype(array.dtype.type.__name__))
-    return fresh(array)
+    return _lifted(fresh(array))
 
 
 @ROWS.function("function")
@@ -226,6 +260,8 @@ def scalar_tensor(
 ) -> Tensor:
     """Return a 0-d tensor of a number."""
     check_place("scalar_tensor", device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(scalar_tensor, (s,), locals())
     return full(
         (),
         s,
@@ -248,6 +284,8 @@ def zeros(
 ) -> Tensor:
     """Return zeros."""
     check_place("zeros", device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(zeros, (list(_size("zeros", size)),), locals())
     return _leaf(np.zeros(_size("zeros", size), _dtype(dtype)), requires_grad)
 
 
@@ -262,6 +300,8 @@ def ones(
 ) -> Tensor:
     """Return ones."""
     check_place("ones", device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(ones, (list(_size("ones", size)),), locals())
     return _leaf(np.ones(_size("ones", size), _dtype(dtype)), requires_grad)
 
 
@@ -277,6 +317,8 @@ def empty(
 ) -> Tensor:
     """Return a tensor whose elements are whatever the memory held."""
     check_place("empty", device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(empty, (list(_size("empty", size)),), locals())
     return _leaf(np.empty(_size("empty", size), _dtype(dtype)), requires_grad)
 
 
@@ -293,6 +335,8 @@ def empty_strided(
 ) -> Tensor:
     """Return a tensor with these steps between elements; they are whatever the memory held."""
     check_place("empty_strided", device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(empty_strided, (list(size), list(stride)), locals())
     shape, kind = _size("empty_strided", (tuple(size),)), _dtype(dtype)
     needed = 1 + sum((n - 1) * step for n, step in zip(shape, stride, strict=True)) if 0 not in shape else 0
     steps = [step * kind.itemsize for step in stride]
@@ -312,6 +356,8 @@ def full(
 ) -> Tensor:
     """Return a tensor filled with a number, whose kind gives the dtype."""
     check_place("full", device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(full, (list(size), fill_value), locals())
     if not isinstance(size, (tuple, list)):
         raise TypeError(sentences.must_be("full", "size", 0, "tuple of ints", type(size).__name__))
     return _leaf(_filled("full", _size("full", (size,)), fill_value, dtype), requires_grad)
@@ -339,6 +385,8 @@ def eye(
 ) -> Tensor:
     """Return ones on the diagonal."""
     check_place("eye", device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(eye, (n,) if m is None else (n, m), locals())
     for name, size in (("n", n), ("m", m)):
         if size is not None and size < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
@@ -365,6 +413,10 @@ def arange(
         if type(value) not in (bool, int, float):
             raise TypeError(sentences.must_be("arange", "end", 0, "Number", type(value).__name__))
     low, high, by = plain
+    if MODES.dispatch is not None:
+        return _seen(
+            arange, (high,) if end is None else (low, high) if by == 1 and type(by) is int else (low, high, by), locals()
+        )
     if by == 0:
         raise RuntimeError(sentences.ARANGE_STEP)
     if (high - low) * by < 0:
@@ -388,6 +440,8 @@ def linspace(
 ) -> Tensor:
     """Return ``steps`` numbers at equal distances, both ends included."""
     check_place("linspace", device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(linspace, (start, end, steps), locals())
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     return _leaf(np.linspace(number_of(start), number_of(end), steps).astype(_dtype(dtype)), requires_grad)
@@ -408,6 +462,8 @@ def logspace(
 ) -> Tensor:
     """Return ``steps`` powers of ``base``, the exponents at equal distances."""
     check_place("logspace", device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(logspace, (start, end, steps), locals())
     return _leaf(np.logspace(start, end, steps, base=base).astype(_dtype(dtype)), requires_grad)
 
 
@@ -440,6 +496,8 @@ def zeros_like(
 ) -> Tensor:
     """Return zeros of a tensor's shape and dtype."""
     kind = _like("zeros_like", input, dtype, device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(zeros_like, (input,), locals())
     return _leaf(np.zeros(shape_of(input), kind), requires_grad)
 
 
@@ -456,6 +514,8 @@ def ones_like(
 ) -> Tensor:
     """Return ones of a tensor's shape and dtype."""
     kind = _like("ones_like", input, dtype, device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(ones_like, (input,), locals())
     return _leaf(np.ones(shape_of(input), kind), requires_grad)
 
 
@@ -472,6 +532,8 @@ def empty_like(
 ) -> Tensor:
     """Return a tensor of another one's shape and dtype, whose elements are whatever the memory held."""
     kind = _like("empty_like", input, dtype, device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(empty_like, (input,), locals())
     return _leaf(np.empty(shape_of(input), kind), requires_grad)
 
 
@@ -489,6 +551,8 @@ def full_like(
 ) -> Tensor:
     """Return a tensor of another one's shape and dtype, filled with a number."""
     kind = _like("full_like", input, dtype, device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(full_like, (input, fill_value), locals())
     return _leaf(_filled("full_like", shape_of(input), fill_value, kind), requires_grad)
 
 
@@ -504,6 +568,8 @@ def new_zeros(
 ) -> Tensor:
     """Return zeros of this dtype."""
     check_place("new_zeros", device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(new_zeros, (self, list(_size("new_zeros", size))), locals())
     return zeros(*size, dtype=self.dtype if dtype is None else dtype, requires_grad=requires_grad)
 
 
@@ -519,6 +585,8 @@ def new_ones(
 ) -> Tensor:
     """Return ones of this dtype."""
     check_place("new_ones", device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(new_ones, (self, list(_size("new_ones", size))), locals())
     return ones(*size, dtype=self.dtype if dtype is None else dtype, requires_grad=requires_grad)
 
 
@@ -534,6 +602,8 @@ def new_empty(
 ) -> Tensor:
     """Return a tensor of this dtype, whose elements are whatever the memory held."""
     check_place("new_empty", device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(new_empty, (self, list(_size("new_empty", size))), locals())
     return empty(*size, dtype=self.dtype if dtype is None else dtype, requires_grad=requires_grad)
 
 
@@ -551,6 +621,8 @@ def new_full(
 ) -> Tensor:
     """Return a tensor of this dtype, filled with a number."""
     check_place("new_full", device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(new_full, (self, list(size), fill_value), locals())
     kind = self.dtype if dtype is None else dtype
     return full(size, fill_value, dtype=kind, requires_grad=requires_grad)
 
@@ -575,8 +647,12 @@ def of_legacy(dtype: np.dtype[Any], arguments: Sequence[Any]) -> Tensor:
     if len(arguments) == 1 and isinstance(arguments[0], Tensor):
         return arguments[0].to(DTYPES[dtype]).detach()
     if len(arguments) == 1 and not isinstance(arguments[0], (int, np.integer)) and type(arguments[0]).__name__ != "Size":
-        return fresh(np.asarray(_array_of(arguments[0], None)).astype(dtype))
-    return fresh(np.zeros(sizes(arguments) if arguments else (0,), dtype))
+        return _lifted(fresh(np.asarray(_array_of(arguments[0], None)).astype(dtype)))
+    shape = sizes(arguments) if arguments else (0,)
+    if MODES.dispatch is not None:
+        kwargs = {"dtype": DTYPES[dtype], "layout": strided, "device": CPU}
+        return MODES.dispatch.make("empty", (list(shape),), kwargs, lambda: fresh(np.zeros(shape, dtype)))
+    return fresh(np.zeros(shape, dtype))
 
 
 # -- random numbers: NumPy's, so seeds give other numbers than PyTorch's ---------------------------------------------
@@ -606,6 +682,8 @@ def rand(
 ) -> Tensor:
     """Return numbers uniform in [0, 1)."""
     check_place("rand", device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(rand, (list(_size("rand", size)),), locals())
     kind = _of_floats("check_uniform_bounds", _dtype(dtype))
     return _leaf(_drawn((generator or running()).random, _size("rand", size), kind), requires_grad)
 
@@ -622,6 +700,8 @@ def randn(
 ) -> Tensor:
     """Return standard normal numbers."""
     check_place("randn", device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(randn, (list(_size("randn", size)),), locals())
     kind = _of_floats("normal_kernel_cpu", _dtype(dtype))
     array = _drawn((generator or running()).standard_normal, _size("randn", size), kind)
     return _leaf(array / kind.type(np.sqrt(2)) if kind.kind == "c" else array, requires_grad)
@@ -652,6 +732,8 @@ def randint(
     elif given:
         high = given[0]
     assert high is not None, "randint() needs a bound"
+    if MODES.dispatch is not None:
+        return _seen(randint, (high, list(size)) if low == 0 and len(given) < 2 else (low, high, list(size)), locals())
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     kind = np.dtype(np.int64) if dtype is None else numpy_dtype(dtype)
@@ -671,6 +753,8 @@ def randperm(
 ) -> Tensor:
     """Return the integers below ``n`` in random order."""
     check_place("randperm", device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(randperm, (n,), locals())
     kind = np.dtype(np.int64) if dtype is None else numpy_dtype(dtype)
     return _leaf((generator or running()).permutation(n).astype(kind), requires_grad)
 
@@ -688,6 +772,8 @@ def randn_like(
 ) -> Tensor:
     """Return standard normal numbers in a tensor's shape and dtype."""
     kind = _like("randn_like", input, dtype, device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(randn_like, (input,), locals())
     return randn(shape_of(input), dtype=kind, requires_grad=requires_grad)
 
 
@@ -704,6 +790,8 @@ def rand_like(
 ) -> Tensor:
     """Return numbers uniform in [0, 1) in a tensor's shape and dtype."""
     kind = _like("rand_like", input, dtype, device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(rand_like, (input,), locals())
     return rand(shape_of(input), dtype=kind, requires_grad=requires_grad)
 
 
@@ -720,6 +808,8 @@ def randint_like(
 ) -> Tensor:
     """Return integers in a tensor's shape and dtype: ``randint_like(x, high)`` or ``randint_like(x, low, high)``."""
     kind = _like("randint_like", input, dtype, device, layout, pin_memory)
+    if MODES.dispatch is not None:
+        return _seen(randint_like, (input, *bounds), locals())
     return randint(*bounds, shape_of(input), dtype=kind, requires_grad=requires_grad)
 
 
@@ -730,6 +820,8 @@ def randint_like(
 def equal(input: Tensor, other: Tensor) -> bool:
     """Return whether two tensors have the same shape and elements."""
     tensors_only("equal", input=input, other=other)
+    if MODES.dispatch is not None:
+        return MODES.dispatch.make("equal", (input, other), {}, lambda: equal(input, other))
     return bool(np.array_equal(input._array, other._array))
 
 
@@ -743,4 +835,9 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
     tensors_only("allclose", input=input, other=other)
     if input._array.dtype != other._array.dtype:
         raise RuntimeError(f"{input.dtype.printed} did not match {other.dtype.printed}")
+    if MODES.dispatch is not None:
+        options: Any = (rtol, atol, equal_nan)
+        while options and options[-1] == (1e-05, 1e-08, False)[len(options) - 1]:
+            options = options[:-1]
+        return MODES.dispatch.make("allclose", (input, other, *options), {}, lambda: allclose(input, other, *options))
     return bool(np.allclose(input._array, other._array, rtol, atol, equal_nan))

@@ -479,9 +479,9 @@ with forward_ad.dual_level():
         here="tensor(0.)",
     ),
     Difference(
-        what="A dispatch mode sees operations, not how tensors are made or read",
+        what="A dispatch mode does not see the constructor `torch.Tensor`",
         names=("torch.utils.checkpoint.create_selective_checkpoint_contexts",),
-        because="A tensor that is made of nothing, and a number that is read from one, have no operation here.",
+        because="Its object stands already. Modes see `torch.tensor`, and every other function that makes tensors.",
         example="""
 from importlib import import_module
 
@@ -495,10 +495,10 @@ class Names(Mode):
 
 
 with Names():
-    (torch.ones(2) * 2).sum().item()
+    (torch.Tensor([1.0, 2.0]) * torch.ones(2)).sum().item()
 """,
-        pytorch="aten.ones.default\naten.mul.Tensor\naten.sum.default\naten._local_scalar_dense.default",
-        here="aten.mul.Tensor\naten.sum.default",
+        pytorch="aten.lift_fresh.default\naten.ones.default\naten.mul.Tensor\naten.sum.default\naten._local_scalar_dense.default",
+        here="aten.ones.default\naten.mul.Tensor\naten.sum.default\naten._local_scalar_dense.default",
     ),
     Difference(
         what="Random numbers are NumPy's",

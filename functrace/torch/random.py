@@ -258,6 +258,13 @@ BERNOULLI = Op("BernoulliBackward0", lambda x, drawn: convert(drawn, x.dtype), e
 @ROWS.function("function")
 def normal(mean: Any, std: Any = 1.0, size: Sequence[int] | None = None, *, generator: Any = None) -> Tensor:
     """Return normal numbers: of these means and deviations, or of these sizes."""
+    if MODES.dispatch is not None:
+        options = {} if generator is None else {"generator": generator}
+        run = lambda: normal(mean, std, size, generator=generator)  # noqa: E731
+        if size is None:
+            return MODES.dispatch.make("normal", (mean, std), options, run)
+        placed = options | {"device": CPU, "pin_memory": False}
+        return MODES.dispatch.make("normal", (float(mean), float(std), list(size)), placed, run)
     means, deviations = (x._array if isinstance(x, Tensor) else x for x in (mean, std))
     kind = next((x._array.dtype for x in (mean, std) if isinstance(x, Tensor)), default_float())
     shape = tuple(size) if size is not None else np.broadcast_shapes(np.shape(means), np.shape(deviations))
@@ -268,6 +275,11 @@ def normal(mean: Any, std: Any = 1.0, size: Sequence[int] | None = None, *, gene
 @ROWS.function()
 def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
     """Return positions drawn with the weights that the tensor holds."""
+    if MODES.dispatch is not None:
+        args = (input, num_samples, replacement) if replacement else (input, num_samples)
+        options = {} if generator is None else {"generator": generator}
+        run = lambda: multinomial(input, num_samples, replacement, generator=generator)  # noqa: E731
+        return MODES.dispatch.make("multinomial", args, options, run)
     weights = np.atleast_2d(input._array).astype(np.float64)
     if not replacement and num_samples > weights.shape[1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")

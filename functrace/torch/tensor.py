@@ -338,7 +338,7 @@ class Tensor(Methods):
         """
         if MODES.recording and self.requires_grad and not force:
             raise RuntimeError(sentences.NUMPY_OF_REQUIRES_GRAD)
-        return self._array
+        return self._array if MODES.dispatch is None else MODES.dispatch.detach(self)._array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if MODES.recording and self.requires_grad:
@@ -356,7 +356,13 @@ class Tensor(Methods):
         """
         if self._array.size != 1:
             raise RuntimeError(sentences.item_of_many(self._array.size))
-        return self._array.item()
+        return self._array.item() if MODES.dispatch is None else self._read()
+
+    def _read(self) -> Any:
+        """Return the one element, which dispatch modes see being read."""
+        if MODES.dispatch is None:
+            return self._array.item()
+        return MODES.dispatch.make("_local_scalar_dense", (self,), {}, self._array.item)
 
     def tolist(self) -> Any:
         """Return the elements as nested lists."""
@@ -365,12 +371,12 @@ class Tensor(Methods):
     def __bool__(self) -> bool:
         if self._array.size != 1:
             raise RuntimeError(sentences.AMBIGUOUS_BOOL if self._array.size else sentences.EMPTY_BOOL)
-        return bool(self._array.reshape(()))
+        return bool(self._array.reshape(()) if MODES.dispatch is None else self._read())
 
     def _number(self, kind: str) -> Any:
         if self._array.size != 1:
             raise ValueError(sentences.ONE_ELEMENT)
-        value = self._array.item()
+        value = self._read()
         if isinstance(value, complex) and value.imag:
             raise RuntimeError(sentences.number_overflow(kind))
         return value.real
@@ -388,7 +394,7 @@ class Tensor(Methods):
             warn_once(sentences.SCALAR_OF_REQUIRES_GRAD)
         if self._array.size != 1:
             raise ValueError(sentences.ONE_ELEMENT)
-        return complex(self._array.item())
+        return complex(self._read())
 
     def __format__(self, spec: str) -> str:
         return object.__format__(self, spec) if self._array.ndim else format(self._array.item(), spec)

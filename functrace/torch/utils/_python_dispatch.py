@@ -23,8 +23,8 @@ class TorchDispatchMode:
     The handler runs beneath autograd: it sees the operands, whatever it computes is not recorded, and what it returns
     becomes the result of the operation, whose node is then made. In-place operations are seen as such
     (``aten.mul_.Tensor``), ``out=`` too (``aten.sin.out``), and those of backward as far as they are operations here. What a
-    handler calls goes to the mode around it. Making tensors out of nothing (``torch.zeros``, ``torch.rand``) and reading
-    their values (``item``) is not seen.
+    handler calls goes to the mode around it. Making tensors (``torch.zeros``, ``torch.tensor``) and reading their values
+    (``item``) is seen, too.
 
     Example:
         >>> import functrace.torch as torch
@@ -34,6 +34,7 @@ class TorchDispatchMode:
         ...         return func(*args, **(kwargs or {}))
         >>> with Names():
         ...     _ = (torch.ones(2) * 2).exp_().sum(0)
+        aten.ones.default
         aten.mul.Tensor
         aten.exp_.default
         aten.sum.dim_IntList

@@ -31,6 +31,7 @@ def run(torch, log):
     backward(torch, log)
     overloads(torch, log)
     current(torch, log)
+    factories(torch, log)
 
 
 def seen(torch, log):
@@ -259,3 +260,25 @@ def current(torch, log):
     with Asking() as mode:
         x.sin()
         log(modes._get_current_dispatch_mode() is mode, mode.is_infra_mode(), mode.ignore_compile_internals())
+
+
+def factories(torch, log):
+    """How tensors are made and read: operations, arguments, and what a handler returns in their place."""
+
+    class Making(mode_class(torch)):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            options = {name: str(value) for name, value in (kwargs or {}).items()}
+            log(str(func), [x if not isinstance(x, torch.Tensor) else "tensor" for x in args], options)
+            made = func(*args, **(kwargs or {}))
+            return made * 3 if str(func) == "aten.ones.default" else made
+
+    with Making():
+        x = torch.ones(2, requires_grad=True)
+        log("tripled", x, x.is_leaf)
+        torch.zeros((2, 3), dtype=torch.float64, device="cpu")
+        torch.full((2,), 1.5), torch.arange(1, 5), torch.arange(1.0, 5.0, 2.0), torch.eye(2, 3), torch.linspace(0, 1, 3)
+        torch.tensor([1, 2], dtype=torch.float64, requires_grad=True)
+        torch.zeros_like(x, dtype=torch.int64), x.new_zeros(2), x.new_full((2,), 1.0), x.new_tensor([1.0])
+        torch.empty(2, dtype=torch.float32), torch.rand(2), torch.randint(1, 3, (2,)), torch.randn((1,)), torch.randperm(3)
+        log("read", x.detach()[0].item(), bool(x.sum() > 1), float(x.detach()[1]))
+        log("compared", torch.equal(x, x), torch.allclose(x, x, rtol=0.1))
