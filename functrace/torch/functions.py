@@ -30,6 +30,7 @@ from functrace.torch.promotion import (
     RANK,
     arithmetic,
     asking,
+    broadcasting,
     check_fits,
     floating,
     for_kinds,
@@ -852,11 +853,21 @@ def lerp(run: Run) -> Callable[..., Value]:
 
     def function(input: Operand, end: Operand, weight: Operand) -> Value:
         number = number_of(weight)
-        if dtype_of(input).kind in "bui":
-            raise NotImplementedError(sentences.no_kernel("lerp_kernel_scalar").format(DTYPES[dtype_of(input)].printed))
+        wanted = dtype_of(input)
+        if dtype_of(end) != wanted:
+            raise RuntimeError(sentences.lerp_dtype("end", DTYPES[wanted], DTYPES[dtype_of(end)]))
+        if type(number) not in NUMBERS and dtype_of(number) != wanted and shape_of(number):
+            raise RuntimeError(sentences.lerp_dtype("weight", DTYPES[wanted], DTYPES[dtype_of(number)]))
+        if type(number) in NUMBERS and wanted.kind in "bui":
+            raise NotImplementedError(sentences.no_kernel("lerp_kernel_scalar").format(DTYPES[wanted].printed))
         return run(LERP_NUMBER if type(number) in NUMBERS else LERP, (input, end, number))
 
     return function
+
+
+def _no_integers_divided(specs: Sequence[Any], _dtype: np.dtype[Any]) -> None:
+    if all(spec.dtype.kind in "bui" for spec in specs[1:3]):
+        raise RuntimeError(sentences.ADDCDIV_OF_INTEGERS)
 
 
 def _of_products(name: str, combine: Callable[..., Any], says: str) -> None:
@@ -866,7 +877,7 @@ def _of_products(name: str, combine: Callable[..., Any], says: str) -> None:
         (("tensor1", 1), ("tensor2", 2)),
         arithmetic.checked(for_kinds("uifc", f"{name}_cpu_out"))
         if name == "addcmul"
-        else arithmetic.checked(for_kinds("fc", sentences.ADDCDIV_OF_INTEGERS, RuntimeError)),
+        else arithmetic.checked(_no_integers_divided),
         details=lambda specs, params: {"value": params[0]},
     )
 
@@ -882,7 +893,13 @@ def _of_products(name: str, combine: Callable[..., Any], says: str) -> None:
 
 _of_products("addcmul", ew.mul, "*")
 _of_products("addcdiv", ew.div, "/")
-COMPLEX = Op("ComplexBackward0", lambda x, y: ew.add(x, ew.mul(y, 1j)), (("imag", 1), ("real", 0)), keeps=("imag", "real"))
+COMPLEX = Op(
+    "ComplexBackward0",
+    lambda x, y: ew.add(x, ew.mul(y, 1j)),
+    (("imag", 1), ("real", 0)),
+    broadcasting,
+    keeps=("imag", "real"),
+)
 
 
 @ROWS.function("function", out=True, name="complex")

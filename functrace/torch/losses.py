@@ -107,8 +107,9 @@ def nll_loss(
     """
     shape, wanted = f.shape_of(input), f.shape_of(target)
     how = _reduction(reduction)
-    if len(shape) >= 2 and shape[0] != wanted[0]:
-        raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({wanted[0]}).")
+    count = wanted[0] if wanted else 0
+    if len(shape) >= 2 and shape[0] != count:
+        raise ValueError(f"Expected input batch_size ({shape[0]}) to match target batch_size ({count}).")
     if f.dtype_of(input).kind != "f":
         raise NotImplementedError(sentences.no_kernel("nll_loss_out_frame").format(DTYPES[f.dtype_of(input)].printed))
     if f.dtype_of(target) not in (np.int64, np.uint8):

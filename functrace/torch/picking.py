@@ -175,8 +175,27 @@ def unsafe_chunk(input: Operand, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 def tensor_split(input: Operand, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """Return so many views of pieces along a dimension, sizes differing by at most 1; or pieces between positions."""
     shape = shape_of(input)
+    if not shape:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    if isinstance(indices_or_sections, Tensor):
+        given = indices_or_sections._array
+        if given.dtype != np.int64:
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to have dtype of long, "
+                f"but got {DTYPES[given.dtype].printed}"
+            )
+        if given.ndim > 1:
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, "
+                f"but got a tensor with {given.ndim} dims"
+            )
+        indices_or_sections = given.tolist()
     axis = dimension(dim, len(shape))
     size = shape[axis]
+    if not isinstance(indices_or_sections, (tuple, list)):
+        indices_or_sections = whole("tensor_split", "sections", indices_or_sections, 1)
+        if indices_or_sections <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {indices_or_sections}")
     if isinstance(indices_or_sections, (tuple, list)):
         ends = [0, *(min(k if k >= 0 else k + size, size) for k in indices_or_sections), size]
     else:
@@ -254,6 +273,18 @@ def repeat_interleave(input: Operand, repeats: Any, dim: int | None = None) -> V
     shape = shape_of(input)
     axis = dimension(dim, len(shape))
     if isinstance(repeats, Tensor):
+        kind = repeats._array.dtype
+        if len(shape_of(repeats)) > 1:
+            raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
+        if repeats._array.size not in (1, shape[axis]):
+            raise RuntimeError(
+                f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats._array.size} "
+                f"and input.size({axis}) = {shape[axis]}"
+            )
+        if kind.name not in ("int32", "int64"):
+            raise NotImplementedError(sentences.no_kernel("repeat_interleave_cpu").format(DTYPES[kind].printed))
+        if np.any(repeats._array < 0):
+            raise RuntimeError("repeats can not be negative")
         counts = np.broadcast_to(repeats._array, shape[axis])
         return index_select(input, axis, wrap(np.repeat(np.arange(shape[axis]), counts)))
     wide = clone(expand(unsqueeze(input, axis + 1), (*shape[: axis + 1], repeats, *shape[axis + 1 :])))
@@ -326,7 +357,7 @@ def _triangle(name: str, keeps: Callable[[Any, Any], Any], says: str) -> None:
         def function(input: Operand, diagonal: int = 0) -> Value:
             if len(shape_of(input)) < 2:
                 raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
-            return run(op, (input,), (int(diagonal),))
+            return run(op, (input,), (whole(name, "diagonal", diagonal),))
 
         return function
 
@@ -450,6 +481,8 @@ def unflatten(input: Operand, dim: int, sizes: Sequence[int]) -> Value:
     if not isinstance(sizes, (tuple, list)):
         raise TypeError(sentences.must_be("unflatten", "sizes", 1, "tuple of ints", type(sizes).__name__))
     shape = shape_of(input)
+    if not shape:
+        raise RuntimeError("unflatten got an unexpected error:\nDimension specified as 0 but tensor has no dimensions")
     axis = dimension(dim, len(shape))
     if not sizes:
         raise RuntimeError(sentences.UNFLATTEN_EMPTY)
@@ -483,6 +516,11 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     given = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors)
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    for x in given:
+        if len(shape_of(x)) > 1:
+            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {x}")
+    if len({dtype_of(x) for x in given}) > 1:
+        raise RuntimeError(sentences.MESHGRID_DTYPES)
     swaps = indexing == "xy" and len(given) > 1
     if swaps:
         given[:2] = given[1::-1]
@@ -524,6 +562,8 @@ def masked_fill(run: Run) -> Callable[..., Value]:
             return run(MASKED_FILL, (input, mask, number))
         if shape_of(number):
             raise RuntimeError(sentences.masked_fill_value(len(shape_of(number))))
+        if isinstance(number, Tensor) and isinstance(number._array, np.ndarray):
+            check_fits(number._array.item(), dtype_of(input))
         return run(MASKED_FILL_TENSOR, (input, mask, number))
 
     return function
@@ -619,6 +659,9 @@ def _check_source(name: str, input: Operand, index: Operand, source: Operand, ax
         raise RuntimeError(sentences.source_dtype(name))
     count = math.prod(shape_of(index))
     if (shape_of(source) or (1,))[axis] != count:
+        if name == "index_copy":
+            size = (shape_of(source) or (1,))[axis]
+            raise IndexError(f"index_copy_(): Number of indices ({count}) should be equal to source.size(dim) ({size})")
         raise RuntimeError(sentences.source_size(name, count, (shape_of(source) or (1,))[axis], axis))
 
 
@@ -656,6 +699,10 @@ def index_fill(run: Run) -> Callable[..., Value]:
 
     def function(input: Operand, dim: int, index: Operand, value: Operand) -> Value:
         tensors_only("index_fill", input=input, index=index)
+        found = number_of(value)
+        is_complex = type(found) is complex or (isinstance(found, Tensor) and dtype_of(found).kind == "c")
+        if is_complex and dtype_of(input).kind != "c":
+            raise RuntimeError(sentences.FILL_WITH_COMPLEX)
         axis = dimension(dim, len(shape_of(input)))
         check_positions("index_fill", index, shape_of(input)[axis], None)
         return run(INDEX_FILL, (input, index, number_of(value)), (axis,))
@@ -710,7 +757,7 @@ def check_scatter(name: str, input: Operand, dim: int, index: Operand, source: O
     shape = shape_of(input)
     axis = dimension(dim, len(shape))
     if dtype_of(input) != dtype_of(source):
-        raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     for given, called in ((index, "Index"), (source, "Src")):
         if len(shape_of(given)) != len(shape):
             raise RuntimeError(f"{called} tensor must have the same number of dimensions as self tensor")
@@ -750,6 +797,8 @@ def scatter_add(run: Run) -> Callable[..., Value]:
 def take(input: Operand, index: Operand) -> Value:
     """Return elements by their position in the flattened tensor."""
     tensors_only("take", input=input, index=index)
+    if dtype_of(index) != np.int64:
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {DTYPES[dtype_of(index)].printed}")
     flat: Any = reshape(input, -1)
     return flat[index]
 
@@ -757,12 +806,19 @@ def take(input: Operand, index: Operand) -> Value:
 @ROWS.function(out=True)
 def take_along_dim(input: Operand, indices: Operand, dim: int | None = None) -> Value:
     """Return elements picked by position along a dimension; the other dimensions broadcast."""
+    tensors_only("take_along_dim", input=input, indices=indices)
+    shape, wanted = list(shape_of(input)), list(shape_of(indices))
+    if dim is not None and len(shape) != len(wanted):
+        raise RuntimeError(sentences.take_along_ranks(len(shape), len(wanted)))
     if dim is None:
         return gather(reshape(input, -1), 0, reshape(indices, -1))
-    shape, wanted = list(shape_of(input)), list(shape_of(indices))
+    if dtype_of(indices) != np.int64:
+        kind = DTYPES[dtype_of(indices)].printed
+        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {kind}")
     axis = dimension(dim, len(shape))
     size, count = shape[axis], wanted[axis]
     shape[axis] = wanted[axis] = 1
+    check_broadcast(tuple(shape), tuple(wanted))
     full = list(np.broadcast_shapes(tuple(shape), tuple(wanted)))
     full[axis] = size
     input = expand(input, full)

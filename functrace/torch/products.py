@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import FunctraceError
+from functrace.ir.aval import ShapeDtype
 from functrace.numpy.products import explicit_subscripts
 from functrace.ops import elementwise as ew
 from functrace.ops.contraction import einsum as core_einsum
@@ -19,7 +20,7 @@ from functrace.torch import sentences, shaping
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.functions import dtype_of, shape_of, tensors_only
 from functrace.torch.plans import Op, apply
-from functrace.torch.promotion import check_broadcast
+from functrace.torch.promotion import arithmetic, check_broadcast
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import Operand, Tensor, Value, count_write
 
@@ -66,6 +67,8 @@ def _product(op: Op, name: str, ranks: tuple[int, int], doc: str) -> Callable[[A
         b: Any = shape_of(other)
         if (len(a), len(b)) != ranks or a[-1] != b[-2 if len(b) > 1 else 0] or (len(a) == 3 and a[0] != b[0]):
             raise RuntimeError(sentences.product_shapes(name, a, b))
+        if name == "bmm" and dtype_of(input) == np.bool_:
+            raise NotImplementedError(sentences.no_kernel("bmm").format("Bool"))
         if dtype_of(input) != dtype_of(other):
             raise RuntimeError(sentences.product_dtypes(name, DTYPES[dtype_of(input)], DTYPES[dtype_of(other)]))
         if dtype_of(input) == np.bool_:
@@ -88,7 +91,27 @@ def _einsum(*given: Any) -> Any:
     return core_einsum(subscripts, *operands)
 
 
-EINSUM = Op("EinsumBackward0", _einsum, tuple((f"operand{k}", k) for k in range(8)))
+EINSUM = Op("EinsumBackward0", _einsum, tuple((f"operand{k}", k) for k in range(8)), arithmetic)
+
+
+def _check_contracted(subscripts: str, operands: Sequence[Operand]) -> None:
+    """Check what PyTorch sums by a product of matrices, pair by pair: dtypes must be the same there.
+
+    Raises:
+        RuntimeError: with PyTorch's sentence.
+        NotImplementedError: for bools.
+    """
+    inputs, _, output = subscripts.partition("->")
+    terms = inputs.split(",")
+    left, kind = {c for c, n in zip(terms[0], shape_of(operands[0]), strict=False) if n != 1}, dtype_of(operands[0])
+    for k, (term, x) in enumerate(zip(terms[1:], operands[1:], strict=True), start=1):
+        right = {c for c, n in zip(term, shape_of(x), strict=False) if n != 1}
+        if (left & right) - set(output) - set("".join(terms[k + 1 :])):
+            if kind == np.bool_:
+                raise NotImplementedError(sentences.no_kernel("bmm").format("Bool"))
+            if dtype_of(x) != kind:
+                raise RuntimeError(sentences.scalar_types(DTYPES[kind].printed, DTYPES[dtype_of(x)].printed))
+        left, kind = left | right, arithmetic.dtype([ShapeDtype((1,), kind), ShapeDtype((1,), dtype_of(x))])
 
 
 @ROWS.function("function")
@@ -100,10 +123,9 @@ def einsum(equation: str, *operands: Any) -> Value:
     for k, (term, x) in enumerate(zip(text.partition("->")[0].split(","), given, strict=False)):
         if "." not in term and len(term) != len(shape_of(x)):
             raise RuntimeError(sentences.einsum_rank(len(term), len(shape_of(x)), k))
-    if len(given) > 1 and all(dtype_of(x) == np.bool_ for x in given):
-        raise NotImplementedError(sentences.no_kernel("bmm").format("Bool"))
     try:
         explicit = explicit_subscripts(text, tuple(len(shape_of(x)) for x in given))
+        _check_contracted(explicit, given)
         return apply(EINSUM, tuple(given), (explicit,))
     except FunctraceError as error:
         raise RuntimeError(f"einsum(): {error}") from None
@@ -125,6 +147,14 @@ def addmm(input: Operand, mat1: Operand, mat2: Operand) -> Value:
     a, b = shape_of(mat1), shape_of(mat2)
     if len(a) != 2 or len(b) != 2 or a[1] != b[0]:
         raise RuntimeError(sentences.product_shapes("addmm", a, b))
+    kinds = [dtype_of(x) for x in (input, mat1, mat2)]
+    names = [DTYPES[kind].printed for kind in kinds]
+    if kinds[0] != kinds[2]:
+        raise RuntimeError(sentences.addmm_dtypes(names[0], names[2], of_matrices=False))
+    if kinds[1] != kinds[2]:
+        raise RuntimeError(sentences.addmm_dtypes(names[1], names[2], of_matrices=True))
+    if kinds[0] == np.bool_:
+        raise NotImplementedError(sentences.no_kernel(_KERNELS["mm"]).format("Bool"))
     return apply(ADDMM, (input, mat1, mat2))
 
 

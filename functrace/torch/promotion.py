@@ -131,9 +131,7 @@ def _converting(
     function: Callable[..., Any], specs: Sequence[Any], dtype: np.dtype[Any], skips: int = 0
 ) -> Callable[..., Any]:
     """The function that converts its operands to ``dtype`` first; numbers too, where they are not weak enough."""
-    shapes = [s.shape for s in specs if isinstance(s, ShapeDtype)]
-    if len(shapes) == 2:
-        check_broadcast(*shapes)
+    check_shapes(specs)
     taking = specs[skips:]
     plain = not any(isinstance(s, ShapeDtype) for s in taking)
     wraps = dtype.kind in "ui" and dtype != np.int64
@@ -161,6 +159,19 @@ def _cast(x: Any, dtype: np.dtype[Any]) -> Any:
     return convert(x, dtype) if isinstance(x, (Tracer, np.ndarray)) else np.asarray(x).astype(dtype)[()]
 
 
+def check_shapes(specs: Sequence[Any]) -> None:
+    """Check that operands broadcast together.
+
+    Raises:
+        RuntimeError: with PyTorch's sentence.
+    """
+    full, *rest = [s.shape for s in specs if isinstance(s, ShapeDtype)] or [()]
+    for shape in rest:
+        if shape != full:
+            check_broadcast(full, shape)
+            full = broadcast_shapes(full, shape)
+
+
 def check_broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     """Check that two shapes broadcast together.
 
@@ -175,10 +186,8 @@ def check_broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> None:
 
 
 def broadcasting(function: Callable[..., Any], specs: Sequence[Any]) -> Callable[..., Any]:
-    """Operands stay as they are; two must broadcast together."""
-    shapes = [s.shape for s in specs if isinstance(s, ShapeDtype)]
-    if len(shapes) == 2:
-        check_broadcast(*shapes)
+    """Operands stay as they are; they must broadcast together."""
+    check_shapes(specs)
     return function
 
 

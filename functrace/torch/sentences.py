@@ -354,7 +354,38 @@ def product_dtypes(name: str, a: dtype, b: dtype) -> str:
     """The sentence for operands of a matrix product with different dtypes."""
     if name == "dot":
         return f"dot : expected both vectors to have same dtype, but found {a.printed} and {b.printed}"
+    if name == "bmm":
+        return scalar_types(a.printed, b.printed)
+    if name == "mv":
+        return f"addmv input tensors must have the same dtype, but got {b.printed}, {a.printed}, and {b.printed}"
     return f"expected m1 and m2 to have the same dtype, but got: {_c_name(a)} != {_c_name(b)}"
+
+
+def addmm_dtypes(a: str, b: str, *, of_matrices: bool) -> str:
+    """The sentence for a product with a summand (or another matrix) of another dtype."""
+    return f"{'mat1' if of_matrices else 'self'} and mat2 must have the same dtype, but got {a} and {b}"
+
+
+def scalar_types(a: str, b: str) -> str:
+    """The sentence for a second operand of another dtype."""
+    return f"expected scalar type {a} but found {b}"
+
+
+def lerp_dtype(name: str, wanted: dtype, found: dtype) -> str:
+    """The sentence for an end or a weight of another dtype."""
+    return f"expected dtype {_c_name(wanted)} for `{name}` but got dtype {_c_name(found)}"
+
+
+def take_along_ranks(input: int, indices: int) -> str:
+    """The sentence for positions of another number of dimensions."""
+    return (
+        "torch.take_along_dim(): input and indices should have the same number of dimensions, "
+        f"but got {input} dimensions for input, and {indices} dimensions for indices"
+    )
+
+
+FILL_WITH_COMPLEX = "index_fill_(): Converting complex Scalar to non-complex type is not supported"
+MESHGRID_DTYPES = "meshgrid expects all tensors to have the same dtype"
 
 
 def _c_type(printed: str) -> str:

@@ -73,6 +73,75 @@ OF_TWO = [
 ]  # fmt: skip
 
 
+_BESIDE = {"i": lambda torch: torch.tensor([0, 2, 1]), "M": lambda torch: lambda x: x.reshape(-1, 1).expand(3, 3).clone()}
+OF_TENSORS = [
+    "torch.einsum('i,i', x, y)", "torch.einsum('i,i->i', x, y)", "torch.einsum('i,j', x, y)", "torch.lerp(x, y, 0.5)",
+    "torch.lerp(x, x, y)", "x.lerp(y, y)", "x.clone().lerp_(y, 0.5)", "torch.addcdiv(x, y, y)", "torch.addcdiv(x, x, y)",
+    "torch.addcmul(x, x, y)", "x.index_fill(0, i, y[0])", "x.index_add(0, i, y)", "x.index_copy(0, i, y)", "x.take(y)",
+    "x.scatter(0, i, y)", "x.scatter_add(0, i, y)", "x.scatter_reduce(0, i, y, 'sum')", "x.gather(0, y)",
+    "x.index_select(0, y)",
+    "torch.take_along_dim(x, y, 0)", "torch.take_along_dim(x, y)", "x.masked_select(y)", "x.masked_fill(y, 1)",
+    "x.index_add(0, y, x)", "x.scatter(0, y, x)", "x.scatter(0, y, 1)", "x.masked_fill(x > 0, y[0])", "torch.dot(x, y)",
+    "torch.meshgrid(x, y, indexing='ij')", "torch.broadcast_tensors(x, y)", "x.where(y, x)", "torch.outer(x, y)",
+    "F.linear(M(x), M(y))", "F.linear(M(x), M(x), y)", "torch.mm(M(x), M(y))", "torch.bmm(M(x)[None], M(y)[None])",
+    "torch.mv(M(x), y)", "torch.addmm(M(x), M(y), M(y))", "torch.addmm(M(x), M(x), M(y))", "torch.addmm(M(x), M(y), M(x))",
+    "torch.matmul(M(x), y)", "F.nll_loss(M(x), i, weight=y)", "torch.dist(x, y)", "torch.clamp(x, y, y)",
+    "torch.clamp(x, x, y)",
+]  # fmt: skip
+"""Expressions in two vectors; what positions are there is no matter, so that only dtypes are refused."""
+_OF_POSITIONS = ("gather", "take", "index_select", "(0, y,")
+
+
+@pytest.mark.parametrize("expression", OF_TENSORS)
+def test_two_tensors_of_every_dtype(expression: str) -> None:
+    """What PyTorch refuses is refused, and what it takes has its values and dtypes."""
+    report = []
+    for a, x in operands([(3,)]):
+        for b, y in operands([(3,)], second=True):
+            if any(part in expression for part in _OF_POSITIONS):
+                y = lambda torch, b=b: torch.tensor([0, 1, 1]).to(getattr(torch, b.partition("[")[0]))  # noqa: E731
+            kind, expected, found = compare(expression, {"x": x, "y": y} | _BESIDE, sentences=False)
+            if kind and not (kind == "refuses" and "logaddexp" in expression):
+                report.append(f"{a}, {b}: {kind}\n    PyTorch    {expected!r}\n    functrace  {found!r}")
+    assert not report, f"{expression}: {len(report)} cases differ\n" + "\n".join(report[:20])
+
+
+SHAPES = [
+    "x.unflatten(0, (3, 2))", "x.unflatten(5, (3, 2))", "x.unflatten(1, ())", "x.unflatten(1, (-1, 2))", "x.unflatten(1, 3)",
+    "x.unflatten(1, (-1, -1))", "x.unflatten(1, (0, -1))", "x.unflatten(1, (3, -2))", "x[0, 0].unflatten(0, (1,))",
+    "torch.take_along_dim(x, i, 0)", "torch.take_along_dim(x, i[:0], 0)", "torch.take_along_dim(x, k[:, :2], 0)",
+    "torch.take_along_dim(x, k, 5)", "torch.take_along_dim(x, i[0], 0)", "torch.take_along_dim(x, i + 9)",
+    "torch.tensor_split(x[0], i[1:])", "torch.tensor_split(x[0], i[1])", "torch.tensor_split(x[0], k)",
+    "torch.tensor_split(x[0], 0)", "torch.tensor_split(x[0], 1.5)", "torch.tensor_split(x[0, 0], 2)", "x[0].take(i + 5)",
+    "x.repeat_interleave(i[:2])", "x[0].repeat_interleave(i - 1)", "x[0].repeat_interleave(i[None])", "torch.bmm(x, x)",
+    "torch.mv(x, x)", "torch.mv(x, x[0, :2])", "torch.dot(x[0], x[0, :2])", "torch.mm(x, x)", "torch.einsum('ij,jk', x, x)",
+    "torch.einsum('ij,jk->iz', x, x)", "torch.einsum('ij', x, x)", "torch.einsum('ij->iij', x)", "torch.einsum('ii', x)",
+    "x.gather(0, i)", "x.scatter(0, i, x)", "x.index_select(2, i)", "x.index_select(0, i)", "x.index_add(0, i, x)",
+    "x.index_copy(1, i, x[:, :2])", "x.index_fill(3, i, 1.)", "x.narrow(1, 2, 3)", "x.select(0, 4)", "x.split(0, 0)",
+    "x.chunk(0)", "x.cumsum(2)", "x.sum((0, 0))", "x.sum(4)",
+    "x.expand(2, 2)", "x.expand(3)", "x.view(4)", "x.view(-1, -1)", "x.reshape(5)", "x.permute(0, 0)", "x.permute(0)",
+    "x.transpose(0, 2)", "x.squeeze(3)", "x.unsqueeze(4)", "x.flatten(1, 0)", "x.diagonal(0, 0, 0)",
+    "x.repeat(2)", "x.tile(2)", "x.roll(1, 3)", "x.flip(0, 0)", "x.movedim(0, 3)", "x.topk(5)", "x.sort(3)", "x.norm(2, 4)",
+    "torch.cat([x, x[0]])", "torch.cat([x, x[:, :1]])", "torch.stack([x, x[0]])", "torch.where(x > 0, x, x[:, :2])",
+    "x.masked_fill(x[:, :2] > 0, 1.)", "x.masked_select(x[:, :2] > 0)", "F.mse_loss(x, x[:, :2])", "F.linear(x, x[:, :2])",
+    "F.nll_loss(x, i)", "F.nll_loss(x, i[0])", "F.cross_entropy(x, i[0])", "F.softmax(x, 3)", "torch.meshgrid(x, x)",
+    "torch.broadcast_to(x, (3, 3))", "x.tril(1.5)", "torch.addmm(x, x, x)",
+    "x.clamp(x[:, :2])",
+    "torch.outer(x, x)", "x.lerp(x[:, :2], 0.5)", "torch.complex(x, x[:, :2])",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", SHAPES)
+def test_shapes_and_dimensions_that_are_refused(expression: str) -> None:
+    """Refusals are of PyTorch's classes: no error of NumPy's, and none of ours, comes through."""
+    given = {
+        "x": lambda torch: torch.ones(2, 3), "i": lambda torch: torch.tensor([0, 2, 1]),
+        "k": lambda torch: torch.zeros(2, 3, dtype=torch.int64),
+    }  # fmt: skip
+    kind, expected, found = compare(expression, given, sentences=False)
+    assert not kind, (kind, expected, found)
+
+
 def allowed(expression: str, kind: str, names: tuple[str, ...], expected: Outcome, found: Outcome) -> bool:
     """Whether a difference is known, and why it stays."""
     x, y = (*names, "")[:2]
