@@ -14,7 +14,7 @@ from functrace.torch.autograd import functional as _functional  # noqa: F401 (ma
 from functrace.torch.autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from functrace.torch.autograd.grad_mode import is_inference_mode_enabled
 from functrace.torch.check import check_function
-from functrace.torch.device import device
+from functrace.torch.device import device, get_num_threads, set_num_threads
 from functrace.torch.dtypes import dtype, get_default_dtype, set_default_dtype
 from functrace.torch.func import vmap
 from functrace.torch.kinds import *  # noqa: F403 (constants, formats, limits, older constructors)
@@ -38,6 +38,7 @@ __all__ = [
     "enable_grad",
     "func",
     "get_default_dtype",
+    "get_num_threads",
     "inference_mode",
     "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",
@@ -51,6 +52,7 @@ __all__ = [
     "set_anomaly_enabled",
     "set_default_dtype",
     "set_grad_enabled",
+    "set_num_threads",
     "set_warn_always",
     "utils",
     "vmap",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias, final
 
+from functrace.executor.threads import THREADS
 from functrace.torch import sentences
 
 _KINDS = frozenset(sentences.DEVICE_KINDS.split(", "))
@@ -85,3 +86,21 @@ def check_device(given: DeviceLike | None) -> None:
         raise AssertionError(sentences.NO_CUDA)
     if found.type != "cpu":
         raise RuntimeError(sentences.device_absent(found.type))
+
+
+def get_num_threads() -> int:
+    """Return how many threads compute large arrays: by default as many as the process may use cores."""
+    return THREADS.count
+
+
+def set_num_threads(count: int, /) -> None:
+    """Let this many threads compute large arrays; results do not depend on it.
+
+    Raises:
+        RuntimeError: for what is no positive integer.
+    """
+    if type(count) is not int:
+        raise RuntimeError(sentences.thread_count_type(sentences.kind_of(count)))
+    if count < 1:
+        raise RuntimeError(sentences.THREAD_COUNT)
+    THREADS.resize(count)

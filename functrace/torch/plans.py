@@ -28,6 +28,7 @@ import numpy as np
 
 from functrace.caches import BYTES_PER_OP, Bounded, Kept
 from functrace.executor import Runner
+from functrace.executor.blocks import BLOCKS, FEWEST, spread_ufunc
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.filling import Template, filling
 from functrace.ir.parts import Compiled, restrict
@@ -177,7 +178,7 @@ class Plan(Kept):
         """Whether the node can be run once only, although it saves nothing."""
         # A primitive looks for traced operands; here there are none, so its NumPy function is called directly: 0.3 us less.
         function = self.function
-        self.evaluate = function.eval if isinstance(function, Elementwise) else function
+        self.evaluate = self._spread() or (function.eval if isinstance(function, Elementwise) else function)
         self.recorder: Recorder | None = None
         """Makes nodes in the usual case, once the plan has proved to be in use."""
         self.puller: Puller | None = None
@@ -189,6 +190,14 @@ class Plan(Kept):
     def edges(self) -> tuple[int | None, ...] | None:
         """The operands that have edges; None: all."""
         return self.op.edges
+
+    def _spread(self) -> Callable[..., Any] | None:
+        """Return what computes large arrays over all cores, for functions that can."""
+        function = self.function
+        ufunc = function.eval if isinstance(function, Elementwise) else None
+        if not isinstance(ufunc, np.ufunc):
+            return None
+        return spread_ufunc(ufunc, [spec[0] if type(spec) is tuple else spec for spec in self.specs])
 
     def note_record(self) -> None:
         """Count a node that was made by `record`; the lines for it are written out when that has come to be worth it."""
@@ -250,14 +259,18 @@ class Plan(Kept):
         made.outputs = tuple([
             specs[k] if k >= 0 else aval if fill is None else fill(given) for k, fill, aval in self._fill_outputs
         ])  # fmt: skip
+        is_large = any(isinstance(spec, ShapeDtype) and spec.size >= FEWEST for spec in specs)
+        if is_large:
+            made.evaluate = made._spread() or made.evaluate
         if self.differentiable:
             made.differentiated = made.outputs[: len(self.differentiated)]
             made._backward, made._unknown, made._given = None, self, given
             made.direct = None if self.puller is None else self._compiled
             if self._fill_moves is not None:
                 made.moves = self._fill_moves(given)
-            if not self._is_shared:
-                made._runner, made._sharing = None, made
+            if not self._is_shared or is_large:
+                made._runner, made._sharing, made._calls = None, made, 0
+                made._compiled = made.direct = None
                 made._is_shared = True
         return made
 
@@ -305,7 +318,7 @@ class Plan(Kept):
         moves: Iterator[Move] = iter([(next(computed), None) if view is None else view for view in shown])
         self.moves = tuple(next(moves) if p is not None and self.active[p] else None for p in self.edge_positions)
         assert next(moves, None) is None, "an active operand has no edge"
-        self._runner = Runner(restrict(backward, backward.input_ids, rest, keep=True).program) if rest else None
+        self._runner = Runner(restrict(backward, backward.input_ids, rest, keep=True).program, BLOCKS) if rest else None
         self._computes = bool(rest)
         self._calls, self._compiled = 0, None
         self._sharing, self._is_shared = self, True
@@ -354,7 +367,7 @@ class Plan(Kept):
         runner = sharing._runner
         if runner is None or (sharing is self and self._unknown is not None and runner is self._unknown._runner):
             assert self._unknown is not None
-            runner = self._runner = Runner(self._unknown._running.fill(self._given), is_flat=True)
+            runner = self._runner = Runner(self._unknown._running.fill(self._given), BLOCKS, is_flat=True)
         return runner.interpret(values) if is_plain else runner(values)
 
     def _compile(self) -> Compiled | None:

@@ -1787,3 +1787,13 @@ def linearize_structure(tangents: str, primals: str) -> str:
 def linearize_tangent(place: int, what: str, given: object, wanted: object) -> str:
     """The sentence for a tangent of another shape or dtype than its primal."""
     return f"tangent:{place} with {what} {given} in flattened pytree doesn't match the {what} {wanted} of the corresponding primal."
+
+
+# -- threads ---------------------------------------------------------------------------------------------------------
+
+THREAD_COUNT = "set_num_threads expects a positive integer"
+
+
+def thread_count_type(kind: str) -> str:
+    """The sentence for a number of threads that is no integer."""
+    return f"set_num_threads expects an int, but got {kind}"

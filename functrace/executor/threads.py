@@ -1,0 +1,132 @@
+"""Work on large arrays, spread over the cores: NumPy's functions let other threads run while they compute.
+
+The threads are made when they are first needed. What is computed does not depend on how many there are: work is divided
+into spans of whole blocks, and whoever gives it sees to it that blocks do not depend on each other.
+
+Note [Handing work over by locks]
+    A multiplication of a million float32 takes 0.42 ms, half of it 0.21. Half of it in a thread that waits for a lock, and
+    the other half here, take 0.25 ms together; by ``concurrent.futures`` 0.31 ms.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import threading
+from collections.abc import Callable
+from typing import final
+
+BLOCK = 1 << 16
+"""Elements: arrays of this many stay in a core's cache. With smaller ones two threads wait for each other's Python code."""
+
+Work = Callable[[int, int], object]
+
+
+@final
+class Worker:
+    """A thread that does one piece of work at a time."""
+
+    def __init__(self) -> None:
+        self.free = threading.Lock()
+        """Held by who has given it work."""
+        self._given, self._ended = threading.Lock(), threading.Lock()
+        self._given.acquire()
+        self._ended.acquire()
+        self._work: Callable[[], object] | None = None
+        self._failure: BaseException | None = None
+        threading.Thread(target=self._run, name="functrace worker", daemon=True).start()
+
+    def begin(self, work: Work, start: int, stop: int) -> None:
+        """Let the thread begin, in the caller's context (NumPy's error state stands in it)."""
+        context = contextvars.copy_context()
+        self._work = lambda: context.run(work, start, stop)
+        self._given.release()
+
+    def end(self) -> BaseException | None:
+        """Wait until the work has ended; returns what it raised."""
+        self._ended.acquire()
+        failure, self._failure, self._work = self._failure, None, None
+        self.free.release()
+        return failure
+
+    def _run(self) -> None:
+        while True:
+            self._given.acquire()
+            assert self._work is not None
+            try:
+                self._work()
+            except BaseException as error:
+                self._failure = error
+            self._ended.release()
+
+
+@final
+class Threads:
+    """The threads of the process.
+
+    Args:
+        count: how many work at a time, the caller's among them; by default as many as the process may use cores.
+    """
+
+    def __init__(self, count: int | None = None) -> None:
+        affinity = getattr(os, "sched_getaffinity", None)
+        self.count = count or (len(affinity(0)) if affinity is not None else os.cpu_count() or 1)
+        self._workers: list[Worker] = []
+        self._making = threading.Lock()
+
+    def resize(self, count: int) -> None:
+        """Let this many threads work.
+
+        Raises:
+            ValueError: for fewer than one.
+        """
+        if count < 1:
+            raise ValueError(f"at least one thread works, not {count}")
+        self.count = count
+
+    def forget(self) -> None:
+        """Make threads anew when they are needed: after a fork there are none."""
+        self._workers, self._making = [], threading.Lock()
+
+    def spread(self, work: Work, size: int) -> None:
+        """Call ``work(start, stop)`` for spans that make up ``range(size)``, each of whole blocks but for the last.
+
+        Threads that are at work for somebody else are not waited for.
+
+        Raises:
+            BaseException: what the work raises, once all of it has ended.
+        """
+        blocks = -(-size // BLOCK)
+        helpers = self._taken(min(self.count, blocks) - 1)
+        count = len(helpers) + 1
+        bounds = [min(blocks * k // count * BLOCK, size) for k in range(count + 1)]
+        for worker, start, stop in zip(helpers, bounds[1:-1], bounds[2:], strict=True):
+            worker.begin(work, start, stop)
+        try:
+            work(0, bounds[1])
+        finally:
+            failures = [worker.end() for worker in helpers]
+        for failure in failures:
+            if failure is not None:
+                raise failure
+
+    def _taken(self, count: int) -> list[Worker]:
+        """Return workers that are free, and now the caller's."""
+        if count > len(self._workers):
+            with self._making:
+                while count > len(self._workers):
+                    self._workers.append(Worker())
+        found: list[Worker] = []
+        for worker in self._workers:
+            if len(found) >= count:
+                break
+            if worker.free.acquire(blocking=False):
+                found.append(worker)
+        return found
+
+
+THREADS = Threads()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=THREADS.forget)

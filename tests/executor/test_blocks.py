@@ -1,0 +1,231 @@
+"""Elementwise programs on large arrays in blocks, over any number of threads: bit for bit what NumPy computes whole."""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functrace as ft
+from functrace.executor import blocks, threads
+from functrace.executor.blocks import BLOCKS, FEWEST, spread_ufunc
+from functrace.executor.runner import Runner
+from functrace.executor.threads import BLOCK, THREADS, Threads
+from functrace.ir.aval import ShapeDtype, aval_of
+
+SIZE = FEWEST + 12_346  # no whole number of blocks
+
+
+@pytest.fixture(params=[1, 2, 3, 4])
+def count(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = THREADS.count
+    THREADS.resize(request.param)
+    yield request.param
+    THREADS.resize(before)
+
+
+def runs(function: Callable[..., Any], *arguments: Any) -> tuple[Any, Any]:
+    """Return what a compiled program gives in blocks, and whole."""
+    program = ft.trace(function)(*arguments)
+    with np.errstate(all="ignore"):
+        return Runner(program, BLOCKS).compile()(*arguments), Runner(program).compile()(*arguments)
+
+
+def same(found: Any, expected: Any) -> None:
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        assert type(a) is type(b)
+        assert (a.dtype, a.shape, a.strides) == (b.dtype, b.shape, b.strides)
+        assert a.tobytes() == b.tobytes()
+
+
+FUNCTIONS: tuple[Callable[..., Any], ...] = (
+    lambda x, y: x * y + x,
+    lambda x, y: (x / (y + 2.0), -x * x / (y * y)),
+    lambda x, y: np.where(x > y, np.sin(x), np.exp(-y * y)),
+    lambda x, y: (np.sqrt(np.abs(x)), np.sign(y), x > 0, np.tanh(x * y) + np.log1p(np.abs(y))),
+    lambda x, y: np.maximum(x, 0) ** 1.5 * np.hypot(x, y),
+    lambda x, y: ((x + 1) * (x + 2) * (x + 3) - (y + 1) * (y + 2)) / ((x + y) ** 2 + 1),
+)
+
+
+CASES = [(k, dtype) for k in range(len(FUNCTIONS)) for dtype in ("float32", "float64")] + [
+    (0, "complex64"),
+    (1, "complex64"),
+]
+
+
+@pytest.mark.parametrize(("place", "dtype"), CASES)
+def test_blocks_are_the_whole(count: int, place: int, dtype: str) -> None:
+    generator = np.random.default_rng(place)
+    x, y = (generator.normal(size=SIZE).astype(dtype) for _ in range(2))
+    x[:5] = 0
+    same(*runs(FUNCTIONS[place], x, y))
+    before = x.copy(), y.copy()
+    runs(FUNCTIONS[place], x, y)
+    assert all(np.array_equal(a, b) for a, b in zip(before, (x, y), strict=True))
+
+
+@pytest.mark.parametrize(
+    "arrange",
+    [
+        lambda x: x.reshape(-1, 5),
+        lambda x: x.reshape(-1, 5).copy("F"),
+        lambda x: np.repeat(x, 2)[::2],
+        lambda x: np.broadcast_to(x[3], x.shape),
+        lambda x: x[::-1],
+        lambda x: np.frombuffer(b"\0" + x.tobytes(), x.dtype, offset=1),
+    ],
+    ids=["rows", "columns", "strided", "expanded", "reversed", "unaligned"],
+)
+def test_arguments_that_lie_otherwise(arrange: Callable[[Any], Any]) -> None:
+    x = np.linspace(-2, 2, SIZE, dtype=np.float32)
+    same(*runs(FUNCTIONS[1], arrange(x), arrange(x).copy()))
+    same(*runs(FUNCTIONS[1], arrange(x), arrange(x)))
+
+
+def test_numbers_beside_arrays(count: int) -> None:
+    x = np.linspace(-2, 2, SIZE)
+    same(*runs(lambda x, a: (x * a + np.sin(a), x - a), x, np.array(0.3)))
+
+
+def test_only_large_elementwise_programs_run_in_blocks() -> None:
+    def is_whole(function: Callable[..., Any], *arguments: Any) -> bool:
+        program = ft.trace(function)(*arguments)
+        return Runner(program, BLOCKS).compile().__qualname__ == Runner(program).compile().__qualname__
+
+    x = np.ones(SIZE)
+    assert not is_whole(lambda x: x * 2 + 1, x)
+    assert is_whole(lambda x: x * 2 + 1, x[:100])
+    assert is_whole(lambda x: np.cumsum(x * 2), x)
+    assert is_whole(lambda x: (x * 2, np.sum(x)), x)
+    assert is_whole(lambda x, y: x + y, x.reshape(-1, 5), np.ones(5))
+    assert is_whole(lambda x: np.real(x + 1j), x)
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.multiply, np.divide, np.greater, np.maximum, np.power])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])
+def test_spread_ufuncs(count: int, ufunc: np.ufunc, dtype: str) -> None:
+    x, y = (np.random.default_rng(k).integers(1, 5, SIZE).astype(dtype) for k in (0, 1))
+    for given in ((x, y), (x, 2), (3, y), (x, np.array(2, dtype)), (x.reshape(5, -1), y.reshape(5, -1)), (x[::-1], y)):
+        specs = [aval_of(a) if isinstance(a, np.ndarray) else type(a) for a in given]
+        compute = spread_ufunc(ufunc, specs)
+        assert compute is not None
+        same((compute(*given),), (ufunc(*given),))
+
+
+def test_what_is_not_spread() -> None:
+    large, small = ShapeDtype((SIZE,), np.dtype(float)), ShapeDtype((5,), np.dtype(float))
+    assert spread_ufunc(np.add, (small, small)) is None
+    assert spread_ufunc(np.add, (ShapeDtype((3, SIZE), np.dtype(float)), large)) is None
+    assert spread_ufunc(np.modf, (large,)) is None
+    with pytest.raises(OverflowError):
+        compute = spread_ufunc(np.add, (ShapeDtype((SIZE,), np.dtype(np.uint8)), int))
+        assert compute is not None
+        compute(np.zeros(SIZE, np.uint8), 300)
+
+
+def test_work_is_done_once_and_in_whole_blocks(count: int) -> None:
+    for size in (0, 1, BLOCK, BLOCK + 1, 3 * BLOCK - 1, 7 * BLOCK + 5):
+        seen: list[tuple[int, int]] = []
+        THREADS.spread(lambda start, stop: seen.append((start, stop)), size)
+        covered = sorted(span for span in seen if span[0] < span[1])
+        assert [b for _, b in covered] == [a for a, _ in covered[1:]] + ([size] if size else [])
+        assert not covered or covered[0][0] == 0
+        assert all(a % BLOCK == 0 for a, _ in covered)
+        assert len(covered) <= count
+
+
+@pytest.mark.parametrize("place", ["here", "there"])
+def test_what_the_work_raises_comes_back(place: str) -> None:
+    pool = Threads(3)
+    ended: list[int] = []
+
+    def work(start: int, stop: int) -> None:
+        if (start == 0) == (place == "here"):
+            raise ZeroDivisionError(start)
+        ended.append(start)
+
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
+            pool.spread(work, 6 * BLOCK)
+    assert len(ended) == (6 if place == "here" else 3)
+    pool.spread(lambda start, stop: ended.append(start), 6 * BLOCK)  # no worker was lost
+    assert len(pool._taken(2)) == 2
+
+
+def test_workers_see_the_error_state_of_the_caller() -> None:
+    x = np.zeros(SIZE)
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        THREADS.spread(lambda a, b: np.divide(1.0, x[a:b]), SIZE)
+    with np.errstate(all="ignore"):
+        Threads(4).spread(lambda a, b: np.divide(1.0, x[a:b]), SIZE)
+
+
+def test_many_callers_at_a_time() -> None:
+    pool = Threads(2)
+    x = np.arange(SIZE, dtype=float)
+    wrong: list[int] = []
+
+    def call(k: int) -> None:
+        for _ in range(20):
+            out = np.empty_like(x)
+            pool.spread(lambda a, b: np.multiply(x[a:b], k, out[a:b]), SIZE)
+            if not np.array_equal(out, x * k):
+                wrong.append(k)
+
+    callers = [threading.Thread(target=call, args=(k,)) for k in range(6)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert not wrong
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_fork_makes_threads_of_its_own() -> None:
+    before = THREADS.count
+    THREADS.resize(2)
+    try:
+        THREADS.spread(lambda a, b: None, SIZE)
+        child = os.fork()
+        if not child:
+            seen: list[int] = []
+            threads.THREADS.spread(lambda a, b: seen.append(b), SIZE)
+            os._exit(0 if SIZE in seen else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        THREADS.resize(before)
+
+
+def test_threads_are_counted() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        Threads().resize(0)
+    assert Threads(3).count == 3
+    assert Threads().count >= 1
+
+
+def test_memory_of_large_arrays_is_kept() -> None:
+    resource = pytest.importorskip("resource")
+    if platform.libc_ver()[0] != "glibc":
+        pytest.skip("another C library")
+    blocks.keep_freed_memory()
+    x = np.ones(1 << 20, np.float32)
+
+    def work() -> None:
+        y = x * 2 + 1
+        for _ in range(8):
+            y = y * x + x
+
+    for _ in range(3):
+        work()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(5):
+        work()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 5 * 1024
