@@ -18,13 +18,15 @@ import numpy as np
 
 from functrace.api.calls import ARRAYS, function_name
 from functrace.api.keys import static_key, tree_key
+from functrace.api.own_rules import MadeRule, OwnRule, rule_inside
 from functrace.api.record import Operands, Staged, stage
 from functrace.api.results import guard_results, whole_result
-from functrace.api.rules import VjpRule, is_in_own_rule, record_jvp, record_vjp, recording_rule, with_captured
-from functrace.control.custom import Deferred, Rule, custom_jvp_program, custom_vjp_program
+from functrace.api.rules import record_jvp, record_vjp, with_captured
+from functrace.control.custom import custom_jvp_program, custom_vjp_program
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import with_inputs
+from functrace.ir.program import Program
 from functrace.ops.shaping import convert
 from functrace.tracing.recording import Tracer, as_array, is_recording
 from functrace.transforms import is_differentiable
@@ -112,11 +114,35 @@ class _Custom(Generic[P, R]):
         owner = f"{type(self).__name__} {self.name}"
         return stage(f, operands, owner, self.name, computed_only=computed_only)
 
-    def key(self, fixed: Sequence[Any], operands: Operands) -> Any:
-        """What tells a deferred rule of this function from others: everything that its rule is called with."""
+    def made(
+        self, rules: object, fixed: Sequence[Any], operands: Operands, run: Staged, record: Callable[[Operands], MadeRule]
+    ) -> MadeRule:
+        """Record the rules of a call, if they are not being recorded: see `functrace.api.own_rules`.
+
+        Args:
+            rules: the user's functions.
+            fixed: arguments without derivative.
+            operands: of the call.
+            run: the function itself.
+            record: records the rules on operands.
+        """
         chosen = set(operands.places)
-        static = [x for k, x in enumerate(operands.leaves) if k not in chosen]
-        return self, tree_key(operands.tree), tuple(operands.avals), tuple(map(static_key, (*fixed, *static)))
+        static = tuple([static_key(x) for x in (*fixed, *[x for k, x in enumerate(operands.leaves) if k not in chosen])])
+        results = tree_key(run.out_tree), tuple(run.out_avals)
+        key = rules, tree_key(operands.tree), tuple(operands.avals), static, *results
+        explicit = len(operands.avals)
+        still = operands.without_values()
+
+        def recorded(with_values: bool) -> MadeRule:
+            return record(operands if with_values else still)
+
+        between = tuple(map(aval_of, run.captured))
+        deferred = rule_inside(self, key, explicit, between, lambda _: record(still))
+        if deferred is not None:
+            return MadeRule((deferred, deferred), [], False)
+        made = OwnRule(self, key, explicit, recorded).recorded()
+        first, *others = made.programs
+        return made._replace(programs=(with_captured(first, explicit, run.captured), *others))
 
     def whole(self, fixed: Sequence[Any], others: Sequence[Any]) -> list[Any]:
         """Put both kinds of arguments back in order."""
@@ -188,31 +214,18 @@ class custom_vjp(_Custom[P, R]):
         def backward(residuals: object, cotangent: object) -> Any:
             return _check_cotangents(bwd(*fixed, residuals, cotangent), others, self.name)
 
-        if is_in_own_rule(self):
-            rule = self._deferred(forward, backward, fixed, operands, run)
-        else:
-            with recording_rule(self):
-                rule = record_vjp(forward, backward, operands, self.name)
+        def record(on: Operands) -> MadeRule:
+            rule = record_vjp(forward, backward, on, self.name)
+            kept = len(rule.forward.output_ids) - len(run.out_avals) if isinstance(rule.forward, Program) else 0
+            return MadeRule((rule.forward, rule.backward), rule.captured, rule.asked, kept)
+
+        rule = self.made(self.rules, fixed, operands, run, record)
         explicit = len(operands.values)
         program = with_inputs(run.program, explicit, (), rule.captured)
-        pushed = with_captured(rule.forward, explicit, run.captured)
         values = [*operands.handed_on(), *run.captured, *rule.captured]
-        results = custom_vjp_program(program, pushed, rule.backward, values, explicit)
+        results = custom_vjp_program(program, *rule.pair, values, explicit)
         guard_results(results, run.origins, operands.values, self.name)
         return unflatten(run.out_tree, results)
-
-    def _deferred(
-        self, forward: Callable[..., Any], backward: Callable[..., Any], fixed: list[Any], operands: Operands, run: Staged
-    ) -> VjpRule:
-        still = operands.without_values()
-
-        def record() -> tuple[Rule, ...]:
-            with recording_rule(self):
-                rule = record_vjp(forward, backward, still, self.name, closed=False)
-            return with_captured(rule.forward, len(still.avals), run.captured), rule.backward
-
-        made = Deferred(self.key(fixed, operands), record)
-        return VjpRule(made, made, [])
 
 
 def _check_cotangents(found: object, args: tuple[Any, ...], name: str) -> list[Any]:
@@ -332,28 +345,17 @@ class custom_jvp(_Custom[P, R]):
         fixed, others = self.split(given)
         operands = Operands(others, {})
         run = self.staged(lambda *xs: self.f(*self.whole(fixed, xs)), operands)
+        rule = self.made(self.rule, fixed, operands, run, lambda on: self._recorded(fixed, on, run))
         explicit = len(operands.values)
-        if is_in_own_rule(self):
-            rule, captured = self._deferred(fixed, operands, run), []
-        else:
-            rule, captured = self._record(fixed, operands, run)
-            rule = with_captured(rule, explicit, run.captured)
-        program = with_inputs(run.program, explicit, (), captured)
-        results = custom_jvp_program(program, rule, [*operands.handed_on(), *run.captured, *captured], explicit)
+        program = with_inputs(run.program, explicit, (), rule.captured)
+        results = custom_jvp_program(
+            program, rule.programs[0], [*operands.handed_on(), *run.captured, *rule.captured], explicit
+        )
         guard_results(results, run.origins, operands.values, self.name)
         return unflatten(run.out_tree, results)
 
-    def _deferred(self, fixed: list[Any], operands: Operands, run: Staged) -> Deferred:
-        still = operands.without_values()
-
-        def record() -> tuple[Rule, ...]:
-            rule, _ = self._record(fixed, still, run, closed=False)
-            return (with_captured(rule, len(still.avals), run.captured),)
-
-        return Deferred(self.key(fixed, operands), record)
-
-    def _record(self, fixed: list[Any], operands: Operands, run: Staged, *, closed: bool = True) -> tuple[Rule, list[Any]]:
-        """Record the rule: from operands and tangents to outputs and tangents, then what it captured."""
+    def _recorded(self, fixed: list[Any], operands: Operands, run: Staged) -> MadeRule:
+        """Record the rule."""
         what = f"the jvp rule of {self.name}"
         function = self.rule
         assert function is not None
@@ -367,5 +369,5 @@ class custom_jvp(_Custom[P, R]):
                 check_like(result[1], run.out_tree, run.out_avals, f"the tangent of {what}", self.name),
             )
 
-        with recording_rule(self):
-            return record_jvp(rule, operands, self.name, run.out_avals, closed=closed)
+        made = record_jvp(rule, operands, self.name, run.out_avals)
+        return MadeRule((made.program,), made.captured, made.asked)

@@ -1,16 +1,13 @@
 """Rules that users bring: from functions to the programs that `custom_vjp` and `custom_jvp` operations hold.
 
-Whatever a rule raises while it is recorded is raised where the derivative is asked for (`Failed`). A rule may call its own
-function: that call's rule is recorded only if it is differentiated in turn (`Deferred`), or recording would have no end.
+Whatever a rule raises while it is recorded is raised where the derivative is asked for (`Failed`).
 
 Floor: 7.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -25,23 +22,6 @@ from functrace.tracing.capture import own_constants
 from functrace.tracing.recording import BODY, Recording, Tracer
 from functrace.transforms import is_differentiable
 from functrace.tree import unflatten
-
-_recorded_now: ContextVar[tuple[Any, ...]] = ContextVar("functions whose rules are being recorded", default=())
-
-
-@contextmanager
-def recording_rule(function: object) -> Iterator[None]:
-    """Note that a function's rule is being recorded."""
-    token = _recorded_now.set((*_recorded_now.get(), function))
-    try:
-        yield
-    finally:
-        _recorded_now.reset(token)
-
-
-def is_in_own_rule(function: object) -> bool:
-    """Whether a function's rule is being recorded, which calls it."""
-    return any(f is function for f in _recorded_now.get())
 
 
 class Inputs(Protocol):
@@ -61,11 +41,28 @@ class VjpRule(NamedTuple):
         forward: a closed program from operands to outputs and residuals, or the exception that recording raised.
         backward: a closed program from residuals and cotangents to cotangents.
         captured: what the rules captured.
+        asked: whether they asked for values.
     """
 
     forward: Rule
     backward: Rule
     captured: list[Any]
+    asked: bool = False
+
+
+class JvpRule(NamedTuple):
+    """What `record_jvp` returns.
+
+    Args:
+        program: closed, from operands, what the rule captured, and tangents, to outputs, then tangents; or the exception
+            that recording raised.
+        captured: what the rule captured.
+        asked: whether it asked for values.
+    """
+
+    program: Rule
+    captured: list[Any]
+    asked: bool = False
 
 
 def record_vjp(
@@ -103,17 +100,18 @@ def record_vjp(
     try:
         with Recording(word.format("forward", name), scope=BODY) as recording:
             outer = Recorded(recording, pushed, operands.inputs)
-            pulled, kept = _record_backward(backward, outer, lambda: residuals, operands.avals, name, word)
+            pulled, kept, has_asked = _record_backward(backward, outer, lambda: residuals, operands.avals, name, word)
             if isinstance(pulled, Failed) and not is_function:
                 return VjpRule(pulled, pulled, [])
             saved = [recording.operand(value)[0] for value in kept]
             made = outer.program(name if is_function else f"forward_of_{name}", saved)
             made, captured = _finished(made, name, closed)
+            asked = has_asked or recording.answers is not None
     except Exception as error:
         if is_function:
             raise
         return VjpRule(Failed(error), Failed(error), [])
-    return VjpRule(made, pulled, captured)
+    return VjpRule(made, pulled, captured, asked)
 
 
 def _record_backward(
@@ -123,10 +121,14 @@ def _record_backward(
     avals: Sequence[ShapeDtype],
     name: str,
     word: str,
-) -> tuple[Rule, list[Any]]:
-    """Record a backward function, on top of a forward one; returns what it read of that, which are its first inputs."""
+) -> tuple[Rule, list[Any], bool]:
+    """Record a backward function, on top of a forward one.
+
+    Returns:
+        its program, what it read of the forward function, which are its first inputs, and whether it asked for values.
+    """
     if backward is None:
-        return Failed(NotImplementedError()), []
+        return Failed(NotImplementedError()), [], False
 
     def inputs(recording: Recording) -> Called:
         cotangents = [_direction(recording, aval) for aval in outer.out_avals]
@@ -140,10 +142,11 @@ def _record_backward(
         with Recording(word.format("backward", name), scope=BODY) as recording:
             call = Recorded(recording, pulled, inputs)
             made, kept = closed_over(call.program(f"backward_of_{name}"))
+            asked = recording.answers is not None
     except Exception as error:
-        return Failed(error), []
+        return Failed(error), [], False
     count = len(made.input_ids) - len(kept)
-    return reordered(made, [*range(count, count + len(kept)), *range(count)]), kept
+    return reordered(made, [*range(count, count + len(kept)), *range(count)]), kept, asked
 
 
 def record_jvp(
@@ -151,20 +154,14 @@ def record_jvp(
     operands: Operands,
     name: str,
     out_avals: Sequence[ShapeDtype],
-    *,
-    closed: bool = True,
-) -> tuple[Rule, list[Any]]:
-    """Record a jvp rule: from operands, what it captured, and tangents, to outputs, then tangents.
+) -> JvpRule:
+    """Record a jvp rule.
 
     Args:
         rule: from the tuples of arguments and tangents to the leaves of the result and of its tangent.
         operands: of the call.
         name: of the function.
         out_avals: of its results.
-        closed: whether captured values become inputs; otherwise they are constants, and may not be traced.
-
-    Returns:
-        the program, or the exception that recording raised, and what it captured.
     """
 
     def inputs(recording: Recording) -> Called:
@@ -182,12 +179,13 @@ def record_jvp(
     try:
         with Recording(f"the jvp rule of {name}", scope=BODY) as recording:
             call = Recorded(recording, pushed, inputs)
-            made, captured = _finished(call.program(f"jvp_of_{name}"), name, closed)
+            made, captured = closed_over(call.program(f"jvp_of_{name}"))
+            asked = recording.answers is not None
     except Exception as error:
-        return Failed(error), []
+        return JvpRule(Failed(error), [])
     explicit, total = len(operands.avals), len(made.input_ids)
     end = total - len(captured)
-    return reordered(made, [*range(explicit), *range(end, total), *range(explicit, end)]), captured
+    return JvpRule(reordered(made, [*range(explicit), *range(end, total), *range(explicit, end)]), captured, asked)
 
 
 def record_push(push: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]], operands: Inputs, name: str) -> Rule:

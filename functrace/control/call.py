@@ -26,7 +26,7 @@ from functrace.ir.tape import Op, Spec
 from functrace.ops.naming import name_p
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import Tracer, bind
-from functrace.transforms.linearize import Split, jvp_program, split_program
+from functrace.transforms.linearize import Split, jvp_program, remembered, split_program
 from functrace.transforms.replay import tangent_program
 from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
@@ -142,12 +142,20 @@ def _aval(*specs: *tuple[*tuple[Spec, ...], Program, Param | Pack]) -> Any:
 
 
 def _jvp(primals: Values, tangents: Tangents, program: Program, policy: Policy) -> Any:
-    active = [t is not None for t in tangents]
-    results = call_program(
-        jvp_program(program, active).interned(), [*primals, *[t for t in tangents if t is not None]], policy
-    )
+    made, flags = remembered(_pushed, program, [t is not None for t in tangents])
+    results = call_program(made, [*primals, *[t for t in tangents if t is not None]], policy)
+    found = iter(results[len(flags) :])
+    return results[: len(flags)], [next(found) if flag else None for flag in flags]
+
+
+def _pushed(program: Program, active: Sequence[bool]) -> tuple[Program, tuple[bool, ...]]:
+    """Return the program of the outputs and of those tangents that depend on a tangent, and which outputs have one."""
+    made = jvp_program(program, active)
     count = len(program.output_ids)
-    return results[:count], results[count:]
+    flags = mapped_outputs(made, [False] * len(program.input_ids) + [True] * sum(active))[count:]
+    kept = [i for i, flag in zip(made.output_ids[count:], flags, strict=True) if flag]
+    part = made if all(flags) else restrict(made, made.input_ids, [*made.output_ids[:count], *kept], keep=True).program
+    return part.interned(), flags
 
 
 def _linearize(primals: Values, tangents: Tangents, program: Program, policy: Policy) -> Any:

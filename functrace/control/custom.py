@@ -14,6 +14,7 @@ Floor: 4.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -71,6 +72,7 @@ class Deferred:
 
 
 Rule = Program | Failed | Deferred
+_of_call: Any = call_p.jvp
 
 
 def _check_rules(name: str, program: Program, explicit: int, *rules: object) -> None:
@@ -202,10 +204,15 @@ def _custom_jvp_rule(primals: Values, tangents: Tangents, program: Program, rule
     return results[:count], _spread(results[count:], output_avals(program))
 
 
+_linearized_now: ContextVar[tuple[Program, ...]] = ContextVar("jvp rules being linearized in their tangents", default=())
+
+
 def _custom_jvp_linearized(primals: Values, tangents: Tangents, program: Program, rule: Rule, explicit: int) -> Any:
     (made,) = _ready(rule)
     if not any(type(op[0].jvp) is Joint for op in made.ops):
         return _custom_jvp_rule(primals, tangents, program, rule, explicit)
+    if made in _linearized_now.get():  # its own function applied to a tangent: linear by what it does
+        return _of_call.linearize(primals, tangents, program, SAVE)
     # An operation that holds programs may compute primals and tangents together. It comes apart when the rule is linearized
     # in the tangents, which leaves what the rule computes of them: it is linear.
     _refuse_captured(tangents, explicit, "custom_jvp")
@@ -214,7 +221,11 @@ def _custom_jvp_linearized(primals: Values, tangents: Tangents, program: Program
     count = len(program.output_ids)
     whole = len(made.output_ids)
     moving = [False] * len(primals) + [True] * len(moved)
-    split = split_program(made, moving, [False] * count + [True] * (whole - count))
+    token = _linearized_now.set((*_linearized_now.get(), made))
+    try:
+        split = split_program(made, moving, [False] * count + [True] * (whole - count))
+    finally:
+        _linearized_now.reset(token)
     flags = mapped_outputs(split.forward, moving)
     depends = {"input": moving, "output": flags[:whole], "new": flags[whole:]}
     if any(depends[word][place] for word, place in split.sources):
@@ -429,9 +440,6 @@ def _custom_batch_batch(operands: Values, is_batched: Flags, program: Program, r
     check_operands("a rule for vmap", made, [aval_of(x) for x in operands])
     _check_results("a rule for vmap", made, wanted)
     return tuple(call_program(made.interned(), operands))
-
-
-_of_call: Any = call_p.jvp
 
 
 def _custom_batch_pushed(primals: Values, tangents: Tangents, program: Program, rule: Mapped) -> Any:

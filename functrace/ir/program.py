@@ -532,11 +532,18 @@ class Program:
 
         Programs that are params of equations are interned, since every recording makes them anew.
         """
-        # By identity of code: that is what tells equal functions of two files apart, and its hash takes long.
-        lines = tuple([(id(p[0]), p[1]) if isinstance(p, tuple) else p for p in self.positions])
-        key = (self._structure, lines)
+        key = (self._structure, self._places)
         with _interning:
             return _interned.setdefault(key, self)
+
+    def is_copy_of(self, other: Program) -> bool:
+        """Whether two programs are equal, and come from the same lines."""
+        return self is other or (self == other and self._places == other._places)
+
+    @cached_property
+    def _places(self) -> tuple[Any, ...]:
+        # By identity of code: that is what tells equal functions of two files apart, and its hash takes long.
+        return tuple([(id(p[0]), p[1]) if isinstance(p, tuple) else p for p in self.positions])
 
 
 def placed(positions: Sequence[Position]) -> tuple[Position, ...]:

@@ -36,14 +36,18 @@ failing = Facts("avals of results that may fail", _MOST_INFERRED)
 
 @final
 class _Avals(Kept):
-    """Avals of the results of an operation that holds programs: they are part of its key."""
+    """Avals of the results of an operation that holds programs: they are part of what it was made for.
 
-    __slots__ = ("avals",)
+    It stands under the hash of that: a custom rule that calls its own function becomes equal to others when it is known.
+    """
+
+    __slots__ = ("avals", "made_for")
 
     def __init__(
-        self, avals: tuple[ShapeDtype, ...], holds: Holds, specs: tuple[Spec, ...], params: tuple[Any, ...]
+        self, avals: tuple[ShapeDtype, ...], holds: Holds, specs: tuple[Spec, ...], params: tuple[Any, ...], made_for: object
     ) -> None:
         runs = holds.runs(specs, *params)
+        self.made_for = made_for
         super().__init__(BYTES_PER_OP * (1 + sum(len(program.ops) for choice in runs for _, program in choice)))
         self.avals = avals
 
@@ -55,20 +59,21 @@ def infer(primitive: Primitive, specs: tuple[Spec, ...], params: tuple[Any, ...]
     """Return the avals of the results, remembered per (primitive, specs, params)."""
     key = (primitive, specs, params)
     if primitive.holds is not None:
-        kept = _held.entries.get(key)
-        if kept is not None:
+        kept = _held.entries.get(hash(key))
+        if kept is not None and kept.made_for == key:
             kept.used = _held.tick()
             return kept.avals
-    found = inferred.get(key) or failing.get(key)
-    if found is not None:
-        return found
+    else:
+        found = inferred.get(key) or failing.get(key)
+        if found is not None:
+            return found
     made = primitive.aval(*specs, *params)
     found = made if isinstance(made, tuple) else (made,)
     if primitive.fails is not None and primitive.fails(*specs, *params):
         return failing.keep(key, found)
     if primitive.holds is None:
         return inferred.keep(key, found)
-    _held.add(key, _Avals(found, primitive.holds, specs, params))
+    _held.add(hash(key), _Avals(found, primitive.holds, specs, params, key))
     return found
 
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from functrace.api.own_rules import is_in_own_rule, recording_rule
 from functrace.api.record import Called
-from functrace.api.rules import VjpRule, is_in_own_rule, record_push, record_vjp, recording_rule, with_captured
+from functrace.api.rules import VjpRule, record_push, record_vjp, with_captured
 from functrace.control.custom import Deferred, Failed, Rule, custom_derivative_program, custom_vjp_program
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
@@ -80,7 +81,7 @@ def apply(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
     given = [snapshot(a) for a in args] if wanting else []
     made = Application(cls, args)
     is_nested = is_in_own_rule(cls)
-    whole, backward, captured = made.rule(with_backward=not is_nested)
+    whole, backward, captured, _ = made.rule(with_backward=not is_nested)
     assert isinstance(whole, Program)
     program = restrict(whole, whole.input_ids, whole.output_ids[: len(made.slots)], keep=True).program
     forward: Rule = whole

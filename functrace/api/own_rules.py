@@ -1,0 +1,401 @@
+"""Rules that call their own function: what the rule of that call is, without recording it without end.
+
+Note [A rule that calls its own function]
+    While the rule of a function is recorded, a call of the function is bound with a `Deferred` rule. If it is called as it
+    was outside (`OwnRule.key`: the same avals and static arguments), its rule is the very one that is being recorded, and
+    is known when that ends: nothing is read again, so what the rule closes over is what it was at the call, to any order.
+    It is handed over to such calls as further operands (`_handing_on`); to those that stand deeper, in a body that the rule
+    holds, as constants, which then belong to what makes two such rules equal.
+    Rules refer to themselves in this way, so they are compared as cyclic structures are: two are equal if they are, provided
+    that they are (`_assumed`).
+
+Note [A rule for other arguments]
+    A call with other static arguments (an order ``n + 1``, a longer axis) has another rule, and of these there may be no
+    end. It is recorded when the call is differentiated (`_Later`), and what the enclosing rule reads must not have changed
+    by then. What is made of it then is for this one call: a rule that was recorded later is equal to no other.
+
+Floor: 7.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple, Protocol, final
+
+import numpy as np
+
+from functrace.control.custom import Deferred, Rule
+from functrace.errors import ArgumentError, CapturedArrayError
+from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.parts import Rewrite
+from functrace.ir.program import Program, exact_bytes
+from functrace.ir.tape import Op
+from functrace.tracing.recording import Tracer, Value
+
+_serials = itertools.count()
+_recorded_now: ContextVar[tuple[tuple[object, OwnRule | None], ...]] = ContextVar(
+    "functions whose rules are being recorded", default=()
+)
+_assumed: ContextVar[set[tuple[OwnRule, OwnRule, bool]] | None] = ContextVar("rules taken to be equal", default=None)
+_shallow: ContextVar[bool] = ContextVar("whether rules for other arguments are compared by these alone", default=False)
+
+
+class MadeRule(NamedTuple):
+    """What recording a rule has made.
+
+    Args:
+        programs: the programs, or the exceptions that recording raised; the first takes the operands, then what was
+            captured.
+        captured: what the rule captured.
+        asked: whether it asked for values, so that its programs may hold for these only.
+        kept: how many residuals the second program takes, if there is one.
+    """
+
+    programs: tuple[Rule, ...]
+    captured: list[Any]
+    asked: bool
+    kept: int = 0
+
+    @property
+    def pair(self) -> tuple[Rule, Rule]:
+        """The forward and the backward program."""
+        forward, backward = self.programs
+        return forward, backward
+
+
+class Function(Protocol):
+    """A function that brings rules."""
+
+    name: str
+
+
+@contextmanager
+def recording_rule(function: object, rule: OwnRule | None = None) -> Iterator[None]:
+    """Note that a function's rule is being recorded."""
+    token = _recorded_now.set((*_recorded_now.get(), (function, rule)))
+    try:
+        yield
+    finally:
+        _recorded_now.reset(token)
+
+
+def is_in_own_rule(function: object) -> bool:
+    """Whether a function's rule is being recorded, which calls it."""
+    return any(f is function for f, _ in _recorded_now.get())
+
+
+@final
+class OwnRule:
+    """The rule of one call, as calls inside of it see it.
+
+    Args:
+        function: whose rule.
+        key: what the rule is recorded for.
+        explicit: how many explicit operands the call has.
+        record: records it, with the values of the operands or without them.
+    """
+
+    __slots__ = ("around", "captured", "count", "explicit", "function", "handed", "key", "programs", "record", "serial")
+
+    def __init__(self, function: Function, key: Hashable, explicit: int, record: Callable[[bool], MadeRule]) -> None:
+        self.function, self.key, self.explicit, self.record = function, key, explicit, record
+        self.around = _recorded_now.get()
+        self.serial = next(_serials)
+        self.programs: tuple[Rule, ...] | None = None
+        self.captured: list[Any] = []
+        self.count = self.handed = 0
+
+    def recorded(self, *, with_values: bool = True) -> MadeRule:
+        """Record the rule."""
+        with recording_rule(self.function, self):
+            rule = self.record(with_values)
+            if not self.count or not all(isinstance(p, Program) for p in rule.programs):
+                return rule
+            if rule.asked and with_values:  # what it is for other values, as they are inside
+                found = self.record(False)
+                self.programs, self.captured = _handing_on(self, found), found.captured
+            else:
+                rule = rule._replace(programs=_handing_on(self, rule))
+                self.programs, self.captured = rule.programs, rule.captured
+        self.programs = tuple([p.interned() if isinstance(p, Program) else p for p in self.programs])
+        if self.handed == self.count:
+            self.captured = []
+        return rule
+
+    def deferred(self, between: tuple[ShapeDtype, ...]) -> Deferred:
+        """Return what stands for this rule at a call inside of it.
+
+        Args:
+            between: avals of what the function itself captured at that call.
+        """
+        self.count += 1
+        key = _Own(self, between, False)
+        return Deferred(key, key.programs)
+
+    def same(self, other: OwnRule, *, by_values: bool) -> bool:
+        """Whether two rules do the same, given the same captured values or (``by_values``) with those that they have."""
+        if self is other:
+            return True
+        if self.programs is None or other.programs is None or len(self.programs) != len(other.programs):
+            return False
+        assumed = _assumed.get()
+        if assumed is not None:
+            return self._same(other, by_values, assumed)
+        assumed = set[tuple[OwnRule, OwnRule, bool]]()
+        token = _assumed.set(assumed)
+        try:
+            same = self._same(other, by_values, assumed)
+        finally:
+            _assumed.reset(token)
+        if same and not _shallow.get():
+            for one, another, _ in assumed:  # to compare them again costs nothing
+                older, newer = sorted((one, another), key=lambda rule: rule.serial)
+                newer.programs = older.programs
+        return same
+
+    def _same(self, other: OwnRule, by_values: bool, assumed: set[tuple[OwnRule, OwnRule, bool]]) -> bool:
+        pair = self, other, by_values
+        if pair in assumed:
+            return True
+        assumed.add(pair)  # and stays: if one of the comparisons fails, all of them do
+        if by_values and not _same_values(self.captured, other.captured):
+            return False
+        mine, theirs = self.programs, other.programs
+        assert mine is not None and theirs is not None
+        return mine is theirs or all(map(_is_copy, mine, theirs))
+
+    def check_unchanged(self) -> None:
+        """Check that what the rule reads is what it was when it was recorded.
+
+        Raises:
+            CapturedArrayError: if not.
+        """
+        if self.programs is None:  # it is being recorded
+            return
+        recorded_now, shallow = _recorded_now.set(self.around), _shallow.set(True)
+        try:
+            now = OwnRule(self.function, self.key, self.explicit, self.record)
+            now.recorded(with_values=False)
+            same = self.same(now, by_values=True)
+        finally:
+            _recorded_now.reset(recorded_now)
+            _shallow.reset(shallow)
+        if not same:
+            name = self.function.name
+            raise CapturedArrayError(
+                f"the rule of {name} calls {name} with other arguments, and reads what has changed before that call is "
+                "differentiated",
+                fix=f"change what the rule reads after the derivative has been taken, or pass it to {name}",
+            )
+
+    def bound(self) -> tuple[Rule, ...]:
+        """Return the programs, with what was captured as constants."""
+        assert self.programs is not None
+        first, *others = self.programs
+        if not self.captured or not isinstance(first, Program):
+            return self.programs
+        name, count = self.function.name, len(self.captured)
+        if any(isinstance(value, Tracer) for value in self.captured):  # of a transform that is over later
+            raise ArgumentError(
+                f"the rule of {name} calls {name}, and closes over a traced value", fix="pass the value as an argument"
+            )
+        places = range(self.explicit, self.explicit + count)
+        write = Rewrite(first, [k for k in range(len(first.input_ids)) if k not in places])
+        for place, value in zip(places, self.captured, strict=True):
+            if isinstance(value, np.ndarray):
+                value = np.array(value)
+                value.flags.writeable = False
+            write.moved[first.input_ids[place]] = write.constant(value, aval_of(value))
+        return write.finish(write.keep_all()), *others
+
+
+@final
+class _Own:
+    """What tells apart the rules of calls inside of their own rule, called as outside; see Note [A rule that calls …]."""
+
+    __slots__ = ("between", "rule", "takes")
+
+    def __init__(self, rule: OwnRule, between: tuple[ShapeDtype, ...], takes: bool) -> None:
+        self.rule, self.between, self.takes = rule, between, takes
+
+    def __repr__(self) -> str:
+        return f"the rule of {self.rule.function.name}"
+
+    def __hash__(self) -> int:
+        return hash((_Own, self.between, self.takes))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, _Own)
+            and (self.between, self.takes) == (other.between, other.takes)
+            and self.rule.same(other.rule, by_values=not self.takes)
+        )
+
+    def programs(self) -> tuple[Rule, ...]:
+        """Return the programs of the rule."""
+        rule = self.rule
+        if rule.programs is None:
+            name = rule.function.name
+            raise ArgumentError(
+                f"the rule of {name} differentiates {name} itself, for which it would have to be known already",
+                fix=f"write the derivative down, or call {name} without a transform around it",
+            )
+        first, *others = rule.programs if self.takes else rule.bound()
+        return with_avals(first, rule.explicit, self.between), *others
+
+
+@final
+class _Later:
+    """What tells apart rules that are not recorded yet; see Note [A rule for other arguments]."""
+
+    __slots__ = ("is_recorded", "key", "rule")
+
+    def __init__(self, rule: OwnRule, key: Hashable) -> None:
+        self.rule, self.key, self.is_recorded = rule, key, False
+
+    def __repr__(self) -> str:
+        return f"another rule of {self.rule.function.name}"
+
+    def __hash__(self) -> int:
+        return hash((_Later, self.key))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, _Later) or self.rule.function is not other.rule.function or self.key != other.key:
+            return False
+        if _shallow.get():
+            return True
+        return not (self.is_recorded or other.is_recorded) and self.rule.same(other.rule, by_values=True)
+
+
+def rule_inside(
+    function: Function, key: Hashable, explicit: int, between: tuple[ShapeDtype, ...], record: Callable[[bool], MadeRule]
+) -> Deferred | None:
+    """Return what stands for the rule of a call, if it is made inside of a rule of its own function.
+
+    Args:
+        function: what is called.
+        key: what its rule is recorded for.
+        explicit: how many explicit operands the call has.
+        between: avals of what the function captured.
+        record: records the rule, with the values of the operands or without them.
+    """
+    rules = [rule for f, rule in _recorded_now.get() if f is function and rule is not None]
+    for rule in rules:
+        if rule.key == key:
+            return rule.deferred(between)
+    if not rules:
+        return None
+    outer = rules[-1]
+    outer.count += 1
+    later = _Later(outer, key)
+
+    def programs() -> tuple[Rule, ...]:
+        outer.check_unchanged()
+        later.is_recorded = True
+        own = OwnRule(function, key, explicit, record)
+        made = own.recorded(with_values=False)
+        own.programs, own.captured = made.programs, made.captured
+        first, *others = own.bound()
+        return with_avals(first, explicit, between), *others
+
+    return Deferred(later, programs)
+
+
+def with_avals(rule: Rule, explicit: int, avals: Sequence[ShapeDtype]) -> Rule:
+    """Let the program of a rule take more inputs behind the explicit ones, which it does not read."""
+    return _widened(rule, explicit, avals) if isinstance(rule, Program) and avals else rule
+
+
+def _widened(program: Program, explicit: int, avals: Sequence[ShapeDtype]) -> Program:
+    write = Rewrite(program, [*range(explicit), *avals, *range(explicit, len(program.input_ids))])
+    return write.finish(write.keep_all())
+
+
+def _handing_on(own: OwnRule, rule: MadeRule) -> tuple[Rule, ...]:
+    """Return the programs of a rule, in which calls of its function are handed what the rule captured."""
+    first, *others = rule.programs
+    if not isinstance(first, Program):
+        return rule.programs
+    count = len(rule.captured)
+    if not count:
+        own.handed = own.count
+        return rule.programs
+    places = range(own.explicit, own.explicit + count)
+    if not others:
+        return (_handing(own, Rewrite(first), places),)
+    (second,) = others
+    if not isinstance(second, Program):
+        return first, second
+    write = Rewrite(first)
+    if not any(_is_inside(own, op) for op in second.ops):
+        return _handing(own, write, places), second
+    avals = [first.avals[first.input_ids[k]] for k in places]
+    kept, total = rule.kept, len(second.input_ids)
+    more = [write.moved[first.input_ids[k]] for k in places]
+    backward = Rewrite(second, [*range(kept), *avals, *range(kept, total)])
+    return _handing(own, write, places, more), _handing(own, backward, range(kept, kept + count))
+
+
+def _handing(own: OwnRule, write: Rewrite, places: range, more: Sequence[int] = ()) -> Program:
+    """Return a program in which calls that stand in it itself are handed the inputs in these places.
+
+    Args:
+        own: the rule that the calls have.
+        write: writes it.
+        places: of the inputs.
+        more: further outputs.
+    """
+    program = write.source
+    handed = [write.inputs[k] for k in places]
+    avals = [write.avals[i] for i in handed]
+    taking: dict[int, Deferred] = {}
+    for k, _ in program.schedule:
+        op = program.ops[k]
+        if not _is_inside(own, op):
+            write.keep(k)
+            continue
+        primitive, operands, (function, *rules) = op
+        assert isinstance(function, Program)
+        wide = _widened(function, len(operands), avals)
+        params = (wide.interned(), *[_taking(p, taking) for p in rules])
+        first = write.place(primitive, (*map(write.operand, operands), *handed), params, write.position(k))
+        write.replace(k, range(first, first + program.result_count(k)))
+    own.handed += len(taking)
+    return write.finish([*map(write.operand, program.output_ids), *more])
+
+
+def _is_inside(own: OwnRule, op: Op) -> bool:
+    """Whether an operation is a call that has the rule ``own``."""
+    return any(isinstance(p, Deferred) and isinstance(p.key, _Own) and p.key.rule is own for p in op[2])
+
+
+def _taking(param: object, made: dict[int, Deferred]) -> Any:
+    """Return a param, in place of a deferred rule one that takes what was captured."""
+    if not isinstance(param, Deferred):
+        return param
+    if id(param) not in made:
+        assert isinstance(param.key, _Own)
+        key = _Own(param.key.rule, param.key.between, True)
+        made[id(param)] = Deferred(key, key.programs)
+    return made[id(param)]
+
+
+def _is_copy(a: Rule, b: Rule) -> bool:
+    return a.is_copy_of(b) if isinstance(a, Program) and isinstance(b, Program) else a == b
+
+
+def _same_values(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Whether captured values are the same, bit for bit. Traced ones are alike: with them there is an error, not a rule."""
+    return len(a) == len(b) and all(map(_same_value, a, b))
+
+
+def _same_value(x: Value, y: Value) -> bool:
+    if isinstance(x, Tracer) or isinstance(y, Tracer):
+        return isinstance(x, Tracer) and isinstance(y, Tracer) and x.aval is y.aval
+    assert isinstance(x, np.ndarray | np.generic) and isinstance(y, np.ndarray | np.generic)
+    return aval_of(x) is aval_of(y) and exact_bytes(x) == exact_bytes(y)
