@@ -278,6 +278,17 @@ print(torch.func.grad(f)(torch.tensor(1.0)))
         here="tensor(18.)",
     ),
     Difference(
+        what="Inside a transform `requires_grad` and `grad_fn` say nothing of the transform",
+        names=("torch.Tensor.requires_grad", "torch.Tensor.grad_fn", "torch.func.grad", "torch.func.vjp"),
+        because="""There is no graph to ask: what the function computes becomes a program, which is differentiated
+            when it has ended. In PyTorch they answer for the innermost transform alone.""",
+        example="""
+torch.func.grad(lambda x: (print(x.requires_grad, (x * 2).grad_fn is None), x.sum())[1])(torch.ones(2))
+""",
+        pytorch="True False",
+        here="False True",
+    ),
+    Difference(
         what="A function that closes over tensors which want gradients runs twice",
         names=("torch.func.grad", "torch.func.vjp", "torch.func.jacrev", "torch.func.hessian"),
         because="""Which tensors a function closes over is known after it has run; then it runs again, with them as inputs,

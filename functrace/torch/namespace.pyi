@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functrace.torch.autograd.handles import RemovableHandle
+from functrace.torch.copying import Rebuild
 from functrace.torch.creation import DeviceLike, Layout
 from functrace.torch.dtypes import DtypeLike, dtype
 from functrace.torch.functions import Dtype
@@ -1358,6 +1359,9 @@ class Methods:
     def __contains__(self, element: Any) -> builtins.bool:
         """Return whether some element is equal to this one."""
 
+    def __deepcopy__(self, memo: builtins.dict[builtins.int, Any]) -> Tensor:
+        """Return a copy of a leaf, and of its gradient."""
+
     def __div__(self, other: Operand) -> Tensor: ...
     def __eq__(self, other: builtins.object) -> Any: ...
     def __floordiv__(self, other: Operand) -> Tensor: ...
@@ -1426,6 +1430,9 @@ class Methods:
     def __radd__(self, other: Operand) -> Tensor: ...
     def __rand__(self, other: Operand) -> Tensor: ...
     def __rdiv__(self, other: Any) -> Any: ...
+    def __reduce_ex__(self, _protocol: builtins.object = None) -> builtins.tuple[Any, Rebuild]:
+        """Return what ``pickle`` keeps of a tensor: not its gradient, nor its history, nor hooks, of which it warns."""
+
     def __repr__(self) -> builtins.str:
         """Return ``tensor([1., 2.], grad_fn=<MulBackward0>)``."""
 

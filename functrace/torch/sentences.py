@@ -31,7 +31,9 @@ EMPTY_BOOL = "Boolean value of Tensor with no values is ambiguous"
 LEN_OF_SCALAR = "len() of a 0-d tensor"
 ITERATION_OVER_SCALAR = "iteration over a 0-d tensor"
 DEEPCOPY_NON_LEAF = (
-    "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
+    "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  If you were "
+    "attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, see "
+    "https://github.com/pytorch/pytorch/pull/103001"
 )
 OVERLAPPING_WRITE = (
     "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from functrace.torch import (
+    copying,
     creation,
     functions,
     in_place,
@@ -31,7 +32,7 @@ TABLES = tuple(
     module.ROWS
     for module in (
         functions, reductions, statistics, products, shaping, pairs, picking, in_place, memory, methods, printing, creation,
-        random, losses, scattering,
+        random, losses, scattering, copying,
     )
 )  # fmt: skip
 ENTRIES = entries(TABLES)

@@ -417,16 +417,6 @@ class Tensor(Methods):
     def __hash__(self) -> int:
         return id(self)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        if not self.is_leaf:
-            raise RuntimeError(sentences.DEEPCOPY_NON_LEAF)
-        made = _new(type(self))
-        made._array, made._counter, made._requires = self._array.copy(), new_counter(), self._requires
-        if self._grad is not None:
-            made._grad = self._grad.__deepcopy__(memo)
-        memo[id(self)] = made
-        return made
-
     # -- aliases -------------------------------------------------------------------------------
 
     def detach(self) -> Tensor:

@@ -7,10 +7,16 @@ Floor: 8.
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from functrace.torch import sentences
+
+if TYPE_CHECKING:
+    from functrace.torch.tensor import Tensor
 
 State: TypeAlias = tuple[Any, ...]
 
@@ -75,3 +81,10 @@ def register(hooks: dict[int, Any], hook: Callable[..., Any]) -> RemovableHandle
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
     return handle
+
+
+def warn_if_has_hooks(tensor: Tensor) -> None:
+    """Warn of the hooks of a tensor that is about to be pickled: they are not kept."""
+    for hook in (tensor._backward_hooks or {}).values():
+        if not hasattr(hook, "__torch_unserializable__"):
+            warnings.warn(sentences.hook_not_kept(hook), stacklevel=2)

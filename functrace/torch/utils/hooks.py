@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import is_grad_enabled
 from functrace.torch.autograd.graph import GraphNode
-from functrace.torch.autograd.handles import RemovableHandle
+from functrace.torch.autograd.handles import RemovableHandle, warn_if_has_hooks
 from functrace.torch.nn.modules._functions import BackwardHookFunction
 from functrace.torch.tensor import Tensor
 
@@ -30,13 +30,6 @@ def unserializable_hook(f: F) -> F:
     """Mark a hook as one that need not be kept with its tensor; `warn_if_has_hooks` says nothing of it."""
     f.__torch_unserializable__ = True  # type: ignore[attr-defined]
     return f
-
-
-def warn_if_has_hooks(tensor: Tensor) -> None:
-    """Warn of the hooks of a tensor that is about to be pickled: they are not kept."""
-    for hook in (tensor._backward_hooks or {}).values():
-        if not hasattr(hook, "__torch_unserializable__"):
-            warnings.warn(sentences.hook_not_kept(hook), stacklevel=2)
 
 
 class BackwardHook:
