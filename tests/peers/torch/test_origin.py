@@ -21,10 +21,6 @@ if torch.__version__.split("+")[0] != VERSION:
     pytest.skip(f"the files are those of torch {VERSION}", allow_module_level=True)
 
 KNOWN: Mapping[str, tuple[int, str]] = {
-    "dispatch_modes": (
-        56,
-        "a mode does not see tensors made out of nothing, so the one that PyTorch's backward begins with is missing",
-    ),
     "modules_called": (
         2,
         "hooks of nodes are registered by the nodes: their handles are of our class, not of that of hooks.py",
