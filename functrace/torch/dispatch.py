@@ -1,7 +1,7 @@
 """What dispatch modes do: operations are handed to the mode's ``__torch_dispatch__`` in place of running.
 
 While a mode is active, ``MODES.dispatch`` is a `Dispatch`: the modes, innermost last, and whether a handler is running.
-`apply` and `write` (plans.py, views.py) hand it their op, operands and parameters. It says which overload that is
+`apply` and `write` (applying.py, views.py) hand it their op, operands and parameters. It says which overload that is
 (identities.py), calls the innermost mode beneath autograd, and makes the node on what the mode returned: as in PyTorch the
 mode sees the very operands, nothing it does is recorded, and its result becomes the operation's.
 
@@ -19,14 +19,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, final
 
-from functrace.torch import plans, sentences, views
+from functrace.torch import applying, recording, sentences, views
 from functrace.torch._ops import OpOverload
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.hooks import refuse_hooks
 from functrace.torch.identities import described
 from functrace.torch.kinds import preserve_format
+from functrace.torch.op import NUMBERS, Op, number_of
 from functrace.torch.overloads import ops, out_overload, overload_for
-from functrace.torch.plans import Op
 from functrace.torch.tensor import UNVERSIONED, Tensor, view_of
 from functrace.tracing import Tracer
 
@@ -78,11 +78,11 @@ class Dispatch:
     def __init__(self, modes: tuple[Any, ...], *, is_beneath: bool = False, call: Call | None = None) -> None:
         self.modes, self.is_beneath, self.call = modes, is_beneath, call
 
-    # -- from plans.py and views.py --------------------------------------------------------------------------------
+    # -- from applying.py and views.py --------------------------------------------------------------------------------
 
     def apply(self, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-        """Apply an op, as `functrace.torch.plans.apply` does."""
-        run = lambda: plans.apply(op, operands, params)  # noqa: E731
+        """Apply an op, as `functrace.torch.applying.apply` does."""
+        run = lambda: applying.apply(op, operands, params)  # noqa: E731
         if not self.modes:
             return beneath(run)
         operands = checked(op, operands)
@@ -224,9 +224,9 @@ def checked(op: Op, operands: tuple[Any, ...]) -> tuple[Any, ...]:
             if MODES.pairs:
                 refuse_hooks()
             raise NotImplementedError(sentences.MODE_AMONG_TRACED)
-    plain = tuple([plans.number_of(x) for x in operands])
+    plain = tuple([number_of(x) for x in operands])
     for k, x in enumerate(plain):
-        if not isinstance(x, Tensor) and type(x) not in plans.NUMBERS:
+        if not isinstance(x, Tensor) and type(x) not in NUMBERS:
             raise TypeError(sentences.argument_type(op.node, k, len(operands), x))
     return plain
 
@@ -271,7 +271,7 @@ def placed(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], made: Ten
             if one is None or one._array.shape != aval.shape or one._array.dtype != aval.dtype:
                 raise NotImplementedError(sentences.dispatched_otherwise(op.node, aval, one))
         arrays = [x._array if isinstance(x, Tensor) else x for x in operands]
-        plans.record(plan, operands, arrays, made)
+        recording.record(plan, operands, arrays, made)
     return made
 
 

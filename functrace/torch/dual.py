@@ -18,7 +18,7 @@ from functrace.typing import Array
 
 if TYPE_CHECKING:
     from functrace.torch.autograd.custom import FunctionBase
-    from functrace.torch.plans import Op
+    from functrace.torch.op import Op
     from functrace.torch.tensor import Step, Tensor
 
 

@@ -27,8 +27,9 @@ from functrace.ops.shaping import broadcast_to_p, convert_p, permute_p, reshape_
 from functrace.torch import functions
 from functrace.torch._ops import OWN, Argument, OpOverload, schema_lines
 from functrace.torch.dtypes import DTYPES
+from functrace.torch.op import NUMBERS, Op
 from functrace.torch.overloads import ops
-from functrace.torch.plans import NUMBERS, Op, Plan
+from functrace.torch.plans import Plan
 from functrace.torch.tensor import Tensor, wrap
 
 Arguments = Callable[..., "tuple[Any, ...]"]

@@ -17,8 +17,8 @@ from functrace.ops.indexing import gather, scatter_set
 from functrace.ops.shaping import broadcast_to, convert
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.op import NUMBERS, Op, number_of
 from functrace.torch.picking import put_each
-from functrace.torch.plans import NUMBERS, Op, number_of
 from functrace.torch.promotion import check_broadcast, check_fits
 from functrace.torch.rows import Rows
 from functrace.torch.shaping import basic_part, expand, index_entries, index_operands, view

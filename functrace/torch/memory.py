@@ -24,12 +24,13 @@ from functrace.ops.indexing import ARRAY, gather, scatter_add, scatter_set
 from functrace.ops.joining import concatenate
 from functrace.ops.shaping import permute, reshape
 from functrace.torch import sentences
+from functrace.torch.applying import apply
 from functrace.torch.autograd._functions import Resize
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.device import CPU, device
 from functrace.torch.dtypes import DTYPES, dtype
 from functrace.torch.functions import dimension, tensors_only
-from functrace.torch.plans import Op, apply
+from functrace.torch.op import Op
 from functrace.torch.rows import Rows
 from functrace.torch.shaping import sizes, squeezed
 from functrace.torch.steps import Step, view_written

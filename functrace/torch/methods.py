@@ -21,7 +21,7 @@ from functrace.torch.device import check_device, device
 from functrace.torch.dtypes import DTYPES, NAMES
 from functrace.torch.dtypes import dtype as Dtype
 from functrace.torch.formats import strided
-from functrace.torch.plans import Op
+from functrace.torch.op import Op
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import UNVERSIONED, Tensor, Value, constant
 from functrace.torch.views import renew_node

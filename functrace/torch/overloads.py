@@ -12,9 +12,9 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from functrace.torch import functions, in_place, plans, sentences, shaping
+from functrace.torch import applying, functions, in_place, sentences, shaping
 from functrace.torch._ops import Argument, Calls, OpOverload, OpOverloadPacket, Ops, schema_lines
-from functrace.torch.plans import NUMBERS
+from functrace.torch.op import NUMBERS
 from functrace.torch.rows import FUNCTIONAL, TENSOR, TORCH
 from functrace.torch.tensor import Tensor
 
@@ -87,12 +87,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_softmax": lambda x, dim, half_to_float: x.softmax(dim),
     "_log_softmax": lambda x, dim, half_to_float: x.log_softmax(dim),
     "_to_copy": lambda x, *, dtype=None, **rest: x.clone() if dtype in (None, x.dtype) else x.to(dtype),
-    "_unsafe_view": lambda x, size: plans.apply(
+    "_unsafe_view": lambda x, size: applying.apply(
         shaping.UNSAFE_VIEW, (x,), (shaping.completed(tuple(size), x._array.shape),)
     ),
-    "_reshape_alias": lambda x, size, stride: plans.apply(shaping.RESHAPE_ALIAS, (x,), (tuple(size),)),
+    "_reshape_alias": lambda x, size, stride: applying.apply(shaping.RESHAPE_ALIAS, (x,), (tuple(size),)),
     "_conj": functions.conj,
-    "alias": lambda x: plans.apply(shaping.ALIAS, (x,), ((...,),)),
+    "alias": lambda x: applying.apply(shaping.ALIAS, (x,), ((...,),)),
     "detach": lambda x: x.detach(),
     "lift_fresh": lambda x: x,
     "slice": lambda x, dim=0, start=None, end=None, step=1: shaping.getitem(

@@ -1,7 +1,6 @@
-"""Ops and plans: how a tensor operation is computed, and what its node does.
+"""Plans: how a tensor operation is computed for some operands, and what its node does.
 
-An `Op` is PyTorch's name of a node, a NumPy function, and which operands and results PyTorch saves for it. A
-`Plan` is what one op does for one combination of shapes, dtypes, static parameters and operands that want gradients: the
+A `Plan` is what one `Op` does for one combination of shapes, dtypes, static parameters and operands that want gradients: the
 forward function, and the backward program, which the core derives (`functrace.transforms.backward_program`) under the policy
 that only what the op names may be saved and everything else is computed again. Plans are kept in a bounded dict, so an
 operation costs one lookup, one NumPy call and one node.
@@ -16,12 +15,7 @@ Floor: 8.
 
 from __future__ import annotations
 
-import contextvars
-import functools
-import itertools
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,29 +30,20 @@ from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ir.unknown import NotKnown, Questions
 from functrace.ops import elementwise as ew
-from functrace.ops.contraction import matmul_p
 from functrace.ops.elementwise import Elementwise
-from functrace.ops.indexing import ARRAY, index_p
-from functrace.ops.reductions import reduce_sum_p
-from functrace.ops.shaping import broadcast_to_p, convert_p, permute_p, reshape_p
+from functrace.ops.indexing import ARRAY
+from functrace.ops.shaping import broadcast_to_p, permute_p, reshape_p
 from functrace.torch import sentences
-from functrace.torch.aliases import apart, in_grad_mode, shown, traced_of
-from functrace.torch.autograd.anomaly_mode import ANOMALY, note_origin
-from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.autograd.graph import NO_EDGE, OpNode, _sequence, edge, node_class, zeros_of
-from functrace.torch.autograd.hooks import refuse_hooks
-from functrace.torch.autograd.saved import SavedPositions, SavedTensor, save_operand
+from functrace.torch.autograd.graph import OpNode
+from functrace.torch.autograd.saved import SavedPositions, SavedTensor
 from functrace.torch.dtypes import DEPENDING
-from functrace.torch.dual import DUALS
+from functrace.torch.op import QUIET, Op
 from functrace.torch.patterns import Pattern
-from functrace.torch.promotion import Promote, broadcasting
-from functrace.torch.tensor import UNVERSIONED, Operand, Tensor, Value, array_of, view_of, wrap
+from functrace.torch.tensor import Tensor, wrap
 from functrace.torch.usual import Puller, Recorder, puller, recorder
 from functrace.tracing import Recording, Tracer, bind
 from functrace.tracing.evaluate import evaluate_program
-from functrace.tracing.recording import STARTED
 from functrace.transforms import backward_program
-from functrace.typing import Array
 
 _MOST_BYTES = 64 << 20
 """Estimated bytes of all plans together."""
@@ -72,73 +57,6 @@ FEWEST_ELEMENTS = 1 << 14
 
 _new = object.__new__
 _ndarray = np.ndarray
-NUMBERS = frozenset({bool, int, float, complex})
-_KINDS: tuple[type[Any], ...] = (int, float, complex)
-
-
-class Quiet(threading.local):
-    """Runs functions with NumPy's warnings off: PyTorch is silent about ``log(0)``. One context per thread.
-
-    Measured: 0.06 us, against 0.7 us for ``numpy.errstate``.
-    """
-
-    def __init__(self) -> None:
-        context = contextvars.copy_context()
-        context.run(np.seterr, all="ignore")
-        self.run: Callable[..., Any] = context.run
-
-
-QUIET = Quiet()
-
-
-@dataclass(eq=False, repr=False)
-class Op:
-    """One operation on tensors; what users see of it is a row (rows.py).
-
-    Args:
-        node: PyTorch's name of its node.
-        function: computes it from arrays or traced values: ``function(*operands, *params)``.
-        saves: what PyTorch saves, in its order: field name, and which operand (0, 1 …) or result (-1, -2 …) it is. What the
-            derivative does not need in a given case (an operand whose partner wants no gradient) is not saved.
-        promote: how dtypes of operands meet; see promotion.py.
-        edges: operands that PyTorch lists in ``next_functions`` (``None``: an edge that leads nowhere); all by default.
-        keeps: fields that PyTorch saves even where the derivative does not need them.
-        is_view: whether the result is a view of the first operand.
-        constants: results that PyTorch does not differentiate.
-        static_numbers: whether Python numbers among the operands are part of the plan.
-        details: further ``_saved_…`` fields, from ``(operand avals, params)``.
-        derived: the function whose derivative is taken in place of ``function``'s, where PyTorch takes another one.
-        repeats: whether the in-place form writes the same wherever elements share memory, so that it may.
-        measures: whether the ints among its parameters are sizes and positions; see patterns.py.
-        gradient: the op that computes the gradient where that is recorded, for what PyTorch computes by one; see
-            `recorded_gradient`. Otherwise each equation of the backward program is an op.
-        called: what PyTorch calls the operation, where the node's name does not tell.
-        primitive: the primitive of the core that it applies, if it was made for that; see `op_of`.
-    """
-
-    node: str
-    function: Callable[..., Any]
-    saves: tuple[tuple[str, int], ...] = ()
-    promote: Promote | None = None
-    edges: tuple[int | None, ...] | None = None
-    keeps: tuple[str, ...] = ()
-    is_view: bool = False
-    static_numbers: bool = False
-    details: Callable[..., dict[str, Any]] | None = None
-    constants: tuple[int, ...] = ()
-    derived: Callable[..., Any] | None = None
-    repeats: bool = False
-    measures: bool = False
-    gradient: Op | None = None
-    called: str = ""
-    primitive: Primitive | None = None
-    node_class: type[OpNode] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.node_class = node_class(self.node)
-
-    def __repr__(self) -> str:
-        return f"<op {self.node}>"
 
 
 class Plan(Kept):
@@ -420,17 +338,6 @@ class Plan(Kept):
                 made.append(grads[move[0]])
         return made
 
-    def pull_tensors(self, saved: list[Any], grads: list[Any]) -> list[Tensor | None]:
-        """Evaluate the backward program on tensors, so that it is recorded in turn: equation by equation, or as one op."""
-        whole = self.op.gradient
-        if whole is not None:
-            result = apply(whole, (grads[0], *saved), (self,))
-            return [None if move is None else result for move in self.moves]
-        if self.selected is not None:
-            saved = [saved[k] for k in self.selected]
-        results = iter(evaluate_on_tensors(self.backward, [*saved, *grads]))
-        return [None if move is None else next(results) for move in self.moves]
-
     # -- what users see of a node ------------------------------------------------------------------
 
     def saved_names(self) -> list[str]:
@@ -562,214 +469,6 @@ def _is_number(spec: Any) -> bool:
 
 PLANS: Bounded[Plan] = Bounded("plans of tensor operations", _MOST_BYTES, _MOST_PLANS)
 DEPENDING.append(PLANS.clear)
-_plans, _tick = PLANS.entries, PLANS.tick  # `PLANS.get` in line: a method costs 0.1 us
-
-
-# -- applying an op ----------------------------------------------------------------------------------------
-
-
-def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
-    """Apply an op to tensors and numbers; returns a tensor (or a tuple) with its place in the graph.
-
-    Raw traced values and arrays, and tensors that hold traced values, are computed with and not recorded here: they belong
-    to a functional transform (`functrace.grad` …).
-    """
-    if DUALS.level is not None and DUALS.level.concerns(operands):
-        return DUALS.level.apply(op, operands, params)
-    if MODES.dispatch is not None:
-        return MODES.dispatch.apply(op, operands, params)
-    recording = MODES.recording
-    if len(operands) == 1 and isinstance(x := operands[0], Tensor) and type(a := x._array) is _ndarray:  # 0.4 us less
-        is_active = recording and (x._node is not None or x._requires or (x._view is not None and x.requires_grad))
-        mask = 1 if is_active else 0
-        found: tuple[Any, ...] = (op, params, a.shape, a.dtype, mask)
-        arrays: Sequence[Any] = (a,)
-    else:
-        arrays = []
-        key: list[Any] = [op, params]
-        mask = 0
-        bit = 1
-        for x in operands:
-            if isinstance(x, Tensor):
-                a = x._array
-                if type(a) is not _ndarray:
-                    return apply_traced(op, operands, params)
-                arrays.append(a)
-                key.append(a.shape)
-                key.append(a.dtype)
-                if recording and (x._node is not None or x._requires or (x._view is not None and x.requires_grad)):
-                    mask |= bit
-            elif type(x) in NUMBERS:
-                arrays.append(x)
-                key.append((type(x), x) if op.static_numbers else type(x))
-            else:
-                return apply_others(op, operands, params)
-            bit <<= 1
-        key.append(mask)
-        found = tuple(key)
-    plan = _plans.get(found)
-    if plan is None:
-        plan = make_plan(found, operands, mask)
-    plan.used = _tick()
-    try:
-        results = QUIET.run(plan.evaluate, *arrays, *params)
-    except RuntimeError:
-        results = plan.compute(arrays)
-    if op.is_view:
-        made: Any = view_of(operands[0], results, (op.function, params, op))
-    elif type(results) is tuple:
-        made = tuple([wrap(r) for r in results])
-    else:
-        made = _new(Tensor)
-        made._array = results if type(results) is _ndarray else np.asarray(results)
-        made._counter = [0, STARTED.newest]
-    if plan.differentiable:
-        if plan.recorder is None or plan.recorder(plan, operands, arrays, made) is None:
-            record(plan, operands, arrays, made)
-    elif recording is None and not op.is_view:
-        for tensor in made if type(made) is tuple else (made,):
-            tensor._counter = UNVERSIONED
-    return made
-
-
-def binary(op: Op) -> Callable[[Any, Any], Any]:
-    """Return the operator of an op: `apply` for two operands, with the usual case in line.
-
-    Measured on 4 elements: 2.2 us with a node, against 3.0 us for `apply`.
-    """
-
-    def operator(self: Tensor, other: Operand) -> Value:
-        a = self._array
-        kind = type(other)
-        if type(a) is not _ndarray or self._view is not None or DUALS.level is not None or MODES.dispatch is not None:
-            return apply(op, (self, other)) if isinstance(other, Tensor) or kind in NUMBERS else apply_other(op, self, other)
-        mask = 1 if self._node is not None or self._requires else 0
-        if isinstance(other, Tensor):
-            b = other._array
-            if type(b) is not _ndarray or other._view is not None:
-                return apply(op, (self, other))
-            if other._node is not None or other._requires:
-                mask += 2
-            recording = MODES.recording
-            if not recording:
-                if recording is None:
-                    return apply(op, (self, other))
-                mask = 0
-            key = (op, (), a.shape, a.dtype, b.shape, b.dtype, mask)
-        elif kind in NUMBERS and not op.static_numbers:
-            b = other
-            recording = MODES.recording
-            if not recording:
-                if recording is None:
-                    return apply(op, (self, other))
-                mask = 0
-            key = (op, (), a.shape, a.dtype, kind, mask)
-        else:
-            return apply(op, (self, other)) if kind in NUMBERS else apply_other(op, self, other)
-        plan = _plans.get(key)
-        if plan is None:
-            plan = make_plan(key, (self, other), mask)
-        plan.used = _tick()
-        try:
-            result = QUIET.run(plan.evaluate, a, b)
-        except RuntimeError:
-            result = plan.compute((a, b))
-        made = _new(Tensor)
-        made._array = result if type(result) is _ndarray else np.asarray(result)
-        made._counter = [0, STARTED.newest]
-        if plan.differentiable and (plan.recorder is None or plan.recorder(plan, (self, other), (a, b), made) is None):
-            record(plan, (self, other), (a, b), made)
-        return made
-
-    return operator
-
-
-def apply_other(op: Op, x: Any, y: Any) -> Any:
-    """Apply an operator to a tensor and something that is none: a traced value, some kind of number; others are refused."""
-    number = number_of(y)
-    return apply(op, (x, number)) if type(number) in NUMBERS or isinstance(y, Tracer) else NotImplemented
-
-
-def number_of(x: Any) -> Any:
-    """Return a number of NumPy's, or of a class derived from Python's, as the Python number that it is."""
-    if type(x) in NUMBERS:
-        return x
-    if isinstance(x, np.generic):
-        return float(x) if isinstance(x, np.bool_) else x.item()  # as PyTorch takes a bool of NumPy's
-    return next((kind(x) for kind in _KINDS if isinstance(x, kind)), x)
-
-
-def apply_others(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-    """Apply an op to operands of which some are neither tensors nor Python's numbers.
-
-    Raises:
-        TypeError: for a tensor with an array or anything else, unless a functional transform is at work.
-    """
-    inside = [isinstance(x._array if isinstance(x, Tensor) else x, Tracer) for x in operands]
-    if any(inside) or not any(isinstance(x, Tensor) for x in operands):
-        return apply_traced(op, operands, params)
-    plain = tuple(number_of(x) for x in operands)
-    for k, x in enumerate(plain):
-        if not isinstance(x, Tensor) and type(x) not in NUMBERS:
-            raise TypeError(sentences.argument_type(op.node, k, len(operands), x))
-    return apply(op, plain, params)
-
-
-def record(plan: Plan, operands: Sequence[Any], arrays: Sequence[Any], made: Any) -> OpNode:
-    """Make the node of an operation, and its results the node's outputs."""
-    node = _new(plan.node_class)
-    node._plan = plan
-    node._sequence = next(_sequence)
-    edges = []
-    for k in plan.edge_to:
-        if k < 0:
-            edges.append(NO_EDGE)
-        elif (before := (x := operands[k])._node) is not None and x._view is None:
-            edges.append((before, x._output_nr))
-        else:
-            edges.append(edge(x))
-    node._edges = tuple(edges)
-    if type(made) is tuple:
-        for k, tensor in enumerate(made):
-            if plan.outputs[k].dtype.kind in "fc" and k not in plan.op.constants:
-                tensor._node, tensor._output_nr = node, k
-        outputs = made
-    else:
-        made._node = node
-        outputs = (made,)
-    if plan.saves:
-        saved = []
-        for (_, position), is_tensor in zip(plan.saves, plan.unpacks):
-            if not is_tensor:
-                saved.append(arrays[position])
-            elif position < 0:
-                saved.append(SavedTensor(outputs[~position], True, node))
-            else:
-                saved.append(save_operand(operands[position], node, saved))
-        node._saved = tuple(saved)
-    else:
-        node._saved = ()
-    if plan.recorder is None:
-        plan.note_record()
-    return node
-
-
-_record = record
-
-
-def _record_with_origin(plan: Plan, operands: Sequence[Any], arrays: Sequence[Any], made: Any) -> OpNode:
-    node = _record(plan, operands, arrays, made)
-    note_origin(node)
-    return node
-
-
-def _note_origins(enabled: bool) -> None:
-    """Let nodes note where they were made, or no longer: `record` is exchanged, so that otherwise nobody has to ask."""
-    global record
-    record = _record_with_origin if enabled else _record
-
-
-ANOMALY.switches.append(_note_origins)
 
 
 def make_plan(key: tuple[Any, ...], operands: Sequence[Any], mask: int) -> Plan:
@@ -855,220 +554,3 @@ def remember(key: tuple[Any, ...], plan: Plan) -> Plan:
     """Keep a plan for the next time."""
     PLANS.add(key, plan)
     return plan
-
-
-def apply_traced(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
-    """Apply an op where a functional transform is at work: to raw traced values, or tensors that hold them.
-
-    Tensors that want gradients here, in a graph of traced values, get a node as well.
-
-    Returns:
-        a tensor if a tensor holds a traced value, or there is nothing but tensors; otherwise a raw value.
-
-    Raises:
-        TypeError: for operands that are neither tensors nor arrays nor numbers.
-    """
-    if MODES.pairs and is_packed(op, operands, params):
-        return PACKED[0](op, params, *operands)
-    values = traced_values(op, operands)
-    results = compute_traced(op, values, params)
-    inside = any(isinstance(x, Tensor) and isinstance(x._array, Tracer) for x in operands)
-    shows = op.is_view and isinstance(base := operands[0]._array if isinstance(operands[0], Tensor) else operands[0], Tracer)
-    if shows:
-        results = shown(base, op.function, params)
-    if not inside and any(isinstance(x, (Tracer, np.ndarray, np.generic)) for x in operands):
-        return results
-    if op.is_view:
-        made: Any = view_of(operands[0], results, (op.function, params, op))
-    else:
-        made = tuple([wrap(r) for r in results]) if isinstance(results, tuple) else wrap(results)
-    mask = wanting_traced(operands)
-    if mask:
-        record_traced(op, operands, params, mask, made)
-    return made
-
-
-PACKED: list[Callable[..., Any]] = []
-"""How an op is applied whose saved tensors hooks are to see: put here by autograd/packed.py, which stands on this."""
-
-
-def traced_values(op: Op, operands: tuple[Any, ...]) -> list[Any]:
-    """Return what an op computes with: the arrays of tensors, constants where ``no_grad`` says so, and numbers."""
-    values = []
-    for k, x in enumerate(operands):
-        if isinstance(x, Tensor):
-            values.append(array_of(x))
-        elif isinstance(x, Tracer):
-            values.append(in_grad_mode(x))
-        elif isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)):
-            values.append(x if isinstance(x, np.generic) else number_of(x))
-        else:
-            raise TypeError(sentences.argument_type(op.node, k, len(operands), x))
-    return values
-
-
-def compute_traced(op: Op, values: list[Any], params: tuple[Any, ...]) -> Any:
-    """Return the result, or the tuple of results, of an op; none of them shares the memory of an operand."""
-    function = op.function
-    if op.promote is not None:
-        specs = tuple(
-            (type(v), v) if isinstance(v, (bool, int, float, complex)) and not isinstance(v, np.generic)
-            else ShapeDtype(v.shape, v.dtype)
-            for v in values
-        )  # fmt: skip
-        function = op.promote(function, specs)
-    results = function(*values, *params)
-    if isinstance(results, tuple):
-        return tuple([apart(result, values) for result in results])
-    return apart(results, values)
-
-
-def wanting_traced(operands: Sequence[Any]) -> int:
-    """Return, as bits, which operands want gradients in a graph of traced values.
-
-    Of ``torch.func``, only the tensors that hold them: the others have a stand-in there.
-    """
-    mask = 0
-    if MODES.recording:
-        for k, x in enumerate(operands):
-            if isinstance(x, Tensor) and x.requires_grad and (MODES.lift is None or isinstance(x._array, Tracer)):
-                mask |= 1 << k
-    return mask
-
-
-def traced_plan(op: Op, operands: Sequence[Any], params: tuple[Any, ...], mask: int) -> tuple[Plan, list[Any]]:
-    """Return the plan of an op on traced values, which knows their shapes and dtypes, and the operands as tensors."""
-    tensors = [wrap(x) if isinstance(x, (Tracer, np.ndarray, np.generic)) else x for x in operands]
-    key: list[Any] = [op, params]
-    for x in tensors:
-        if isinstance(x, Tensor):
-            key += [x._array.shape, x._array.dtype]
-        else:
-            key.append((type(x), x) if op.static_numbers else type(x))
-    key.append(mask)
-    found = tuple(key)
-    return PLANS.get(found) or make_plan(found, tuple(tensors), mask), tensors
-
-
-def record_traced(op: Op, operands: Sequence[Any], params: tuple[Any, ...], mask: int, made: Any) -> None:
-    """Make the node of an operation on traced values."""
-    plan, tensors = traced_plan(op, operands, params, mask)
-    if plan.differentiable:
-        node = record(plan, tensors, [x._array if isinstance(x, Tensor) else x for x in tensors], made)
-        node.__class__ = of_traced(plan.node_class)
-
-
-@functools.lru_cache(maxsize=1024)
-def of_traced(node_class: type[OpNode]) -> type[OpNode]:
-    """Return the class of an op's nodes in graphs of traced values."""
-    return type(node_class.__name__, (TracedNode, node_class), {"__module__": node_class.__module__})
-
-
-class TracedNode(OpNode):
-    """A node in a graph of traced values: what it saved is traced, so gradients must be, too."""
-
-    def run(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
-        """Run the backward program, which then is recorded."""
-        arrays = [s._kept._array for s in self._saved or () if isinstance(s, SavedTensor) and isinstance(s._kept, Tensor)]
-        known = next((a for a in arrays if isinstance(a, Tracer)), None)
-        if known is not None and any(g is not None for g in grads):
-            outputs = self._plan.outputs
-            given = grads if len(outputs) == 1 else [
-                g if g is not None else zeros_of(a) for g, a in itertools.zip_longest(grads, outputs)
-            ]  # fmt: skip
-            grads = [wrap(traced_of(g._array, known)) if g is not None and type(g._array) is _ndarray else g for g in given]
-        return super().run(grads)
-
-
-def is_packed(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> bool:
-    """Whether saved-tensor hooks are to see what an op on traced values saves.
-
-    Raises:
-        RuntimeError: inside ``torch.func``, as in PyTorch.
-    """
-    if not MODES.recording:
-        return False
-    refuse_hooks()
-    mask = 0
-    for k, x in enumerate(operands):
-        array = x._array if isinstance(x, Tensor) else x
-        if isinstance(array, Tracer) and array._recording.serial > MODES.floor and array.dtype.kind in "fc":
-            mask |= 1 << k
-    if not mask or op.is_view:
-        return False
-    plan, _ = traced_plan(op, operands, params, mask)
-    return plan.differentiable and any(plan.unpacks)
-
-
-# -- programs on tensors -------------------------------------------------------------------------------------
-
-
-def evaluate_on_tensors(program: Program, arguments: Sequence[Any]) -> list[Any]:
-    """Evaluate a program on tensors: every equation is an op of its own, recorded like any other."""
-    env: list[Any] = [None] * len(program.ops) + list(reversed(program.literals))
-    for i, value in zip(program.input_ids, arguments, strict=True):
-        env[i] = value.item() if isinstance(value, np.generic) else value
-    for i, value in program.constant_values.items():
-        env[i] = wrap(value)
-    for k, dying in program.schedule:
-        primitive, operands, params = program.ops[k]
-        if len(operands) == 2 and not params and isinstance(env[operands[0]], Tensor):
-            result = binary_of(primitive)(env[operands[0]], env[operands[1]])
-        else:
-            result = apply(op_of(primitive), tuple([env[i] for i in operands]), params)
-        if primitive.many:
-            env[k : k + len(result)] = result
-        else:
-            env[k] = result
-        for i in dying:
-            env[i] = None
-    return [env[i] for i in program.output_ids]
-
-
-def _gradient(gradient: Array, *saved_and_plan: Any) -> Any:
-    *saved, plan = saved_and_plan
-    chosen = saved if plan.selected is None else [saved[k] for k in plan.selected]
-    others = [np.zeros(aval.shape, aval.dtype) for aval in plan.outputs[1:]]
-    return evaluate_program(plan.backward, [*chosen, gradient, *others])[0]
-
-
-def recorded_gradient(node: str, *saves: tuple[str, int], **details: Any) -> Op:
-    """Return the op of a gradient that PyTorch computes by one: of the gradient that comes in, what was saved, and the plan.
-
-    It depends on all that was saved, also where its derivative by that is 0: what is computed further requires grad.
-    """
-    return Op(node, _gradient, saves, edges=(0, 1), details=lambda specs, params: params[0]._details() | details)
-
-
-OF_OUTPUT = ("grad_output", 0), ("output", 1)
-"""What the recorded gradient of a function saves that saves its output."""
-
-_NODES: dict[Primitive, str] = {
-    ew.power: "PowBackward0", ew.square: "PowBackward0", ew.absolute: "AbsBackward0", reduce_sum_p: "SumBackward1",
-    matmul_p: "MmBackward0", broadcast_to_p: "ExpandBackward0", convert_p: "ToCopyBackward0", index_p: "SliceBackward0",
-}  # fmt: skip
-
-
-@functools.lru_cache(maxsize=1024)
-def op_of(primitive: Primitive) -> Op:
-    """Return the op that applies one primitive of the core, named like PyTorch's where PyTorch has it.
-
-    It may save any operand, and the result.
-    """
-    count = len(primitive.params)
-
-    def function(*given: Any) -> Any:
-        split = len(given) - count
-        return bind(primitive, given[:split], given[split:])
-
-    computes: Callable[..., Any] = primitive if isinstance(primitive, Elementwise) else function
-    node = _NODES.get(primitive) or "".join(part.title() for part in primitive.name.split("_")) + "Backward0"
-    saves = (("self", 0), ("other", 1), *((f"operand{k}", k) for k in range(2, 8)), ("result", -1))
-    promote = broadcasting if isinstance(primitive, Elementwise) else None
-    return Op(node, computes, saves, promote, static_numbers=primitive is ew.power, primitive=primitive)
-
-
-@functools.lru_cache(maxsize=1024)
-def binary_of(primitive: Primitive) -> Callable[[Any, Any], Any]:
-    """Return the operator that applies a primitive of two operands."""
-    return binary(op_of(primitive))

@@ -35,10 +35,11 @@ import numpy as np
 from functrace.errors import UnsupportedFunctionError
 from functrace.ops.elementwise import Elementwise
 from functrace.torch import sentences
+from functrace.torch.applying import apply, binary
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.dual import DUALS
-from functrace.torch.plans import Op, apply, binary, number_of
+from functrace.torch.op import Op, number_of
 from functrace.torch.promotion import RANK, Promotion, arithmetic, of_tensors
 from functrace.torch.tensor import Operand, Tensor, Value, count_write, wrap
 from functrace.torch.views import write

@@ -21,9 +21,10 @@ from functrace.ops.shaping import reshape as core_reshape
 from functrace.ops.sorting import argsort as core_argsort
 from functrace.ops.sorting import take_along_axis
 from functrace.torch import sentences
+from functrace.torch.applying import apply
 from functrace.torch.dtypes import DTYPES, DtypeLike
 from functrace.torch.functions import dimension, dimensions, dtype_of, shape_of, tensors_only, to, where
-from functrace.torch.plans import Op, apply
+from functrace.torch.op import Op
 from functrace.torch.promotion import arithmetic, for_kinds
 from functrace.torch.reductions import Dims, Extreme, check_nonempty
 from functrace.torch.reductions import sum as sum_

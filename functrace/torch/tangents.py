@@ -24,13 +24,16 @@ from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.program import Program
 from functrace.torch import sentences
+from functrace.torch.applying import apply
 from functrace.torch.autograd.custom import FunctionBase
 from functrace.torch.autograd.custom_tangents import push_function
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import OpNode
 from functrace.torch.autograd.saved import SavedTensor
 from functrace.torch.dual import AliasOf, Dual, forward_base, hidden, is_forward_enabled
-from functrace.torch.plans import PLANS, VIEWS, Op, Plan, apply, evaluate_on_tensors, remember
+from functrace.torch.on_tensors import evaluate_on_tensors
+from functrace.torch.op import Op
+from functrace.torch.plans import PLANS, VIEWS, Plan, remember
 from functrace.torch.steps import Steps, view_written
 from functrace.torch.tensor import Tensor, wrap
 from functrace.torch.views import in_place_form, write

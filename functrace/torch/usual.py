@@ -3,7 +3,7 @@
 What happens to each operand is known when a plan is made: which edges there are, and what is saved. A loop that finds it
 out again at every operation takes half of an operation's time, so the lines are written out for each pattern, once: a few
 dozen patterns serve all plans. Whatever is unusual (hooks, anomaly mode, masks, what was freed or overwritten) is left to
-the loops, `plans.record` and `OpNode.run`, which say what the lines written here mean.
+the loops, `recording.record` and `OpNode.run`, which say what the lines written here mean.
 
 Measured on a sine, 3 elements: a node 0.84 -> 0.41 us, its run but for NumPy 0.9 -> 0.5 us.
 

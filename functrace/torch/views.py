@@ -26,28 +26,16 @@ from functrace.ops.elementwise import Elementwise
 from functrace.ops.shaping import convert
 from functrace.torch import sentences
 from functrace.torch.aliases import is_alone, replace, shown, traced_of
+from functrace.torch.applying import apply
+from functrace.torch.applying_traced import compute_traced, is_packed, of_traced, traced_plan, traced_values, wanting_traced
 from functrace.torch.autograd.accumulation import is_dense
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import NO_EDGE, GraphNode, NativeNode, OpNode, attach, edge, number
 from functrace.torch.autograd.saved import SavedTensor, save_operand, short_name
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.dual import DUALS
-from functrace.torch.plans import (
-    NUMBERS,
-    PLANS,
-    Op,
-    Plan,
-    apply,
-    compute_traced,
-    is_packed,
-    make_plan,
-    number_of,
-    of_traced,
-    remember,
-    traced_plan,
-    traced_values,
-    wanting_traced,
-)
+from functrace.torch.op import NUMBERS, Op, number_of
+from functrace.torch.plans import PLANS, Plan, make_plan, remember
 from functrace.torch.promotion import RANK, Promotion, check_broadcast
 from functrace.torch.steps import Steps, part, with_part
 from functrace.torch.tensor import UNVERSIONED, WATCHES, Tensor, View, before_write, refuse_outside, wrap

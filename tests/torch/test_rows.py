@@ -16,8 +16,9 @@ import pytest
 import functrace as ft
 import functrace.torch as torch
 from functrace.ops import elementwise as ew
+from functrace.torch.applying import apply
 from functrace.torch.functions import EVERY, SELF
-from functrace.torch.plans import Op, apply
+from functrace.torch.op import Op
 from functrace.torch.promotion import arithmetic, floating
 from functrace.torch.rows import FUNCTIONAL, PLACES, TENSOR, TORCH, Row, Rows, Run, entries
 from functrace.torch.stubs import main, stubs

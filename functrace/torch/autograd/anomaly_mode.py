@@ -4,8 +4,7 @@ While it is on, every node notes in its ``metadata`` the stack of the call that 
 within a backward pass, the node that ran there (``"parent_"``). A backward pass that fails then warns with these stacks.
 With ``check_nan``, gradients are looked through, and a NaN is a failure.
 
-While the mode is off nothing is looked at but one flag per backward pass: switching it on exchanges the function that makes
-nodes (`ANOMALY.switches`).
+While the mode is off nothing is looked at but one flag, per node that is made and per backward pass.
 
 Floor: 8.
 """
@@ -14,7 +13,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, final
 
@@ -38,17 +37,9 @@ class Anomaly:
     enabled = False
     check_nan = True
 
-    def __init__(self) -> None:
-        self.switches: list[Callable[[bool], None]] = []
-        """Called with the new state when the mode is switched on or off."""
-
     def switch(self, enabled: bool, check_nan: bool) -> None:
         """Switch the mode."""
-        self.check_nan = check_nan
-        if enabled != self.enabled:
-            self.enabled = enabled
-            for switch in self.switches:
-                switch(enabled)
+        self.enabled, self.check_nan = enabled, check_nan
 
 
 ANOMALY = Anomaly()

@@ -234,6 +234,10 @@ class Node(metaclass=_NodeType):
         raise TypeError("Cannot instantiate abstract class Node: operations on tensors make nodes")
 
 
+ON_TENSORS: list[Callable[[Any, list[Any], list[Any]], list[Tensor | None]]] = []
+"""How a backward program is run on tensors: put here by on_tensors.py, which stands on this."""
+
+
 class OpNode(NativeNode):
     """A node whose backward is a program of the core: `Plan` and what it reads."""
 
@@ -278,7 +282,7 @@ class OpNode(NativeNode):
             for s, u in zip(saved, unpacks, strict=True):
                 values.append(s.unpack(self) if u else s)
                 hooked = hooked or (u and s._unpack_hook is not None)
-            results = plan.pull_tensors(values, given)
+            results = ON_TENSORS[0](plan, values, given)
             return self._fitted(results) if hooked else results
         for s, u in zip(saved, unpacks, strict=True):
             if u:
@@ -288,7 +292,7 @@ class OpNode(NativeNode):
                 values.append(s)
         if (hooked or RESIZED) and not plan.fits(values):
             return self._fitted(
-                plan.pull_tensors([wrap(v) if u else v for v, u in zip(values, unpacks, strict=True)], given)
+                ON_TENSORS[0](plan, [wrap(v) if u else v for v, u in zip(values, unpacks, strict=True)], given)
             )
         return plan.pull(values, given)
 
@@ -302,7 +306,7 @@ class OpNode(NativeNode):
         plan = self._plan
         values = [s.unpack(self) if u else s for s, u in zip(self._saved, plan.unpacks, strict=True)]
         given = [g if g is not None else zeros_of(a) for g, a in itertools.zip_longest(grads, plan.outputs)]
-        return plan.pull_tensors(values, given)
+        return ON_TENSORS[0](plan, values, given)
 
     def _nothing(self) -> list[Tensor | None]:
         """Return no gradient at all; what was saved is unpacked all the same."""

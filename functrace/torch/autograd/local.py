@@ -1,7 +1,7 @@
 """Graphs of traced values: what a Function's backward makes that runs its forward again, and differentiates that itself.
 
-Operations on traced tensors that want gradients get nodes like any others (plans.py). What is one operation to the core, as
-a Function or a whole transform, gets a `PullbackNode` here.
+Operations on traced tensors that want gradients get nodes like any others (applying_traced.py). What is one operation
+to the core, as a Function or a whole transform, gets a `PullbackNode` here.
 
 Floor: 8.
 """

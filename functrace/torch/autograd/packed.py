@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from functrace.torch.applying_traced import PACKED, apply_traced, traced_plan
 from functrace.torch.autograd.function import Function
 from functrace.torch.autograd.graph import fitted
-from functrace.torch.plans import PACKED, Op, Plan, apply_traced, traced_plan
+from functrace.torch.op import Op
+from functrace.torch.plans import Plan
 from functrace.torch.tensor import Tensor
 
 

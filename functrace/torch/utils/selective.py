@@ -22,13 +22,13 @@ from typing import Any, TypeAlias, final
 from functrace import policies
 from functrace.api.residuals import checkpoint, checkpoint_name
 from functrace.control.residuals import RECOMPUTE, Policy
-from functrace.torch import plans, sentences, views
+from functrace.torch import applying, sentences, views
 from functrace.torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.func import checkpointed
 from functrace.torch.identities import described
+from functrace.torch.op import NUMBERS, Op
 from functrace.torch.overloads import ops
-from functrace.torch.plans import Op
 from functrace.torch.tensor import Tensor, wrap
 from functrace.torch.utils._python_dispatch import TorchDispatchMode
 from functrace.tracing import Tracer
@@ -259,7 +259,7 @@ class _Naming:
 
     def apply(self, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
         """Apply an op, and name its result if the policy chooses it."""
-        return self._named(op, operands, params, lambda: plans.apply(op, operands, params), in_place=False)
+        return self._named(op, operands, params, lambda: applying.apply(op, operands, params), in_place=False)
 
     def write(self, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Tensor:
         """Apply an op in place; the tensor holds another value afterwards, which is named if the policy chooses it."""
@@ -297,7 +297,7 @@ class _Naming:
     def _named(
         self, op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], run: Callable[[], Any], *, in_place: bool
     ) -> Any:
-        shown = tuple([x if isinstance(x, Tensor) or type(x) in plans.NUMBERS else wrap(x) for x in operands])
+        shown = tuple([x if isinstance(x, Tensor) or type(x) in NUMBERS else wrap(x) for x in operands])
         func, args, kwargs = described(op, shown, params, in_place=in_place)
         out = self._without(run)
         is_traced = any(isinstance(x, Tensor) and isinstance(x._array, Tracer) for x in shown)
