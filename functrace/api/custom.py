@@ -18,11 +18,11 @@ import numpy as np
 
 from functrace.api.calls import ARRAYS, function_name
 from functrace.api.keys import static_key, tree_key
-from functrace.api.own_rules import MadeRule, OwnRule, rule_inside
+from functrace.api.own_rules import MadeRule, OwnRule, rules_inside, with_avals
 from functrace.api.record import Operands, Staged, stage
 from functrace.api.results import guard_results, whole_result
 from functrace.api.rules import record_jvp, record_vjp, with_captured
-from functrace.control.custom import custom_jvp_program, custom_vjp_program
+from functrace.control.custom import custom_derivative_program, custom_jvp_program, custom_vjp_program
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import with_inputs
@@ -62,20 +62,7 @@ class _Custom(Generic[P, R]):
 
     def positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """Return the arguments by position, with defaults: rules know them by position only."""
-        if isinstance(self.f, np.ufunc) and not kwargs:
-            return args  # without out and where
-        try:
-            bound = inspect.signature(self.f).bind(*args, **kwargs)
-        except ValueError:  # a builtin without signature
-            return args
-        if not bound.kwargs:
-            bound.apply_defaults()
-        else:
-            raise ArgumentError(
-                f"{self.name}: keyword-only arguments {list(bound.kwargs)} cannot be passed to its rules",
-                fix="take them by position",
-            )
-        return bound.args
+        return positional(self.f, self.name, args, kwargs)
 
     def split(self, args: tuple[Any, ...]) -> tuple[list[Any], tuple[Any, ...]]:
         """Return the arguments without derivative, and the others.
@@ -115,12 +102,17 @@ class _Custom(Generic[P, R]):
         return stage(f, operands, owner, self.name, computed_only=computed_only)
 
     def made(
-        self, rules: object, fixed: Sequence[Any], operands: Operands, run: Staged, record: Callable[[Operands], MadeRule]
+        self,
+        rules: tuple[object, ...],
+        fixed: Sequence[Any],
+        operands: Operands,
+        run: Staged,
+        record: Callable[[Operands], MadeRule],
     ) -> MadeRule:
         """Record the rules of a call, if they are not being recorded: see `functrace.api.own_rules`.
 
         Args:
-            rules: the user's functions.
+            rules: the user's functions, one per program.
             fixed: arguments without derivative.
             operands: of the call.
             run: the function itself.
@@ -137,12 +129,11 @@ class _Custom(Generic[P, R]):
             return record(operands if with_values else still)
 
         between = tuple(map(aval_of, run.captured))
-        deferred = rule_inside(self, key, explicit, between, lambda _: record(still))
+        deferred = rules_inside(self, key, explicit, between, len(rules), lambda: record(still))
         if deferred is not None:
-            return MadeRule((deferred, deferred), [], False)
+            return MadeRule(deferred, [], False)
         made = OwnRule(self, key, explicit, recorded).recorded()
-        first, *others = made.programs
-        return made._replace(programs=(with_captured(first, explicit, run.captured), *others))
+        return made._replace(programs=with_avals(made.programs, explicit, between))
 
     def whole(self, fixed: Sequence[Any], others: Sequence[Any]) -> list[Any]:
         """Put both kinds of arguments back in order."""
@@ -164,7 +155,8 @@ class custom_vjp(_Custom[P, R]):
 
     Set the rules with ``defvjp(fwd, bwd)``: ``fwd(*args)`` returns ``(result, residuals)``;
     ``bwd(*nondiff, residuals, cotangent)`` a tuple with one cotangent per other argument, ``None`` standing for zero.
-    Forward mode works too, as the transpose of ``bwd``.
+    Forward mode works too, as the transpose of ``bwd``; or by a rule of its own, set with ``defjvp(rule)`` as that of
+    `custom_jvp`.
 
     Raises:
         ArgumentError: if it is called on traced values before ``defvjp``.
@@ -184,10 +176,16 @@ class custom_vjp(_Custom[P, R]):
     def __init__(self, f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> None:
         super().__init__(f, nondiff_argnums)
         self.rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None
+        self.rule: Callable[..., Any] | None = None
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
         """Set the rules."""
         self.rules = (fwd, bwd)
+
+    def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Set a rule for forward mode, as `custom_jvp` has it; returns it."""
+        self.rule = rule
+        return rule
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function; on traced values, with its rules."""
@@ -217,15 +215,44 @@ class custom_vjp(_Custom[P, R]):
         def record(on: Operands) -> MadeRule:
             rule = record_vjp(forward, backward, on, self.name)
             kept = len(rule.forward.output_ids) - len(run.out_avals) if isinstance(rule.forward, Program) else 0
-            return MadeRule((rule.forward, rule.backward), rule.captured, rule.asked, kept)
+            if self.rule is None:
+                return MadeRule((rule.forward, rule.backward), rule.captured, rule.asked, kept)
+            (push,), captured, asked, _ = _recorded_jvp(self.rule, self.name, fixed, on, run)
+            whole = rule.forward
+            if isinstance(whole, Program):
+                whole = with_inputs(whole, len(on.avals), (), captured)
+            push = with_captured(push, len(on.avals), rule.captured)
+            return MadeRule((whole, rule.backward, push), [*rule.captured, *captured], rule.asked or asked, kept)
 
-        rule = self.made(self.rules, fixed, operands, run, record)
+        rules = self.rules if self.rule is None else (*self.rules, self.rule)
+        rule = self.made(rules, fixed, operands, run, record)
         explicit = len(operands.values)
         program = with_inputs(run.program, explicit, (), rule.captured)
         values = [*operands.handed_on(), *run.captured, *rule.captured]
-        results = custom_vjp_program(program, *rule.pair, values, explicit)
+        apply: Callable[..., list[Any]] = custom_vjp_program if self.rule is None else custom_derivative_program
+        results = apply(program, *rule.programs, values, explicit)
         guard_results(results, run.origins, operands.values, self.name)
         return unflatten(run.out_tree, results)
+
+
+def positional(f: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the arguments of a call by position, with defaults.
+
+    Raises:
+        ArgumentError: if one can be passed by keyword only.
+    """
+    if isinstance(f, np.ufunc) and not kwargs:
+        return args  # without out and where
+    try:
+        bound = inspect.signature(f).bind(*args, **kwargs)
+    except ValueError:  # a builtin without signature
+        return args
+    if bound.kwargs:
+        raise ArgumentError(
+            f"{name}: keyword-only arguments {list(bound.kwargs)} cannot be passed to its rules", fix="take them by position"
+        )
+    bound.apply_defaults()
+    return bound.args
 
 
 def _check_cotangents(found: object, args: tuple[Any, ...], name: str) -> list[Any]:
@@ -345,7 +372,8 @@ class custom_jvp(_Custom[P, R]):
         fixed, others = self.split(given)
         operands = Operands(others, {})
         run = self.staged(lambda *xs: self.f(*self.whole(fixed, xs)), operands)
-        rule = self.made(self.rule, fixed, operands, run, lambda on: self._recorded(fixed, on, run))
+        function = self.rule
+        rule = self.made((function,), fixed, operands, run, lambda on: _recorded_jvp(function, self.name, fixed, on, run))
         explicit = len(operands.values)
         program = with_inputs(run.program, explicit, (), rule.captured)
         results = custom_jvp_program(
@@ -354,20 +382,19 @@ class custom_jvp(_Custom[P, R]):
         guard_results(results, run.origins, operands.values, self.name)
         return unflatten(run.out_tree, results)
 
-    def _recorded(self, fixed: list[Any], operands: Operands, run: Staged) -> MadeRule:
-        """Record the rule."""
-        what = f"the jvp rule of {self.name}"
-        function = self.rule
-        assert function is not None
 
-        def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-            result = function(*fixed, primals, tangents)
-            if not (isinstance(result, tuple) and len(result) == 2):
-                raise TreeError(f"{what} returned a {type(result).__name__}, not a pair", fix="return result, tangent")
-            return (
-                check_like(result[0], run.out_tree, run.out_avals, f"the result of {what}", self.name),
-                check_like(result[1], run.out_tree, run.out_avals, f"the tangent of {what}", self.name),
-            )
+def _recorded_jvp(function: Callable[..., Any], name: str, fixed: list[Any], operands: Operands, run: Staged) -> MadeRule:
+    """Record a jvp rule."""
+    what = f"the jvp rule of {name}"
 
-        made = record_jvp(rule, operands, self.name, run.out_avals)
-        return MadeRule((made.program,), made.captured, made.asked)
+    def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        result = function(*fixed, primals, tangents)
+        if not (isinstance(result, tuple) and len(result) == 2):
+            raise TreeError(f"{what} returned a {type(result).__name__}, not a pair", fix="return result, tangent")
+        return (
+            check_like(result[0], run.out_tree, run.out_avals, f"the result of {what}", name),
+            check_like(result[1], run.out_tree, run.out_avals, f"the tangent of {what}", name),
+        )
+
+    made = record_jvp(rule, operands, name, run.out_avals)
+    return MadeRule((made.program,), made.captured, made.asked)

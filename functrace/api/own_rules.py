@@ -47,23 +47,18 @@ class MadeRule(NamedTuple):
     """What recording a rule has made.
 
     Args:
-        programs: the programs, or the exceptions that recording raised; the first takes the operands, then what was
+        programs: the programs, or the exceptions that recording raised: of a jvp rule; or forward and backward of a vjp
+            rule, and of the jvp rule beside it, if there is one. All but the backward one take the operands, then what was
             captured.
         captured: what the rule captured.
         asked: whether it asked for values, so that its programs may hold for these only.
-        kept: how many residuals the second program takes, if there is one.
+        kept: how many residuals the backward program takes, if there is one.
     """
 
     programs: tuple[Rule, ...]
     captured: list[Any]
     asked: bool
     kept: int = 0
-
-    @property
-    def pair(self) -> tuple[Rule, Rule]:
-        """The forward and the backward program."""
-        forward, backward = self.programs
-        return forward, backward
 
 
 class Function(Protocol):
@@ -125,15 +120,16 @@ class OwnRule:
             self.captured = []
         return rule
 
-    def deferred(self, between: tuple[ShapeDtype, ...]) -> Deferred:
-        """Return what stands for this rule at a call inside of it.
+    def deferred(self, between: tuple[ShapeDtype, ...], count: int) -> tuple[Deferred, ...]:
+        """Return what stands for the programs of this rule at a call inside of it.
 
         Args:
             between: avals of what the function itself captured at that call.
+            count: how many programs it has.
         """
-        self.count += 1
-        key = _Own(self, between, False)
-        return Deferred(key, key.programs)
+        keys = [_Own(self, between, False, part) for part in _parts(count)]
+        self.count += len(keys)
+        return _by_place(keys, count)
 
     def same(self, other: OwnRule, *, by_values: bool) -> bool:
         """Whether two rules do the same, given the same captured values or (``by_values``) with those that they have."""
@@ -194,43 +190,61 @@ class OwnRule:
     def bound(self) -> tuple[Rule, ...]:
         """Return the programs, with what was captured as constants."""
         assert self.programs is not None
-        first, *others = self.programs
-        if not self.captured or not isinstance(first, Program):
+        if not self.captured:
             return self.programs
-        name, count = self.function.name, len(self.captured)
+        name = self.function.name
         if any(isinstance(value, Tracer) for value in self.captured):  # of a transform that is over later
             raise ArgumentError(
                 f"the rule of {name} calls {name}, and closes over a traced value", fix="pass the value as an argument"
             )
-        places = range(self.explicit, self.explicit + count)
-        write = Rewrite(first, [k for k in range(len(first.input_ids)) if k not in places])
+        return _but_backward(self.programs, self._bound)
+
+    def _bound(self, program: Program) -> Program:
+        places = range(self.explicit, self.explicit + len(self.captured))
+        write = Rewrite(program, [k for k in range(len(program.input_ids)) if k not in places])
         for place, value in zip(places, self.captured, strict=True):
             if isinstance(value, np.ndarray):
                 value = np.array(value)
                 value.flags.writeable = False
-            write.moved[first.input_ids[place]] = write.constant(value, aval_of(value))
-        return write.finish(write.keep_all()), *others
+            write.moved[program.input_ids[place]] = write.constant(value, aval_of(value))
+        return write.finish(write.keep_all())
+
+
+def _parts(count: int) -> tuple[slice, ...]:
+    """Which of the programs of a rule are recorded together, in place of deferred ones."""
+    return (slice(0, 2), slice(2, 3)) if count == 3 else (slice(0, 2),)
+
+
+def _by_place(keys: Sequence[_Own | _Later], count: int) -> tuple[Deferred, ...]:
+    """Return the rules that stand for so many programs, of which the first two are one."""
+    made = [Deferred(key, key.programs) for key in keys]
+    return tuple([made[k // 2] for k in range(count)])
+
+
+def _but_backward(programs: Sequence[Rule], change: Callable[[Program], Program]) -> tuple[Rule, ...]:
+    """Return the programs of a rule, with those changed that take the operands of the call."""
+    return tuple([change(p) if k != 1 and isinstance(p, Program) else p for k, p in enumerate(programs)])
 
 
 @final
 class _Own:
     """What tells apart the rules of calls inside of their own rule, called as outside; see Note [A rule that calls …]."""
 
-    __slots__ = ("between", "rule", "takes")
+    __slots__ = ("between", "part", "rule", "takes")
 
-    def __init__(self, rule: OwnRule, between: tuple[ShapeDtype, ...], takes: bool) -> None:
-        self.rule, self.between, self.takes = rule, between, takes
+    def __init__(self, rule: OwnRule, between: tuple[ShapeDtype, ...], takes: bool, part: slice) -> None:
+        self.rule, self.between, self.takes, self.part = rule, between, takes, part
 
     def __repr__(self) -> str:
         return f"the rule of {self.rule.function.name}"
 
     def __hash__(self) -> int:
-        return hash((_Own, self.between, self.takes))
+        return hash((_Own, self.between, self.takes, self.part.start))
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
             isinstance(other, _Own)
-            and (self.between, self.takes) == (other.between, other.takes)
+            and (self.between, self.takes, self.part) == (other.between, other.takes, other.part)
             and self.rule.same(other.rule, by_values=not self.takes)
         )
 
@@ -243,72 +257,83 @@ class _Own:
                 f"the rule of {name} differentiates {name} itself, for which it would have to be known already",
                 fix=f"write the derivative down, or call {name} without a transform around it",
             )
-        first, *others = rule.programs if self.takes else rule.bound()
-        return with_avals(first, rule.explicit, self.between), *others
+        programs = rule.programs if self.takes else rule.bound()
+        return with_avals(programs, rule.explicit, self.between)[self.part]
 
 
 @final
 class _Later:
     """What tells apart rules that are not recorded yet; see Note [A rule for other arguments]."""
 
-    __slots__ = ("is_recorded", "key", "rule")
+    __slots__ = ("is_recorded", "key", "part", "record", "rule")
 
-    def __init__(self, rule: OwnRule, key: Hashable) -> None:
-        self.rule, self.key, self.is_recorded = rule, key, False
+    def __init__(self, rule: OwnRule, key: Hashable, part: slice, record: Callable[[], tuple[Rule, ...]]) -> None:
+        self.rule, self.key, self.part, self.record, self.is_recorded = rule, key, part, record, False
 
     def __repr__(self) -> str:
         return f"another rule of {self.rule.function.name}"
 
     def __hash__(self) -> int:
-        return hash((_Later, self.key))
+        return hash((_Later, self.key, self.part.start))
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if not isinstance(other, _Later) or self.rule.function is not other.rule.function or self.key != other.key:
+        if not isinstance(other, _Later) or self.rule.function is not other.rule.function:
+            return False
+        if (self.key, self.part) != (other.key, other.part):
             return False
         if _shallow.get():
             return True
         return not (self.is_recorded or other.is_recorded) and self.rule.same(other.rule, by_values=True)
 
+    def programs(self) -> tuple[Rule, ...]:
+        """Record the rule now."""
+        self.rule.check_unchanged()
+        self.is_recorded = True
+        return self.record()[self.part]
 
-def rule_inside(
-    function: Function, key: Hashable, explicit: int, between: tuple[ShapeDtype, ...], record: Callable[[bool], MadeRule]
-) -> Deferred | None:
-    """Return what stands for the rule of a call, if it is made inside of a rule of its own function.
+
+def rules_inside(
+    function: Function,
+    key: Hashable,
+    explicit: int,
+    between: tuple[ShapeDtype, ...],
+    count: int,
+    record: Callable[[], MadeRule],
+) -> tuple[Deferred, ...] | None:
+    """Return what stands for the programs of a rule, if the call is made inside of a rule of its own function.
 
     Args:
         function: what is called.
         key: what its rule is recorded for.
         explicit: how many explicit operands the call has.
         between: avals of what the function captured.
-        record: records the rule, with the values of the operands or without them.
+        count: how many programs the rule has.
+        record: records it, without the values of the operands.
     """
     rules = [rule for f, rule in _recorded_now.get() if f is function and rule is not None]
     for rule in rules:
         if rule.key == key:
-            return rule.deferred(between)
+            return rule.deferred(between, count)
     if not rules:
         return None
-    outer = rules[-1]
-    outer.count += 1
-    later = _Later(outer, key)
 
     def programs() -> tuple[Rule, ...]:
-        outer.check_unchanged()
-        later.is_recorded = True
-        own = OwnRule(function, key, explicit, record)
+        own = OwnRule(function, key, explicit, lambda _: record())
         made = own.recorded(with_values=False)
         own.programs, own.captured = made.programs, made.captured
-        first, *others = own.bound()
-        return with_avals(first, explicit, between), *others
+        return with_avals(own.bound(), explicit, between)
 
-    return Deferred(later, programs)
+    outer = rules[-1]
+    keys = [_Later(outer, key, part, programs) for part in _parts(count)]
+    outer.count += len(keys)
+    return _by_place(keys, count)
 
 
-def with_avals(rule: Rule, explicit: int, avals: Sequence[ShapeDtype]) -> Rule:
-    """Let the program of a rule take more inputs behind the explicit ones, which it does not read."""
-    return _widened(rule, explicit, avals) if isinstance(rule, Program) and avals else rule
+def with_avals(programs: Sequence[Rule], explicit: int, avals: Sequence[ShapeDtype]) -> tuple[Rule, ...]:
+    """Let the programs of a rule that take the operands take more of them, which they do not read."""
+    return _but_backward(programs, lambda program: _widened(program, explicit, avals)) if avals else tuple(programs)
 
 
 def _widened(program: Program, explicit: int, avals: Sequence[ShapeDtype]) -> Program:
@@ -318,42 +343,45 @@ def _widened(program: Program, explicit: int, avals: Sequence[ShapeDtype]) -> Pr
 
 def _handing_on(own: OwnRule, rule: MadeRule) -> tuple[Rule, ...]:
     """Return the programs of a rule, in which calls of its function are handed what the rule captured."""
-    first, *others = rule.programs
-    if not isinstance(first, Program):
-        return rule.programs
+    programs = rule.programs
+    if not all(isinstance(program, Program) for program in programs):
+        return programs
     count = len(rule.captured)
     if not count:
         own.handed = own.count
-        return rule.programs
+        return programs
     places = range(own.explicit, own.explicit + count)
-    if not others:
-        return (_handing(own, Rewrite(first), places),)
-    (second,) = others
-    if not isinstance(second, Program):
-        return first, second
-    write = Rewrite(first)
-    if not any(_is_inside(own, op) for op in second.ops):
-        return _handing(own, write, places), second
-    avals = [first.avals[first.input_ids[k]] for k in places]
-    kept, total = rule.kept, len(second.input_ids)
-    more = [write.moved[first.input_ids[k]] for k in places]
-    backward = Rewrite(second, [*range(kept), *avals, *range(kept, total)])
-    return _handing(own, write, places, more), _handing(own, backward, range(kept, kept + count))
+    taking: dict[int, Deferred] = {}
+    if len(programs) > 1 and isinstance(programs[1], Program) and any(_is_inside(own, op) for op in programs[1].ops):
+        forward, backward, *others = programs
+        assert isinstance(forward, Program) and isinstance(backward, Program)
+        avals = [forward.avals[forward.input_ids[k]] for k in places]
+        kept, total = rule.kept, len(backward.input_ids)
+        write = Rewrite(forward)
+        more = [write.moved[forward.input_ids[k]] for k in places]
+        pulled = Rewrite(backward, [*range(kept), *avals, *range(kept, total)])
+        pair = _handing(own, write, places, taking, more), _handing(own, pulled, range(kept, kept + count), taking)
+    else:
+        pair, others = (), programs
+    rest = [_handing(own, Rewrite(p), places, taking) if isinstance(p, Program) and (pair or k != 1) else p
+            for k, p in enumerate(others)]  # fmt: skip
+    own.handed += len(taking)
+    return *pair, *rest
 
 
-def _handing(own: OwnRule, write: Rewrite, places: range, more: Sequence[int] = ()) -> Program:
+def _handing(own: OwnRule, write: Rewrite, places: range, taking: dict[int, Deferred], more: Sequence[int] = ()) -> Program:
     """Return a program in which calls that stand in it itself are handed the inputs in these places.
 
     Args:
         own: the rule that the calls have.
         write: writes it.
         places: of the inputs.
+        taking: by the identity of a deferred rule, the one that takes them.
         more: further outputs.
     """
     program = write.source
     handed = [write.inputs[k] for k in places]
     avals = [write.avals[i] for i in handed]
-    taking: dict[int, Deferred] = {}
     for k, _ in program.schedule:
         op = program.ops[k]
         if not _is_inside(own, op):
@@ -365,7 +393,6 @@ def _handing(own: OwnRule, write: Rewrite, places: range, more: Sequence[int] = 
         params = (wide.interned(), *[_taking(p, taking) for p in rules])
         first = write.place(primitive, (*map(write.operand, operands), *handed), params, write.position(k))
         write.replace(k, range(first, first + program.result_count(k)))
-    own.handed += len(taking)
     return write.finish([*map(write.operand, program.output_ids), *more])
 
 
@@ -380,7 +407,7 @@ def _taking(param: object, made: dict[int, Deferred]) -> Any:
         return param
     if id(param) not in made:
         assert isinstance(param.key, _Own)
-        key = _Own(param.key.rule, param.key.between, True)
+        key = _Own(param.key.rule, param.key.between, True, param.key.part)
         made[id(param)] = Deferred(key, key.programs)
     return made[id(param)]
 

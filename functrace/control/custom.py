@@ -25,7 +25,7 @@ from functrace.errors import ArgumentError, NotDifferentiableError, ProgramError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.numpy_source import Spelling, Writer
 from functrace.ir.parts import Rewrite, output_avals, restrict
-from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
+from functrace.ir.primitive import Absent, Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec
 from functrace.ops.reductions import reduce_sum_p
@@ -277,6 +277,59 @@ def _transposed_function(cts: Tangents, rest: tuple[Any, ...], *, others: int) -
     return call_p.transpose(cts, *rest[:count], rest[count], ())
 
 
+def _transposed_vjp(
+    cts: Tangents, operands: tuple[Operand, ...], program: Program, forward: Rule, backward: Rule, explicit: int
+) -> Any:
+    """Transpose a linear function by what it does, or, where that has no transpose (foreign code), by its rule."""
+    linear = [is_linear(x) for x in operands]
+    if not _lacks_transpose(program, linear):
+        return call_p.transpose(cts, *operands, program, ())
+    forward, backward = _ready(forward, backward)
+    count = len(program.output_ids)
+    kept = mapped_outputs(forward, linear)[count:]
+    avals = output_avals(program)
+    given = [_zeros(a) if ct is None else ct for ct, a in zip(cts, avals, strict=True) if is_differentiable(a)]
+    inputs = [program.avals[i] for i in program.input_ids]
+    places = [k for k, aval in enumerate(inputs[:explicit]) if is_differentiable(aval)]
+    depends = mapped_outputs(backward, [*kept, *[False] * len(given)])
+    if any(linear[k] and flag for k, flag in zip(places, depends, strict=True)):
+        raise NotDifferentiableError(
+            f"{program.name} is transposed as a linear function, but its backward rule depends on its arguments",
+            fix="use it in reverse mode only, or give it a jvp rule too",
+        )
+    values = [_zeros(aval) if flag else x for x, flag, aval in zip(operands, linear, inputs, strict=True)]
+    residuals = call_program(forward.interned(), values)[count:]
+    pulled = mapped_outputs(backward, [False] * len(residuals) + [True] * len(given))  # the others have zeros
+    results = call_program(backward.interned(), [*residuals, *given])
+    found = {k: ct for k, ct, flag in zip(places, results, pulled, strict=True) if flag}
+    return [found.get(k) if flag else None for k, flag in enumerate(linear)]
+
+
+def _custom_vjp_transpose(cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Program, Rule, Rule, int]) -> Any:
+    *operands, program, forward, backward, explicit = rest
+    return _transposed_vjp(cts, tuple(operands), program, forward, backward, explicit)
+
+
+def _custom_derivative_transpose(cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Program, Rule, Rule, Rule, int]) -> Any:
+    *operands, program, forward, backward, _, explicit = rest
+    return _transposed_vjp(cts, tuple(operands), program, forward, backward, explicit)
+
+
+def _lacks_transpose(program: Program, linear: Sequence[bool]) -> bool:
+    """Whether an operation that depends on linear inputs has no transpose."""
+    reached = {i for i, flag in zip(program.input_ids, linear, strict=True) if flag}
+    for k, _ in program.schedule:
+        primitive, operands, params = program.ops[k]
+        if not reached.isdisjoint(operands):
+            bodies = [p for p in params if isinstance(p, Program)] if primitive.holds is not None else []
+            if isinstance(primitive.transpose, Absent) or any(
+                _lacks_transpose(p, [True] * len(p.input_ids)) for p in bodies
+            ):
+                return True
+            reached.update(range(k, k + program.result_count(k)))
+    return False
+
+
 # -- custom_vjp ------------------------------------------------------------------------------------------------------------
 
 
@@ -338,7 +391,7 @@ custom_vjp_p = Primitive(
     eval=lambda *rest: _eval(*rest, others=3),
     aval=_custom_vjp_aval,
     jvp=Joint(jvp=_custom_vjp_rule, linearize=_custom_vjp_rule),
-    transpose=lambda cts, *rest: _transposed_function(cts, rest, others=3),
+    transpose=_custom_vjp_transpose,
     batch=_custom_vjp_batch,
     params=("program", "forward", "backward", "explicit"),
     many=True,
@@ -392,7 +445,7 @@ custom_derivative_p = Primitive(
     eval=lambda *rest: _eval(*rest, others=4),
     aval=_custom_derivative_aval,
     jvp=Joint(jvp=_custom_derivative_pushed, linearize=_custom_derivative_linearized),
-    transpose=lambda cts, *rest: _transposed_function(cts, rest, others=4),
+    transpose=_custom_derivative_transpose,
     batch=_custom_derivative_batch,
     params=("program", "forward", "backward", "rule", "explicit"),
     many=True,
@@ -504,6 +557,8 @@ def _pushforward_transpose(cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Pr
     avals = [backward.avals[i] for i in backward.input_ids[residuals:]]
     given = [_zeros(a) if ct is None else ct for ct, a in zip(cts, avals, strict=True)]
     linear = [k for k, x in enumerate(operands) if is_linear(x)]
+    if linear[0] < residuals:  # a residual moves, too, beside tangents that do not: by what it does
+        return call_p.transpose(cts, *operands, pushed(backward, residuals), ())
     wanted = [backward.output_ids[k - residuals] for k in linear]
     part = restrict(backward, backward.input_ids, wanted, keep=True).program
     results = call_program(part.interned(), [*operands[:residuals], *given])

@@ -178,7 +178,7 @@ class TracedArray(Tracer):
             f"a traced value ({self.aval}) cannot become a plain ndarray without losing its derivative",
             fix="use np.stack([...]) or functrace.numpy.array([...]) to build an array from traced values, "
             "functrace.value(x) for the plain values; write into np.zeros_like(x) or np.zeros(shape, like=x) "
-            "instead of a plain ndarray",
+            "instead of a plain ndarray; functrace.primitive or functrace.pure_callback call code that takes plain arrays",
         )
 
     # -- attributes ----------------------------------------------------------------------------

@@ -133,5 +133,5 @@ def unsupported_function(func: object, why: str = "has no implementation on trac
     return UnsupportedFunctionError(
         f"{function_name(func)} {why}",
         fix="write it with functions that are supported (see functrace.numpy), or take the plain value with "
-        "functrace.value(x) if no derivative is needed through it",
+        "functrace.value(x) if no derivative is needed through it; functrace.primitive gives it a derivative of yours",
     )

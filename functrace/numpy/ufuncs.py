@@ -69,8 +69,8 @@ def _raise(ufunc: np.ufunc, method: str) -> Any:
     if module != "numpy":
         raise UnsupportedFunctionError(
             f"{name} has no derivative here: functrace knows NumPy's own functions",
-            fix="give it one with functrace.custom_jvp around a function of plain arrays, or take the plain value with "
-            "functrace.value(x) if no derivative is needed through it",
+            fix="give it one with functrace.primitive(f, vjp=…), or take the plain value with functrace.value(x) if no "
+            "derivative is needed through it",
         )
     raise UnsupportedFunctionError(
         f"{name}{'' if method == '__call__' else f'.{method}'} has no implementation on traced values",

@@ -144,6 +144,7 @@ class Tensor(Methods):
     _mask: tuple[Tensor, int] | None = None
     """Of positions that index with a mask: the mask, and along which axis of it they count."""
 
+    __functrace_call__: ClassVar[Callable[..., Any]]
     __functrace_jit__: ClassVar[Callable[..., Any]]
     """How `functrace.jit` takes tensors: see func.py."""
 

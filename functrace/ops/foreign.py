@@ -1,0 +1,232 @@
+"""Functions of the user's that no program can see into: NumPy, SciPy, numba or compiled code, called on plain arrays.
+
+Note [Foreign functions]
+    A `Foreign` function is handed arrays of its own, which it may write into and keep, and what it returns is checked
+    against what was declared, and copied: a function may return a buffer that it uses again. It is said to be pure, so a
+    call whose result nobody reads is left out; it is called when it is recorded if values are known, as whatever may raise.
+
+Floor: 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, final
+
+import numpy as np
+
+from functrace.errors import DtypeError, NotDifferentiableError, ProgramError, ShapeError, TreeError
+from functrace.ir.aval import ShapeDtype, aval_of, shape_of
+from functrace.ir.numpy_source import Spelling, Writer
+from functrace.ir.primitive import Flags, Primitive, Tangents, Values, absent, always
+from functrace.ir.tape import Spec
+from functrace.ops.shaping import broadcast_to
+from functrace.tracing.recording import Value, bind
+from functrace.tree import PyTreeSpec, flatten
+
+METHODS = ("sequential", "expand_dims", "broadcast_all")
+"""How a foreign function is mapped: called once per example; once, on arrays with a batch axis of length 1 where there is
+none; once, on arrays that all have the batch axis."""
+
+Maps = tuple[tuple[int, tuple[bool, ...]], ...]
+"""The batch axes of a call, from the first that was mapped on: how long, and which operands have it."""
+
+_made: ContextVar[tuple[Foreign, list[Any]] | None] = ContextVar("what a foreign function has just returned", default=None)
+
+
+@final
+class Foreign:
+    """A function of the user's, as the param of an operation.
+
+    Args:
+        function: of the operands' values; returns a pytree.
+        key: what makes two such params equal.
+        name: what messages call it.
+        tree: the structure of what it returns.
+    """
+
+    __slots__ = ("function", "key", "name", "tree")
+
+    def __init__(self, function: Callable[..., Any], key: Hashable, name: str, tree: PyTreeSpec) -> None:
+        self.function, self.key, self.name, self.tree = function, key, name, tree
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Foreign) and self.key == other.key and self.tree == other.tree)
+
+    def __reduce__(self) -> Any:
+        raise ProgramError(
+            f"a program calls the Python function {self.name}, so it cannot be pickled",
+            fix="pickle the function, by its module-level name, and trace it again where it is needed",
+        )
+
+    def __call__(self, values: Sequence[Any], wanted: Sequence[ShapeDtype]) -> list[Any]:
+        """Call the function on arrays of its own; returns its results, which nobody else has."""
+        made = _made.get()
+        if made is not None and made[0] is self:
+            return made[1]
+        return self.checked(self.function(*map(_own, values)), wanted)
+
+    def checked(self, result: object, wanted: Sequence[ShapeDtype]) -> list[Any]:
+        """Return the leaves of a result, as they were declared.
+
+        Raises:
+            TreeError, ShapeError, DtypeError: naming the leaf.
+        """
+        leaves, tree = flatten(result)
+        if tree != self.tree:
+            raise TreeError(
+                f"{self.name} returned the structure {tree}, but {self.tree} was declared", fix="declare that nest"
+            )
+        several = len(leaves) > 1
+        return [
+            _checked(leaf, aval, f"result {k} of {self.name}" if several else f"the result of {self.name}")
+            for k, (leaf, aval) in enumerate(zip(leaves, wanted, strict=True))
+        ]
+
+
+@contextmanager
+def returning(foreign: Foreign, results: list[Any]) -> Iterator[None]:
+    """Let a foreign function, which has just been called, return that again."""
+    token = _made.set((foreign, results))
+    try:
+        yield
+    finally:
+        _made.reset(token)
+
+
+def _own(value: Any) -> Any:
+    return np.array(value) if isinstance(value, np.ndarray) else value
+
+
+def _checked(leaf: Any, aval: ShapeDtype, what: str) -> Any:
+    array = np.asarray(leaf)
+    if array.dtype.kind not in "biufc":
+        raise DtypeError(f"{what} is a {type(leaf).__name__}, but {aval} was declared", fix="return arrays and numbers")
+    if array.shape != aval.shape:
+        raise ShapeError(f"{what} is {aval_of(array)}, but {aval} was declared", fix=f"declare the shape {array.shape}")
+    if not np.can_cast(array.dtype, aval.dtype, "same_kind"):
+        raise DtypeError(f"{what} is {aval_of(array)}, but {aval} was declared", fix=f"declare the dtype {array.dtype}")
+    return np.array(leaf, aval.dtype)[()]
+
+
+# -- the operation ---------------------------------------------------------------------------------------------------------
+
+
+def _aval(*rest: Any) -> tuple[ShapeDtype, ...]:
+    *_, _foreign, results, maps, _method = rest
+    sizes = tuple([size for size, _ in reversed(maps)])
+    return tuple([ShapeDtype((*sizes, *aval.shape), aval.dtype) for aval in results])
+
+
+def _eval(*rest: Any) -> tuple[Any, ...]:
+    *values, foreign, results, maps, method = rest
+    if method == "sequential" or not maps:
+        return tuple(_sequential(foreign, values, results, maps))
+    arrays = [_with_axes(x, k, maps, broadcast=method == "broadcast_all") for k, x in enumerate(values)]
+    return tuple(foreign(arrays, _aval(foreign, results, maps, method)))
+
+
+def _sequential(foreign: Foreign, values: Sequence[Any], results: Sequence[ShapeDtype], maps: Maps) -> list[Any]:
+    """Call the function once per example, by the last axis that was mapped first."""
+    if not maps:
+        return foreign(values, results)
+    size, flags = maps[-1]
+    rows = [
+        _sequential(foreign, [x[i] if flag else x for x, flag in zip(values, flags, strict=True)], results, maps[:-1])
+        for i in range(size)
+    ]
+    avals = _aval(foreign, results, maps, "")
+    return [np.stack(column) for column in zip(*rows, strict=True)] if rows else [np.zeros(a.shape, a.dtype) for a in avals]
+
+
+def _with_axes(value: Any, place: int, maps: Maps, *, broadcast: bool) -> Any:
+    """Return an operand with an axis for every batch axis, the last that was mapped in front."""
+    array = np.asarray(value)
+    index = tuple([slice(None) if flags[place] else None for _, flags in reversed(maps)])
+    array = array[index]
+    if not broadcast:
+        return array
+    return np.broadcast_to(array, (*[size for size, _ in reversed(maps)], *array.shape[len(maps) :]))
+
+
+def _jvp(primals: Values, outputs: Values, tangents: Tangents, foreign: Foreign, *_: Any) -> Any:
+    if not any(y.dtype.kind in "fc" for y in outputs):
+        return [None] * len(outputs)
+    raise NotDifferentiableError(
+        f"{foreign.name} is foreign code, which has no derivative of its own",
+        fix=f"give it one, functrace.primitive({foreign.name}, vjp=…) or jvp=…, or functrace.custom_vjp around the call; "
+        "or pass it functrace.stop_gradient(x)",
+    )
+
+
+def _batch(
+    operands: Values, is_batched: Flags, foreign: Foreign, results: tuple[ShapeDtype, ...], maps: Maps, method: str
+) -> Any:
+    size = next(shape_of(x)[0] for x, flag in zip(operands, is_batched, strict=True) if flag)
+    return bind(callback_p, operands, (foreign, results, (*maps, (size, tuple(is_batched))), method))
+
+
+def _written(write: Writer, specs: Sequence[Spec], foreign: Foreign, *_: Any) -> Spelling:
+    raise ProgramError(
+        f"the program calls the Python function {foreign.name}, whose source is not at hand",
+        fix="run the program with functrace.evaluate; or leave the call out of what is written",
+    )
+
+
+callback_p = Primitive(
+    "callback",
+    eval=_eval,
+    aval=_aval,
+    jvp=_jvp,
+    transpose=absent(because="foreign code is not linear, for all that is known", instead="give it a jvp that is linear"),
+    batch=_batch,
+    params=("foreign", "results", "maps", "method"),
+    many=True,
+    written=_written,
+    effects=True,
+    fails=always,
+)
+"""``callback x {foreign=…, results=(f64[3],), maps=(), method="sequential"}``: call a Python function on plain arrays."""
+
+
+# -- its result, for who brings derivatives --------------------------------------------------------------------------------
+
+
+def _returned_jvp(*_: Any) -> Any:
+    raise NotDifferentiableError(
+        "a jvp rule applies foreign code to a tangent, whose transpose is not known",
+        fix="give that code a vjp: functrace.primitive(f, vjp=…), beside its jvp",
+    )
+
+
+def _returned_batch(operands: Values, is_batched: Flags) -> Any:
+    y, *args = operands
+    if not is_batched[0]:
+        size = next(shape_of(x)[0] for x, flag in zip(operands, is_batched, strict=True) if flag)
+        y = broadcast_to(y, (size, *shape_of(y)))
+    return bind(returned_p, (y, *args))
+
+
+returned_p = Primitive(
+    "returned",
+    eval=lambda y, *args: np.copy(y)[()],
+    aval=lambda y, *args: y,
+    jvp=_returned_jvp,
+    transpose=absent(because="foreign code is not linear, for all that is known", instead="give it a vjp"),
+    batch=_returned_batch,
+    written="np.copy({0})[()]",
+)
+"""``returned y x``: a copy of ``y``, which foreign code has returned for ``x``. It stands for that code, for derivatives."""
+
+
+def returned(y: Value, args: Sequence[Value]) -> Any:
+    """Return a copy of a result of foreign code, as what depends on its arguments."""
+    return bind(returned_p, (y, *args))
