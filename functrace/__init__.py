@@ -8,6 +8,7 @@ are transforms of those programs::
 """
 
 import typing as _typing
+from collections import ChainMap as _ChainMap
 from types import MappingProxyType as _MappingProxyType
 
 from functrace.numpy.array import TracedArray as _TracedArray
@@ -40,7 +41,7 @@ from functrace.control import PRIMITIVES as _CONTROL  # noqa: E402
 from functrace.ir import Program, ShapeDtype  # noqa: E402
 from functrace.ops import PRIMITIVES as _PRIMITIVES  # noqa: E402
 
-Program.primitives = _MappingProxyType({**_PRIMITIVES, **_CONTROL})
+Program.primitives = _MappingProxyType(_ChainMap(_CONTROL, _PRIMITIVES))
 
 __version__ = "0.1.0"
 

@@ -20,6 +20,7 @@ import re
 import threading
 import unicodedata
 import weakref
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -397,7 +398,7 @@ class Program:
         Raises:
             ParseError: with the line of the text that could not be read.
         """
-        return Program.forms.parse_program(text, {**cls.primitives, **(primitives or {})})
+        return Program.forms.parse_program(text, ChainMap(dict(primitives or {}), cls.primitives))
 
     def to_json(self, *, root: str | os.PathLike[str] | None = None) -> str:
         """Return the program as JSON text (versioned; arrays in base64).
@@ -429,7 +430,7 @@ class Program:
         Raises:
             ParseError: if the text is not a program, or of a version that is not known.
         """
-        return Program.forms.program_from_json(text, {**cls.primitives, **(primitives or {})}, root)
+        return Program.forms.program_from_json(text, ChainMap(dict(primitives or {}), cls.primitives), root)
 
     def as_python(self, name: str | None = None) -> str:
         """Return NumPy source that runs on its own and computes the same numbers."""

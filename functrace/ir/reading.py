@@ -119,12 +119,15 @@ def named_dtype(name: object) -> np.dtype[Any]:
 
 def named_primitive(name: object, primitives: Mapping[str, Primitive]) -> Primitive:
     """Look a primitive up by the word that listings show."""
-    if not isinstance(name, str) or name not in primitives:
-        raise ParseError(
-            f"there is no primitive named {shortened(name)}",
-            fix="check the spelling, or pass your own primitives: primitives={name: ...}",
-        )
-    return primitives[name]
+    try:
+        if isinstance(name, str):
+            return primitives[name]
+    except KeyError:
+        pass
+    raise ParseError(
+        f"there is no primitive named {shortened(name)}",
+        fix="check the spelling, or pass your own primitives: primitives={name: ...}",
+    )
 
 
 def named_ufunc(name: object) -> np.ufunc:

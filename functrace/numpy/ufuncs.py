@@ -17,6 +17,7 @@ from functrace.errors import DtypeError, UnsupportedFunctionError
 from functrace.numpy.operands import Casting, DtypeLike, need_traced, stored
 from functrace.numpy.tables import FUNCTIONS, UFUNC_METHODS
 from functrace.ops import elementwise as ew
+from functrace.ops import of_scipy
 from functrace.ops.shaping import broadcast_to, convert
 from functrace.tracing.recording import LITERALS, Tracer, as_array, bind
 
@@ -117,7 +118,7 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     casting = kwargs.pop("casting", "same_kind")
     for harmless in ("order", "subok"):
         kwargs.pop(harmless, None)
-    primitive = ew.UFUNCS.get(ufunc)
+    primitive = ew.UFUNCS.get(ufunc) or of_scipy(ufunc)
     options = {"axis": kwargs.pop("axis")} if ufunc is np.vecdot and "axis" in kwargs else {}
     if kwargs or (primitive is None and ufunc not in FUNCTIONS):
         return _raise(ufunc, "__call__")

@@ -1,6 +1,7 @@
 """First-order primitives, each with all its rules in one place.
 
-``PRIMITIVES`` is the table by name, which `Program.parse` and `Program.from_json` read.
+``PRIMITIVES`` is the table by name, which `Program.parse` and `Program.from_json` read. The special functions of SciPy
+(`functrace.ops.special`) are in it from when one is first asked for: nothing else of functrace imports SciPy by itself.
 
 Floor: 2.
 """
@@ -9,14 +10,33 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, final
 
 from functrace.ir.primitive import Primitive
 
+if TYPE_CHECKING:
+    import numpy as np
 
-def _collect() -> dict[str, Primitive]:
+
+@final
+class Primitives(dict[str, Primitive]):
+    """Primitives by name; the first name that is missing brings in those that stand for SciPy's functions."""
+
+    def __missing__(self, name: str) -> Primitive:
+        if "erf" in self or find_spec("scipy") is None:
+            raise KeyError(name)
+        self.update(importlib.import_module(f"{__name__}.special").TABLE)
+        return self[name]
+
+
+def _collect() -> Primitives:
     """Every primitive of every file in this room, by name."""
-    table: dict[str, Primitive] = {}
+    table = Primitives()
     for module in pkgutil.iter_modules(__path__):
+        if module.ispkg:
+            continue
         for value in vars(importlib.import_module(f"{__name__}.{module.name}")).values():
             if isinstance(value, Primitive):
                 other = table.setdefault(value.name, value)
@@ -24,5 +44,13 @@ def _collect() -> dict[str, Primitive]:
     return table
 
 
-PRIMITIVES: dict[str, Primitive] = _collect()
+PRIMITIVES: Primitives = _collect()
 """Every primitive by name."""
+
+
+def of_scipy(ufunc: np.ufunc) -> Primitive | None:
+    """Return the primitive of a ufunc of SciPy's; ``None`` if it is none, or has no row."""
+    if "scipy.special" not in sys.modules:
+        return None
+    table = importlib.import_module(f"{__name__}.special").TABLE
+    return next((row for row in table.values() if row.eval is ufunc), None)

@@ -89,7 +89,9 @@ def result_dtype(*specs: Spec) -> np.dtype[Any]:
     return np.result_type(*(s.dtype if isinstance(s, ShapeDtype) else _EXAMPLES[s] for s in specs))
 
 
-def _ufunc_aval(name: str, ufunc: np.ufunc) -> Rule:
+def ufunc_aval(name: str, ufunc: np.ufunc) -> Rule:
+    """Return the aval rule of a ufunc, which asks NumPy for the dtypes of its results."""
+
     def aval(*specs: Spec) -> Any:
         kinds = tuple(s.dtype if isinstance(s, ShapeDtype) else (np.dtype(bool) if s is bool else s) for s in specs)
         if all(isinstance(kind, type) for kind in kinds):
@@ -154,7 +156,7 @@ def elementwise(
     return Elementwise(
         name,
         eval=ufunc,
-        aval=_ufunc_aval(name, ufunc),
+        aval=ufunc_aval(name, ufunc),
         jvp=jvp if jvp is not None else jvp_from(deriv),
         transpose=transpose
         or absent(because=f"{name} is not linear", instead="differentiate with functrace.vjp or functrace.grad instead"),

@@ -1,0 +1,123 @@
+"""What a row of the special functions is: SciPy's ufunc, and a derivative for each of its arguments.
+
+Floor: 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import NotDifferentiableError
+from functrace.ir.primitive import Absent, Rule, Tangents, Values, absent
+from functrace.ops import elementwise as ew
+from functrace.ops.elementwise import ELEMENTWISE, Elementwise
+from functrace.tracing.recording import Value
+from functrace.typing import Array
+
+Partial = Callable[..., Any] | str | None
+"""The derivative by one argument, from the operands and the output; a string is the name of an argument that has none."""
+
+TABLE: dict[str, SpecialFunction] = {}
+"""Every special function by name, filled by the rows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SpecialFunction(Elementwise):
+    """A ufunc of ``scipy.special``."""
+
+    def __reduce__(self) -> Any:
+        return special_function, (self.name,)
+
+
+def special_function(name: str) -> SpecialFunction:
+    """Find a special function by its name."""
+    return TABLE[name]
+
+
+def special(
+    ufunc: np.ufunc, *deriv: Partial, source: str, named: str = "", jvp: Rule | None = None
+) -> SpecialFunction:
+    """Make the primitive of a ufunc of SciPy's: a row of the table.
+
+    Args:
+        ufunc: SciPy's function.
+        deriv: per operand, the partial derivative ``(*operands, output) -> factor``, or the name of the argument, if there is
+            none by it: then a derivative raises, and is never 0.
+        source: where the formula stands: a DLMF number, or what it follows from.
+        named: the word in listings, where it is not that of the ufunc.
+        jvp: the rule itself, of functions with several results.
+    """
+    name = named or ufunc.__name__
+    made = SpecialFunction(
+        name,
+        eval=ufunc,
+        aval=ew.ufunc_aval(name, ufunc),
+        jvp=jvp if jvp is not None else _jvp_of(name, ufunc, deriv),
+        transpose=absent(
+            because=f"scipy.special.{name} is not linear", instead="differentiate with functrace.vjp or functrace.grad instead"
+        ),
+        batch=ELEMENTWISE,
+        many=ufunc.nout > 1,
+        source=source,
+    )
+    assert name not in TABLE, f"two rows for {name}"
+    TABLE[name] = made
+    ew.UFUNCS[ufunc] = made
+    return made
+
+
+def no_derivative(function: str, argument: str) -> Absent:
+    """The rule of an argument without derivative."""
+    return absent(
+        because=f"scipy.special.{function} has no derivative by its argument {argument} here",
+        instead=f"hold {argument} constant with functrace.stop_gradient, or give the function a derivative by it with "
+        "functrace.custom_jvp",
+    )
+
+
+def _jvp_of(name: str, ufunc: np.ufunc, deriv: tuple[Partial, ...]) -> Rule:
+    assert len(deriv) == ufunc.nin, name
+    partials = [no_derivative(name, d) if isinstance(d, str) else d for d in deriv]
+    counts = [all(loop[k] == "l" for loop in ufunc.types) for k in range(ufunc.nin)]
+
+    def jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
+        output, total = outputs[0], None
+        operands = [x if integer else typed(x, output) for x, integer in zip(primals, counts, strict=True)]
+        for tangent, partial in zip(tangents, partials, strict=True):
+            if tangent is not None and partial is not None:
+                total = ew.plus(total, ew.mul(tangent, partial(*operands, output)))
+        return total
+
+    return jvp
+
+
+def typed(x: Value, output: Array) -> Any:
+    """A Python number in the precision of the output, so that what is computed from it alone is not computed in another."""
+    if x.__class__ is not float and x.__class__ is not int:
+        return x
+    kind: Any = output.dtype.type(0)
+    return kind.real.dtype.type(x)
+
+
+def real_only(name: str, x: Array) -> None:
+    """Refuse the derivative of a function by complex numbers.
+
+    Raises:
+        NotDifferentiableError: if the operand is complex.
+    """
+    if x.dtype.kind == "c":
+        raise NotDifferentiableError(
+            f"scipy.special.{name} has no derivative of complex numbers here",
+            fix="pass real numbers, or give the function a derivative with functrace.custom_jvp",
+        )
+
+
+def kept(condition: Array, x: Value, instead: float) -> Any:
+    """Where a formula holds its operand, elsewhere a number at which it is harmless: no NaN comes back from there."""
+    return ew.where(condition, x, instead)
+
+
