@@ -317,7 +317,15 @@ class Writer:
         name = getattr(function, "__name__", "")
         if getattr(builtins, name, None) is function:
             return name
-        for module in ("numpy", "numpy.linalg", "numpy.fft", "scipy.special", "scipy.special._ufuncs", "scipy.linalg", "math"):
+        for module in (
+            "numpy",
+            "numpy.linalg",
+            "numpy.fft",
+            "scipy.special",
+            "scipy.special._ufuncs",
+            "scipy.linalg",
+            "math",
+        ):
             found = sys.modules.get(module)
             if found is not None and getattr(found, name, None) is function:
                 return f"{module.replace('numpy', 'np') if module.startswith('numpy') else self.module(module)}.{name}"

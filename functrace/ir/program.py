@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import CodeType, EllipsisType, MappingProxyType, ModuleType
-from typing import Any, ClassVar, NoReturn, TypeAlias, final
+from typing import Any, ClassVar, NoReturn, TypeAlias, cast, final
 
 import numpy as np
 
@@ -392,13 +392,18 @@ class Program:
         return f"<Program {printable(self.name)}: ({ins}) -> ({outs}), {len(self.equations)} equations>"
 
     @classmethod
+    def _known(cls, own: Mapping[str, Primitive] | None) -> Mapping[str, Primitive]:
+        """The library's primitives, which may come in when they are asked for, and some of one's own before them."""
+        return ChainMap(dict(own or {}), cast("dict[str, Primitive]", cls.primitives))
+
+    @classmethod
     def parse(cls, text: str, primitives: Mapping[str, Primitive] | None = None) -> Program:
         """Read a program back from its text; never executes code. ``primitives`` adds names of one's own.
 
         Raises:
             ParseError: with the line of the text that could not be read.
         """
-        return Program.forms.parse_program(text, ChainMap(dict(primitives or {}), cls.primitives))
+        return Program.forms.parse_program(text, cls._known(primitives))
 
     def to_json(self, *, root: str | os.PathLike[str] | None = None) -> str:
         """Return the program as JSON text (versioned; arrays in base64).
@@ -430,7 +435,7 @@ class Program:
         Raises:
             ParseError: if the text is not a program, or of a version that is not known.
         """
-        return Program.forms.program_from_json(text, ChainMap(dict(primitives or {}), cls.primitives), root)
+        return Program.forms.program_from_json(text, cls._known(primitives), root)
 
     def as_python(self, name: str | None = None) -> str:
         """Return NumPy source that runs on its own and computes the same numbers."""

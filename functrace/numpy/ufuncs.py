@@ -69,7 +69,7 @@ def _raise(ufunc: np.ufunc, method: str) -> Any:
     name = f"{module}.{ufunc.__name__}" if module else f"the ufunc {ufunc.__name__}"
     if module != "numpy":
         raise UnsupportedFunctionError(
-            f"{name} has no derivative here: functrace knows NumPy's own functions",
+            f"{name} has no derivative here",
             fix="give it one with functrace.primitive(f, vjp=…), or take the plain value with functrace.value(x) if no "
             "derivative is needed through it",
         )

@@ -46,7 +46,7 @@ def _real(x: Array) -> Any:
     return real(x) if x.dtype.kind == "c" else x
 
 
-# -- DLMF 10.6: J, Y and H -------------------------------------------------------------------------------------------------------
+# -- DLMF 10.6: J, Y and H -----------------------------------------------
 
 j0 = special(sp.j0, lambda x, o: -j1(x), source="DLMF 10.6.3")
 j1 = special(sp.j1, lambda x, o: 0.5 * (j0(x) - jv(2.0, x)), source="DLMF 10.6.1")
@@ -74,7 +74,7 @@ hankel2e = special(
     sp.hankel2e, "v", lambda v, z, o: 0.5 * (hankel2e(v - 1.0, z) - hankel2e(v + 1.0, z)) + 1j * o, source="DLMF 10.6.1"
 )
 
-# -- DLMF 10.29: I and K ---------------------------------------------------------------------------------------------------------
+# -- DLMF 10.29: I and K -----------------------------------------------
 
 special_i0 = special(sp.i0, lambda x, o: i1(x), named="special_i0", source="DLMF 10.29.3")
 i1 = special(sp.i1, lambda x, o: 0.5 * (special_i0(x) + iv(2.0, x)), source="DLMF 10.29.1")
@@ -94,7 +94,7 @@ kv = special(sp.kv, "v", lambda v, x, o: -0.5 * (kv(v - 1.0, x) + kv(v + 1.0, x)
 kn = special(sp.kn, "n", lambda n, x, o: -0.5 * (kv(n - 1.0, x) + kv(n + 1.0, x)), source="DLMF 10.29.1")
 kve = special(sp.kve, "v", lambda v, x, o: o - 0.5 * (kve(v - 1.0, x) + kve(v + 1.0, x)), source="DLMF 10.29.1")
 
-# -- Struve, Airy ----------------------------------------------------------------------------------------------------------------
+# -- Struve, Airy -----------------------------------------------
 
 
 def _power_term(v: Array, x: Array) -> Any:
@@ -102,7 +102,10 @@ def _power_term(v: Array, x: Array) -> Any:
 
 
 struve = special(
-    sp.struve, "v", lambda v, x, o: 0.5 * (struve(v - 1.0, x) - struve(v + 1.0, x)) + _power_term(v, x), source="DLMF 11.4.27"
+    sp.struve,
+    "v",
+    lambda v, x, o: 0.5 * (struve(v - 1.0, x) - struve(v + 1.0, x)) + _power_term(v, x),
+    source="DLMF 11.4.27",
 )
 modstruve = special(
     sp.modstruve,

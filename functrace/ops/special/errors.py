@@ -31,7 +31,7 @@ wofz = special(sp.wofz, lambda z, o: -2.0 * z * o + 1j * _SLOPE, source="DLMF 7.
 erfinv = special(sp.erfinv, lambda y, o: exp(square(o)) / _SLOPE, source="DLMF 7.17.1")
 erfcinv = special(sp.erfcinv, lambda y, o: -exp(square(o)) / _SLOPE, source="DLMF 7.17.1")
 
-# -- the normal distribution --------------------------------------------------------------------------------------------------
+# -- the normal distribution -----------------------------------------------
 
 
 def _hazard(x: Array) -> Any:
@@ -71,7 +71,7 @@ tklmbda = special(
     source="of the inverse of (p^l - (1 - p)^l) / l",
 )
 
-# -- integrals: the derivative is the integrand --------------------------------------------------------------------------------
+# -- integrals: the derivative is the integrand -----------------------------------------------
 
 
 def _spence(z: Array) -> Any:

@@ -39,8 +39,8 @@ gamma = special(sp.gamma, lambda x, o: o * psi(x), source="DLMF 5.2.2")
 rgamma = special(sp.rgamma, _rgamma, source="DLMF 5.5.3")
 psi = special(sp.psi, _trigamma, source="DLMF 5.15.1")
 zeta = special(_ufuncs._zeta, "x", lambda x, q, o: -x * zeta(x + 1.0, q), named="zeta", source="DLMF 25.11.17")
-riemann_zeta = special(_ufuncs._riemann_zeta, "x", named="riemann_zeta", source="")
-zetac = special(sp.zetac, "x", source="")
+riemann_zeta = special(_ufuncs._riemann_zeta, "x", named="riemann_zeta", source="no derivative")
+zetac = special(sp.zetac, "x", source="no derivative")
 gammasgn = special(sp.gammasgn, None, source="piecewise constant")
 
 
@@ -51,9 +51,7 @@ def polygamma(n: int, x: Value) -> Any:
     return zeta(n + 1.0, x) * (-1.0) ** (n + 1) * math.factorial(n)
 
 
-betaln = special(
-    sp.betaln, lambda a, b, o: psi(a) - psi(a + b), lambda a, b, o: psi(b) - psi(a + b), source="DLMF 5.12.1"
-)
+betaln = special(sp.betaln, lambda a, b, o: psi(a) - psi(a + b), lambda a, b, o: psi(b) - psi(a + b), source="DLMF 5.12.1")
 beta = special(
     sp.beta, lambda a, b, o: o * (psi(a) - psi(a + b)), lambda a, b, o: o * (psi(b) - psi(a + b)), source="DLMF 5.12.1"
 )
@@ -63,11 +61,9 @@ binom = special(
     lambda n, k, o: o * (psi(n - k + 1.0) - psi(k + 1.0)),
     source="DLMF 1.2.6",
 )
-poch = special(
-    sp.poch, lambda z, m, o: o * (psi(z + m) - psi(z)), lambda z, m, o: o * psi(z + m), source="DLMF 5.2.5"
-)
+poch = special(sp.poch, lambda z, m, o: o * (psi(z + m) - psi(z)), lambda z, m, o: o * psi(z + m), source="DLMF 5.2.5")
 
-# -- incomplete functions, whose derivative by the last argument is the integrand -------------------------------------------
+# -- incomplete functions, whose derivative by the last argument is the integrand ---------------------------------------
 
 
 def beta_density(a: Array, b: Array, x: Array) -> Any:
@@ -89,7 +85,7 @@ gammaincc = special(sp.gammaincc, "a", lambda a, x, o: -gamma_density(a, x), sou
 gammaincinv = special(sp.gammaincinv, "a", lambda a, y, o: 1.0 / gamma_density(a, o), source="of the inverse")
 gammainccinv = special(sp.gammainccinv, "a", lambda a, y, o: -1.0 / gamma_density(a, o), source="of the inverse")
 
-# -- distribution functions made of them ------------------------------------------------------------------------------------
+# -- distribution functions made of them -----------------------------------------------
 
 
 def _poisson(k: Array, m: Array) -> Any:

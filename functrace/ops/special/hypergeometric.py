@@ -24,26 +24,26 @@ hyp2f1 = special(
 )
 hyperu = special(sp.hyperu, "a", "b", lambda a, b, z, o: -a * hyperu(a + 1.0, b + 1.0, z), source="DLMF 13.3.22")
 
-# -- elliptic integrals of the parameter m ------------------------------------------------------------------------------------
+# -- elliptic integrals of the parameter m -----------------------------------------------
 
 
 def _k_by_m(m: Array) -> Any:
     # DLMF 19.4.1; near 0 by the series, whose derivatives are series as well.
-    near = m <= 0.5
+    near = abs(m) <= 0.5
     far = kept(ew.logical_not(near), m, 0.75)
     formula = (ellipe(far) - (1.0 - far) * ellipk(far)) / (2.0 * far * (1.0 - far))
     return where(near, math.pi / 8 * hyp2f1(1.5, 1.5, 2.0, kept(near, m, 0.25)), formula)
 
 
 def _e_by_m(m: Array) -> Any:
-    near = m <= 0.5
+    near = abs(m) <= 0.5
     far = kept(ew.logical_not(near), m, 0.75)
     formula = (ellipe(far) - ellipk(far)) / (2.0 * far)
     return where(near, -math.pi / 8 * hyp2f1(0.5, 1.5, 2.0, kept(near, m, 0.25)), formula)
 
 
 def _k_by_complement(p: Array) -> Any:
-    near = p >= 0.5
+    near = abs(1.0 - p) <= 0.5
     far = kept(ew.logical_not(near), p, 0.25)
     formula = (ellipe(1.0 - far) - far * ellipkm1(far)) / (2.0 * far * (1.0 - far))
     return -where(near, math.pi / 8 * hyp2f1(1.5, 1.5, 2.0, 1.0 - kept(near, p, 0.75)), formula)
@@ -52,9 +52,7 @@ def _k_by_complement(p: Array) -> Any:
 ellipk = special(sp.ellipk, lambda m, o: _k_by_m(m), source="DLMF 19.4.1, 19.5.1")
 ellipe = special(sp.ellipe, lambda m, o: _e_by_m(m), source="DLMF 19.4.2, 19.5.2")
 ellipkm1 = special(sp.ellipkm1, lambda p, o: _k_by_complement(p), source="DLMF 19.4.1, 19.5.1")
-ellipkinc = special(
-    sp.ellipkinc, lambda phi, m, o: 1.0 / sqrt(1.0 - m * square(ew.sin(phi))), "m", source="DLMF 19.2.4"
-)
+ellipkinc = special(sp.ellipkinc, lambda phi, m, o: 1.0 / sqrt(1.0 - m * square(ew.sin(phi))), "m", source="DLMF 19.2.4")
 ellipeinc = special(sp.ellipeinc, lambda phi, m, o: sqrt(1.0 - m * square(ew.sin(phi))), "m", source="DLMF 19.2.5")
 
 
@@ -80,12 +78,12 @@ def _jacobi_functions(primals: Values, outputs: Values, tangents: Tangents) -> A
 
 ellipj = special(sp.ellipj, jvp=_jacobi_functions, source="DLMF 22.13.1")
 
-# -- orthogonal polynomials: the derivative is one of a degree less ------------------------------------------------------------
+# -- orthogonal polynomials: the derivative is one of a degree less -----------------------------------------------
 
 
 def _lower(n: Value) -> Any:
-    """The degree below, at least 0: where the degree is 0, a factor of the derivative is."""
-    return max(n - 1, 0) if n.__class__ is int else ew.maximum(ew.sub(n, 1), 0)  # type: ignore[operator]
+    """The degree below; 0 where the degree is 0, and with it a factor of the derivative."""
+    return max(n - 1, 0) if n.__class__ is int else where(ew.equal(n, 0), 1, n) - 1  # type: ignore[operator]
 
 
 eval_jacobi = special(
@@ -134,9 +132,7 @@ eval_sh_chebyu = special(
     lambda n, x, o: where(ew.equal(n, 0), 0.0, 4.0 * eval_gegenbauer(_lower(n), 2.0, 2.0 * x - 1.0)),
     source="DLMF 18.9.19",
 )
-eval_chebyc = special(
-    sp.eval_chebyc, "n", lambda n, x, o: n * eval_chebyu(_lower(n), 0.5 * x), source="DLMF 18.9.21"
-)
+eval_chebyc = special(sp.eval_chebyc, "n", lambda n, x, o: n * eval_chebyu(_lower(n), 0.5 * x), source="DLMF 18.9.21")
 eval_chebys = special(
     sp.eval_chebys,
     "n",

@@ -19,7 +19,7 @@ from functrace.typing import Array
 
 _DEGREE = math.pi / 180
 
-# -- SciPy's own copies of NumPy's functions ----------------------------------------------------------------------------------
+# -- SciPy's own copies of NumPy's functions -----------------------------------------------
 
 special_expm1 = special(sp.expm1, lambda x, o: exp(x), named="special_expm1", source="DLMF 4.7.6")
 special_log1p = special(sp.log1p, lambda x, o: 1.0 / (1.0 + x), named="special_log1p", source="DLMF 4.7.1")
@@ -37,13 +37,13 @@ radian = special(
     source="linear",
 )  # fmt: skip
 
-# -- logistic -------------------------------------------------------------------------------------------------------------------
+# -- logistic -----------------------------------------------
 
 expit = special(sp.expit, lambda x, o: o * expit(-x), source="of 1 / (1 + exp(-x))")
 logit = special(sp.logit, lambda x, o: 1.0 / (x * (1.0 - x)), source="of the inverse")
 log_expit = special(sp.log_expit, lambda x, o: expit(-x), source="of log(expit(x))")
 
-# -- x log y ----------------------------------------------------------------------------------------------------------------------
+# -- x log y -----------------------------------------------
 
 
 def _quotient(x: Array, y: Array) -> Any:
@@ -52,23 +52,19 @@ def _quotient(x: Array, y: Array) -> Any:
 
 
 xlogy = special(sp.xlogy, lambda x, y, o: log(y), lambda x, y, o: _quotient(x, y), source="DLMF 4.7.1")
-xlog1py = special(
-    sp.xlog1py, lambda x, y, o: ew.log1p(y), lambda x, y, o: _quotient(x, 1.0 + y), source="DLMF 4.7.1"
-)
+xlog1py = special(sp.xlog1py, lambda x, y, o: ew.log1p(y), lambda x, y, o: _quotient(x, 1.0 + y), source="DLMF 4.7.1")
 entr = special(sp.entr, lambda x, o: -log(x) - 1.0, source="of -x log x")
-rel_entr = special(
-    sp.rel_entr, lambda x, y, o: log(x / y) + 1.0, lambda x, y, o: -_quotient(x, y), source="of x log(x / y)"
-)
+rel_entr = special(sp.rel_entr, lambda x, y, o: log(x / y) + 1.0, lambda x, y, o: -_quotient(x, y), source="of x log(x / y)")
 kl_div = special(
     sp.kl_div, lambda x, y, o: log(x / y), lambda x, y, o: 1.0 - _quotient(x, y), source="of x log(x / y) - x + y"
 )
 
-# -- (exp(x) - 1) / x, and what is made of it: all derivatives are confluent hypergeometric, smooth at 0 ---------------------------
+# -- (exp(x) - 1) / x, and what is made of it: all derivatives are confluent hypergeometric, smooth at 0 ----------------
 
 
 def _bend(x: Array) -> Any:
-    """The derivative of (exp(x) - 1) / x."""
-    return 0.5 * hyp1f1(2.0, 3.0, x)
+    """The derivative of (exp(x) - 1) / x; SciPy's hyp1f1 does not return where it is beyond all numbers."""
+    return 0.5 * hyp1f1(2.0, 3.0, where(x >= 800.0, 800.0, x))
 
 
 def _box_power(x: Array, power: Array) -> Any:
@@ -105,7 +101,7 @@ powm1 = special(
     source="DLMF 4.2.26",
 )
 
-# -- robust losses ------------------------------------------------------------------------------------------------------------------
+# -- robust losses -----------------------------------------------
 
 
 def _pseudo_huber_delta(delta: Array, r: Array, o: Array) -> Any:
@@ -128,7 +124,7 @@ huber = special(
 )
 pseudo_huber = special(sp.pseudo_huber, _pseudo_huber_delta, _pseudo_huber_r, source="SciPy pseudo_huber")
 
-# -- inverses of x exp(x) -----------------------------------------------------------------------------------------------------------
+# -- inverses of x exp(x) -----------------------------------------------
 
 lambertw = special(
     _ufuncs._lambertw, lambda z, k, tol, o: exp(-o) / (1.0 + o), None, None, named="lambertw", source="DLMF 4.13.4"

@@ -22,7 +22,7 @@ Partial = Callable[..., Any] | str | None
 """The derivative by one argument, from the operands and the output; a string is the name of an argument that has none."""
 
 TABLE: dict[str, SpecialFunction] = {}
-"""Every special function by name, filled by the rows."""
+"""Every special function by name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -38,14 +38,12 @@ def special_function(name: str) -> SpecialFunction:
     return TABLE[name]
 
 
-def special(
-    ufunc: np.ufunc, *deriv: Partial, source: str, named: str = "", jvp: Rule | None = None
-) -> SpecialFunction:
+def special(ufunc: np.ufunc, *deriv: Partial, source: str, named: str = "", jvp: Rule | None = None) -> SpecialFunction:
     """Make the primitive of a ufunc of SciPy's: a row of the table.
 
     Args:
         ufunc: SciPy's function.
-        deriv: per operand, the partial derivative ``(*operands, output) -> factor``, or the name of the argument, if there is
+        deriv: per operand, the partial derivative ``(*operands, output) -> factor``; or the argument's name, if there is
             none by it: then a derivative raises, and is never 0.
         source: where the formula stands: a DLMF number, or what it follows from.
         named: the word in listings, where it is not that of the ufunc.
@@ -58,7 +56,8 @@ def special(
         aval=ew.ufunc_aval(name, ufunc),
         jvp=jvp if jvp is not None else _jvp_of(name, ufunc, deriv),
         transpose=absent(
-            because=f"scipy.special.{name} is not linear", instead="differentiate with functrace.vjp or functrace.grad instead"
+            because=f"scipy.special.{name} is not linear",
+            instead="differentiate with functrace.vjp or functrace.grad instead",
         ),
         batch=ELEMENTWISE,
         many=ufunc.nout > 1,
@@ -119,5 +118,3 @@ def real_only(name: str, x: Array) -> None:
 def kept(condition: Array, x: Value, instead: float) -> Any:
     """Where a formula holds its operand, elsewhere a number at which it is harmless: no NaN comes back from there."""
     return ew.where(condition, x, instead)
-
-
