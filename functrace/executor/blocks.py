@@ -91,7 +91,9 @@ def spread_ufunc(ufunc: np.ufunc, specs: Sequence[ShapeDtype | type]) -> Callabl
     shapes = {spec.shape for spec in specs if isinstance(spec, ShapeDtype) and spec.shape != ()}
     if len(shapes) != 1 or ufunc.nout != 1 or not is_large(shape := next(iter(shapes))):
         return None
-    kinds = tuple([spec.dtype if isinstance(spec, ShapeDtype) else spec for spec in specs])
+    kinds = tuple(
+        [spec.dtype if isinstance(spec, ShapeDtype) else np.dtype(bool) if spec is bool else spec for spec in specs]
+    )
     dtype = ufunc.resolve_dtypes((*kinds, None))[-1]
 
     def compute(*operands: Array | complex) -> Any:

@@ -112,7 +112,15 @@ def test_only_large_elementwise_programs_run_in_blocks() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])
 def test_spread_ufuncs(count: int, ufunc: np.ufunc, dtype: str) -> None:
     x, y = (np.random.default_rng(k).integers(1, 5, SIZE).astype(dtype) for k in (0, 1))
-    for given in ((x, y), (x, 2), (3, y), (x, np.array(2, dtype)), (x.reshape(5, -1), y.reshape(5, -1)), (x[::-1], y)):
+    for given in (
+        (x, y),
+        (x, 2),
+        (3, y),
+        (x, True),
+        (x, np.array(2, dtype)),
+        (x.reshape(5, -1), y.reshape(5, -1)),
+        (x[::-1], y),
+    ):
         specs = [aval_of(a) if isinstance(a, np.ndarray) else type(a) for a in given]
         compute = spread_ufunc(ufunc, specs)
         assert compute is not None

@@ -1,7 +1,7 @@
 """Lines written out for the usual case do what the loops do, and leave the rest to them.
 
 Parity scripts make most nodes once, by the loops. Here each runs a second time, with everything written out that the first
-run has met.
+run has met; and once more, with arrays of any size in blocks of two elements.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import functrace.torch as torch
+from functrace.executor import blocks, threads
 from functrace.torch import plans
 from functrace.torch.usual import MOST, puller, recorder
 from tests.peers.torch.harness import differences, recorded, run, scripts
@@ -27,7 +28,16 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     plans.FAMILIES.clear()
 
 
-@pytest.mark.usefixtures("at_once")
+@pytest.fixture(params=["whole", "blocks"])
+def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "blocks":
+        for module, name, value in (
+            (threads, "BLOCK", 2), (blocks, "BLOCK", 2), (blocks, "FEWEST", 1), (plans, "FEWEST", 1),
+        ):  # fmt: skip
+            monkeypatch.setattr(module, name, value)
+
+
+@pytest.mark.usefixtures("at_once", "sizes")
 @pytest.mark.parametrize("script", scripts(), ids=lambda path: path.stem)
 def test_parity_by_written_lines(script: Path) -> None:
     run(script, torch)
