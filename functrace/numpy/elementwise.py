@@ -131,7 +131,7 @@ def fix(x: Operand, out: Out = None) -> Any:
 # -- special values ------------------------------------------------------------------------------------------------
 
 
-@implements(np.nan_to_num, weak=True)
+@implements(np.nan_to_num, weak=True, scalars=True)
 def nan_to_num(
     x: Operand, copy: bool = True, nan: Value = 0.0, posinf: Value | None = None, neginf: Value | None = None
 ) -> Any:

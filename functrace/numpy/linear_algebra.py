@@ -242,7 +242,7 @@ def tensorsolve(a: Operand, b: Operand, axes: Sequence[int] | None = None) -> An
 # -- norms ---------------------------------------------------------------------------------------------
 
 
-@implements(np.linalg.norm)
+@implements(np.linalg.norm, scalars=True)
 def norm(x: Operand, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False) -> Any:
     """As ``numpy.linalg.norm``; the derivative of every norm at 0 is 0."""
     x = arrayed(x)

@@ -101,13 +101,13 @@ def _nan_extreme(name: str, extreme: Callable[..., Any], worst: float) -> Callab
     return nan_extreme
 
 
-nanmax = implements(np.nanmax)(_nan_extreme("nanmax", max, -math.inf))
+nanmax = implements(np.nanmax, scalars=True)(_nan_extreme("nanmax", max, -math.inf))
 
 
-nanmin = implements(np.nanmin)(_nan_extreme("nanmin", min, math.inf))
+nanmin = implements(np.nanmin, scalars=True)(_nan_extreme("nanmin", min, math.inf))
 
 
-@implements(np.nanmean)
+@implements(np.nanmean, scalars=True)
 def nanmean(
     a: Operand, axis: Axis = None, dtype: DtypeLike = None, out: Out = None, keepdims: Flag = False, *, where: Value = True
 ) -> Any:
@@ -118,7 +118,7 @@ def nanmean(
     return mean(filled, axis, dtype, out, keepdims, where=_and(mask, where))
 
 
-@implements(np.nanvar)
+@implements(np.nanvar, scalars=True)
 def nanvar(
     a: Operand,
     axis: Axis = None,
@@ -136,7 +136,7 @@ def nanvar(
     return stored(result, out, "nanvar")
 
 
-@implements(np.nanstd)
+@implements(np.nanstd, scalars=True)
 def nanstd(
     a: Operand,
     axis: Axis = None,

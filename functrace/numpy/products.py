@@ -75,7 +75,7 @@ def dot(a: Operand, b: Operand, out: Out = None) -> Any:
     return stored(result, out, "dot")
 
 
-@implements(np.inner)
+@implements(np.inner, scalars=True)
 def inner(a: Operand, b: Operand, /) -> Any:
     """As ``numpy.inner``: the last axes, without conjugation."""
     a, b = arrayed(a), arrayed(b)

@@ -154,19 +154,19 @@ def _quantile_function(name: str, scale: float, *, skips_nan: bool) -> Callable[
     return function
 
 
-quantile = implements(np.quantile)(_quantile_function("quantile", 1, skips_nan=False))
+quantile = implements(np.quantile, scalars=True)(_quantile_function("quantile", 1, skips_nan=False))
 
 
-percentile = implements(np.percentile)(_quantile_function("percentile", 100, skips_nan=False))
+percentile = implements(np.percentile, scalars=True)(_quantile_function("percentile", 100, skips_nan=False))
 
 
-nanquantile = implements(np.nanquantile)(_quantile_function("nanquantile", 1, skips_nan=True))
+nanquantile = implements(np.nanquantile, scalars=True)(_quantile_function("nanquantile", 1, skips_nan=True))
 
 
-nanpercentile = implements(np.nanpercentile)(_quantile_function("nanpercentile", 100, skips_nan=True))
+nanpercentile = implements(np.nanpercentile, scalars=True)(_quantile_function("nanpercentile", 100, skips_nan=True))
 
 
-@implements(np.median)
+@implements(np.median, scalars=True)
 def median(a: Operand, axis: Axis = None, out: Out = None, overwrite_input: bool = False, keepdims: Flag = False) -> Any:
     """As ``numpy.median``; of an even count the two in the middle share the derivative."""
     a = arrayed(a)
@@ -184,7 +184,7 @@ def median(a: Operand, axis: Axis = None, out: Out = None, overwrite_input: bool
     return finished(result, a.shape, axes, keepdims, out, "median")
 
 
-@implements(np.nanmedian)
+@implements(np.nanmedian, scalars=True)
 def nanmedian(a: Operand, axis: Axis = None, out: Out = None, overwrite_input: bool = False, keepdims: Flag = False) -> Any:
     """As ``numpy.nanmedian``; of an even count the two in the middle share the derivative."""
     a = arrayed(a)

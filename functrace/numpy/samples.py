@@ -24,7 +24,7 @@ from functrace.ops.shaping import convert, reshape
 from functrace.tracing.recording import Tracer, as_array
 
 
-@implements(np.interp)
+@implements(np.interp, scalars=True)
 def interp(
     x: Operand,
     xp: Operand,

@@ -11,6 +11,7 @@ Floor: 6.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, final
@@ -18,6 +19,8 @@ from typing import Any, TypeVar, final
 import numpy as np
 
 from functrace.errors import UnsupportedFunctionError
+from functrace.ops.elementwise import logical_or, positive
+from functrace.tracing.recording import Tracer
 
 F = TypeVar("F", bound=Callable[..., Any])
 V = TypeVar("V")
@@ -66,6 +69,7 @@ def implements(
     creates: bool = False,
     of_sequence: bool = False,
     weak: bool = False,
+    scalars: bool = False,
 ) -> Callable[[F], F]:
     """Make a function the implementation of NumPy functions: a row of the tables of this room.
 
@@ -74,9 +78,12 @@ def implements(
         method: the method of an array that it is as well.
         reduce, accumulate: the ufunc whose method of this name it is, along axis 0 if none is given.
         creates, of_sequence, weak: see `Row`.
+        scalars: whether a result without axes is a scalar, as most functions have it, though the operation that it is
+            computed by at last (``where``, ``reshape``) gives an array.
     """
 
-    def add(does: F) -> F:
+    def add(written: F) -> F:
+        does = with_scalars(written) if scalars else written
         row = Row(does, functions, method, creates, of_sequence, weak)
         for function in functions:
             _put(ROWS, function, row)
@@ -89,9 +96,22 @@ def implements(
         for name, ufunc in (("reduce", reduce), ("accumulate", accumulate)):
             if ufunc is not None:
                 ufunc_method(ufunc, name)(does)
-        return does
+        return written
 
     return add
+
+
+def with_scalars(does: F) -> F:
+    """Return an implementation whose result is a scalar if it has no axes, and was not asked for in an array."""
+
+    @functools.wraps(does)
+    def scalar(*args: object, **kwargs: object) -> Any:
+        result = does(*args, **kwargs)
+        if kwargs.get("out") is None and isinstance(result, Tracer) and not result.aval.shape:
+            return positive(result) if result.dtype.kind != "b" else logical_or(result, False)
+        return result
+
+    return scalar  # type: ignore[return-value]
 
 
 def implements_like(function: Callable[..., Any]) -> Callable[[F], F]:

@@ -127,7 +127,7 @@ def extract(condition: Operand, arr: Operand) -> Any:
     return take(flattened(arr), np.flatnonzero(condition))
 
 
-@implements(np.choose, method="choose", of_sequence=True, weak=True)
+@implements(np.choose, method="choose", of_sequence=True, weak=True, scalars=True)
 def choose(a: Operand, choices: Sequence[Operand], out: Out = None, mode: str = "raise") -> Any:
     """As ``numpy.choose``; ``a`` may be traced."""
     index = _integers(a, "the first argument of choose")
