@@ -37,7 +37,8 @@ PACKAGE_PREFIX = os.path.dirname(os.path.abspath(__file__)) + os.sep
 GENERATED_FILES = "<functrace "
 """Names of files of generated code begin with this."""
 
-_OWN_AND_NUMPYS = (PACKAGE_PREFIX, os.path.dirname(np.__file__) + os.sep, GENERATED_FILES)
+OWN_AND_NUMPYS = (PACKAGE_PREFIX, os.path.dirname(np.__file__) + os.sep, GENERATED_FILES)
+"""Frames whose file begins with one of these are not the user's, nor of another library."""
 _STANDARD_LIBRARY = os.path.dirname(contextlib.__file__) + os.sep
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
@@ -140,7 +141,7 @@ def printable(text: str) -> str:
 
 def is_users(file: str) -> bool:
     """Whether a file is the user's own: not functrace's or NumPy's, and of no installed library."""
-    if file.startswith(_OWN_AND_NUMPYS):
+    if file.startswith(OWN_AND_NUMPYS):
         return False
     return not (file.startswith(_STANDARD_LIBRARY) or any(part in file for part in _INSTALLED))
 
@@ -148,7 +149,7 @@ def is_users(file: str) -> bool:
 def user_frame(depth: int = 1) -> FrameType | None:
     """Return the innermost running frame that is the user's own; if all are libraries', the innermost that is not ours."""
     frame: FrameType | None = sys._getframe(depth)
-    while frame is not None and frame.f_code.co_filename.startswith(_OWN_AND_NUMPYS):
+    while frame is not None and frame.f_code.co_filename.startswith(OWN_AND_NUMPYS):
         frame = frame.f_back
     innermost = frame
     while frame is not None and not is_users(frame.f_code.co_filename):
@@ -167,7 +168,7 @@ def source_of_traceback(traceback: TracebackType | None) -> Source | None:
     own = other = None
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename
-        if not file.startswith(_OWN_AND_NUMPYS):
+        if not file.startswith(OWN_AND_NUMPYS):
             other = Source(traceback.tb_frame.f_code, traceback.tb_lasti)
             own = other if is_users(file) else own
         traceback = traceback.tb_next

@@ -29,7 +29,7 @@ from functrace.numpy.number import TracedNumber
 from functrace.numpy.views import new_array
 from functrace.source import is_users, source_of_traceback
 from functrace.tracing.capture import Held, held_array, read_only_memory
-from functrace.tracing.recording import BODY, Recording, Tracer, Value
+from functrace.tracing.recording import BODY, Recording, Tracer, Value, call_recorded
 from functrace.tree import PyTreeSpec, flatten, unflatten
 
 Called = tuple[Sequence[Any], dict[str, Any]]
@@ -80,7 +80,7 @@ class Recorded:
         self.recording = recording
         try:
             args, kwargs = arguments(recording)
-            result = f(*args, **kwargs)
+            result = call_recorded(recording, f, args, kwargs)
         except (ValueError, SystemError, TypeError) as error:
             _explain(error, recording.owner)
             raise

@@ -37,6 +37,7 @@ from functrace.numpy import (  # noqa: F401  # the files that hold rows, which s
 )
 from functrace.numpy import methods as _methods
 from functrace.numpy import namespace as _namespace
+from functrace.numpy.lifting import lift as lift
 from functrace.numpy.tables import FUNCTIONS as FUNCTIONS
 
 _methods.set_methods()
@@ -56,7 +57,7 @@ else:
 
 
 def __dir__() -> list[str]:
-    return sorted({name for name in dir(_np) if not name.startswith("_")} | {"FUNCTIONS"})
+    return sorted({name for name in dir(_np) if not name.startswith("_")} | {"FUNCTIONS", "lift"})
 
 
 # Files of this room that are named like something of NumPy's (array.py) must not hide it.

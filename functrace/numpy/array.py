@@ -32,8 +32,9 @@ from functrace.ir.primitive import Primitive
 from functrace.ir.tape import inferred
 from functrace.numpy.at import At
 from functrace.numpy.indexing import has_array, parse_index, select, store
-from functrace.numpy.operands import Arrayed, DtypeLike, Index, Operand, checked_order
-from functrace.numpy.tables import FUNCTIONS, LIKE, unsupported_function
+from functrace.numpy.layout import layout_of
+from functrace.numpy.operands import Arrayed, DtypeLike, Index, Operand, checked_order, without_derivatives
+from functrace.numpy.tables import FUNCTIONS, LIKE, OR_LIFT, unsupported_function
 from functrace.numpy.ufuncs import call_ufunc
 from functrace.numpy.view_kinds import FlatView, ImagView, IndexView, RealView, View
 from functrace.numpy.views import (
@@ -52,7 +53,7 @@ from functrace.ops import elementwise as ew
 from functrace.ops.indexing import index_p
 from functrace.ops.shaping import broadcast_to, convert, reshape
 from functrace.source import PACKAGE_PREFIX
-from functrace.tracing.recording import Tracer, bind, check_writable
+from functrace.tracing.recording import Tracer, bind, check_writable, is_constant
 
 _new = object.__new__
 _ref = weakref.ref
@@ -159,12 +160,15 @@ class TracedArray(Tracer):
         if implementation is None:
             creation = LIKE.get(func)
             if creation is None:
-                raise unsupported_function(func)
+                plain = without_derivatives((args, kwargs))
+                if plain is None:
+                    raise unsupported_function(func)
+                return func(*plain[0], **plain[1])
             return creation(self, *args, **kwargs)
         return implementation(*args, **kwargs)
 
     def __array__(self, dtype: DtypeLike = None, copy: bool | None = None) -> Any:
-        if self.dtype.kind not in "fc":  # T[i] of a plain T: integers and bools carry no derivative that could be lost
+        if self._has_no_derivative:  # T[i] of a plain T
             try:
                 values = self._concrete()
             except ConcretizationError as error:
@@ -176,10 +180,17 @@ class TracedArray(Tracer):
             return np.array(values, dtype)
         raise LostGradientError(
             f"a traced value ({self.aval}) cannot become a plain ndarray without losing its derivative",
+            made=self._recording.source(self._id),
             fix="use np.stack([...]) or functrace.numpy.array([...]) to build an array from traced values, "
             "functrace.value(x) for the plain values; write into np.zeros_like(x) or np.zeros(shape, like=x) "
-            "instead of a plain ndarray; functrace.primitive or functrace.pure_callback call code that takes plain arrays",
+            "instead of a plain ndarray; functrace.primitive or functrace.pure_callback call code that takes plain arrays. "
+            f"{OR_LIFT}",
         )
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The namespace of the array API (its standard, not all of it): `functrace.numpy`."""
+        np.empty(0).__array_namespace__(api_version=api_version)  # type: ignore[attr-defined]  # refuses unknown versions
+        return sys.modules["functrace.numpy"]
 
     # -- attributes ----------------------------------------------------------------------------
 
@@ -197,6 +208,22 @@ class TracedArray(Tracer):
     def nbytes(self) -> int:
         """Bytes of all elements."""
         return self.aval.nbytes
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes between neighbours along each axis, as NumPy would lay the array out."""
+        layout = layout_of(self)
+        if layout is None:
+            raise UnsupportedFunctionError(
+                f"the strides of a traced array ({self.aval}) depend on those of arguments, which are not known here",
+                fix="take those of a copy, which is laid out in C order: x.copy().strides",
+            )
+        return layout.strides
+
+    @property
+    def device(self) -> str:
+        """Where the array is, as the array API has it: ``"cpu"``."""
+        return "cpu"
 
     @property
     def T(self) -> Any:
@@ -389,7 +416,7 @@ class TracedArray(Tracer):
         return bool(self._concrete())
 
     def __int__(self) -> int:
-        if self.dtype.kind in "fc":
+        if not self._has_no_derivative:
             raise self._lost("int(x)")
         return int(self._concrete())
 
@@ -406,32 +433,37 @@ class TracedArray(Tracer):
             raise _unknown_index(error) from error
 
     def __float__(self) -> float:
-        if self.dtype.kind in "fc":
+        if not self._has_no_derivative:
             raise self._lost("float(x)")
         return float(self._concrete())
 
     def __complex__(self) -> complex:
-        if self.dtype.kind in "fc":
+        if not self._has_no_derivative:
             raise self._lost("complex(x)")
         return complex(self._concrete())
+
+    @property
+    def _has_no_derivative(self) -> bool:
+        """Whether nothing is lost if Python or compiled code takes the plain value."""
+        return self.dtype.kind not in "fc" or is_constant(self)
 
     def _lost(self, what: str) -> LostGradientError:
         return LostGradientError(
             f"{what} would lose the derivative of a traced value ({self.aval}) in silence",
             made=self._recording.source(self._id),
             fix="keep it an array (np.sin instead of math.sin, np.zeros_like(x) of a traced x to write into); "
-            "functrace.value(x) gives the plain number, functrace.stop_gradient(x) a constant",
+            f"functrace.value(x) gives the plain number, functrace.stop_gradient(x) a constant. {OR_LIFT}",
         )
 
     def item(self, *args: SupportsIndex | tuple[SupportsIndex, ...]) -> Any:
-        """The element as a Python number; refused for floats, whose derivative would be lost."""
-        if self.dtype.kind in "fc":
+        """The element as a Python number; refused for floats that depend on an input, whose derivative would be lost."""
+        if not self._has_no_derivative:
             raise self._lost("x.item()")
         return self._concrete().item(*args)
 
     def tolist(self) -> Any:
-        """The elements as nested lists; refused for floats, whose derivative would be lost."""
-        if self.dtype.kind in "fc":
+        """The elements as nested lists; refused for floats that depend on an input, whose derivative would be lost."""
+        if not self._has_no_derivative:
             raise self._lost("x.tolist()")
         return np.asarray(self._concrete()).tolist()
 
@@ -486,6 +518,11 @@ class TracedArray(Tracer):
 
     # -- methods: the others are set from the rows, in functrace/numpy/methods.py ---------------------
 
+    def to_device(self, device: str, /, *, stream: None = None) -> Any:
+        """The array itself, as the array API has it: there is one device."""
+        np.empty(0).to_device(device, stream=stream)  # type: ignore[attr-defined]  # refuses others
+        return self
+
     def copy(self, order: str = "C") -> Any:
         """A copy: later in-place changes of either are not seen by the other."""
         return copied(self, checked_order(order, "copy"))
@@ -506,5 +543,5 @@ def _unknown_index(error: ConcretizationError) -> ConcretizationError:
         "a traced integer was used where Python or a plain ndarray needs its value, which is not known here",
         made=error.made,
         fix="use functrace.numpy.take(T, i) instead of T[i] or np.take(T, i) for a plain array T; "
-        "a traced x[i] works as it is",
+        f"a traced x[i] works as it is. {OR_LIFT}",
     )

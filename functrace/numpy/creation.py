@@ -43,7 +43,7 @@ from functrace.numpy.view_kinds import LaidView
 from functrace.numpy.views import is_scalar, linked, new_array, owned, reshaped, shares
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import broadcast_to, convert, filled
-from functrace.tracing.recording import LITERALS, Tracer, Value, claimed
+from functrace.tracing.recording import LITERALS, Recording, Tracer, Value, claimed
 from functrace.typing import Scalar
 
 if TYPE_CHECKING:
@@ -52,6 +52,12 @@ if TYPE_CHECKING:
     from functrace.numpy.array import TracedArray
 
 # -- arrays from nests --------------------------------------------------------------------------------
+
+
+_COPIES: dict[Any, bool | None] = {
+    np._CopyMode.ALWAYS: True, np._CopyMode.NEVER: False, np._CopyMode.IF_NEEDED: None,  # type: ignore[attr-defined]
+}  # fmt: skip
+"""What ``copy=`` may be besides a bool."""
 
 
 @implements(np.array, creates=True)
@@ -68,18 +74,26 @@ def array(
     """
     if not holds_tracer(object):
         if isinstance(like, Tracer):
-            made = np.array(object, dtype, copy=copy, order=order, ndmin=ndmin)
-            home = claimed(like._recording)
-            handle = home.handle(home.capture(made))
-            return owned(handle, order_like(handle, "="))
+            return made_in(claimed(like._recording), np.array(object, dtype, copy=copy, order=order, ndmin=ndmin))
         return np.array(object, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin, like=like)
-    letter = checked_order(order, "array")
+    letter, copy = checked_order(order, "array"), _COPIES.get(copy, copy)
     if isinstance(object, Tracer):
         made = _laid(object, object.dtype if dtype is None else np.dtype(dtype), letter, copy)
     else:
         made = new_array(cast_to(arrayed(object), dtype), F_ORDER if letter == "F" else C_ORDER)
     missing = ndmin - len(shape_of(made))
     return reshaped(made, (1,) * missing + shape_of(made)) if missing > 0 else made
+
+
+def made_in(recording: Recording, values: np.ndarray[Any, Any]) -> TracedArray:
+    """Return a plain array as a traced one that depends on no input, so that traced values can be written into it.
+
+    Args:
+        recording: who records it.
+        values: an array of numbers that nobody else writes to.
+    """
+    handle = recording.handle(recording.capture(values))
+    return owned(handle, order_like(handle, "="))
 
 
 def _laid(x: TracedArray, dtype: np.dtype[Any], letter: str, copy: bool | None) -> Any:

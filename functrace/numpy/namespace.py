@@ -1,101 +1,184 @@
-"""What makes `functrace.numpy` a namespace: NumPy's functions, which also take lists of traced values.
+"""What makes `functrace.numpy` a namespace: NumPy's functions where its own protocols do not reach.
 
-A function of the namespace is NumPy's own behind a thin wrapper: lists of traced values among its arguments become
-traced arrays (``fnp.mean([x, x + 2])``), then NumPy is called, which hands traced arguments to the tables of this room.
-Wrappers are made when they are first asked for, so that importing costs nothing. Where NumPy's dispatch does not look
-(the contents of ``array``, the fill of ``full``, the indices of ``take``), the implementation of this room is called.
+A function of the namespace is NumPy's own behind a thin wrapper (`Function`), which makes up for three things:
+
+* Lists of traced values among its arguments become traced arrays (``fnp.mean([x, x + 2])``).
+* Where NumPy's dispatch does not look (the contents of ``array``, the fill of ``full``, the indices of ``take``), the
+  implementation of this room is called.
+* What creation functions make of plain numbers inside a traced function (`CREATORS`) is traced, so that traced values can be
+  written into it, and be its index: ``z = fnp.zeros(3); z[0] = x``. It depends on no input, so that whatever asks for its
+  plain value gets that.
+
+Outside of all transforms a wrapper hands the call to NumPy, and that is all.
+Wrappers are made when they are first asked for, so that importing costs nothing. `functrace.numpy.lift` hands out the
+same ones under NumPy's own names.
 
 Floor: 6.
 """
 
 from __future__ import annotations
 
-import functools
+import importlib
+import operator
 from collections.abc import Callable, Hashable
 from types import ModuleType
 from typing import Any, final
 
 import numpy as np
 
+from functrace.numpy.creation import made_in
+from functrace.numpy.joiners import Joiner
+from functrace.numpy.layout import C_ORDER, F_ORDER
 from functrace.numpy.operands import holds_tracer, stacked
 from functrace.numpy.tables import ROWS
+from functrace.numpy.vectorizing import Vectorized
+from functrace.numpy.views import new_array
+from functrace.ops.shaping import filled_in
+from functrace.tracing.recording import Recording, is_recording, running
 
 _OF_SEQUENCES = frozenset({"row_stack", "histogramdd", "piecewise", "apply_over_axes"})
 """Functions without a row, of which a list among the arguments is a list of arrays."""
 
-_AS_THEY_ARE = frozenset({"block", "ndim", "isscalar", "iterable", "printoptions"})
+_AS_THEY_ARE = frozenset({"block", "isscalar", "iterable", "printoptions"})
+
+_OF_ONE_NUMBER = {"zeros": 0, "zeros_like": 0, "empty": 0, "empty_like": 0, "ones": 1, "ones_like": 1}
+"""Creation functions whose result is recorded as one number; where NumPy leaves memory as it is, zeros."""
+
+CONVERSIONS = frozenset(
+    {"array", "asarray", "asanyarray", "asarray_chkfinite", "ascontiguousarray", "asfortranarray", "require"}
+)
+"""Those that may return their argument: what they make of lists and numbers is new."""
+
+CREATORS = frozenset(
+    {
+        *_OF_ONE_NUMBER, *CONVERSIONS, "arange", "copy", "diag", "diagflat", "eye", "fromfunction", "fromiter",
+        "full", "full_like", "geomspace", "identity", "indices", "linspace", "logspace", "meshgrid", "repeat", "tile",
+        "tri", "tril", "triu", "vander",
+    }
+)  # fmt: skip
+"""NumPy's array creation routines: what they make inside a traced function is traced."""
+
+_FRESH = (list, tuple, int, float, complex, bool, range, np.generic)
+
+NAME = "functrace.numpy"
+SUBMODULES = ("linalg", "fft")
+"""NumPy's modules that are namespaces here, too; all others are NumPy's own."""
 
 
-def _wrapped(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    row = ROWS.get(function) if isinstance(function, Hashable) else None
-    of_sequence = name in _OF_SEQUENCES if row is None else row.of_sequence
-    as_it_is = name in _AS_THEY_ARE or (row is not None and row.creates)
+class Function:
+    """A function of the namespace: what is called, compared, hashed and pickled as NumPy's function of this name."""
 
-    def prepared(value: Any) -> Any:
-        if as_it_is or type(value) not in (list, tuple) or not holds_tracer(value):
-            return value
-        return [stacked(part) for part in value] if of_sequence else stacked(value)
+    def __init__(self, function: Callable[..., Any], name: str, where: str) -> None:
+        row = ROWS.get(function) if isinstance(function, Hashable) else None
+        self.__wrapped__ = function
+        self.__name__ = getattr(function, "__name__", name)
+        self.__qualname__ = getattr(function, "__qualname__", name)
+        self.__doc__ = function.__doc__
+        self._where, self._name = where, name
+        self._row = row
+        self._of_sequence = name in _OF_SEQUENCES if row is None else row.of_sequence
+        self._as_it_is = name in _AS_THEY_ARE or (row is not None and row.creates)
+        self._creates = name in CREATORS and where == NAME
 
-    @functools.wraps(function, assigned=("__name__", "__qualname__", "__doc__"), updated=())
-    def call(*args: Any, **kwargs: Any) -> Any:
-        args = tuple([prepared(x) for x in args])
-        if kwargs:
-            kwargs = {key: prepared(x) for key, x in kwargs.items()}
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Call NumPy's function; see the module's docstring."""
+        if not is_recording():
+            return self.__wrapped__(*args, **kwargs)
+        is_traced = False
+        for x in (*args, *kwargs.values()) if kwargs else args:
+            if holds_tracer(x):
+                is_traced = True
+                break
+        if not is_traced:
+            made = self.__wrapped__(*args, **kwargs)
+            recording = running() if self._creates else None
+            return made if recording is None else _traced(recording, made, self._name, args, kwargs)
+        args = tuple([self._prepared(x) for x in args])
+        kwargs = {key: self._prepared(x) for key, x in kwargs.items()}
         # NumPy's dispatch looks at some arguments only (not at the indices of take): any traced one decides here.
-        if row is not None and (any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values()))):
-            return row.does(*args, **kwargs)
-        return function(*args, **kwargs)
+        return (self.__wrapped__ if self._row is None else self._row.does)(*args, **kwargs)
 
-    return call
+    def _prepared(self, value: Any) -> Any:
+        if self._as_it_is or type(value) not in (list, tuple) or not holds_tracer(value):
+            return value
+        return [stacked(part) for part in value] if self._of_sequence else stacked(value)
 
+    def __eq__(self, other: object) -> bool:
+        return self.__wrapped__ == (other.__wrapped__ if isinstance(other, Function) else other)
 
-@final
-class Ufunc:
-    """A ufunc of the namespace, with its methods and attributes."""
+    def __hash__(self) -> int:
+        return hash(self.__wrapped__)
 
-    def __init__(self, ufunc: np.ufunc) -> None:
-        self._ufunc = ufunc
-        self.__name__ = ufunc.__name__
-        self.__doc__ = ufunc.__doc__
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Apply the ufunc; lists of traced values count as arrays."""
-        args = tuple(stacked(x) if type(x) in (list, tuple) else x for x in args)
-        return self._ufunc(*args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._ufunc, name)
-        return _wrapped(found, name) if callable(found) and not name.startswith("_") else found
+    def __reduce__(self) -> Any:
+        return _found, (self._where, self._name)
 
     def __repr__(self) -> str:
-        return f"<functrace.numpy {self._ufunc.__name__}>"
+        return f"<{self._where} {self._name}>"
+
+
+def _found(where: str, name: str) -> Any:
+    """What a pickled function of the namespace is unpickled as."""
+    return operator.attrgetter(f"{where}.{name}".removeprefix(f"{NAME}."))(importlib.import_module(NAME))
+
+
+def _traced(recording: Recording, made: Any, name: str, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+    """Return what a creation function has made of plain arguments as traced arrays, if it is new memory."""
+    if type(made) in (tuple, list):  # meshgrid; linspace with its step
+        return type(made)([_traced(recording, part, name, args, kwargs) for part in made])
+    if type(made) is not np.ndarray or made.dtype.kind not in "biufc" or not made.flags.writeable:
+        return made
+    recording.makes_arrays = True
+    if name in _OF_ONE_NUMBER:
+        filled = filled_in(recording, made.shape, made.dtype, _OF_ONE_NUMBER[name])
+        return new_array(filled, F_ORDER if made.flags.fnc else C_ORDER)
+    given = (*args, *kwargs.values())
+    if name in CONVERSIONS:
+        source = args[0] if args else kwargs.get("object", kwargs.get("a"))
+        copies = name == "array" and (args[2] if len(args) > 2 else kwargs.get("copy", True)) is True
+        if not copies and not isinstance(source, _FRESH):
+            return made
+    elif any(isinstance(x, np.ndarray) and np.may_share_memory(x, made) for x in given):
+        return made
+    return made_in(recording, made)
 
 
 @final
-class Joiner:
-    """``r_`` and ``c_``: NumPy's own for plain values; traced ones are joined like arrays."""
+class Ufunc(Function):
+    """A ufunc of the namespace, with its methods and attributes."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        return np.ufunc
 
-    def __getitem__(self, items: Any) -> Any:
-        parts = items if isinstance(items, tuple) else (items,)
-        if not any(map(holds_tracer, parts)):
-            return getattr(np, self._name)[items]
-        plain = getattr(np, self._name)
-        arrays = [plain[part] if isinstance(part, slice | str) else np.atleast_1d(stacked(part)) for part in parts]
-        return np.concatenate(arrays) if self._name == "r_" else np.column_stack(arrays)
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        found = getattr(self.__wrapped__, name)
+        return Function(found, name, f"{self._where}.{self._name}") if callable(found) else found
+
+
+OVERRIDDEN: dict[str, Any] = {
+    "r_": Joiner("r_", 0, 1, -1),
+    "c_": Joiner("c_", -1, 2, 0),
+    "vectorize": Vectorized,
+}
+"""What NumPy has as an object or a class, and traced values need another of."""
 
 
 def lookup(module: ModuleType, name: str, where: str) -> Any:
     """Return what a namespace calls ``name``: a wrapper around the function of ``module``, or its constant or class.
 
+    Args:
+        module: NumPy, or one of its `SUBMODULES`.
+        name: the name in it.
+        where: the dotted name of the namespace.
+
     Raises:
         AttributeError: if NumPy has no such public name.
     """
-    if module is np and name in ("r_", "c_"):
-        return Joiner(name)
-    if module is np and name in ("linalg", "fft"):
+    if module is np and name in OVERRIDDEN:
+        return OVERRIDDEN[name]
+    if module is np and name in SUBMODULES:
         return Namespace(getattr(np, name), f"{where}.{name}")
     if name == "__all__":
         return [public for public in module.__all__ if not public.startswith("_")]
@@ -105,11 +188,9 @@ def lookup(module: ModuleType, name: str, where: str) -> Any:
         found = getattr(module, name)
     except AttributeError:
         raise AttributeError(f"module {where!r} has no attribute {name!r}: NumPy has no such name") from None
-    if isinstance(found, np.ufunc):
-        return Ufunc(found)
     if isinstance(found, type) or not callable(found):
         return found
-    return _wrapped(found, name)
+    return (Ufunc if isinstance(found, np.ufunc) else Function)(found, name, where)
 
 
 @final

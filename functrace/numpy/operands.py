@@ -18,9 +18,10 @@ import numpy as np
 
 from functrace.errors import AxisError, DtypeError, LostGradientError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
+from functrace.numpy.tables import OR_LIFT
 from functrace.ops import joining
 from functrace.ops.shaping import convert, reshape
-from functrace.tracing.recording import LITERALS, Tracer, Value, as_array
+from functrace.tracing.recording import LITERALS, Tracer, Value, as_array, is_constant
 from functrace.typing import Array, ArrayLike
 
 if TYPE_CHECKING:
@@ -121,6 +122,24 @@ def _plain(x: object) -> Any:
     if isinstance(x, list | tuple):
         return [_plain(part) for part in x]
     return x._concrete() if isinstance(x, Tracer) else x
+
+
+def without_derivatives(value: Any) -> Any:
+    """Return arguments with the traced values among them as plain ones, if none of them depends on an input.
+
+    Returns:
+        ``None`` if one of them does: then its derivative would be lost.
+    """
+    if isinstance(value, Tracer):
+        return value._concrete() if is_constant(value) else None
+    if type(value) in (list, tuple):
+        parts = [without_derivatives(part) for part in value]
+        is_lost = any(found is None and part is not None for found, part in zip(parts, value, strict=True))
+        return None if is_lost else type(value)(parts)
+    if type(value) is dict:
+        parts = without_derivatives(list(value.values()))
+        return None if parts is None else dict(zip(value, parts, strict=True))
+    return value
 
 
 # -- axes -------------------------------------------------------------------------------------------------------------
@@ -234,7 +253,7 @@ def need_traced(target: Operand, what: str) -> TracedArray:
         raise LostGradientError(
             f"{what} would write a traced value into a plain ndarray and lose its derivative",
             fix="use the returned value, or let the target be traced too: np.zeros_like(x) of a traced x, or "
-            "np.array(target, like=x)",
+            f"np.array(target, like=x). {OR_LIFT}",
         )
     return target
 
@@ -248,4 +267,7 @@ def stored(result: Arrayed, out: Out, name: str) -> Arrayed:
     """
     if out is None:
         return result
+    if not isinstance(out, Tracer) and isinstance(result, Tracer) and is_constant(result):
+        np.copyto(out, result._concrete(), casting="same_kind")
+        return out
     return need_traced(out, f"numpy.{name} with out=")._assign(result, name)

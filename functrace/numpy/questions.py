@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from functrace.errors import ConcretizationError
 from functrace.numpy.operands import Arrayed, Axis, Casting, Operand, axis_tuple
 from functrace.numpy.tables import implements
-from functrace.numpy.views import shares
+from functrace.numpy.views import is_scalar, shares
 from functrace.tracing.recording import Tracer
 
 if TYPE_CHECKING:
@@ -54,6 +55,17 @@ def _shares_memory(a: Operand, b: Operand, /, max_work: object = None) -> bool:
 @implements(np.can_cast)
 def _can_cast(from_: Operand | npt.DTypeLike, to: Arrayed | npt.DTypeLike, casting: Casting = "safe") -> bool:
     return np.can_cast(_spec(from_), _spec(to), casting)
+
+
+@implements(np.isscalar)
+def _isscalar(element: TracedArray) -> bool:
+    found = element.is_number or (not element.shape and is_scalar(element))
+    if found is None:
+        raise ConcretizationError(
+            f"whether {element.aval} is a NumPy scalar or a 0-d array is not known here",
+            fix="ask np.ndim(x) == 0, which is true for both",
+        )
+    return found
 
 
 implements(np.shape)(lambda a: a.shape)

@@ -22,6 +22,12 @@ from functrace.errors import UnsupportedFunctionError
 from functrace.ops.elementwise import logical_or, positive
 from functrace.tracing.recording import Tracer
 
+OR_LIFT = (
+    "Or leave the code as it is, and import functrace.numpy as np above it, or call it under @functrace.numpy.lift "
+    "(docs/numpy.md)"
+)
+"""The ways out where NumPy's protocols do not reach, as messages name them."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 V = TypeVar("V")
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import DtypeError, UnsupportedFunctionError
-from functrace.numpy.operands import Casting, DtypeLike, need_traced, stored
+from functrace.numpy.operands import Casting, DtypeLike, holds_tracer, need_traced, stored, without_derivatives
 from functrace.numpy.tables import FUNCTIONS, UFUNC_METHODS
 from functrace.ops import elementwise as ew
 from functrace.ops import of_scipy
@@ -26,7 +26,10 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
     """Apply a ufunc, or one of its methods, in the general form (NEP 13)."""
     out = kwargs.pop("out", None)
     if out is not None:
-        targets = out if isinstance(out, tuple) else (out,)
+        targets: tuple[Any, ...] = out if isinstance(out, tuple) else (out,)
+        plain = None if any(map(holds_tracer, targets)) else without_derivatives((inputs, kwargs))
+        if plain is not None:  # nothing is lost in a plain array
+            return getattr(ufunc, method)(*plain[0], **plain[1], out=out)
         for target in targets:
             if target is not None:
                 need_traced(target, f"numpy.{ufunc.__name__} with out= (or an in-place operator)")
@@ -45,10 +48,14 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
         x, y = [t if isinstance(t, Tracer) else np.asarray(t) for t in (x, y)]  # Python numbers are not weak here
         return ufunc(FUNCTIONS[np.reshape](x, (*x.shape, *(1,) * y.ndim)), y)
     if method == "at":
+        plain = None if holds_tracer(inputs[0]) else without_derivatives(inputs)
+        if plain is not None:
+            return ufunc.at(*plain)
         need_traced(inputs[0], f"numpy.{ufunc.__name__}.at")
     found = UFUNC_METHODS.get((ufunc, method))
     if found is None:
-        return _raise(ufunc, method)
+        plain = without_derivatives((inputs, kwargs))
+        return _raise(ufunc, method) if plain is None else getattr(ufunc, method)(*plain[0], **plain[1])
     if method == "at":
         return found(*inputs)
     x, *rest = inputs
@@ -119,6 +126,12 @@ def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     for harmless in ("order", "subok"):
         kwargs.pop(harmless, None)
     primitive = ew.UFUNCS.get(ufunc) or of_scipy(ufunc)
+    if primitive is None and ufunc not in FUNCTIONS:
+        plain = without_derivatives(inputs)
+        if plain is not None:
+            given = {"dtype": dtype, "where": where, "casting": casting}
+            usual = {"dtype": None, "where": True, "casting": "same_kind"}
+            return ufunc(*plain, **{key: x for key, x in given.items() if x is not usual[key]}, **kwargs)
     options = {"axis": kwargs.pop("axis")} if ufunc is np.vecdot and "axis" in kwargs else {}
     if kwargs or (primitive is None and ufunc not in FUNCTIONS):
         return _raise(ufunc, "__call__")

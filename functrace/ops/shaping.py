@@ -16,7 +16,7 @@ from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, broadcast_shapes, shape_of
 from functrace.ir.primitive import LINEAR, Flags, Primitive, Values
 from functrace.ops import counts
-from functrace.tracing.recording import Tracer, Value, bind, claimed
+from functrace.tracing.recording import Recording, Tracer, Value, bind, claimed
 from functrace.typing import Array, ArrayLike
 
 if TYPE_CHECKING:
@@ -203,13 +203,17 @@ def written(value: Value | ArrayLike, shape: Shape, dtype: np.dtype[Any]) -> Any
 
 def filled(beside: Value, shape: Shape, dtype: DTypeLike, value: Value = 0) -> Any:
     """Return an array full of one plain number, recorded where ``beside`` is, so that it holds no memory there."""
-    dtype = np.dtype(dtype)
     if not isinstance(beside, Tracer):
         return np.full(shape, value, dtype)
+    return filled_in(claimed(beside._recording), shape, np.dtype(dtype), value)
+
+
+def filled_in(recording: Recording, shape: Shape, dtype: np.dtype[Any], value: Value) -> Any:
+    """Return an array full of one plain number, recorded there: it holds no memory."""
     number = written(value, (), dtype)
     if dtype in _LITERAL_TYPES:
         number = number.item()
-    return claimed(beside._recording).record(broadcast_to_p, (number,), (tuple(shape),))
+    return recording.record(broadcast_to_p, (number,), (tuple(shape),))
 
 
 def diagonal_length(rows: int, columns: int, offset: int) -> int:

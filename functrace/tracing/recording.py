@@ -34,6 +34,12 @@ Note [Errors where they stand]
     depends on is known and what is recorded will run in any case (`Recording.is_certain`). While staging it raises when
     the program runs.
 
+Note [What outlives its transform]
+    A traced value that is used after its transform has ended raises. But what plain code makes of plain numbers may be kept
+    by it: a table that it memoises. So where arrays of the namespace were made (`Recording.makes_arrays`), a recording
+    keeps its tape for as long as somebody holds one of its values, and becomes an `Ended` one: what depends on no input
+    stands for its plain value there, and operations on it give plain results, in whatever is recorded then, or outside.
+
 Floor: 1.
 """
 
@@ -97,6 +103,7 @@ class Started:
 STARTED = Started()
 """Holds the serial of the newest recording that has begun, ended or not."""
 _innermost: ContextVar[Recording | None] = ContextVar("the innermost mapped function or body being recorded", default=None)
+_running: ContextVar[Recording | None] = ContextVar("the recording of the user's function that runs here", default=None)
 _opened: dict[int, Recording] = {}
 """The recordings of user code that have not ended, of all threads, by serial."""
 _shadowing = threading.Lock()
@@ -139,7 +146,7 @@ class Tracer:
         value: Any = self
         while isinstance(value, Tracer):
             if value._recording.closed:
-                raise leaked(value)
+                return plain_value(value)
             value = value._recording.value(value._id)
         return value
 
@@ -181,7 +188,7 @@ class Recording(Builder):
 
     __slots__ = (
         "_token", "answers", "arguments", "batches", "body", "captured", "closed", "copies", "held", "is_certain", "layouts",
-        "origins", "outside", "owner", "positions", "scope", "serial", "shadows", "values", "views",
+        "makes_arrays", "origins", "outside", "owner", "positions", "scope", "serial", "shadows", "values", "views",
     )  # fmt: skip
 
     tracer_class: type[Tracer] = Tracer
@@ -211,6 +218,8 @@ class Recording(Builder):
         self.copies: dict[int, list[Any]] = {}  # further layouts of variables that several handles name
         self.origins: list[int] = []
         self.closed = False
+        self.makes_arrays = False
+        """Whether arrays were made in it of plain numbers; see Note [What outlives its transform]."""
         self.held: list[int] = []
         """Identities of the programs that operations hold, as part of keys: equal ones may come from other lines."""
         self.answers: Answers | None = None
@@ -242,7 +251,7 @@ class Recording(Builder):
         if isinstance(value, Tracer):
             outer = value._recording
             if outer.closed:
-                raise leaked(value)
+                return self.capture(plain_value(value))
             key: Any = (outer, value._id)
             found = self.captured.get(key)
             if found is not None:
@@ -497,8 +506,13 @@ class Recording(Builder):
             return
         self.closed = True
         _opened.pop(self.serial, None)
-        self.ops = _Closed(self.owner)  # (not `self`: that would be a cycle for the collector, at every call)
-        self.values = self.batches = self.captured = self.constants = _NOTHING
+        if self.makes_arrays:
+            self.__class__ = Ended  # pyright: ignore[reportAttributeAccessIssue]
+            self.shadows += 1  # no short path
+        else:
+            self.constants = _NOTHING
+            self.ops = _Closed(self.owner)  # (not `self`: that would be a cycle for the collector, at every call)
+        self.values = self.batches = self.captured = _NOTHING
         self.views = []
         self.arguments, self.body = (), None
 
@@ -527,6 +541,42 @@ class Recording(Builder):
                         older.shadows -= 1
             self.outside = _NOTHING
         self.close()
+
+
+@final
+class Ended(Recording):
+    """A recording that has ended, but in which arrays were made; see Note [What outlives its transform]."""
+
+    __slots__ = ()
+
+    def record(self, primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
+        """Apply a primitive to plain values in place of its own.
+
+        Raises:
+            LeakedTracerError: if one of them depends on an input.
+        """
+        plain = [plain_value(x) if isinstance(x, Tracer) and x._recording.closed else x for x in operands]
+        return bind(primitive, tuple(plain), params)
+
+    def value(self, variable: int) -> Any:
+        """Return the plain value of a variable that depends on no input."""
+        tracer = self.handle(variable)
+        if not is_constant(tracer):
+            raise leaked(tracer)
+        self.values, self.answers = {}, None
+        return self._evaluated(variable)
+
+
+def plain_value(tracer: Tracer) -> Any:
+    """Return the plain value of a tracer whose recording has ended.
+
+    Raises:
+        LeakedTracerError: if it depends on an input, or nothing is kept of the recording.
+    """
+    if not isinstance(tracer._recording, Ended):
+        raise leaked(tracer)
+    value = tracer._recording.value(tracer._id)
+    return value._concrete() if isinstance(value, Tracer) else value
 
 
 class _Closed(list[Any]):
@@ -580,6 +630,56 @@ def known_value(x: object) -> Any:
 def is_recording() -> bool:
     """Whether user code of any thread is being recorded, so that a function may close over traced values."""
     return bool(_opened)
+
+
+def running() -> Recording | None:
+    """The recording of the user's function that is running here, in this thread and task; ``None`` outside of all."""
+    recording = _running.get()
+    return None if recording is None or recording.closed else recording
+
+
+def call_recorded(recording: Recording, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Call a user's function; until it returns, its recording is the one that is `running`.
+
+    Cost:
+        0.1 us.
+    """
+    token = _running.set(recording)
+    try:
+        return f(*args, **kwargs)
+    finally:
+        _running.reset(token)
+
+
+def is_constant(x: Tracer) -> bool:
+    """Whether a traced value depends on no input of any transform: it is known, and a derivative by it cannot be lost.
+
+    Cost:
+        0.1 us per operation that it depends on.
+    """
+    if x.is_number:
+        return False
+    seen: set[tuple[int, int]] = set()
+    todo: list[tuple[Recording, int]] = [(x._recording, x._id)]
+    while todo:
+        recording, variable = todo.pop()
+        if recording.closed and not isinstance(recording, Ended):
+            return False  # whoever asks for its value is told
+        if (id(recording), variable) in seen:
+            continue
+        seen.add((id(recording), variable))
+        primitive, operands, _ = recording.ops[variable]
+        if primitive is INPUT:
+            return False
+        if primitive is CONSTANT:
+            value = recording.constants[variable]
+            if isinstance(value, Tracer):
+                if value.is_number:
+                    return False
+                todo.append((value._recording, value._id))
+        else:
+            todo.extend([(recording, i) for i in operands if i >= 0])
+    return True
 
 
 def newest_recording() -> int:
