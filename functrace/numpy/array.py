@@ -452,7 +452,8 @@ class TracedArray(Tracer):
             f"{what} would lose the derivative of a traced value ({self.aval}) in silence",
             made=self._recording.source(self._id),
             fix="keep it an array (np.sin instead of math.sin, np.zeros_like(x) of a traced x to write into); "
-            f"functrace.value(x) gives the plain number, functrace.stop_gradient(x) a constant. {OR_LIFT}",
+            "functrace.value(x) gives the plain number, functrace.stop_gradient(x) a constant. For z[i] = x of a plain z, "
+            "import functrace.numpy as np above the code, or call it under @functrace.numpy.lift (docs/numpy.md)",
         )
 
     def item(self, *args: SupportsIndex | tuple[SupportsIndex, ...]) -> Any:

@@ -138,8 +138,8 @@ def lift(function: Callable[..., Any] | None = None, /) -> Any:
         were made elsewhere, threads that are started inside. See docs/numpy.md.
 
     Cost:
-        Nothing outside. 4 us for entering and leaving; 0.5 us for reading a name of ``np`` inside, 0.1 us meanwhile in other
-        threads; calls cost what they do in `functrace.numpy`.
+        Nothing outside. 1.4 us for entering and leaving; 0.4 us for reading a function of ``np`` inside, 0.06 us in other
+        threads meanwhile; calls cost what they do in `functrace.numpy`, and 0.1 us.
     """
     if function is None:
         return Lift()

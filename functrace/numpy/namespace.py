@@ -51,7 +51,7 @@ CONVERSIONS = frozenset(
 
 CREATORS = frozenset(
     {
-        *_OF_ONE_NUMBER, *CONVERSIONS, "arange", "copy", "diag", "diagflat", "eye", "fromfunction", "fromiter",
+        *_OF_ONE_NUMBER, *CONVERSIONS, "arange", "copy", "diag", "diagflat", "eye", "fromiter",
         "full", "full_like", "geomspace", "identity", "indices", "linspace", "logspace", "meshgrid", "repeat", "tile",
         "tri", "tril", "triu", "vander",
     }
@@ -127,6 +127,8 @@ def _traced(recording: Recording, made: Any, name: str, args: tuple[object, ...]
         return type(made)([_traced(recording, part, name, args, kwargs) for part in made])
     if type(made) is not np.ndarray or made.dtype.kind not in "biufc" or not made.flags.writeable:
         return made
+    if 0 in [step for size, step in zip(made.shape, made.strides, strict=True) if size > 1]:
+        return made  # meshgrid(copy=False): elements share memory with each other
     recording.makes_arrays = True
     if name in _OF_ONE_NUMBER:
         filled = filled_in(recording, made.shape, made.dtype, _OF_ONE_NUMBER[name])

@@ -238,3 +238,33 @@ def test_outside_of_tracing_results_are_numpys(name: str) -> None:
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found, expected)
         assert np.ndim(found) == 0 or found.flags.writeable == expected.flags.writeable
+
+
+BY_PROTOCOLS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "stack": (lambda x: np.stack([x[0], 1.0]), lambda x: np.array([x[0], 1.0])),
+    "array, like": (lambda x: np.array([x[0], 1.0], like=x), lambda x: np.array([x[0], 1.0])),
+    "full, like": (lambda x: np.full(3, x[0], like=x), lambda x: np.full(3, x[0])),
+    "ones": (lambda x: x[0] * np.ones(3), lambda x: np.full(3, x[0])),
+    "arange": (lambda x: x[0] * np.arange(3), lambda x: np.arange(3) * x[0]),
+    "concatenate": (lambda x: np.concatenate([x, [x[0]]]), lambda x: np.r_[x, x[0]]),
+    "column_stack": (lambda x: np.column_stack([x, x * x]), lambda x: np.c_[x, x * x]),
+    "mean": (lambda x: np.mean(np.stack([x[0], x[1]])), lambda x: np.mean([x[0], x[1]])),
+    "diag": (lambda x: np.diag(np.stack([x[0], x[1]])), lambda x: np.diag([x[0], x[1]])),
+    "norm": (lambda x: np.linalg.norm(np.stack([x[0], x[1]])), lambda x: np.linalg.norm([x[0], x[1]])),
+    "linspace": (lambda x: np.linspace(0, x[0], 4), lambda x: np.linspace(0, x[0], 4)),
+    "zeros, like": (lambda x: _filled_in(np.zeros(3, like=x), x), lambda x: _filled_in(np.zeros(3), x)),
+    "zeros_like": (lambda x: _filled_in(np.zeros_like(x), x), lambda x: _filled_in(np.zeros(3), x)),
+    "take": (lambda x: fnp.take(TABLE, np.argmax(x)) * x, lambda x: TABLE[np.argmax(x)] * x),
+    "vectorize": (lambda x: ft.vmap(np.sin)(x), lambda x: np.vectorize(np.sin)(x)),
+}  # fmt: skip
+"""What docs/numpy.md says to write instead, and what it stands for."""
+
+
+@pytest.mark.parametrize("name", BY_PROTOCOLS)
+def test_what_to_write_instead(name: str) -> None:
+    instead, plainly = BY_PROTOCOLS[name]
+    for transform in (lambda f: lambda x: ft.vjp(f, x)[0], ft.jit, lambda f: lambda x: ft.vmap(f)(x[None])[0]):
+        np.testing.assert_allclose(transform(instead)(A), plainly(A), rtol=1e-14)
+    direction = np.array([0.3, -0.8, 0.5])
+    (expected,) = differences(plainly, [A], [direction])
+    np.testing.assert_allclose(ft.jvp(instead, (A,), (direction,))[1], expected, rtol=1e-6, atol=1e-8)
