@@ -389,13 +389,15 @@ class Recording(Builder):
         if self.answers is None:
             self.answers = Answers()
         ops, unknown = self.ops, self.answers.unknown
-        for k in range(self.answers.judged, len(ops)):
-            primitive, operands, _ = ops[k]
+        new = range(self.answers.judged, len(ops))
+        for k in new:  # first: a value that is given to an operation is an input that stands behind it
+            primitive = ops[k][0]
             if primitive is INPUT or primitive is CONSTANT:
                 value = self.values.get(k) if primitive is INPUT else self.constants[k]
                 if value is None or (isinstance(value, Tracer) and not value._recording.is_known(value._id)):
                     unknown.add(k)
-            elif not unknown.isdisjoint(operands):
+        for k in new:
+            if not unknown.isdisjoint(ops[k][1]):
                 unknown.add(k)
         self.answers.judged = len(ops)
         return variable not in unknown

@@ -353,6 +353,20 @@ def test_what_depends_on_no_input_can_be_asked_for_its_value() -> None:
     np.testing.assert_allclose(ft.vmap(ft.grad(f))(np.stack([X, X])), [[1.0, 0.0, 0.0]] * 2)
 
 
+@pytest.mark.parametrize(
+    "transform", [lambda f: lambda x: ft.vjp(f, x)[0], lambda f: lambda x: ft.jvp(f, (x,), (x,))[0], ft.jit]
+)
+def test_tables_of_integers_that_were_asked_are_indices(transform: Any) -> None:
+    @lift
+    def f(x: Any) -> Any:
+        n = np.zeros(3, int)
+        n[0] = 1
+        n[n == 1] = 2
+        return x[n] * n
+
+    np.testing.assert_array_equal(transform(f)(X), [2 * X[2], 0.0, 0.0])
+
+
 def test_what_is_memoised_outlives_its_transform() -> None:
     kept: dict[str, Any] = {}
 
