@@ -411,11 +411,15 @@ class Recording(Builder):
             return self.values[variable]
         if self.closed:
             raise leaked(self.handle(variable))
-        innermost = _innermost.set(None)  # what a question needs is computed where it was recorded
+        innermost, function = (
+            _innermost.set(None),
+            _running.set(None),
+        )  # what a question needs is computed where it was recorded
         try:
             return self._evaluated(variable)
         finally:
             _innermost.reset(innermost)
+            _running.reset(function)
 
     def _evaluated(self, variable: int) -> Any:
         """Evaluate what a variable depends on, in order; warnings name the lines that recorded it."""
