@@ -164,9 +164,15 @@ def _jvp(primals: Values, tangents: Tangents, branches: tuple[Program, ...], bat
     active = [t is not None for t in dots]
     moved = [t for t in dots if t is not None]
     made = [jvp_program(b, active) for b in branches]
-    results = cond_program(which, [*operands, *moved], made, _flags(batched, range(len(operands)), len(moved)))
     count = len(branches[0].output_ids)
-    return results[:count], results[count:]
+    moving = [False] * len(operands) + [True] * len(moved)
+    needed = [any(flags) for flags in zip(*[mapped_outputs(p, moving)[count:] for p in made], strict=True)]
+    if not all(needed):  # zeros would count as tangents
+        chosen = [*range(count), *[count + k for k, flag in enumerate(needed) if flag]]
+        made = [restrict(p, p.input_ids, [p.output_ids[k] for k in chosen], keep=True).program for p in made]
+    results = cond_program(which, [*operands, *moved], made, _flags(batched, range(len(operands)), len(moved)))
+    found = iter(results[count:])
+    return results[:count], [next(found) if flag else None for flag in needed]
 
 
 def _linearize(primals: Values, tangents: Tangents, branches: tuple[Program, ...], batched: Flags) -> Any:

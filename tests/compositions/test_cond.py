@@ -439,3 +439,24 @@ def test_threads_do_not_disturb_each_other() -> None:
     assert len(found) == 40
     for value in found:
         assert_same(value, expected)
+
+
+@pytest.mark.parametrize("made", ["cond", "checkpoint", "jit"])
+def test_what_has_no_derivative_has_no_tangent(made: str) -> None:
+    """A tangent of zeros would become nan where it meets an infinity; NumPy's own floor has none."""
+
+    def f(x: Any) -> Any:
+        if made == "cond":
+            y, z = ft.cond(x > 0, lambda x: (np.floor(x), x * x), lambda x: (np.ceil(x), x**3), x)
+        else:
+            y, z = getattr(ft, made)(lambda x: (np.floor(x), x * x))(x)
+        return y * np.float64(np.inf) * 0.5, z
+
+    for run in (
+        lambda x: ft.jvp(f, (x,), (1.0,))[1],
+        lambda x: ft.jit(lambda x: ft.jvp(f, (x,), (1.0,))[1])(x),
+        lambda x: ft.jacrev(f)(x),
+        lambda x: tuple(t[0] for t in ft.vmap(lambda x: ft.jvp(f, (x,), (1.0,))[1])(np.array([x, x]))),
+    ):
+        assert run(1.5) == (0.0, 3.0)
+        assert ft.jvp(lambda x: ft.jvp(f, (x,), (1.0,))[1][1], (1.5,), (1.0,))[1] == 2.0
