@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +30,13 @@ def written(x: Any, index: Any) -> Any:
     return y
 
 
+def root(x: Any) -> Any:
+    """Foreign code that fails on negative numbers."""
+    return ft.pure_callback(math.sqrt, ft.ShapeDtype((), "float64"), ft.stop_gradient(x[0, 0]) - 5.0)
+
+
 FAILING: dict[str, list[tuple[str, Callable[[Any], Any], type[Exception]]]] = {
+    "callback": [("foreign", root, ValueError)],
     "cholesky": [("indefinite", lambda x: np.linalg.cholesky(x * 0.0 + INDEFINITE), np.linalg.LinAlgError)],
     "inv": [
         ("singular", lambda x: np.linalg.inv(x * 0.0 + SINGULAR), np.linalg.LinAlgError),

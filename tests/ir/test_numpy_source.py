@@ -163,5 +163,5 @@ def test_every_primitive_can_be_emitted(name):
     exec(compile(source, f"<{name}>", "exec"), space)
     if evaluator is not None:
         assert callable(eval(evaluator, space))
-    for word in re.findall(r"\{(\w+)\}", found.written or ""):
+    for word in re.findall(r"\{(\w+)\}", found.written if isinstance(found.written, str) else ""):
         assert word.isdigit() or word in found.params
