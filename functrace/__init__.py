@@ -54,15 +54,16 @@ __all__ = [
 
 
 if _typing.TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
+    from functrace import scipy as scipy
     from functrace import torch as torch
 else:
 
     def __getattr__(name: str) -> object:
-        """Import `functrace.torch` when it is first asked for: most programs do without."""
-        if name == "torch":
+        """Import `functrace.torch` and `functrace.scipy` when they are first asked for: most programs do without."""
+        if name in ("scipy", "torch"):
             import importlib
 
-            return importlib.import_module("functrace.torch")
+            return importlib.import_module(f"functrace.{name}")
         from functrace.api.names import unknown_name
 
         raise unknown_name(name)
@@ -70,4 +71,4 @@ else:
 
 def __dir__() -> list[str]:
     """The public names."""
-    return sorted([*__all__, "__version__", "errors", "torch"])
+    return sorted([*__all__, "__version__", "errors", "scipy", "torch"])

@@ -18,8 +18,8 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "functrace"
 BASE = {"caches", "errors", "source", "typing", "tree", "version"}
 FLOORS = [
-    {"base"}, {"ir"}, {"tracing"}, {"ops"}, {"transforms"}, {"control"}, {"passes"}, {"numpy", "scipy", "executor"}, {"api"},
-    {"torch"},
+    {"base"}, {"ir"}, {"tracing"}, {"ops"}, {"transforms"}, {"control"}, {"passes"}, {"numpy", "executor"}, {"api"},
+    {"scipy", "torch"},
 ]  # fmt: skip
 API_FILES = {"testing", "debug", "viz", "random", "policies"}
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

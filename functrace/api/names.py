@@ -29,7 +29,6 @@ ELSEWHERE = {
     "random": "NumPy's own generators, outside of the function that is transformed: pass what they draw as arguments",
     "remat": "functrace.checkpoint",
     "requires_grad": "nothing: functrace.grad(f)(x) differentiates by arguments",
-    "scipy": "SciPy itself, on plain values; functrace.primitive gives its functions a derivative",
     "tree_map": "functrace.tree.map",
     "tree_util": "functrace.tree",
     "Tensor": "functrace.torch.Tensor",

@@ -1,0 +1,411 @@
+"""``scipy.linalg`` for traced values: triangular and Cholesky solves, LU, functions of matrices, matrix equations.
+
+Matrices stand in the last two axes, and axes before them are a stack, as in SciPy 1.16 and later. ``overwrite_a`` and its
+kin are taken and not needed; ``check_finite`` is not carried out on traced values, whose elements may not be known.
+
+Example:
+    >>> import numpy as np, functrace as ft
+    >>> from functrace.scipy import linalg
+    >>> a = np.array([[0.0, 1.0], [-1.0, 0.0]])
+    >>> np.round(ft.grad(lambda t: linalg.expm(t * a)[0, 1])(0.0), 12)
+    np.float64(1.0)
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from functrace.errors import ShapeError, UnsupportedFunctionError
+from functrace.numpy.operands import Operand, arrayed
+from functrace.ops import matrix_functions as mf
+from functrace.scipy.dispatch import on_traced
+from functrace.tracing.recording import bind
+from functrace.typing import Array
+
+Pair = tuple[Any, Any]
+
+
+def _matrices(name: str, x: Operand, *, square: bool = True) -> Any:
+    made: Any = arrayed(x)
+    if made.ndim < 2 or (square and made.shape[-1] != made.shape[-2]):
+        kind = "square matrices" if square else "matrices"
+        raise ShapeError(
+            f"scipy.linalg.{name} needs {kind}, got shape {made.shape}", fix="pass an array of shape (..., n, n)"
+        )
+    return made if made.dtype.kind in "fc" else made.astype(np.float64)
+
+
+def _together(*arrays: Array) -> list[Any]:
+    """Arrays in the dtype that they have together."""
+    kind = np.result_type(*[x.dtype for x in arrays])
+    return [x if x.dtype == kind else x.astype(kind) for x in arrays]
+
+
+def _adjoint(x: Array) -> Any:
+    return np.swapaxes(np.conj(x) if x.dtype.kind == "c" else x, -1, -2)
+
+
+def _right_sides(b: Operand) -> tuple[Any, bool]:
+    """Right-hand sides as columns, and whether there was one vector."""
+    made: Any = arrayed(b)
+    made = made if made.dtype.kind in "fc" else made.astype(np.float64)
+    return (made[:, None], True) if made.ndim == 1 else (made, False)
+
+
+def _triangular(a: Array, b: Array, *, lower: bool, unit: bool = False) -> Any:
+    kept = np.tril(a, -1 if unit else 0) if lower else np.triu(a, 1 if unit else 0)
+    return np.linalg.solve(kept + np.eye(a.shape[-1], dtype=a.dtype) if unit else kept, b)
+
+
+# -- solving ------------------------------------------------------------------------------------------------------------
+
+
+@on_traced(scipy.linalg.solve_triangular)
+def solve_triangular(
+    a: Operand,
+    b: Operand,
+    trans: int | str = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """As ``scipy.linalg.solve_triangular``: one triangle of ``a`` is read.
+
+    Args:
+        a: shape (..., n, n).
+        b: shape (n,) or (..., n, k).
+        trans: 0 or "N" for ``a x = b``, 1 or "T" for ``a^T x = b``, 2 or "C" for ``a^H x = b``.
+        lower: which triangle.
+        unit_diagonal: whether the diagonal is not read, and is 1.
+        overwrite_b, check_finite: see the module.
+
+    Raises:
+        ShapeError: if ``trans`` is none of these, or shapes do not fit.
+    """
+    matrix = _matrices("solve_triangular", a)
+    columns, vector = _right_sides(b)
+    turned = {0: "N", 1: "T", 2: "C"}.get(trans, trans)  # type: ignore[call-overload]
+    if turned not in ("N", "T", "C"):
+        raise ShapeError(f"solve_triangular: trans={trans!r} is none of 0, 1, 2, 'N', 'T', 'C'", fix="leave it out for 'N'")
+    if turned != "N":
+        matrix, lower = _adjoint(matrix) if turned == "C" else np.swapaxes(matrix, -1, -2), not lower
+    matrix, columns = _together(matrix, columns)
+    x = _triangular(matrix, columns, lower=lower, unit=unit_diagonal)
+    return x[..., 0] if vector else x
+
+
+_ASSUMED = {
+    None: lambda a, lower: a,
+    "gen": lambda a, lower: a,
+    "banded": lambda a, lower: a,
+    "general": lambda a, lower: a,
+    "diagonal": lambda a, lower: a * np.eye(a.shape[-1], dtype=a.dtype),
+    "tridiagonal": lambda a, lower: np.triu(np.tril(a, 1), -1),
+    "upper triangular": lambda a, lower: np.triu(a),
+    "lower triangular": lambda a, lower: np.tril(a),
+    "sym": lambda a, lower: _mirrored(a, lower, lambda x: np.swapaxes(x, -1, -2)),
+    "her": lambda a, lower: _mirrored(a, lower, _adjoint),
+    "pos": lambda a, lower: _mirrored(a, lower, _adjoint),
+}
+"""What is read of a matrix, by what ``assume_a`` says of it."""
+_ASSUMED |= {"symmetric": _ASSUMED["sym"], "hermitian": _ASSUMED["her"], "positive definite": _ASSUMED["pos"]}
+
+
+def _mirrored(a: Array, lower: bool, turn: Callable[[Any], Any]) -> Any:
+    """The matrix of which one triangle is given, by what the other one is of it."""
+    half = np.tril(a, -1) if lower else np.triu(a, 1)
+    diagonal = a * np.eye(a.shape[-1], dtype=mf.real_dtype(a))
+    return half + turn(half) + (diagonal + turn(diagonal)) / 2
+
+
+def _assumed(name: str, a: Operand, assume_a: str | None, lower: bool) -> Any:
+    if assume_a not in _ASSUMED:
+        raise ShapeError(f"scipy.linalg.{name}: {assume_a} is not a recognized matrix structure", fix="leave assume_a out")
+    return _ASSUMED[assume_a](_matrices(name, a), lower)
+
+
+@on_traced(scipy.linalg.solve)
+def solve(
+    a: Operand,
+    b: Operand,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    assume_a: str | None = None,
+    transposed: bool = False,
+) -> Any:
+    """As ``scipy.linalg.solve``; ``assume_a`` says what is read of ``a``, and all is solved by LU."""
+    matrix = _assumed("solve", a, assume_a, lower)
+    columns, vector = _right_sides(b)
+    if transposed:
+        if matrix.dtype.kind == "c":
+            raise UnsupportedFunctionError(
+                "scipy.linalg.solve has no transposed=True for complex matrices", fix="pass a.T, or a.conj().T"
+            )
+        matrix = np.swapaxes(matrix, -1, -2)
+    matrix, columns = _together(matrix, columns)
+    x = np.linalg.solve(matrix, columns)
+    return x[..., 0] if vector else x
+
+
+@on_traced(scipy.linalg.inv)
+def inv(
+    a: Operand, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: str | None = None, lower: bool = False
+) -> Any:
+    """As ``scipy.linalg.inv``."""
+    return np.linalg.inv(_assumed("inv", a, assume_a, lower))
+
+
+@on_traced(scipy.linalg.det)
+def det(a: Operand, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """As ``scipy.linalg.det``."""
+    return np.linalg.det(_matrices("det", a))
+
+
+# -- factorizations -----------------------------------------------------------------------------------------------------
+
+
+@on_traced(scipy.linalg.cholesky)
+def cholesky(a: Operand, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """As ``scipy.linalg.cholesky``; its derivative is that of the function of the symmetric part."""
+    matrix = _matrices("cholesky", a)
+    return np.linalg.cholesky(matrix) if lower else _adjoint(np.linalg.cholesky(_adjoint(matrix)))
+
+
+@on_traced(scipy.linalg.cho_factor)
+def cho_factor(a: Operand, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Pair:
+    """As ``scipy.linalg.cho_factor``; the triangle that is not the factor's is 0 (SciPy leaves anything there)."""
+    return cholesky(a, lower), lower
+
+
+@on_traced(scipy.linalg.cho_solve)
+def cho_solve(c_and_lower: Pair, b: Operand, overwrite_b: bool = False, check_finite: bool = True) -> Any:
+    """As ``scipy.linalg.cho_solve``: solve with what `cho_factor` gives, by two triangular solves."""
+    c, lower = c_and_lower
+    c = _matrices("cho_solve", c)
+    first = "N" if lower else "C"
+    inner = solve_triangular(c, b, first, lower)
+    return solve_triangular(c, inner, "C" if lower else "N", lower)
+
+
+@on_traced(scipy.linalg.lu_factor)
+def lu_factor(a: Operand, overwrite_a: bool = False, check_finite: bool = True) -> Pair:
+    """As ``scipy.linalg.lu_factor``: both factors in one matrix, and LAPACK's pivots."""
+    factors, pivots, _ = mf.lu(_matrices("lu_factor", a, square=False))
+    return factors, pivots
+
+
+@on_traced(scipy.linalg.lu_solve)
+def lu_solve(lu_and_piv: Pair, b: Operand, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True) -> Any:
+    """As ``scipy.linalg.lu_solve``: solve with what `lu_factor` gives; ``trans`` as in `solve_triangular`."""
+    factors, pivots = lu_and_piv
+    factors = _matrices("lu_solve", factors)
+    columns, vector = _right_sides(b)
+    factors, columns = _together(factors, columns)
+    n = factors.shape[-1]
+    order = bind(mf.permutation_p, (arrayed(pivots),), (n,))
+    rows = mf.permutation_matrix(order, mf.real_dtype(factors))
+    if trans == 0:
+        x = solve_triangular(factors, rows @ columns, lower=True, unit_diagonal=True)
+        x = solve_triangular(factors, x)
+    else:
+        x = solve_triangular(factors, columns, trans)
+        x = np.swapaxes(rows, -1, -2) @ solve_triangular(factors, x, trans, True, True)
+    return x[..., 0] if vector else x
+
+
+@on_traced(scipy.linalg.lu)
+def lu(
+    a: Operand, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True, p_indices: bool = False
+) -> tuple[Any, ...]:
+    """As ``scipy.linalg.lu``: ``a = P L U``; the order of rows has no derivative.
+
+    Args:
+        a: shape (..., m, n).
+        permute_l: whether to return ``P L`` and ``U``.
+        overwrite_a, check_finite: see the module.
+        p_indices: whether P is returned as positions of rows: ``a = L[p] U``.
+    """
+    factors, _, order = mf.lu(_matrices("lu", a, square=False))
+    lower, upper = mf.lu_parts(factors)
+    rows = np.swapaxes(mf.permutation_matrix(order, mf.real_dtype(factors)), -1, -2)
+    if permute_l:
+        return rows @ lower, upper
+    return (np.argsort(order, axis=-1).astype(np.int32) if p_indices else rows), lower, upper
+
+
+@on_traced(scipy.linalg.eigh)
+def eigh(
+    a: Operand,
+    b: Operand | None = None,
+    *,
+    lower: bool = True,
+    eigvals_only: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    type: int = 1,
+    check_finite: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+    subset_by_value: tuple[float, float] | None = None,
+    driver: str | None = None,
+) -> Any:
+    """As ``scipy.linalg.eigh``: eigenvalues and vectors of ``a v = w b v`` for symmetric ``a`` and positive ``b``.
+
+    Args:
+        a: shape (..., n, n), of which one triangle is read.
+        b: likewise, positive definite; the identity by default.
+        lower: which triangle.
+        eigvals_only: whether only eigenvalues are returned.
+        overwrite_a, overwrite_b, check_finite, driver: not needed here.
+        type: 1 for ``a v = w b v``, 2 for ``a b v = w v``, 3 for ``b a v = w v``.
+        subset_by_index: the first and the last eigenvalue that are wanted.
+        subset_by_value: not possible on traced values: how many there are depends on values.
+    """
+    if subset_by_value is not None:
+        raise UnsupportedFunctionError(
+            "scipy.linalg.eigh with subset_by_value= has results whose shape depends on values",
+            fix="take all eigenvalues, or use subset_by_index=",
+        )
+    matrix = _matrices("eigh", a)
+    values: Any
+    vectors: Any
+    if b is None:
+        values, vectors = np.linalg.eigh(matrix, "L" if lower else "U")
+    else:
+        matrix, weight = _together(_mirrored(matrix, lower, _adjoint), _matrices("eigh", b))
+        factor = cholesky(weight, True) if lower else _adjoint(cholesky(weight, False))
+        if type == 1:
+            half = _triangular(factor, matrix, lower=True)
+            values, vectors = np.linalg.eigh(_triangular(factor, _adjoint(half), lower=True))
+        elif type in (2, 3):
+            values, vectors = np.linalg.eigh(_adjoint(factor) @ matrix @ factor)
+        else:
+            raise ShapeError(f"eigh: type={type} is none of 1, 2, 3", fix="leave it out for 1")
+        vectors = factor @ vectors if type == 3 else _triangular(_adjoint(factor), vectors, lower=False)
+    if subset_by_index is not None:
+        first, last = subset_by_index
+        values, vectors = values[..., first : last + 1], vectors[..., first : last + 1]
+    return values if eigvals_only else (values, vectors)
+
+
+@on_traced(scipy.linalg.svd)
+def svd(
+    a: Operand,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str = "gesdd",
+) -> Any:
+    """As ``scipy.linalg.svd``; all drivers are the same here."""
+    matrix = _matrices("svd", a, square=False)
+    return tuple(np.linalg.svd(matrix, full_matrices)) if compute_uv else np.linalg.svd(matrix, compute_uv=False)
+
+
+# -- functions of matrices ----------------------------------------------------------------------------------------------
+
+
+def _function(name: str) -> Any:
+    def function(A: Operand) -> Any:
+        return mf.matrix_function(_matrices(name, A), name)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = (
+        f"""As ``scipy.linalg.{name}``; its derivative is a block of the function of a matrix of twice the size."""
+    )
+    return on_traced(getattr(scipy.linalg, name))(function)
+
+
+expm = _function("expm")
+cosm = _function("cosm")
+sinm = _function("sinm")
+tanm = _function("tanm")
+coshm = _function("coshm")
+sinhm = _function("sinhm")
+tanhm = _function("tanhm")
+logm = _function("logm")
+sqrtm = _function("sqrtm")
+
+# -- matrix equations ---------------------------------------------------------------------------------------------------
+
+
+@on_traced(scipy.linalg.solve_sylvester)
+def solve_sylvester(a: Operand, b: Operand, q: Operand) -> Any:
+    """As ``scipy.linalg.solve_sylvester``: solve ``a x + x b = q``."""
+    matrices = _matrices("solve_sylvester", a), _matrices("solve_sylvester", b)
+    return mf.sylvester(*_together(*matrices, _matrices("solve_sylvester", q, square=False)))
+
+
+@on_traced(scipy.linalg.solve_continuous_lyapunov)
+def solve_continuous_lyapunov(a: Operand, q: Operand) -> Any:
+    """As ``scipy.linalg.solve_continuous_lyapunov``: solve ``a x + x a^H = q``."""
+    matrix = _matrices("solve_continuous_lyapunov", a)
+    return solve_sylvester(matrix, _adjoint(matrix), q)
+
+
+@on_traced(scipy.linalg.solve_discrete_lyapunov)
+def solve_discrete_lyapunov(a: Operand, q: Operand, method: str | None = None) -> Any:
+    """As ``scipy.linalg.solve_discrete_lyapunov``: solve ``a x a^H - x + q = 0``.
+
+    Args:
+        a, q: shape (..., n, n).
+        method: "direct" solves n**2 equations, "bilinear" a continuous one; by default the former for n < 10.
+    """
+    if method not in (None, "direct", "bilinear"):
+        raise ShapeError(f"Unknown solver {method}", fix="leave method out")
+    matrix, right = _together(_matrices("solve_discrete_lyapunov", a), _matrices("solve_discrete_lyapunov", q))
+    n = matrix.shape[-1]
+    if method == "direct" or (method is None and n < 10):
+        stack = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
+        product = np.einsum("...ij,...kl->...ikjl", matrix, np.conj(matrix)).reshape(*matrix.shape[:-2], n * n, n * n)
+        columns = right.reshape(*right.shape[:-2], n * n, 1)
+        return np.linalg.solve(np.eye(n * n, dtype=matrix.dtype) - product, columns).reshape(*stack, n, n)
+    identity = np.eye(n, dtype=matrix.dtype)
+    turned = _adjoint(matrix)
+    inverse = np.linalg.inv(turned + identity)
+    b = (turned - identity) @ inverse
+    c = 2 * np.linalg.solve(matrix + identity, right @ inverse)
+    return solve_continuous_lyapunov(_adjoint(b), -c)
+
+
+# -- special matrices ---------------------------------------------------------------------------------------------------
+
+
+@on_traced(scipy.linalg.toeplitz)
+def toeplitz(c: Operand, r: Operand | None = None) -> Any:
+    """As ``scipy.linalg.toeplitz``: constant diagonals, from the first column and the first row.
+
+    Args:
+        c: shape (..., m).
+        r: shape (..., n), whose first element is not read; the conjugate of ``c`` by default.
+    """
+    column: Any = arrayed(c)
+    row: Any = np.conj(column) if r is None else arrayed(r)
+    m, n = column.shape[-1], row.shape[-1]
+    stack = np.broadcast_shapes(column.shape[:-1], row.shape[:-1])
+    column, row = np.broadcast_to(column, (*stack, m)), np.broadcast_to(row, (*stack, n))
+    values = np.concatenate([column[..., ::-1], row[..., 1:]], axis=-1)
+    return np.take(values, np.arange(m)[::-1, None] + np.arange(n), axis=-1)
+
+
+@on_traced(scipy.linalg.block_diag)
+def block_diag(*arrs: Operand) -> Any:
+    """As ``scipy.linalg.block_diag``; vectors are rows, and stacks broadcast."""
+    blocks: list[Any] = [np.atleast_2d(arrayed(x)) for x in arrs]
+    stack = np.broadcast_shapes(*[x.shape[:-2] for x in blocks])
+    width = sum(x.shape[-1] for x in blocks)
+    rows, before = [], 0
+    for x in blocks:
+        x = np.broadcast_to(x, (*stack, *x.shape[-2:]))
+        sides = (before, width - before - x.shape[-1])
+        rows.append(np.pad(x, [*[(0, 0)] * (x.ndim - 1), sides]))
+        before += x.shape[-1]
+    return np.concatenate(rows, axis=-2)

@@ -1,0 +1,135 @@
+"""Distributions of vectors and matrices; see `functrace.scipy.stats`.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, final
+
+import numpy as np
+import scipy.stats
+
+from functrace.errors import ShapeError
+from functrace.numpy.operands import Operand, arrayed, holds_tracer
+from functrace.scipy import linalg, special
+
+_LOG_2PI = math.log(2 * math.pi)
+
+
+def _double(x: Operand) -> Any:
+    made: Any = arrayed(x)
+    return made if made.dtype == np.float64 else made.astype(np.float64)
+
+
+@final
+class MultivariateNormal:
+    """``scipy.stats.multivariate_normal``: ``logpdf`` and ``pdf``, by a Cholesky factor of the covariance."""
+
+    def logpdf(self, x: Operand, mean: Operand | None = None, cov: Operand = 1, allow_singular: bool = False) -> Any:
+        """As SciPy's: the logarithm of the density.
+
+        Args:
+            x: shape (..., d).
+            mean: shape (d,); zeros by default.
+            cov: shape (d, d), positive definite; a vector is its diagonal, a number that of all variances.
+            allow_singular: whether a singular covariance is, which has no derivative here.
+
+        Raises:
+            LinAlgError: if the covariance is not positive definite.
+        """
+        if not any(map(holds_tracer, (x, mean, cov))):
+            return scipy.stats.multivariate_normal.logpdf(x, mean, _double(cov), allow_singular)
+        if allow_singular:
+            raise ShapeError(
+                "multivariate_normal with allow_singular=True has no derivative by the covariance",
+                fix="leave it out, and add a small multiple of the identity to the covariance",
+            )
+        at, matrix = _double(x), _double(cov)
+        shift = _double(0.0 if mean is None else mean)
+        size = matrix.shape[-1] if matrix.ndim == 2 else shift.shape[-1] if shift.ndim else 1
+        if matrix.ndim == 1 and matrix.shape[0] != size:
+            raise ShapeError(
+                f"multivariate_normal: {matrix.shape[0]} variances of {size} dimensions", fix="pass the mean, too"
+            )
+        if matrix.ndim < 2:
+            matrix = matrix * np.eye(size)
+        if size == 1 and (at.ndim == 0 or at.shape[-1] != 1):
+            at = at[..., None]
+        if at.shape[-1] != size:
+            raise ShapeError(f"multivariate_normal of {size} dimensions takes x of shape (..., {size})", fix="add an axis")
+        centred = np.atleast_2d(at - shift)
+        factor = np.linalg.cholesky(matrix)
+        rows = centred.reshape(-1, size)
+        scaled = linalg.solve_triangular(factor, rows.T, lower=True)
+        half = np.sum(np.log(np.diagonal(factor)))
+        found = -0.5 * np.sum(scaled * scaled, axis=0) - half - 0.5 * size * _LOG_2PI
+        return np.squeeze(found.reshape(centred.shape[:-1]))
+
+    def pdf(self, x: Operand, mean: Operand | None = None, cov: Operand = 1, allow_singular: bool = False) -> Any:
+        """As SciPy's: the density; see `logpdf`."""
+        return np.exp(self.logpdf(x, mean, cov, allow_singular))
+
+
+@final
+class Dirichlet:
+    """``scipy.stats.dirichlet``: ``logpdf`` and ``pdf``."""
+
+    def logpdf(self, x: Operand, alpha: Operand) -> Any:
+        """As SciPy's: the logarithm of the density.
+
+        Args:
+            x: shape (d,) or (d, n), columns that sum to 1; one element less, and it is filled in.
+            alpha: shape (d,), positive.
+        """
+        if not holds_tracer(x) and not holds_tracer(alpha):
+            return scipy.stats.dirichlet.logpdf(x, alpha)
+        at, powers = _double(x), _double(alpha)
+        if at.shape[0] + 1 == powers.shape[0]:
+            at = np.concatenate([at, 1.0 - np.sum(at, axis=0, keepdims=True)])
+        if at.shape[0] != powers.shape[0]:
+            raise ShapeError(
+                f"dirichlet: x of shape {at.shape} and alpha of shape {powers.shape} do not fit",
+                fix="pass x of shape (d, ...)",
+            )
+        factors = special.xlogy((powers - 1.0).reshape(-1, *(1,) * (at.ndim - 1)), at)
+        return np.sum(factors, axis=0) + special.gammaln(np.sum(powers)) - np.sum(special.gammaln(powers))
+
+    def pdf(self, x: Operand, alpha: Operand) -> Any:
+        """As SciPy's: the density; see `logpdf`."""
+        return np.exp(self.logpdf(x, alpha))
+
+
+@final
+class Wishart:
+    """``scipy.stats.wishart``: ``logpdf`` and ``pdf`` of positive definite matrices."""
+
+    def logpdf(self, x: Operand, df: Operand, scale: Operand) -> Any:
+        """As SciPy's: the logarithm of the density.
+
+        Args:
+            x: shape (d, d), positive definite.
+            df: degrees of freedom, more than d - 1.
+            scale: shape (d, d), positive definite.
+        """
+        if not any(map(holds_tracer, (x, df, scale))):
+            return scipy.stats.wishart.logpdf(x, df, scale)
+        at, freedom, matrix = _double(x), _double(df), _double(scale)
+        if at.ndim != 2 or at.shape != matrix.shape:
+            raise ShapeError(f"wishart takes matrices (d, d), got {at.shape} and {matrix.shape}", fix="map others with vmap")
+        d = at.shape[-1]
+        ours, theirs = np.linalg.cholesky(at), np.linalg.cholesky(matrix)
+        trace = np.sum(linalg.solve_triangular(theirs, ours, lower=True) ** 2)
+        log_at, log_scale = (2.0 * np.sum(np.log(np.diagonal(c))) for c in (ours, theirs))
+        norm = 0.5 * freedom * (d * math.log(2) + log_scale) + special.multigammaln(0.5 * freedom, d)
+        return 0.5 * (freedom - d - 1.0) * log_at - 0.5 * trace - norm
+
+    def pdf(self, x: Operand, df: Operand, scale: Operand) -> Any:
+        """As SciPy's: the density; see `logpdf`."""
+        return np.exp(self.logpdf(x, df, scale))
+
+
+multivariate_normal = MultivariateNormal()
+dirichlet = Dirichlet()
+wishart = Wishart()

@@ -1,0 +1,162 @@
+"""``scipy.special`` for traced values: every name of it, those of its functions that are no ufuncs written here.
+
+SciPy's ufuncs take traced values by themselves: ``scipy.special.gammaln(x)``. Its other functions make plain arrays of what
+they are given, and so have a form of the same name and signature here. A name that is not written here is SciPy's own.
+
+Example:
+    >>> import numpy as np, functrace as ft
+    >>> from functrace.scipy import special
+    >>> ft.grad(special.logsumexp)(np.array([0.0, 0.0]))
+    array([0.5, 0.5])
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any, SupportsIndex
+
+import numpy as np
+import scipy.special
+
+from functrace.errors import ShapeError
+from functrace.numpy.operands import Arrayed, Axis, Operand, Out, arrayed, axis_tuple
+from functrace.ops.elementwise import stop_gradient
+from functrace.ops.special import gamma
+from functrace.scipy.dispatch import on_traced
+
+
+def _largest(x: Arrayed, axis: Axis) -> Any:
+    """The largest elements, as constants, and 0 where that is infinite."""
+    found = stop_gradient(np.max(np.real(x) if x.dtype.kind == "c" else x, axis=axis, keepdims=True, initial=-np.inf))
+    return np.where(np.isfinite(found), found, 0.0)
+
+
+def _floating(x: Operand) -> Any:
+    made: Any = arrayed(x)
+    return made if made.dtype.kind in "fc" else made.astype(np.float64)
+
+
+@on_traced(scipy.special.logsumexp)
+def logsumexp(
+    a: Operand, axis: Axis = None, b: Operand | None = None, keepdims: bool = False, return_sign: bool = False
+) -> Any:
+    """As ``scipy.special.logsumexp``: ``log(sum(b * exp(a)))`` without overflow.
+
+    Args:
+        a: exponents, real or complex.
+        axis: the axis or axes to sum along; all by default.
+        b: factors, which broadcast against ``a``; they may be negative or 0.
+        keepdims: whether summed axes stay, with size 1.
+        return_sign: whether the sign of the sum is returned beside the logarithm of its absolute value. Without it, the
+            logarithm of a negative sum is NaN.
+
+    Source: ``scipy.special.logsumexp``.
+    """
+    x = _floating(a)
+    if b is not None:
+        factor = _floating(b)
+        x, factor = np.broadcast_arrays(x, factor)
+        x = np.where(factor == 0, -np.inf, x)
+    else:
+        factor = None
+    axes = tuple(range(x.ndim)) if axis is None else axis_tuple(axis, x.ndim)
+    largest = _largest(x, axes)
+    terms = np.exp(x - largest)
+    total = np.sum(terms if factor is None else factor * terms, axis=axes, keepdims=True)
+    sign = None
+    if return_sign:
+        sign = np.sign(total)
+        total = np.abs(total)
+    # Where all exponents are -inf, the sum is 0 and its logarithm -inf, whose derivative is taken as 0.
+    empty = total == 0
+    usual = ~empty if return_sign or total.dtype.kind == "c" else total > 0
+    result = np.where(usual, np.log(np.where(usual, total, 1.0)) + largest, np.nan)
+    result = np.where(empty, -np.inf, result)
+    if not keepdims:
+        result = np.squeeze(result, axis=axes)
+        sign = None if sign is None else np.squeeze(sign, axis=axes)
+    return result if sign is None else (result, sign)
+
+
+@on_traced(scipy.special.softmax)
+def softmax(x: Operand, axis: Axis = None) -> Any:
+    """As ``scipy.special.softmax``: ``exp(x) / sum(exp(x))`` along axes, all by default."""
+    at = _floating(x)
+    terms = np.exp(at - stop_gradient(np.max(at, axis=axis, keepdims=True)))
+    return terms / np.sum(terms, axis=axis, keepdims=True)
+
+
+@on_traced(scipy.special.log_softmax)
+def log_softmax(x: Operand, axis: Axis = None) -> Any:
+    """As ``scipy.special.log_softmax``: the logarithm of `softmax`, without its rounding."""
+    at = _floating(x)
+    shifted = at - _largest(at, axis)
+    return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+
+
+@on_traced(scipy.special.polygamma)
+def polygamma(n: Operand, x: Operand) -> Any:
+    """As ``scipy.special.polygamma``: the derivative of order ``n`` of digamma, for real ``x``.
+
+    Args:
+        n: orders, non-negative integers; there is no derivative by them.
+        x: where.
+    """
+    order, at = np.asarray(n), _floating(x)
+    if order.dtype.kind not in "iu":
+        order = order.astype(np.float64)
+    factor = (-1.0) ** (order + 1) * scipy.special.gamma(order + 1.0)
+    if np.all(order == 0):
+        return gamma.psi(at) + np.zeros(order.shape, at.dtype)
+    higher = gamma.zeta(np.asarray(order + 1.0, at.dtype), at) * np.asarray(factor, at.dtype)
+    return np.where(order == 0, gamma.psi(at), higher) if np.any(order == 0) else higher
+
+
+@on_traced(scipy.special.multigammaln)  # type: ignore[attr-defined]
+def multigammaln(a: Operand, d: SupportsIndex) -> Any:
+    """As ``scipy.special.multigammaln``: the logarithm of the multivariate gamma function of a dimension.
+
+    Args:
+        a: where, larger than ``(d - 1) / 2``; where it is not, the result is NaN (SciPy raises, which needs values).
+        d: the dimension, a positive integer.
+
+    Source: DLMF 35.3.4.
+    """
+    at, d = _floating(a), operator.index(d)
+    if d < 1:
+        raise ShapeError(f"multigammaln needs a positive dimension, not {d}", fix="pass d >= 1")
+    inside = at > (d - 1) / 2
+    half = np.asarray(np.arange(d) / 2, at.dtype)
+    parts = gamma.gammaln(np.where(inside, at, float(d))[..., None] - half)
+    return np.where(inside, np.sum(parts, axis=-1) + d * (d - 1) / 4 * math.log(math.pi), np.nan)
+
+
+@on_traced(scipy.special.zeta)
+def zeta(x: Operand, q: Operand | None = None, out: Out = None) -> Any:
+    """As ``scipy.special.zeta``: differentiable by ``q``, not by ``x``."""
+    return scipy.special.zeta(x, q, out)
+
+
+@on_traced(scipy.special.comb)
+def comb(N: Operand, k: Operand, *, exact: bool = False, repetition: bool = False) -> Any:
+    """As ``scipy.special.comb`` without ``exact=``: binomial coefficients of real numbers, 0 where ``k`` is not in 0..N."""
+    if exact:
+        raise ShapeError("comb with exact=True counts integers, which have no derivative", fix="leave exact= out")
+    n, chosen = _floating(N), _floating(k)
+    if repetition:
+        n = n + chosen - 1.0
+    fits = (chosen <= n) & (n >= 0) & (chosen >= 0)
+    return np.where(fits, gamma.binom(np.where(fits, n, 1.0), np.where(fits, chosen, 0.0)), 0.0)
+
+
+def __getattr__(name: str) -> Any:
+    """Every other name is SciPy's."""
+    return getattr(scipy.special, name)
+
+
+def __dir__() -> list[str]:
+    """SciPy's names."""
+    return sorted({*globals(), *dir(scipy.special)})
