@@ -24,7 +24,7 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import closed_over
 from functrace.ir.program import Position, Program
 from functrace.numpy.array import TracedArray
-from functrace.numpy.masked import MaskedSelection
+from functrace.numpy.masked import MaskedSelection, Unanswerable
 from functrace.numpy.number import TracedNumber
 from functrace.numpy.views import new_array
 from functrace.source import is_users, source_of_traceback
@@ -181,7 +181,7 @@ def output_variable(recording: Recording, leaf: object) -> int:
         return leaf._id
     if isinstance(leaf, (*NUMERIC, list, tuple)):
         return recording.capture(leaf if isinstance(leaf, Tracer) else as_value(leaf, recording.owner))
-    if isinstance(leaf, MaskedSelection):
+    if isinstance(leaf, MaskedSelection | Unanswerable):
         raise leaf.refuse()
     raise DtypeError(
         f"{recording.owner} returned a {type(leaf).__name__}, not an array or a number",

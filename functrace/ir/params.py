@@ -111,6 +111,7 @@ KINDS: dict[str, Kind] = {
     "columns": _COUNT,
     "constants": _COUNT,
     "correction": _NUMBER,
+    "cuts": _FLAG,
     "decimals": _INTEGER,
     "dtype": ("a dtype", lambda value, _: isinstance(value, np.dtype) and value.kind in "biufc"),
     "explicit": _COUNT,
@@ -121,6 +122,7 @@ KINDS: dict[str, Kind] = {
     "index": ("a basic index of ints, (start, stop, step), ... and None", _is_tuple_of(_is_part)),
     "is_permutation": _FLAG,
     "kind": ("a string or None", lambda value, _: isinstance(value, str | None)),
+    "lower": _FLAG,
     "kth": ("an integer, or a tuple of them", lambda value, _: _is_int(value) or _is_tuple_of(_is_int)(value, ())),
     "length": _COUNT,
     "maps": ("a tuple of lengths and flags", lambda value, _: type(value) is tuple),
@@ -135,7 +137,7 @@ KINDS: dict[str, Kind] = {
     "order": (f"a number from 0 to {_LARGEST_ORDER}", lambda value, _: _is_count(value) and value <= _LARGEST_ORDER),
     "policy": _ANY,
     "program": _PROGRAM,
-    "rcond": ("a number or None", lambda value, _: value is None or isinstance(value, float) or _is_int(value)),
+    "rcond": ("a number", lambda value, _: isinstance(value, float) or _is_int(value)),
     "residuals": _COUNT,
     "results": ("a tuple of avals", _is_tuple_of(lambda k: isinstance(k, ShapeDtype))),
     "reverse": _FLAG,
@@ -154,6 +156,7 @@ KINDS: dict[str, Kind] = {
         "an index of ints, (start, stop, step), ..., None and 'array'",
         _is_tuple_of(lambda k: _is_part(k) or k == "array"),
     ),
+    "unit": _FLAG,
     "uplo": _is_one_of("L", "U"),
 }
 """By name, for every param of the library's primitives (a test asks for each); by primitive and name where that differs."""

@@ -18,6 +18,7 @@ from functrace.numpy import (  # noqa: F401  # the files that hold rows, which s
     creation,
     diagonals,
     elementwise,
+    factorizations,
     fft,
     joining,
     linear_algebra,

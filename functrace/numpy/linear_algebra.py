@@ -1,8 +1,6 @@
-"""``numpy.linalg`` on traced values: solving, factorizations, norms.
+"""``numpy.linalg`` on traced values: solving, least squares, norms. Factorizations are in functrace/numpy/factorizations.py.
 
-Factorizations are primitives of their own (`functrace.ops.linalg`), everything else is composed. Signatures and results are
-NumPy's, named tuples included. ``lstsq``, ``eig`` and ``eigvals`` are not here: shapes or dtypes of their results depend on
-values.
+Signatures and results are NumPy's, named tuples included.
 
 Floor: 6.
 """
@@ -16,8 +14,10 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
-from functrace.ir.aval import aval_of
+from functrace.errors import ConcretizationError, ShapeError, UnsupportedFunctionError
+from functrace.ir.aval import aval_of, shape_of
+from functrace.numpy.factorizations import inexact, matrices, svd, svdvals
+from functrace.numpy.masked import Unanswerable
 from functrace.numpy.operands import (
     NOT_GIVEN,
     Arrayed,
@@ -29,57 +29,26 @@ from functrace.numpy.operands import (
     flattened,
     known,
     normalize_axes,
+    operand,
 )
 from functrace.numpy.tables import FUNCTIONS, implements
-from functrace.numpy.views import laid_out
 from functrace.ops import elementwise as ew
 from functrace.ops import linalg
-from functrace.ops.contraction import matmul_p
+from functrace.ops import lstsq as least_squares
+from functrace.ops.contraction import matmul, matmul_p
 from functrace.ops.indexing import index_static
-from functrace.ops.reductions import kept_shape, reduce_sum
+from functrace.ops.matrices import real_dtype
+from functrace.ops.reductions import kept_shape, reduce_any, reduce_sum
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
 from functrace.tracing.recording import Tracer, bind
 
 SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
 
 
-EighResult = type(np.linalg.eigh(np.eye(1)))
-
-
-SVDResult = type(np.linalg.svd(np.eye(1)))
-
-
-QRResult = type(np.linalg.qr(np.eye(1)))
-
-
-# -- numpy.linalg: operands ------------------------------------------------------------------------------
-
-
-def _matrices(name: str, x: Operand, *, square: bool = False) -> Arrayed:
-    """Return an operand with at least two axes and a dtype that LAPACK has, as NumPy converts it."""
-    x = arrayed(x)
-    if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
-        what = "square matrices in the last two axes" if square else "at least two axes"
-        raise ShapeError(
-            f"numpy.linalg.{name} needs {what}, got {aval_of(x)}",
-            fix=f"pass an array of shape (..., {'n, n' if square else 'm, n'})",
-        )
-    return _inexact(name, x)
-
-
-def _inexact(name: str, x: Arrayed) -> Arrayed:
-    kind = x.dtype.kind
-    if kind in "biu":
-        return convert(x, np.float64)
-    if x.dtype not in (np.float32, np.float64, np.complex64, np.complex128):
-        raise DtypeError(f"numpy.linalg.{name} is not defined for {aval_of(x)}", fix="convert with x.astype(np.float64)")
-    return x
-
-
 @implements(np.linalg.solve)
 def solve(a: Operand, b: Operand) -> Any:
     """As ``numpy.linalg.solve``: ``b`` is one vector if it has one axis, else a stack of matrices."""
-    a, b = _matrices("solve", a, square=True), _inexact("solve", arrayed(b))
+    a, b = matrices("solve", a, square=True), inexact("solve", arrayed(b))
     dtype = np.result_type(a.dtype, b.dtype)
     a, b = convert(a, dtype), convert(b, dtype)
     if b.ndim == 0:
@@ -93,100 +62,87 @@ def solve(a: Operand, b: Operand) -> Any:
 @implements(np.linalg.inv)
 def inv(a: Operand) -> Any:
     """As ``numpy.linalg.inv``."""
-    return linalg.inv(_matrices("inv", a, square=True))
+    return linalg.inv(matrices("inv", a, square=True))
 
 
 @implements(np.linalg.det)
 def det(a: Operand) -> Any:
     """As ``numpy.linalg.det``; the gradient is right for singular matrices, too."""
-    return linalg.det(_matrices("det", a, square=True))
+    return linalg.det(matrices("det", a, square=True))
 
 
 @implements(np.linalg.slogdet)
 def slogdet(a: Operand) -> Any:
     """As ``numpy.linalg.slogdet``."""
-    return SlogdetResult(*bind(linalg.slogdet_p, (_matrices("slogdet", a, square=True),)))
-
-
-@implements(np.linalg.cholesky)
-def cholesky(a: Operand, /, *, upper: bool = False) -> Any:
-    """As ``numpy.linalg.cholesky``; the gradient is that of the symmetric part of ``a``."""
-    a = _matrices("cholesky", a, square=True)
-    return laid_out(linalg.adjoint(linalg.cholesky(linalg.adjoint(a)))) if upper else linalg.cholesky(a)
-
-
-def _uplo(name: str, given: str) -> str:
-    uplo = str(given).upper()
-    if uplo not in ("L", "U"):
-        raise ShapeError(f"numpy.linalg.{name}: UPLO must be 'L' or 'U', got {given!r}", fix="pass UPLO='L'")
-    return uplo
-
-
-@implements(np.linalg.eigh)
-def eigh(a: Operand, UPLO: str = "L") -> Any:
-    """As ``numpy.linalg.eigh``; the gradient is that of the symmetric part of ``a``."""
-    return EighResult(*bind(linalg.eigh_p, (_matrices("eigh", a, square=True),), (_uplo("eigh", UPLO),)))
-
-
-@implements(np.linalg.eigvalsh)
-def eigvalsh(a: Operand, UPLO: str = "L") -> Any:
-    """As ``numpy.linalg.eigvalsh``; the gradient is that of the symmetric part of ``a``."""
-    return bind(linalg.eigvalsh_p, (_matrices("eigvalsh", a, square=True),), (_uplo("eigvalsh", UPLO),))
-
-
-@implements(np.linalg.svdvals)
-def svdvals(x: Operand, /) -> Any:
-    """As ``numpy.linalg.svdvals``."""
-    return bind(linalg.svdvals_p, (_matrices("svdvals", x),))
-
-
-@implements(np.linalg.svd)
-def svd(a: Operand, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
-    """As ``numpy.linalg.svd``; the vectors have a derivative if there are none that merely complete a basis."""
-    a = _matrices("svd", a)
-    if hermitian:
-        raise UnsupportedFunctionError(
-            "numpy.linalg.svd with hermitian=True has no implementation on traced values",
-            fix="leave hermitian out, or use np.linalg.eigh",
-        )
-    if not compute_uv:
-        return bind(linalg.svdvals_p, (a,))
-    if not full_matrices or a.shape[-1] == a.shape[-2]:
-        return SVDResult(*bind(linalg.svd_p, (a,), (False,)))
-    # Vectors that complete a basis have no derivative; the values on their own do.
-    u, _, vh = bind(linalg.svd_p, (a,), (True,))
-    return SVDResult(u, bind(linalg.svdvals_p, (a,)), vh)
-
-
-@implements(np.linalg.qr)
-def qr(a: Operand, mode: str = "reduced") -> Any:
-    """As ``numpy.linalg.qr``, in the modes ``reduced`` and ``r``."""
-    a = _matrices("qr", a)
-    if mode == "complete" and a.shape[-2] <= a.shape[-1]:
-        mode = "reduced"
-    if mode not in ("reduced", "r"):
-        raise UnsupportedFunctionError(
-            f"numpy.linalg.qr with mode={mode!r} has no implementation on traced values", fix="use mode='reduced'"
-        )
-    q, r = bind(linalg.qr_p, (a,))
-    return QRResult(q, r) if mode == "reduced" else r
+    return SlogdetResult(*bind(linalg.slogdet_p, (matrices("slogdet", a, square=True),)))
 
 
 @implements(np.linalg.pinv)
-def pinv(
-    a: Operand, rcond: float | Arrayed | None = None, hermitian: bool = False, *, rtol: float | Arrayed | None = NOT_GIVEN
-) -> Any:
+def pinv(a: Operand, rcond: Operand | None = None, hermitian: bool = False, *, rtol: Operand | None = NOT_GIVEN) -> Any:
     """As ``numpy.linalg.pinv``; the derivative holds where the rank does not change."""
-    a = _matrices("pinv", a)
+    a = matrices("pinv", a)
     if rtol is not NOT_GIVEN:
         if rcond is not None:
             raise ShapeError("numpy.linalg.pinv: rtol and rcond cannot both be set", fix="pass one of them")
         rcond = max(a.shape[-2:]) * float(np.finfo(a.dtype).eps) if rtol is None else rtol
-    if isinstance(rcond, Tracer) or (rcond is not None and np.ndim(rcond)):
-        raise UnsupportedFunctionError(
-            "numpy.linalg.pinv of traced values needs one number for rcond", fix="pass a Python float"
+    limit = None if rcond is None else operand(rcond)
+    if limit is not None:
+        try:
+            fits = np.broadcast_shapes(shape_of(limit), a.shape[:-2]) == a.shape[:-2]
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ShapeError(
+                f"numpy.linalg.pinv: rcond of shape {shape_of(limit)} does not fit {aval_of(a)}", fix="pass one per matrix"
+            )
+    return least_squares.pinv(a, limit, hermitian=bool(hermitian))
+
+
+@implements(np.linalg.lstsq)
+def lstsq(a: Operand, b: Operand, rcond: float | None = None) -> tuple[Any, Any, Any, Any]:
+    """As ``numpy.linalg.lstsq``; the derivative holds where the rank does not change.
+
+    Whether there are residuals depends on the rank. Where values are not known and the matrix has more rows than columns,
+    they are something that raises `ConcretizationError` when it is used; solution, rank and singular values are as ever.
+    """
+    b = arrayed(b)
+    if len(shape_of(arrayed(a))) != 2 or b.ndim not in (1, 2):
+        raise ShapeError(
+            f"numpy.linalg.lstsq needs a matrix and one or two axes of right-hand sides, got {aval_of(arrayed(a))} and "
+            f"{aval_of(b)}",
+            fix="map over stacks with functrace.vmap",
         )
-    return bind(linalg.pinv_p, (a,), (None if rcond is None else float(rcond), bool(hermitian)))
+    a, right = matrices("lstsq", a), inexact("lstsq", b)
+    dtype = np.result_type(a.dtype, right.dtype)
+    a, right = convert(a, dtype), convert(right, dtype)
+    columns = reshape(right, (*right.shape, 1)) if b.ndim == 1 else right
+    m, n = a.shape
+    limit = float(np.finfo(np.float64).eps) * max(m, n) if rcond is None else float(rcond)
+    x, rank = least_squares.lstsq(a, columns, limit)
+    rest = _squared_length(ew.sub(columns, matmul(a, x))) if m > n else None
+    solution = reshape(x, x.shape[:-1]) if b.ndim == 1 else x
+    return solution, _residuals(rest, rank, n, dtype), rank, svdvals(a)
+
+
+def _squared_length(x: Any) -> Any:
+    return reduce_sum(ew.square(x) if x.dtype.kind != "c" else ew.add(ew.square(x.real), ew.square(x.imag)), (0,))
+
+
+def _residuals(rest: Arrayed | None, rank: Arrayed, n: int, dtype: np.dtype[Any]) -> Any:
+    if rest is not None:
+        try:
+            if int(known(rank)) == n:
+                return rest
+        except ConcretizationError as error:
+            return Unanswerable(
+                "the residuals of numpy.linalg.lstsq",
+                ConcretizationError(
+                    "how many residuals numpy.linalg.lstsq returns depends on the rank, which is not known here",
+                    made=error.made,
+                    fix="compute them: np.sum(np.abs(b - a @ x) ** 2, axis=0)",
+                ),
+            )
+    return np.empty(0, real_dtype(dtype))
 
 
 # -- numpy.linalg: compositions --------------------------------------------------------------------------
@@ -343,19 +299,45 @@ def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: float | str | Non
 
 @implements(np.linalg.cond)
 def cond(x: Operand, p: float | str | None = None) -> Any:
-    """As ``numpy.linalg.cond``; a singular matrix raises unless ``p`` is ``None``, 2 or -2."""
-    x = _matrices("cond", x)
-    if x.size == 0:
+    """As ``numpy.linalg.cond``: infinite for singular matrices."""
+    x = arrayed(x)
+    if x.size == 0 and x.ndim >= 2 and 0 in x.shape[-2:]:
         raise ShapeError(f"cond is not defined on empty arrays, got {aval_of(x)}", fix="pass matrices with elements")
+    x = matrices("cond", x, square=p not in (None, 2, -2))
     if p in (None, 2, -2):
         values = svdvals(x)
         largest, smallest = index_static(values, (Ellipsis, 0)), index_static(values, (Ellipsis, -1))
-        return ew.div(smallest, largest) if p == -2 else ew.div(largest, smallest)
-    return ew.mul(norm(x, p, (-2, -1)), norm(inv(x), p, (-2, -1)))
+        result = _quotient(smallest, largest) if p == -2 else _quotient(largest, smallest)
+    else:
+        result = ew.mul(norm(x, p, (-2, -1)), norm(bind(linalg.inv_or_nan_p, (x,)), p, (-2, -1)))
+    given = reduce_any(ew.isnan(x), (x.ndim - 2, x.ndim - 1))
+    return ew.where(ew.logical_and(ew.isnan(result), ew.logical_not(given)), math.inf, result)
+
+
+def _quotient(x: Arrayed, y: Arrayed) -> Any:
+    """x / y, without NumPy's warning where y is 0."""
+    zero = ew.equal(y, 0)
+    return ew.where(zero, ew.where(ew.equal(x, 0), math.nan, math.inf), ew.div(x, ew.where(zero, 1.0, y)))
 
 
 @implements(np.linalg.matrix_rank)
 def matrix_rank(A: Operand, tol: Operand | None = None, hermitian: bool = False, *, rtol: Operand | None = None) -> Any:
-    """As ``numpy.linalg.matrix_rank``: an integer without derivative, so values must be known."""
-    tol, rtol = [None if x is None else known(x) for x in (tol, rtol)]
-    return np.linalg.matrix_rank(known(A), tol, hermitian, rtol=rtol)
+    """As ``numpy.linalg.matrix_rank``: integers, without derivative."""
+    if rtol is not None and tol is not None:
+        raise ShapeError("`tol` and `rtol` can't be both set.", fix="pass one of them")
+    A = arrayed(A)
+    if A.ndim < 2:
+        return convert(reduce_any(ew.not_equal(A, 0), tuple(range(A.ndim))), np.intp)
+    values = svd(A, compute_uv=False, hermitian=hermitian)
+    if tol is None:
+        largest = FUNCTIONS[np.max](values, axis=-1, keepdims=True, initial=0)
+        relative = max(A.shape[-2:]) * float(np.finfo(values.dtype).eps) if rtol is None else _per_matrix(rtol)
+        limit = ew.mul(largest, relative)
+    else:
+        limit = _per_matrix(tol)
+    return FUNCTIONS[np.count_nonzero](ew.greater(values, limit), axis=-1)
+
+
+def _per_matrix(x: Operand) -> Any:
+    x = arrayed(x)
+    return reshape(x, (*x.shape, 1))

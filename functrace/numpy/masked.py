@@ -42,6 +42,42 @@ def known_mask(mask: Operand | Tracer) -> np.ndarray[Any, Any]:
         ) from error
 
 
+@final
+class Unanswerable:
+    """What a function would return beside its other results, if values were known: every use of it raises.
+
+    Args:
+        what: a name for it.
+        error: why it cannot be had, and what to do.
+    """
+
+    __slots__ = ("error", "what")
+    __array_priority__ = 1001.0
+    __array_ufunc__ = None
+
+    def __init__(self, what: str, error: ConcretizationError) -> None:
+        self.what, self.error = what, error
+
+    def refuse(self) -> ConcretizationError:
+        """The error of every use."""
+        return ConcretizationError(self.error.what, made=self.error.made, fix=self.error.fix)
+
+    def _refuse(self, *_args: object, **_kwargs: object) -> Any:
+        raise self.refuse()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        return self._refuse()
+
+    def __repr__(self) -> str:
+        return f"<{self.what}, which are not known here>"
+
+    __array__ = __array_function__ = __len__ = __iter__ = __getitem__ = __bool__ = __float__ = __int__ = _refuse
+    __neg__ = __abs__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
+    __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+
+
 # -- x[mask] while staging -------------------------------------------------------------------------------------
 
 

@@ -7,126 +7,57 @@ Note [Functions of symmetric matrices]
     ``cholesky`` and ``eigh`` read one triangle of their operand. Their derivative is that of the function of the symmetric
     part (A + A^H) / 2, as in JAX and PyTorch: gradients are symmetric (Hermitian), and the two triangles share them.
 
-Note [Degenerate spectra]
-    The derivative of an eigenvector or singular vector has the factor 1 / (w_j - w_i), which has no meaning where two
-    values are equal; there it is taken as 0, so that functions that do not depend on the choice of basis are right.
+Note [Phases of eigenvectors]
+    A complex eigenvector may be multiplied by any number of modulus 1. LAPACK's choice is that of its tridiagonal form: the
+    first element is real where the lower triangle was read, the last one otherwise. Derivatives keep it so, and are those of
+    the vectors that NumPy returns; but where that element is 0, no phase is chosen by it, and the one taken turns least.
 
 Source: M. Giles, "Collected matrix derivative results for forward and reverse mode AD" (2008); J. Townsend,
-"Differentiating the singular value decomposition" (2016); Golub and Pereyra (1973) for the pseudoinverse.
+"Differentiating the singular value decomposition" (2016). See Note [Degenerate spectra] in functrace/ops/matrices.py.
 
 Floor: 2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from functrace.errors import NotDifferentiableError, ShapeError
+from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
-from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, absent, always, is_linear
+from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, always, is_linear
 from functrace.ops import counts
-from functrace.ops.contraction import einsum, matmul, swap_last
-from functrace.ops.elementwise import add, conj, div, equal, imag, mul, neg, real, sign, sub, where
+from functrace.ops.contraction import matmul, swap_last
+from functrace.ops.elementwise import absolute, add, div, equal, imag, less, mul, neg, real, sign, sub, where
 from functrace.ops.indexing import index_static
+from functrace.ops.matrices import (
+    adjoint,
+    aligned,
+    as_column,
+    as_row,
+    check_square,
+    conjugate,
+    diagonal_of,
+    gaps_inverse,
+    half_lower,
+    hermitian_part,
+    inverse_or_nan,
+    last_two,
+    mask,
+    native_batch,
+    not_linear,
+    real_dtype,
+    real_part,
+    right_sides_aval,
+    same_square,
+    trace_of_product,
+)
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import permute, reshape
-from functrace.tracing.recording import Tracer, Value, bind
+from functrace.ops.triangular import solve_triangular
+from functrace.tracing.recording import Value, bind
 from functrace.typing import Array
-
-Shape = tuple[int, ...]
-
-
-def _not_linear(name: str) -> Any:
-    return absent(because=f"{name} is not linear", instead="differentiate with functrace.vjp or functrace.grad instead")
-
-
-def _native_batch(primitive_of: Callable[[], Primitive]) -> Any:
-    """batch rule of a primitive of one stack: the batch axis is one more axis of the stack."""
-
-    def batch(operands: Values, _is_batched: Flags, *params: object) -> Any:
-        return bind(primitive_of(), operands, params)
-
-    return batch
-
-
-def _check_square(name: str, x: ShapeDtype) -> None:
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise ShapeError(
-            f"{name} needs square matrices in the last two axes, got {x}", fix="pass an array of shape (..., n, n)"
-        )
-
-
-def _same_square(name: str) -> Any:
-    def aval(x: ShapeDtype, *_params: object) -> ShapeDtype:
-        _check_square(name, x)
-        return x
-
-    return aval
-
-
-def _real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return cast("Any", np.empty(0, dtype)).real.dtype
-
-
-def adjoint(x: Array | Tracer) -> Any:
-    """Conjugate transpose of the matrices of a stack."""
-    return swap_last(conj(x) if x.dtype.kind == "c" else x)
-
-
-def _hermitian_part(x: Array) -> Any:
-    return mul(add(x, adjoint(x)), 0.5)
-
-
-def _mask(x: Array, weights: np.ndarray[Any, Any]) -> Any:
-    """Multiply matrices by constant weights, in their own precision."""
-    return mul(x, weights.astype(_real_dtype(x.dtype)))
-
-
-def _real(x: Array) -> Any:
-    return real(x) if x.dtype.kind == "c" else x
-
-
-def _conj(x: Array) -> Any:
-    return conj(x) if x.dtype.kind == "c" else x
-
-
-def _row(x: Array) -> Any:
-    """Vectors of a stack as rows, (..., 1, n)."""
-    shape = shape_of(x)
-    return reshape(x, (*shape[:-1], 1, shape[-1]))
-
-
-def _column(x: Array) -> Any:
-    """Vectors of a stack as columns, (..., n, 1)."""
-    return reshape(x, (*shape_of(x), 1))
-
-
-def diagonal_of(x: Array) -> Any:
-    """Main diagonals of square matrices."""
-    stack = "abcdefghijklmnopqrstuvwxyz"[: len(shape_of(x)) - 2]
-    return einsum(f"{stack}ZZ->{stack}Z", x)
-
-
-def _trace_of_product(x: Array, y: Array) -> Any:
-    """tr(x y) of stacks, without computing the product."""
-    product = mul(swap_last(x), y)
-    return reduce_sum(product, _last_two(product))
-
-
-def _last_two(x: Array) -> tuple[int, int]:
-    rank = len(shape_of(x))
-    return rank - 2, rank - 1
-
-
-def _gaps_inverse(w: Array) -> Any:
-    """1 / (w_j - w_i), and 0 where they are equal. See Note [Degenerate spectra]."""
-    gap = sub(_row(w), _column(w))
-    same = equal(gap, 0)
-    return where(same, 0.0, div(1.0, where(same, 1.0, gap)))
-
 
 # -- inv, solve ----------------------------------------------------------------------------------------
 
@@ -139,10 +70,10 @@ def _inv_jvp(_primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
 inv_p = Primitive(
     "inv",
     eval=np.linalg.inv,
-    aval=_same_square("inv"),
+    aval=same_square("inv"),
     jvp=_inv_jvp,
-    transpose=_not_linear("inv"),
-    batch=_native_batch(lambda: inv_p),
+    transpose=not_linear("inv"),
+    batch=native_batch(lambda: inv_p),
     written="np.linalg.inv({0})",
     fails=always,
     flops=counts.cubic(2),
@@ -152,21 +83,6 @@ inv_p = Primitive(
 def inv(x: Value) -> Any:
     """Inverses of square matrices."""
     return bind(inv_p, (x,))
-
-
-def _solve_aval(a: ShapeDtype, b: ShapeDtype) -> ShapeDtype:
-    _check_square("solve", a)
-    try:
-        stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        fits = a.shape[-1] == b.shape[-2]
-    except ValueError:
-        fits = False
-    if not fits:
-        raise ShapeError(
-            f"solve cannot solve {a} for the right-hand sides {b}",
-            fix="pass matrices (..., n, n) and right-hand sides (..., n, k), or one vector of length n",
-        )
-    return ShapeDtype((*stack, *b.shape[-2:]), np.result_type(a.dtype, b.dtype))
 
 
 def _solve_jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
@@ -185,24 +101,20 @@ def _solve_transpose(ct: Array, a: Operand, b: Operand) -> Any:
 
 
 def _solve_batch(operands: Values, is_batched: Flags) -> Any:
-    (a, b), (p, q) = operands, is_batched
+    (a, b), (p, _) = operands, is_batched
     left, right = shape_of(a), shape_of(b)
     if not p and len(left) == 2 and len(right) == 3:  # one matrix, many right-hand sides: one factorization
         count, n, k = right
         x = solve(a, reshape(permute(b, (1, 0, 2)), (n, count * k)))
         return permute(reshape(x, (n, count, k)), (1, 0, 2))
-    rank = max(len(left) - p, len(right) - q)
-    if p:
-        a = reshape(a, (left[0], *(1,) * (rank + 1 - len(left)), *left[1:]))
-    if q:
-        b = reshape(b, (right[0], *(1,) * (rank + 1 - len(right)), *right[1:]))
+    a, b = aligned(operands, is_batched, (2, 2))
     return solve(a, b)
 
 
 solve_p = Primitive(
     "solve",
     eval=np.linalg.solve,
-    aval=_solve_aval,
+    aval=lambda a, b: right_sides_aval("solve", a, b),
     jvp=_solve_jvp,
     transpose=_solve_transpose,
     batch=_solve_batch,
@@ -221,13 +133,13 @@ def solve(a: Value, b: Value) -> Any:
 
 
 def _det_aval(x: ShapeDtype) -> ShapeDtype:
-    _check_square("det", x)
+    check_square("det", x)
     return ShapeDtype(x.shape[:-2], x.dtype)
 
 
 def _det_jvp(primals: Values, _outputs: Values, tangents: tuple[Array]) -> Any:
     (x,) = primals
-    return reduce_sum(mul(tangents[0], bind(cofactor_p, (x,))), _last_two(x))
+    return reduce_sum(mul(tangents[0], bind(cofactor_p, (x,))), last_two(x))
 
 
 det_p = Primitive(
@@ -235,8 +147,8 @@ det_p = Primitive(
     eval=np.linalg.det,
     aval=_det_aval,
     jvp=_det_jvp,
-    transpose=_not_linear("det"),
-    batch=_native_batch(lambda: det_p),
+    transpose=not_linear("det"),
+    batch=native_batch(lambda: det_p),
     written="np.linalg.det({0})",
     flops=counts.cubic(2 / 3),
 )
@@ -260,10 +172,10 @@ def _cofactor_jvp(primals: Values, _outputs: Values, tangents: tuple[Array]) -> 
 cofactor_p = Primitive(
     "cofactor",
     eval=_cofactor_eval,
-    aval=_same_square("det"),
+    aval=same_square("det"),
     jvp=_cofactor_jvp,
-    transpose=_not_linear("cofactor"),
-    batch=_native_batch(lambda: cofactor_p),
+    transpose=not_linear("cofactor"),
+    batch=native_batch(lambda: cofactor_p),
     fails=always,
     flops=counts.tall(14, 8),
 )
@@ -303,7 +215,7 @@ def _cofactor_change_jvp(primals: Values, _outputs: Values, tangents: Tangents) 
 
 
 def _trace_as_matrix(x: Array, y: Array) -> Any:
-    trace = _trace_of_product(x, y)
+    trace = trace_of_product(x, y)
     return reshape(trace, (*shape_of(trace), 1, 1))
 
 
@@ -320,7 +232,7 @@ cofactor_change_p = Primitive(
     aval=lambda x, t: ShapeDtype(np.broadcast_shapes(x.shape, t.shape), np.result_type(x.dtype, t.dtype)),
     jvp=_cofactor_change_jvp,
     transpose=_cofactor_change_transpose,
-    batch=_native_batch(lambda: cofactor_change_p),
+    batch=native_batch(lambda: cofactor_change_p),
     fails=always,
 )
 
@@ -331,8 +243,8 @@ def det(x: Value) -> Any:
 
 
 def _slogdet_aval(x: ShapeDtype) -> tuple[ShapeDtype, ShapeDtype]:
-    _check_square("slogdet", x)
-    return ShapeDtype(x.shape[:-2], x.dtype), ShapeDtype(x.shape[:-2], _real_dtype(x.dtype))
+    check_square("slogdet", x)
+    return ShapeDtype(x.shape[:-2], x.dtype), ShapeDtype(x.shape[:-2], real_dtype(x.dtype))
 
 
 def _inv_or_nan_eval(x: Array) -> Any:
@@ -352,16 +264,16 @@ def _inv_or_nan_eval(x: Array) -> Any:
 inv_or_nan_p = Primitive(
     "inv_or_nan",
     eval=_inv_or_nan_eval,
-    aval=_same_square("slogdet"),
+    aval=same_square("slogdet"),
     jvp=_inv_jvp,
-    transpose=_not_linear("inv"),
-    batch=_native_batch(lambda: inv_or_nan_p),
+    transpose=not_linear("inv"),
+    batch=native_batch(lambda: inv_or_nan_p),
 )
 
 
 def _slogdet_jvp(primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
     (x,), (unit, _) = primals, outputs
-    trace = _trace_of_product(bind(inv_or_nan_p, (x,)), tangents[0])
+    trace = trace_of_product(bind(inv_or_nan_p, (x,)), tangents[0])
     if x.dtype.kind != "c":
         return None, trace
     return mul(unit, mul(imag(trace), 1j)), real(trace)
@@ -372,8 +284,8 @@ slogdet_p = Primitive(
     eval=lambda x: tuple(np.linalg.slogdet(x)),
     aval=_slogdet_aval,
     jvp=_slogdet_jvp,
-    transpose=_not_linear("slogdet"),
-    batch=_native_batch(lambda: slogdet_p),
+    transpose=not_linear("slogdet"),
+    batch=native_batch(lambda: slogdet_p),
     many=True,
     written="np.linalg.slogdet({0})",
     flops=counts.cubic(2 / 3),
@@ -382,25 +294,21 @@ slogdet_p = Primitive(
 # -- cholesky ------------------------------------------------------------------------------------------
 
 
-def _half_lower(n: int) -> np.ndarray[Any, Any]:
-    """Weights that keep the lower triangle, and half of the diagonal."""
-    return np.tri(n, k=-1) + 0.5 * np.eye(n)
-
-
 def _cholesky_jvp(_primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
     (lower,) = outputs
-    inverse = inv(lower)
-    inner = matmul(matmul(inverse, _hermitian_part(tangents[0])), adjoint(inverse))
-    return matmul(lower, _mask(inner, _half_lower(lower.shape[-1])))
+    # L^-1 A' L^-H, by two triangular solves: the second is L^-1 of the adjoint of the first.
+    left = solve_triangular(lower, hermitian_part(tangents[0]), lower=True)
+    inner = solve_triangular(lower, adjoint(left), lower=True)
+    return matmul(lower, mask(inner, half_lower(lower.shape[-1])))
 
 
 cholesky_p = Primitive(
     "cholesky",
     eval=lambda x: np.linalg.cholesky(x),
-    aval=_same_square("cholesky"),
+    aval=same_square("cholesky"),
     jvp=_cholesky_jvp,
-    transpose=_not_linear("cholesky"),
-    batch=_native_batch(lambda: cholesky_p),
+    transpose=not_linear("cholesky"),
+    batch=native_batch(lambda: cholesky_p),
     written="np.linalg.cholesky({0})",
     fails=always,
     flops=counts.cubic(1 / 3),
@@ -416,18 +324,18 @@ def cholesky(x: Value) -> Any:
 
 
 def _eigvalsh_aval(x: ShapeDtype, uplo: str) -> ShapeDtype:
-    _check_square("eigvalsh", x)
-    return ShapeDtype(x.shape[:-1], _real_dtype(x.dtype))
+    check_square("eigvalsh", x)
+    return ShapeDtype(x.shape[:-1], real_dtype(x.dtype))
 
 
 def _in_basis(vectors: Array, t: Array) -> Any:
     """V^H T V for the Hermitian part of T."""
-    return matmul(matmul(adjoint(vectors), _hermitian_part(t)), vectors)
+    return matmul(matmul(adjoint(vectors), hermitian_part(t)), vectors)
 
 
 def _eigvalsh_jvp(primals: Values, _outputs: Values, tangents: tuple[Array], uplo: str) -> Any:
     _, vectors = bind(eigh_p, primals, (uplo,))
-    return _real(diagonal_of(_in_basis(vectors, tangents[0])))
+    return real_part(diagonal_of(_in_basis(vectors, tangents[0])))
 
 
 eigvalsh_p = Primitive(
@@ -435,8 +343,8 @@ eigvalsh_p = Primitive(
     eval=lambda x, uplo: np.linalg.eigvalsh(x, uplo),
     aval=_eigvalsh_aval,
     jvp=_eigvalsh_jvp,
-    transpose=_not_linear("eigvalsh"),
-    batch=_native_batch(lambda: eigvalsh_p),
+    transpose=not_linear("eigvalsh"),
+    batch=native_batch(lambda: eigvalsh_p),
     params=("uplo",),
     written="np.linalg.eigvalsh({0}, {uplo})",
     fails=always,
@@ -445,14 +353,21 @@ eigvalsh_p = Primitive(
 
 
 def _eigh_aval(x: ShapeDtype, uplo: str) -> tuple[ShapeDtype, ShapeDtype]:
-    _check_square("eigh", x)
-    return ShapeDtype(x.shape[:-1], _real_dtype(x.dtype)), x
+    check_square("eigh", x)
+    return ShapeDtype(x.shape[:-1], real_dtype(x.dtype)), x
 
 
 def _eigh_jvp(_primals: Values, outputs: Values, tangents: tuple[Array], uplo: str) -> Any:
     values, vectors = outputs
     inner = _in_basis(vectors, tangents[0])
-    return _real(diagonal_of(inner)), matmul(vectors, mul(inner, _gaps_inverse(values)))
+    change = matmul(vectors, mul(inner, gaps_inverse(values)))
+    if vectors.dtype.kind == "c" and vectors.shape[-1]:  # See Note [Phases of eigenvectors]
+        row = (Ellipsis, (0, 1, None) if uplo == "L" else (-1, None, None), (None, None, None))
+        fixed = real(index_static(vectors, row))
+        free = less(absolute(fixed), float(np.sqrt(np.finfo(fixed.dtype).eps)))
+        turn = where(free, 0.0, div(neg(imag(index_static(change, row))), where(free, 1.0, fixed)))
+        change = add(change, mul(vectors, mul(turn, 1j)))
+    return real_part(diagonal_of(inner)), change
 
 
 eigh_p = Primitive(
@@ -460,8 +375,8 @@ eigh_p = Primitive(
     eval=lambda x, uplo: tuple(np.linalg.eigh(x, uplo)),
     aval=_eigh_aval,
     jvp=_eigh_jvp,
-    transpose=_not_linear("eigh"),
-    batch=_native_batch(lambda: eigh_p),
+    transpose=not_linear("eigh"),
+    batch=native_batch(lambda: eigh_p),
     params=("uplo",),
     many=True,
     written="np.linalg.eigh({0}, {uplo})",
@@ -473,12 +388,12 @@ eigh_p = Primitive(
 
 
 def _svdvals_aval(x: ShapeDtype) -> ShapeDtype:
-    return ShapeDtype((*x.shape[:-2], min(x.shape[-2:])), _real_dtype(x.dtype))
+    return ShapeDtype((*x.shape[:-2], min(x.shape[-2:])), real_dtype(x.dtype))
 
 
 def _svdvals_jvp(primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
     u, _, vh = bind(svd_p, primals, (False,))
-    change = _real(diagonal_of(matmul(matmul(adjoint(u), tangents[0]), adjoint(vh))))
+    change = real_part(diagonal_of(matmul(matmul(adjoint(u), tangents[0]), adjoint(vh))))
     return mul(change, sign(outputs[0]))  # like abs'(0) = 0 where a value is 0, so that the nuclear norm has norm'(0) = 0
 
 
@@ -487,8 +402,8 @@ svdvals_p = Primitive(
     eval=lambda x: np.linalg.svd(x, compute_uv=False),
     aval=_svdvals_aval,
     jvp=_svdvals_jvp,
-    transpose=_not_linear("svdvals"),
-    batch=_native_batch(lambda: svdvals_p),
+    transpose=not_linear("svdvals"),
+    batch=native_batch(lambda: svdvals_p),
     written="np.linalg.svd({0}, compute_uv=False)",
     fails=always,
     flops=counts.tall(4, -4 / 3),
@@ -500,7 +415,7 @@ def _svd_aval(x: ShapeDtype, full: bool) -> tuple[ShapeDtype, ...]:
     k = min(m, n)
     return (
         ShapeDtype((*stack, m, m if full else k), x.dtype),
-        ShapeDtype((*stack, k), _real_dtype(x.dtype)),
+        ShapeDtype((*stack, k), real_dtype(x.dtype)),
         ShapeDtype((*stack, n if full else k, n), x.dtype),
     )
 
@@ -515,21 +430,22 @@ def _svd_jvp(primals: Values, outputs: Values, tangents: tuple[Array], full: boo
         )
     uh, v = adjoint(u), adjoint(vh)
     inner = matmul(matmul(uh, t), v)
-    factor = mul(_gaps_inverse(s), div(1.0, _nonzero(add(_row(s), _column(s)))))  # 1 / (s_j^2 - s_i^2)
-    left, right = mul(inner, _row(s)), mul(inner, _column(s))
+    factor = mul(gaps_inverse(s), div(1.0, _nonzero(add(as_row(s), as_column(s)))))  # 1 / (s_j^2 - s_i^2)
+    left, right = mul(inner, as_row(s)), mul(inner, as_column(s))
     du = mul(add(left, adjoint(left)), factor)
     dv = mul(add(right, adjoint(right)), factor)
+    per_value = as_row(inverse_or_nan(s, max(m, n)))
     if x.dtype.kind == "c":  # the phase of a pair of vectors is free; u takes all of its change
-        phase = div(mul(sub(inner, adjoint(inner)), 0.5), _nonzero(_row(s)))
-        du = add(du, _mask(phase, np.eye(s.shape[-1])))
+        phase = mask(sub(inner, adjoint(inner)), 0.5 * np.eye(s.shape[-1]))
+        du = add(du, mul(phase, per_value))
     du, dv = matmul(u, du), matmul(v, dv)
     if m > n:
         rest = matmul(t, v)
-        du = add(du, div(sub(rest, matmul(u, matmul(uh, rest))), _nonzero(_row(s))))
+        du = add(du, mul(sub(rest, matmul(u, matmul(uh, rest))), per_value))
     if n > m:
         rest = matmul(adjoint(t), u)
-        dv = add(dv, div(sub(rest, matmul(v, matmul(vh, rest))), _nonzero(_row(s))))
-    return du, _real(diagonal_of(inner)), adjoint(dv)
+        dv = add(dv, mul(sub(rest, matmul(v, matmul(vh, rest))), per_value))
+    return du, real_part(diagonal_of(inner)), adjoint(dv)
 
 
 def _nonzero(x: Array) -> Any:
@@ -541,87 +457,11 @@ svd_p = Primitive(
     eval=lambda x, full: tuple(np.linalg.svd(x, full)),
     aval=_svd_aval,
     jvp=_svd_jvp,
-    transpose=_not_linear("svd"),
-    batch=_native_batch(lambda: svd_p),
+    transpose=not_linear("svd"),
+    batch=native_batch(lambda: svd_p),
     params=("full",),
     many=True,
     written="np.linalg.svd({0}, {full})",
-    fails=always,
-    flops=counts.tall(14, 8),
-)
-
-# -- qr ------------------------------------------------------------------------------------------------
-
-
-def _qr_aval(x: ShapeDtype) -> tuple[ShapeDtype, ShapeDtype]:
-    *stack, m, n = x.shape
-    k = min(m, n)
-    return ShapeDtype((*stack, m, k), x.dtype), ShapeDtype((*stack, k, n), x.dtype)
-
-
-def _qr_jvp(_primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
-    (q, r), (t,) = outputs, tangents
-    k, n = r.shape[-2:]
-    leading = (Ellipsis, (None, k, None))
-    head, r_head = (t, r) if k == n else (index_static(t, leading), index_static(r, leading))
-    x = matmul(head, inv(r_head))
-    c = matmul(adjoint(q), x)
-    below = _mask(c, np.tri(k, k=-1))
-    omega = sub(below, adjoint(below))  # Q^H dQ, skew-Hermitian
-    if c.dtype.kind == "c":
-        omega = add(omega, mul(_mask(imag(c), np.eye(k)), 1j))
-    dq = matmul(q, omega)
-    if q.shape[-2] > k:
-        dq = add(dq, sub(x, matmul(q, c)))
-    return dq, sub(matmul(adjoint(q), t), matmul(omega, r))
-
-
-qr_p = Primitive(
-    "qr",
-    eval=lambda x: tuple(np.linalg.qr(x)),
-    aval=_qr_aval,
-    jvp=_qr_jvp,
-    transpose=_not_linear("qr"),
-    batch=_native_batch(lambda: qr_p),
-    many=True,
-    written="np.linalg.qr({0})",
-    flops=counts.tall(4, -4 / 3),
-)
-
-# -- pinv ----------------------------------------------------------------------------------------------
-
-
-def _pinv_aval(x: ShapeDtype, rcond: float | None, hermitian: bool) -> ShapeDtype:
-    *stack, m, n = x.shape
-    if hermitian:
-        _check_square("pinv with hermitian=True", x)
-    return ShapeDtype((*stack, n, m), x.dtype)
-
-
-def _pinv_jvp(primals: Values, outputs: Values, tangents: tuple[Array], rcond: float | None, hermitian: bool) -> Any:
-    (a,), (p,), (t,) = primals, outputs, tangents
-    if hermitian:
-        t = _hermitian_part(t)
-    th, ph = adjoint(t), adjoint(p)
-    total = neg(matmul(matmul(p, t), p))
-    left = matmul(matmul(p, ph), th)
-    total = add(total, sub(left, matmul(matmul(left, a), p)))
-    right = matmul(th, matmul(ph, p))
-    return add(total, sub(right, matmul(p, matmul(a, right))))
-
-
-def _pinv_eval(x: Array, rcond: float | None, hermitian: bool) -> Any:
-    return np.linalg.pinv(x, hermitian=hermitian) if rcond is None else np.linalg.pinv(x, rcond, hermitian)
-
-
-pinv_p = Primitive(
-    "pinv",
-    eval=_pinv_eval,
-    aval=_pinv_aval,
-    jvp=_pinv_jvp,
-    transpose=_not_linear("pinv"),
-    batch=_native_batch(lambda: pinv_p),
-    params=("rcond", "hermitian"),
     fails=always,
     flops=counts.tall(14, 8),
 )
@@ -636,13 +476,13 @@ def norm_eval(x: Array, axes: tuple[int, ...]) -> Any:
 
 
 def _norm_aval(x: ShapeDtype, axes: tuple[int, ...]) -> ShapeDtype:
-    return ShapeDtype(tuple(n for k, n in enumerate(x.shape) if k not in axes), _real_dtype(x.dtype))
+    return ShapeDtype(tuple(n for k, n in enumerate(x.shape) if k not in axes), real_dtype(x.dtype))
 
 
 def _norm_jvp(primals: Values, outputs: Values, tangents: tuple[Array], axes: tuple[int, ...]) -> Any:
     # norm'(0) = 0: the sum is 0 there, and divided by 1.
     (x,), (norm,), (t,) = primals, outputs, tangents
-    return div(_real(reduce_sum(mul(_conj(x), t), axes)), _nonzero(norm))
+    return div(real_part(reduce_sum(mul(conjugate(x), t), axes)), _nonzero(norm))
 
 
 norm_p = Primitive(
@@ -650,7 +490,7 @@ norm_p = Primitive(
     eval=norm_eval,
     aval=_norm_aval,
     jvp=_norm_jvp,
-    transpose=_not_linear("norm"),
+    transpose=not_linear("norm"),
     batch=lambda operands, _, axes: bind(norm_p, operands, (tuple(k + 1 for k in axes),)),
     params=("axes",),
     flops=counts.twice_per_input,

@@ -221,6 +221,11 @@ TEXTS = {
     "norm": line('y: c128[3] = fft x {n=3, axis=0, norm="unit"}'),
     "no points": line('y: c128[0] = fft x {n=0, axis=0, norm="ortho"}'),
     "rfft of complex numbers": line('y: c128[2] = rfft x {n=3, axis=0, norm="ortho"}', "x: c128[3]"),
+    "triangle": line('y: f64[2,1] = solve_triangular a b {lower="L", unit=False}', "a: f64[2,2], b: f64[2,1]"),
+    "right-hand sides that do not fit": line(
+        "y: f64[3,1] = solve_triangular a b {lower=True, unit=False}", "a: f64[2,2], b: f64[3,1]"
+    ),
+    "lstsq of a vector": line("(y: f64[2,1], r: i32[]) = lstsq a b {rcond=0.0}", "a: f64[2], b: f64[2,1]"),
     "string without end": line('y: f64[3] = name x {name="' + "\\a" * 20000),
     "lone surrogate": line("y: f64[3] = sin \ud800"),
     "NUL": line("y: f64[3] = sin x\x00"),
