@@ -115,20 +115,28 @@ def lstsq(a: Operand, b: Operand, rcond: float | None = None) -> tuple[Any, Any,
     a, right = matrices("lstsq", a), inexact("lstsq", b)
     dtype = np.result_type(a.dtype, right.dtype)
     a, right = convert(a, dtype), convert(right, dtype)
-    columns = reshape(right, (*right.shape, 1)) if b.ndim == 1 else right
-    m, n = a.shape
-    limit = float(np.finfo(np.float64).eps) * max(m, n) if rcond is None else float(rcond)
-    x, rank = least_squares.lstsq(a, columns, limit)
-    rest = _squared_length(ew.sub(columns, matmul(a, x))) if m > n else None
-    solution = reshape(x, x.shape[:-1]) if b.ndim == 1 else x
-    return solution, _residuals(rest, rank, n, dtype), rank, svdvals(a)
+    limit = float(np.finfo(np.float64).eps) * max(a.shape) if rcond is None else float(rcond)
+    x, rest, rank, values = fitted(a, right, limit)
+    return x, residuals(rest, rank, a.shape[1], dtype), rank, values
 
 
-def _squared_length(x: Any) -> Any:
-    return reduce_sum(ew.square(x) if x.dtype.kind != "c" else ew.add(ew.square(x.real), ew.square(x.imag)), (0,))
+def fitted(a: Arrayed, b: Arrayed, rcond: float) -> tuple[Any, Any, Any, Any]:
+    """Solve a least-squares problem: the solution, the squared lengths of what is left, the rank, and the singular values.
+
+    What is left is ``None`` where there are no more equations than unknowns.
+    """
+    columns = reshape(b, (*b.shape, 1)) if b.ndim == 1 else b
+    x, rank = least_squares.lstsq(a, columns, rcond)
+    rest = None
+    if a.shape[0] > a.shape[1]:
+        left: Any = ew.sub(columns, matmul(a, x))
+        squares = ew.square(left) if left.dtype.kind != "c" else ew.add(ew.square(left.real), ew.square(left.imag))
+        rest = reduce_sum(squares, (0,))
+    return (reshape(x, x.shape[:-1]) if b.ndim == 1 else x), rest, rank, svdvals(a)
 
 
-def _residuals(rest: Arrayed | None, rank: Arrayed, n: int, dtype: np.dtype[Any]) -> Any:
+def residuals(rest: Arrayed | None, rank: Arrayed, n: int, dtype: np.dtype[Any]) -> Any:
+    """What is left as NumPy returns it: nothing, where it is 0 or the rank is not full."""
     if rest is not None:
         try:
             if int(known(rank)) == n:
