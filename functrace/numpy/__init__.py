@@ -14,12 +14,14 @@ from typing import Any as _Any
 import numpy as _np
 
 from functrace.numpy import (  # noqa: F401  # the files that hold rows, which stand in the tables now
+    applying,
     arithmetic,
     creation,
     diagonals,
     elementwise,
     factorizations,
     fft,
+    histograms,
     joining,
     linear_algebra,
     nan_reductions,

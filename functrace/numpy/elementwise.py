@@ -29,6 +29,7 @@ from functrace.numpy.operands import (
 from functrace.numpy.reductions import all_
 from functrace.numpy.tables import FUNCTIONS, array_method, implements
 from functrace.numpy.views import is_scalar, new_array, owned
+from functrace.ops import bessel
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
 from functrace.tracing.recording import Value, bind
@@ -168,6 +169,16 @@ def _numbers_only(x: Arrayed, nan: Value, posinf: Value | None, neginf: Value | 
 def sinc(x: Operand) -> Any:
     """As ``numpy.sinc``; derivatives of every order are exact at 0."""
     return ew.sinc(arrayed(x))
+
+
+@implements(np.i0)
+def i0(x: Operand) -> Any:
+    """As ``numpy.i0``; derivatives of every order are exact at 0."""
+    x = arrayed(x)
+    if x.dtype.kind == "c":
+        raise DtypeError("i0 not supported for complex values", fix="take the real part")
+    result = bessel.i0(x if x.dtype.kind == "f" else convert(x, np.float64))
+    return new_array(result) if not result.shape else result
 
 
 # -- complex numbers --------------------------------------------------------------------------------------------------

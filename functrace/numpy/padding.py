@@ -1,4 +1,4 @@
-"""``numpy.pad`` in all of its modes, but for a function of the user's.
+"""``numpy.pad`` in all of its modes.
 
 Floor: 6.
 """
@@ -43,13 +43,14 @@ def _pairs(values: Operand, ndim: int, what: str) -> Arrayed:
 
 
 @implements(np.pad)
-def pad(array: Operand, pad_width: Operand | dict[SupportsIndex, Any], mode: str = "constant", **kwargs: Any) -> Any:
-    """As ``numpy.pad``; padding by a function of the user's is not supported."""
+def pad(array: Operand, pad_width: Operand | dict[SupportsIndex, Any], mode: Any = "constant", **kwargs: Any) -> Any:
+    """As ``numpy.pad``, by a function of the user's, too."""
     x = arrayed(array)
-    options = _PAD_OPTIONS.get(mode) if isinstance(mode, str) else None
+    by_function = callable(mode)
+    options = () if by_function else _PAD_OPTIONS.get(mode)
     if options is None:
         raise UnsupportedFunctionError(f"pad: mode {mode!r} is not supported", fix=f"use one of {', '.join(_PAD_OPTIONS)}")
-    unknown = [name for name in kwargs if name not in options]
+    unknown = [name for name in kwargs if name not in options and not by_function]
     if unknown:
         raise ShapeError(f"unsupported keyword arguments for mode {mode!r}: {unknown}", fix="leave them out")
     ndim = len(shape_of(x))
@@ -70,6 +71,9 @@ def pad(array: Operand, pad_width: Operand | dict[SupportsIndex, Any], mode: str
         if not low and not high:
             continue
         n = shape_of(x)[axis]
+        if by_function:
+            x = _pad_constant(x, axis, low, high, None)
+            continue
         if mode in ("edge", "reflect", "symmetric", "wrap", *_STATISTICS) and n == 0:
             raise ShapeError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'", fix="use those")
         if mode in ("constant", "empty"):
@@ -85,7 +89,16 @@ def pad(array: Operand, pad_width: Operand | dict[SupportsIndex, Any], mode: str
             x = _pad_odd(x, axis, low, high, mode)
         else:
             x = take(x, np.pad(np.arange(n), (low, high), cast("Any", mode)), axis)
-    return owned(x, given)
+    return _filled_in(owned(x, given), widths, mode, kwargs) if by_function else owned(x, given)
+
+
+def _filled_in(padded: Any, widths: Any, function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    """Let a function of the user's write into every row along every axis."""
+    for axis in range(padded.ndim):
+        rows = np.moveaxis(padded, axis, -1)
+        for k in np.ndindex(*rows.shape[:-1]):
+            function(rows[(*k, ...)], (int(widths[axis][0]), int(widths[axis][1])), axis, options)
+    return padded
 
 
 def _surround(x: Arrayed, axis: int, before: Arrayed, after: Arrayed) -> Arrayed:

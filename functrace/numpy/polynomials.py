@@ -107,22 +107,22 @@ def roots(p: Operand) -> Any:
     Raises:
         ConcretizationError: if the values are not known, which decide how many roots there are.
     """
-    p = _coefficients(p)
-    if p.ndim != 1:
+    x: Any = _coefficients(p)
+    if x.ndim != 1:
         raise ShapeError("Input must be a rank-1 array.", fix="pass a vector of coefficients")
     fix = "compute np.linalg.eigvals of the companion matrix, with .astype(complex)"
-    start, stop = _nonzero_part(p, "roots", fix)
+    start, stop = _nonzero_part(x, "roots", fix)
     if start == stop:
         return np.array([])
-    at_zero = p.shape[0] - stop
-    p = _part(p, start, stop)
-    if p.dtype.kind not in "fc":
-        p = convert(p, np.float64)
-    n = p.shape[0]
+    at_zero = x.shape[0] - stop
+    x = _part(x, start, stop)
+    if x.dtype.kind not in "fc":
+        x = convert(x, np.float64)
+    n = x.shape[0]
     if n == 1:
         return np.zeros(at_zero)
-    first = ew.div(ew.neg(_part(p, 1, None)), index_static(p, (0,)))
-    companion = concatenate([reshape(first, (1, n - 1)), np.eye(n - 2, n - 1, dtype=p.dtype)])
+    first = ew.div(ew.neg(_part(x, 1, None)), index_static(x, (0,)))
+    companion = concatenate([reshape(first, (1, n - 1)), np.eye(n - 2, n - 1, dtype=x.dtype)])
     found = eigvals(companion)
     return concatenate([found, np.zeros(at_zero, found.dtype)])
 
@@ -267,8 +267,7 @@ def polyfit(
         raise DtypeError("expected non-empty vector for x", fix="pass points")
     if at.shape[0] != to.shape[0]:
         raise DtypeError("expected x and y to have same length", fix="pass one value per point")
-    if rcond is None:
-        rcond = at.shape[0] * float(np.finfo(at.dtype).eps)
+    limit: float = at.shape[0] * float(np.finfo(at.dtype).eps) if rcond is None else rcond
     left: Any = FUNCTIONS[np.vander](at, order)
     right: Any = to
     if w is not None:
@@ -280,10 +279,10 @@ def polyfit(
         right = convert(ew.mul(right, across if right.ndim == 2 else weights), right.dtype)
     scale = ew.sqrt(reduce_sum(ew.mul(left, left), (0,)))
     left = ew.div(left, scale)
-    c, rest, rank, s = fitted(left, right, rcond)
+    c, rest, rank, s = fitted(left, right, limit)
     c = ew.div(c, reshape(scale, (order, 1)) if right.ndim == 2 else scale)
     if full:
-        return c, residuals(rest, rank, order, c.dtype), rank, s, rcond
+        return c, residuals(rest, rank, order, c.dtype), rank, s, limit
     _warn_of(rank, order)
     if not cov:
         return c

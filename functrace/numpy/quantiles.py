@@ -14,15 +14,26 @@ import numpy as np
 from functrace.errors import DtypeError, ShapeError, TracedIndexError, UnsupportedFunctionError
 from functrace.ir.aval import aval_of, shape_of
 from functrace.numpy.nan_reductions import nanmean
-from functrace.numpy.operands import NOT_GIVEN, Arrayed, Axis, Flag, Operand, Out, arrayed, normalize_axes, stored
+from functrace.numpy.operands import (
+    NOT_GIVEN,
+    Arrayed,
+    Axis,
+    Flag,
+    Operand,
+    Out,
+    arrayed,
+    axis_tuple,
+    normalize_axes,
+    stored,
+)
 from functrace.numpy.reductions import finished, mean
 from functrace.numpy.tables import FUNCTIONS, implements
+from functrace.ops import cumulative, sorting
 from functrace.ops import elementwise as ew
 from functrace.ops import reductions as ops
-from functrace.ops import sorting
 from functrace.ops.checks import require
 from functrace.ops.indexing import index_static
-from functrace.ops.shaping import broadcast_to, convert, reshape
+from functrace.ops.shaping import broadcast_to, convert, permute, reshape
 from functrace.tracing.recording import LITERALS, Tracer
 
 _CONTINUOUS = {
@@ -31,7 +42,7 @@ _CONTINUOUS = {
 }  # fmt: skip
 
 
-_ELEMENTS = frozenset({"lower", "higher", "nearest"})
+_ELEMENTS = frozenset({"lower", "higher", "nearest", "inverted_cdf", "closest_observation"})
 """Methods whose quantiles are elements, in their dtype; so are those of integer orders by the method "linear"."""
 
 
@@ -42,6 +53,15 @@ def _place(n: int | Arrayed, q: Arrayed, method: str) -> Any:
         if method == "linear":
             return ew.mul(ew.sub(n, 1), q)
         return ew.add(ew.mul(n, q), alpha + ew.mul(q, 1 - alpha - beta) - 1)
+    if method in ("inverted_cdf", "averaged_inverted_cdf", "closest_observation"):
+        at = ew.sub(ew.mul(n, q), 1.5 if method == "closest_observation" else 1)
+        below = ew.floor(at)
+        is_whole = ew.equal(at, below)
+        if method == "averaged_inverted_cdf":
+            return ew.add(below, ew.where(is_whole, 0.5, 1.0))
+        if method == "closest_observation":
+            is_whole = ew.logical_and(is_whole, ew.equal(ew.remainder(below, 2), 1))
+        return ew.maximum(ew.where(is_whole, below, ew.add(below, 1)), 0)
     at = ew.mul(ew.sub(n, 1), q)
     if method == "lower":
         return ew.floor(at)
@@ -53,7 +73,7 @@ def _place(n: int | Arrayed, q: Arrayed, method: str) -> Any:
         return ew.mul(ew.add(ew.floor(at), ew.ceil(at)), 0.5)
     raise UnsupportedFunctionError(
         f"the quantile method {method!r} has no implementation on traced values",
-        fix="use one of " + ", ".join([*_CONTINUOUS, "lower", "higher", "nearest", "midpoint"]),
+        fix="use one of " + ", ".join([*_CONTINUOUS, *sorted(_ELEMENTS), "averaged_inverted_cdf", "midpoint"]),
     )
 
 
@@ -115,11 +135,51 @@ def _quantile(
     return reshape(result, (*q_shape, *reduced))
 
 
-def _refuse_weights(weights: object) -> None:
-    if weights is not None:
-        raise UnsupportedFunctionError(
-            "weights= of quantiles has no implementation on traced values", fix="repeat the elements with np.repeat instead"
-        )
+def _weighted(a: Arrayed, q: Arrayed, axis: Axis, weights: Operand, keepdims: Flag, *, skips_nan: bool) -> Any:
+    """Quantiles of weighted numbers, which are elements: the first at which the sum of the weights reaches ``q``."""
+    axes = normalize_axes(axis, a.ndim)
+    w = arrayed(weights)
+    if w.shape != a.shape:
+        if axis is None:
+            raise DtypeError("Axis must be specified when shapes of a and weights differ.", fix="pass axis=")
+        given = axis_tuple(axis, a.ndim)
+        if w.shape != tuple(a.shape[k] for k in given):
+            raise ShapeError(
+                "Shape of weights must be consistent with shape of a along specified axis.", fix="check the shapes"
+            )
+        w = permute(w, tuple(int(k) for k in np.argsort(given)))
+        w = broadcast_to(reshape(w, tuple(n if k in axes else 1 for k, n in enumerate(a.shape))), a.shape)
+    if a.dtype.kind in "bc":
+        raise DtypeError(f"quantiles of {a.dtype} are not defined", fix="take the real part, or convert with .astype(int)")
+    everything = tuple(range(a.ndim))
+    w = require(w, ops.reduce_all(ew.greater_equal(w, 0), everything), "ValueError", "Weights must be non-negative.")
+    within = ew.logical_and(ew.greater_equal(q, 0), ew.less_equal(q, 1))
+    q = require(
+        q, ops.reduce_all(within, tuple(range(len(shape_of(q))))), "ValueError", "Quantiles must be in the range [0, 1]"
+    )
+    x, w = ops.merge_reduced(a, axes), convert(ops.merge_reduced(w, axes), np.float64)
+    last = x.ndim - 1
+    missing = ew.isnan(x) if a.dtype.kind == "f" else broadcast_to(np.zeros((), bool), x.shape)
+    w = ew.where(missing, 0.0, w) if skips_nan else w
+    order = sorting.argsort(x, last)
+    x, w = [sorting.take_along_axis(y, order, last, is_permutation=True) for y in (x, w)]
+    reached = cumulative.cumsum(w, last)
+    share = ew.div(reached, index_static(reached, (Ellipsis, (-1, None, None))))
+    if not skips_nan:
+        usable = ops.reduce_all(ew.logical_not(ew.isnan(share)), tuple(range(x.ndim)))
+        share = require(share, usable, "ValueError", "Weights included NaN, inf or were all zero.")
+    if q.dtype.kind == "f":
+        share = convert(share, q.dtype)
+    share = ew.where(ew.equal(share, 0), -1.0, share)
+    n, flat = x.shape[-1], reshape(q, (math.prod(shape_of(q)),))
+    below = ew.less(reshape(share, (*x.shape[:-1], 1, n)), reshape(flat, (flat.shape[0], 1)))
+    place = ew.minimum(ops.reduce_sum(convert(below, np.intp), (x.ndim,)), n - 1)
+    result = sorting.take_along_axis(x, place, last)
+    whole = ops.reduce_all(missing, (last,)) if skips_nan else ops.reduce_any(missing, (last,))
+    if a.dtype.kind == "f":
+        result = ew.where(reshape(whole, (*whole.shape, 1)), math.nan, result)
+    reduced = ops.kept_shape(a.shape, axes) if keepdims is not NOT_GIVEN and keepdims else ops.dropped_shape(a.shape, axes)
+    return reshape(FUNCTIONS[np.moveaxis](result, -1, 0), (*shape_of(q), *reduced))
 
 
 def _quantile_function(name: str, scale: float, *, skips_nan: bool) -> Callable[..., Any]:
@@ -134,13 +194,18 @@ def _quantile_function(name: str, scale: float, *, skips_nan: bool) -> Callable[
         *,
         weights: Operand | None = None,
     ) -> Any:
-        _refuse_weights(weights)
         weak = type(q) in LITERALS or (isinstance(q, Tracer) and not q.aval.shape)
         q = arrayed(q)
         if q.dtype.kind == "b":
             raise DtypeError(f"{name}: q must be a number, not a bool", fix="pass 0.0 or 1.0")
         given = q.dtype
         a, q = arrayed(a), ew.div(q, scale) if scale != 1 else q
+        if weights is not None:
+            if method != "inverted_cdf":
+                raise ShapeError(
+                    f"Only method 'inverted_cdf' supports weights. Got: {method}.", fix="pass method='inverted_cdf'"
+                )
+            return stored(_weighted(a, q, axis, weights, keepdims, skips_nan=skips_nan), out, name)
         is_element = method in _ELEMENTS or (method == "linear" and q.dtype.kind in "iu")
         result = _quantile(a, q, axis, method, keepdims, weak=weak, skips_nan=skips_nan, is_element=is_element)
         if is_element:

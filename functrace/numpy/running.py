@@ -5,6 +5,7 @@ Floor: 6.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -32,8 +33,8 @@ from functrace.ops import cumulative
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import index_static
 from functrace.ops.joining import concatenate
-from functrace.ops.shaping import broadcast_to, reshape
-from functrace.tracing.recording import Value
+from functrace.ops.shaping import broadcast_to, convert, reshape
+from functrace.tracing.recording import LITERALS, Tracer, Value
 
 
 @implements(np.cumsum, method="cumsum", accumulate=np.add)
@@ -121,3 +122,28 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: Value = 1.0, axis: int =
             step = reshape(step, (step.shape[0],) + (1,) * (y.ndim - axis - 1))
     ends = ew.add(index_static(y, along(axis, (1, None, None))), index_static(y, along(axis, (None, -1, None))))
     return sum(ew.div(ew.mul(step, ends), 2.0), axis)
+
+
+@implements(np.unwrap)
+def unwrap(
+    p: Operand, discont: float | Arrayed | None = None, axis: int = -1, *, period: float | Arrayed = 2 * math.pi
+) -> Any:
+    """As ``numpy.unwrap``: whole periods are added, so the derivative by ``p`` is that of ``p`` itself."""
+    p = arrayed(p)
+    axis = one_axis(axis, p.ndim)
+    steps = ew.stop_gradient(diff(p, axis=axis))
+    turn: Any = period if type(period) in LITERALS else arrayed(period)
+    known_turn = ew.stop_gradient(turn) if isinstance(turn, Tracer) else turn
+    dtype = np.result_type(p.dtype, turn if type(turn) in LITERALS else turn.dtype)
+    half = known_turn // 2 if dtype.kind in "iu" else known_turn / 2
+    is_ambiguous = known_turn % 2 == 0 if dtype.kind in "iu" else True
+    within = ew.add(ew.remainder(ew.add(steps, half), known_turn), -half)
+    flipped = ew.logical_and(ew.equal(within, -half), ew.greater(steps, 0))
+    within = ew.where(ew.logical_and(flipped, is_ambiguous), half, within)
+    limit = known_turn / 2 if discont is None else discont
+    jumps = ew.where(ew.less(ew.absolute(steps), limit), 0, ew.sub(within, steps))
+    if isinstance(turn, Tracer):  # how many periods does not change, how long they are does
+        jumps = ew.mul(ew.rint(ew.div(jumps, known_turn)), turn)
+    first = index_static(p, along(axis, (None, 1, None)))
+    rest = ew.add(index_static(p, along(axis, (1, None, None))), cumulative.cumsum(jumps, axis))
+    return concatenate([convert(first, dtype), convert(rest, dtype)], axis)

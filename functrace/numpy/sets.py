@@ -69,7 +69,7 @@ def unique(
     x = arrayed(ar)
     values = _values(x, "unique")
     options: dict[str, Any] = {"axis": axis, "equal_nan": equal_nan, "sorted": sorted}
-    wanted = np.unique(values, return_index, return_inverse, return_counts, **options)
+    wanted: Any = np.unique(values, return_index, return_inverse, return_counts, **options)
     several = return_index or return_inverse or return_counts
     if not isinstance(x, Tracer):
         return wanted

@@ -17,6 +17,7 @@ from functrace.numpy.reductions import all_
 from functrace.numpy.tables import array_method, implements
 from functrace.ops import elementwise as ew
 from functrace.ops import sorting as ops
+from functrace.ops.checks import require
 from functrace.ops.indexing import index_static
 from functrace.ops.shaping import convert
 from functrace.tracing.recording import bind
@@ -124,15 +125,15 @@ def searchsorted(a: Operand, v: Operand, side: str = "left", sorter: Operand | N
 @implements(np.digitize)
 def digitize(x: Operand, bins: Operand, right: bool = False) -> Any:
     """As ``numpy.digitize``: integers, without derivative."""
-    bins, x = arrayed(bins), arrayed(x)
-    if "c" in (bins.dtype.kind, x.dtype.kind):
+    edges: Any = arrayed(bins)
+    x = arrayed(x)
+    if "c" in (edges.dtype.kind, x.dtype.kind):
         raise DtypeError("digitize: complex numbers have no order", fix="take the real part")
-    rising = index_static(bins, ((1, None, None),)), index_static(bins, ((None, -1, None),))
+    after, before = index_static(edges, ((1, None, None),)), index_static(edges, ((None, -1, None),))
+    rises, falls = all_(ew.greater_equal(after, before)), all_(ew.less_equal(after, before))
+    message = "bins must be monotonically increasing or decreasing"
+    edges = require(edges, ew.logical_or(rises, falls), "ValueError", message)
     # NumPy searches from the other side: digitize means bins[i-1] <= x < bins[i].
-    side = "left" if right else "right"
-    if bool(all_(ew.greater_equal(*rising))):
-        return ops.searchsorted(bins, arrayed(x), side)
-    if bool(all_(ew.less_equal(*rising))):
-        backwards = index_static(bins, ((None, None, -1),))
-        return ew.sub(bins.shape[0], ops.searchsorted(backwards, arrayed(x), side))
-    raise ShapeError("digitize: bins must rise or fall monotonically", fix="sort the bins")
+    ordered = ew.where(rises, edges, index_static(edges, ((None, None, -1),)))
+    found = ops.searchsorted(ordered, x, "left" if right else "right")
+    return ew.where(rises, found, ew.sub(edges.shape[0], found))
