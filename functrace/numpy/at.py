@@ -187,10 +187,13 @@ def _one_after_another(
 _KINDS = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
 
-def _in_place_at(update: Callable[[AtIndex, Any], Any], name: str) -> Callable[..., None]:
+def _in_place_at(update: Callable[[AtIndex, Any], Any], ufunc: np.ufunc) -> Callable[..., None]:
+    name = ufunc.__name__
+
     def at(x: TracedArray, index: Index, values: Operand) -> None:
         given = values if isinstance(values, Tracer) else as_array(values)
-        fits = _KINDS[given.dtype.kind] <= _KINDS[x.dtype.kind] and not (name == "divide" and x.dtype.kind in "biu")
+        computed = ufunc.resolve_dtypes((x.dtype, given.dtype, None))[-1]
+        fits = _KINDS[given.dtype.kind] <= _KINDS[x.dtype.kind] and np.can_cast(computed, x.dtype, "same_kind")
         if fits and not isinstance(given, Tracer):
             cut = given.astype(x.dtype)
             values, fits = cut, x.dtype.kind in "fc" or np.array_equal(cut, given)
@@ -208,4 +211,15 @@ for _ufunc, _update in {
     np.add: AtIndex.add, np.subtract: AtIndex.subtract, np.multiply: AtIndex.multiply, np.divide: AtIndex.divide,
     np.power: AtIndex.power, np.minimum: AtIndex.min, np.maximum: AtIndex.max,
 }.items():  # fmt: skip
-    ufunc_method(_ufunc, "at")(_in_place_at(_update, _ufunc.__name__))
+    ufunc_method(_ufunc, "at")(_in_place_at(_update, _ufunc))
+
+
+def _updating(primitive: ew.Elementwise) -> Callable[[AtIndex, Any], Any]:
+    return lambda at, values: at._update(primitive, values)
+
+
+for _ufunc in (
+    np.arctan2, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.copysign, np.float_power, np.floor_divide, np.fmax,
+    np.fmin, np.fmod, np.gcd, np.hypot, np.lcm, np.left_shift, np.logaddexp, np.logaddexp2, np.remainder, np.right_shift,
+):  # fmt: skip
+    ufunc_method(_ufunc, "at")(_in_place_at(_updating(ew.UFUNCS[_ufunc]), _ufunc))

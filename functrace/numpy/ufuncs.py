@@ -1,7 +1,7 @@
 """Ufuncs on traced values: what ``__array_ufunc__`` (NEP 13) does beyond its short paths.
 
-These are ``out=``, ``where=``, ``dtype=`` and ``casting=`` of a call, and the methods ``reduce``, ``accumulate``, ``outer``
-and ``at``.
+These are ``out=``, ``where=``, ``dtype=`` and ``casting=`` of a call, and the methods ``reduce``, ``accumulate``,
+``reduceat``, ``outer`` and ``at``.
 
 Floor: 6.
 """
@@ -16,6 +16,7 @@ import numpy as np
 from functrace.errors import DtypeError, UnsupportedFunctionError
 from functrace.numpy.operands import Casting, DtypeLike, holds_tracer, need_traced, stored, without_derivatives
 from functrace.numpy.tables import FUNCTIONS, UFUNC_METHODS
+from functrace.numpy.ufunc_folds import fold_method
 from functrace.ops import elementwise as ew
 from functrace.ops import of_scipy
 from functrace.ops.shaping import broadcast_to, convert
@@ -43,16 +44,16 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
         return tuple([stored(r, t, ufunc.__name__) for t, r in zip(targets, results, strict=True)])
     if method == "__call__":
         return _call(ufunc, inputs, kwargs)
-    if method == "outer" and not kwargs:
+    if method == "outer":
         x, y = inputs
         x, y = [t if isinstance(t, Tracer) else np.asarray(t) for t in (x, y)]  # Python numbers are not weak here
-        return ufunc(FUNCTIONS[np.reshape](x, (*x.shape, *(1,) * y.ndim)), y)
+        return ufunc(FUNCTIONS[np.reshape](x, (*x.shape, *(1,) * y.ndim)), y, **kwargs)
     if method == "at":
         plain = None if holds_tracer(inputs[0]) else without_derivatives(inputs)
         if plain is not None:
             return ufunc.at(*plain)
         need_traced(inputs[0], f"numpy.{ufunc.__name__}.at")
-    found = UFUNC_METHODS.get((ufunc, method))
+    found = UFUNC_METHODS.get((ufunc, method)) or fold_method(ufunc, method)
     if found is None:
         plain = without_derivatives((inputs, kwargs))
         return _raise(ufunc, method) if plain is None else getattr(ufunc, method)(*plain[0], **plain[1])

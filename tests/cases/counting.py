@@ -76,7 +76,7 @@ APPLY = [
     Case("piecewise/known conditions", lambda x: np.piecewise(x, [A > 1], [np.cumsum, np.negative]), (draw(6),)),
     Case("piecewise/count", lambda x: np.piecewise(x, [x > 0], [1, 2, 3] if x.size > 2 else [1]), (A[:2],), order=0,
          raises=(((A,), ValueError),)),
-    Case("pad/function", lambda x: np.pad(x, (1, 2), pad_with, value=2.0), (draw(2, 3),), vmap=True),
+    Case("pad/by a function", lambda x: np.pad(x, (1, 2), pad_with, value=2.0), (draw(2, 3),), vmap=True),
 ]  # fmt: skip
 
 
