@@ -34,6 +34,7 @@ from functrace.numpy import (  # noqa: F401  # the files that hold rows, which s
     repeating,
     running,
     samples,
+    scimath,
     sets,
     shaping,
     sorting,

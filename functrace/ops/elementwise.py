@@ -311,8 +311,15 @@ logaddexp2 = elementwise("logaddexp2", np.logaddexp2, *_logaddexp_partials(exp2)
 sin = elementwise("sin", np.sin, lambda x, o: cos(x))
 cos = elementwise("cos", np.cos, lambda x, o: neg(sin(x)))
 tan = elementwise("tan", np.tan, lambda x, o: add(square(o), 1.0))
-arcsin = elementwise("arcsin", np.arcsin, lambda x, o: reciprocal(sqrt(sub(1.0, square(x)))))
-arccos = elementwise("arccos", np.arccos, lambda x, o: neg(reciprocal(sqrt(sub(1.0, square(x))))))
+
+
+def _root_of_rest(x: Array, o: Array, of_output: Callable[[Array], Array]) -> Any:
+    """sqrt(1 - x**2); of complex numbers by the output, which says on which side of the cut they are."""
+    return of_output(o) if o.dtype.kind == "c" else sqrt(sub(1.0, square(x)))
+
+
+arcsin = elementwise("arcsin", np.arcsin, lambda x, o: reciprocal(_root_of_rest(x, o, cos)))
+arccos = elementwise("arccos", np.arccos, lambda x, o: neg(reciprocal(_root_of_rest(x, o, sin))))
 arctan = elementwise("arctan", np.arctan, lambda x, o: reciprocal(add(square(x), 1.0)))
 
 

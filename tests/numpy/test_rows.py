@@ -20,6 +20,7 @@ from functrace.ops import elementwise as ew
 
 PLACES = {
     "numpy": np, "numpy.linalg": np.linalg, "numpy.lib.stride_tricks": np.lib.stride_tricks, "numpy.fft": np.fft,
+    "numpy.emath": np.emath,
     "numpy._core.umath": np._core.umath,  # type: ignore[attr-defined]
 }  # fmt: skip
 """Where NumPy's functions are looked up."""
