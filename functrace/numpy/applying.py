@@ -6,7 +6,7 @@ Floor: 6.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from functrace.errors import ShapeError
 from functrace.ir.aval import shape_of
 from functrace.numpy.assigning import assigned
 from functrace.numpy.masked import MaskedSelection
-from functrace.numpy.operands import Operand, arrayed, holds_tracer, one_axis
+from functrace.numpy.operands import Arrayed, Operand, arrayed, holds_tracer, one_axis
 from functrace.numpy.tables import FUNCTIONS, implements
 from functrace.ops import elementwise as ew
 from functrace.ops.joining import stack
@@ -24,7 +24,7 @@ from functrace.tracing.recording import Tracer
 
 
 @implements(np.apply_along_axis)
-def apply_along_axis(func1d: Callable[..., Any], axis: SupportsIndex, arr: Operand, *args: Any, **kwargs: Any) -> Any:
+def apply_along_axis(func1d: Callable[..., Any], axis: SupportsIndex, arr: Operand, *args: object, **kwargs: object) -> Any:
     """As ``numpy.apply_along_axis``: one call per row.
 
     Cost:
@@ -67,13 +67,13 @@ def apply_over_axes(func: Callable[..., Any], a: Operand, axes: SupportsIndex | 
     return value
 
 
-def _conditions(x: Any, condlist: Any, count: int) -> list[Any]:
+def _conditions(x: Arrayed, condlist: Operand, count: int) -> list[Any]:
     """The conditions as arrays of bools, the one for the rest included."""
-    is_rows = not np.isscalar(condlist) and (isinstance(condlist[0], list | np.ndarray | Tracer) or x.ndim == 0)
-    if isinstance(condlist, Tracer | np.ndarray) and condlist.ndim <= x.ndim and x.ndim:  # type: ignore[union-attr]
-        is_rows = False
     single: Any = condlist
-    rows: list[Any] = list(single) if is_rows else [single]
+    is_rows = not np.isscalar(single) and (isinstance(single[0], list | np.ndarray | Tracer) or x.ndim == 0)
+    if isinstance(single, Tracer | np.ndarray) and single.ndim <= x.ndim and x.ndim:
+        is_rows = False
+    rows: list[Any] = list(cast("Any", condlist)) if is_rows else [condlist]
     found: list[Any] = [convert(arrayed(row), np.bool_) for row in rows]
     if len(found) == count - 1:
         any_of = reduce_any(stack(found, 0), (0,)) if len(found) > 1 else found[0]
@@ -87,7 +87,7 @@ def _conditions(x: Any, condlist: Any, count: int) -> list[Any]:
 
 
 @implements(np.piecewise)
-def piecewise(x: Operand, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
+def piecewise(x: Operand, condlist: Operand, funclist: Sequence[Any], *args: object, **kw: object) -> Any:
     """As ``numpy.piecewise``.
 
     Where the conditions are not known, the functions are called with what stands for the elements that fulfil them, and may

@@ -6,7 +6,7 @@ Floor: 6.
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from functrace.ops.contraction import swap_last
 from functrace.ops.indexing import index_static
 from functrace.ops.shaping import convert, reshape
 from functrace.tracing.recording import bind
+
+if TYPE_CHECKING:
+    from functrace.numpy.array import TracedArray
 
 EigResult = type(np.linalg.eig(np.eye(1)))
 
@@ -129,7 +132,7 @@ def _are_real(values: Arrayed, a: Arrayed, name: str) -> bool:
         ) from error
 
 
-def _real_part(x: Any, a: Arrayed) -> Any:
+def _real_part(x: TracedArray, a: Arrayed) -> Any:
     # NumPy computes in double precision, and returns a view of complex numbers where that is what was asked for.
     return x.real if a.dtype == np.float64 else ew.positive(convert(ew.real(x), a.dtype))
 

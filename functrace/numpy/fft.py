@@ -89,10 +89,11 @@ def ihfft(a: Operand, n: Count = None, axis: SupportsIndex = -1, norm: str | Non
 # -- several axes -----------------------------------------------------------------------------------------------------
 
 
-def _plan(x: Arrayed, s: Counts, axes: Sequence[SupportsIndex] | None, *, inverse_real: bool) -> tuple[list[Any], list[int]]:
+def _plan(x: Arrayed, s: Counts, axes: Axis, *, inverse_real: bool) -> tuple[list[Any], list[int]]:
     """How many points to transform of which axes; ``None`` for those that are there."""
+    listed: Any = axes
     if s is None:
-        places = list(range(x.ndim)) if axes is None else [one_axis(k, x.ndim) for k in axes]
+        places = list(range(x.ndim)) if axes is None else [one_axis(k, x.ndim) for k in listed]
         sizes: list[Any] = [x.shape[k] for k in places]
         if inverse_real:
             if not places:
@@ -108,8 +109,8 @@ def _plan(x: Arrayed, s: Counts, axes: Sequence[SupportsIndex] | None, *, invers
             DeprecationWarning,
             stacklevel=5,
         )
-        axes = range(-len(sizes), 0)
-    if len(sizes) != len(axes):
+        listed = range(-len(sizes), 0)
+    if len(sizes) != len(listed):
         raise ShapeError("Shape and axes have different lengths.", fix="pass one size per axis")
     if None in sizes:
         warnings.warn(
@@ -120,11 +121,11 @@ def _plan(x: Arrayed, s: Counts, axes: Sequence[SupportsIndex] | None, *, invers
             DeprecationWarning,
             stacklevel=5,
         )
-    places = [one_axis(k, x.ndim) for k in axes]
+    places = [one_axis(k, x.ndim) for k in listed]
     return [x.shape[k] if n == -1 else n for n, k in zip(sizes, places, strict=True)], places
 
 
-def _several(primitive: Primitive, a: Operand, s: Counts, axes: Any, norm: str | None) -> Any:
+def _several(primitive: Primitive, a: Operand, s: Counts, axes: Axis, norm: str | None) -> Any:
     x = arrayed(a)
     sizes, places = _plan(x, s, axes, inverse_real=False)
     for n, axis in zip(reversed(sizes), reversed(places), strict=True):
@@ -132,7 +133,7 @@ def _several(primitive: Primitive, a: Operand, s: Counts, axes: Any, norm: str |
     return x
 
 
-def _several_real(a: Operand, s: Counts, axes: Any, norm: str | None) -> Any:
+def _several_real(a: Operand, s: Counts, axes: Axis, norm: str | None) -> Any:
     x = arrayed(a)
     sizes, places = _plan(x, s, axes, inverse_real=False)
     if not places:
@@ -143,7 +144,7 @@ def _several_real(a: Operand, s: Counts, axes: Any, norm: str | None) -> Any:
     return x
 
 
-def _several_to_real(a: Operand, s: Counts, axes: Any, norm: str | None) -> Any:
+def _several_to_real(a: Operand, s: Counts, axes: Axis, norm: str | None) -> Any:
     x = arrayed(a)
     sizes, places = _plan(x, s, axes, inverse_real=True)
     for n, axis in zip(sizes[:-1], places[:-1], strict=True):

@@ -11,7 +11,8 @@ import builtins
 import math
 import operator
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -32,15 +33,17 @@ from functrace.ops.reductions import reduce_all, reduce_max, reduce_min, reduce_
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
 from functrace.tracing.recording import LITERALS, Tracer
 
-Range = Any
-"""``range=``: two ends, or ``None`` for those of the data."""
+Range: TypeAlias = "Sequence[Any] | Arrayed | None"
+"""``range=``: two ends, or ``None`` for those of the data; in several dimensions one pair each."""
+Bins: TypeAlias = "str | Operand | Sequence[Operand]"
+"""``bins=``: how many, the edges, or the rule that says how many; in several dimensions one each."""
 
 
-def _all(x: Any) -> Any:
+def _all(x: Arrayed) -> Any:
     return reduce_all(x, tuple(range(len(shape_of(x)))))
 
 
-def _kind(x: Any) -> Any:
+def _kind(x: Operand) -> Any:
     return x if type(x) in LITERALS else arrayed(x).dtype
 
 
@@ -75,6 +78,11 @@ def _rising(edges: Arrayed, message: str, *, strictly: bool) -> Any:
     return require(edges, _all((ew.less if strictly else ew.less_equal)(before, after)), "ValueError", message)
 
 
+def _single(bins: Bins) -> Any:
+    """What stands for the bins of one dimension, or for those of each."""
+    return bins
+
+
 def _count_of(bins: object, what: str) -> int:
     try:
         count = operator.index(bins)  # type: ignore[arg-type]
@@ -85,8 +93,9 @@ def _count_of(bins: object, what: str) -> int:
     return count
 
 
-def _edges(a: Arrayed, bins: Any, range: Range, weights: Arrayed | None) -> tuple[Any, Any]:
+def _edges(a: Arrayed, bins: Bins, range: Range, weights: Arrayed | None) -> tuple[Any, Any]:
     """The edges, checked, and as NumPy returns them: those that were given are the same array."""
+    found: Any = bins if isinstance(bins, str) else stacked(_single(bins))
     if isinstance(bins, str):
         if weights is not None:
             raise DtypeError(
@@ -101,13 +110,13 @@ def _edges(a: Arrayed, bins: Any, range: Range, weights: Arrayed | None) -> tupl
                 made=error.made,
                 fix="pass a number of bins, or their edges",
             ) from error
-    elif len(shape_of(bins := stacked(bins))) == 1:
-        given = arrayed(bins)
+    elif len(shape_of(found)) == 1:
+        given = arrayed(found)
         return _rising(given, "`bins` must increase monotonically, when an array", strictly=False), given
-    elif shape_of(bins):
+    elif shape_of(found):
         raise ShapeError("`bins` must be 1d, when an array", fix="pass one row of edges")
     else:
-        count = _count_of(bins, "`bins`")
+        count = _count_of(found, "`bins`")
     first, last, dtype = _ends(a, range)
     made = linspace(first, last, count + 1, dtype=dtype)
     message = f"Too many bins for data range. Cannot create {count} finite-sized bins."
@@ -127,7 +136,7 @@ def _sample(a: Operand, weights: Operand | None) -> tuple[Any, Any]:
 
 
 @implements(np.histogram_bin_edges)
-def histogram_bin_edges(a: Operand, bins: Any = 10, range: Range = None, weights: Operand | None = None) -> Any:
+def histogram_bin_edges(a: Operand, bins: Bins = 10, range: Range = None, weights: Operand | None = None) -> Any:
     """As ``numpy.histogram_bin_edges``; differentiable by the range of the data."""
     return _edges(_sample(a, weights)[0], bins, range, None if weights is None else arrayed(weights))[1]
 
@@ -144,7 +153,7 @@ def _bins_of(x: Arrayed, edges: Arrayed) -> tuple[Any, Any]:
     return place, within
 
 
-def _summed(place: Any, within: Any, weights: Arrayed | None, count: int) -> Any:
+def _summed(place: Arrayed, within: Arrayed, weights: Arrayed | None, count: int) -> Any:
     """How many are in each bin, or the sum of their weights; those in none go to one that is cut off."""
     place = ew.where(within, place, count)
     size = shape_of(place)
@@ -154,12 +163,12 @@ def _summed(place: Any, within: Any, weights: Arrayed | None, count: int) -> Any
 
 @implements(np.histogram)
 def histogram(
-    a: Operand, bins: Any = 10, range: Range = None, density: bool | None = None, weights: Operand | None = None
+    a: Operand, bins: Bins = 10, range: Range = None, density: bool | None = None, weights: Operand | None = None
 ) -> tuple[Any, Any]:
     """As ``numpy.histogram``; differentiable by the weights and by the range of the data, by which counts do not change."""
     x, w = _sample(a, weights)
     edges, given = _edges(x, bins, range, w)
-    equal = isinstance(bins, str) or not shape_of(stacked(bins))
+    equal = isinstance(bins, str) or not shape_of(stacked(_single(bins)))
     searched = convert(x, edges.dtype) if equal else x
     exact = None if w is None else convert(w, np.result_type(w.dtype, np.float64)) if w.dtype.kind in "fcb" else w
     made = _summed(*_bins_of(searched, edges), exact, edges.shape[0] - 1)
@@ -169,36 +178,43 @@ def histogram(
     return made, given
 
 
-def _columns(sample: Any) -> Any:
+def _columns(sample: Operand | Sequence[Operand]) -> Any:
     """The samples, one per row."""
-    shape = getattr(sample, "shape", None)
+    given: Any = sample
+    shape = getattr(given, "shape", None)
     if shape is not None and len(shape) == 2:
-        return arrayed(sample)
-    rows = stacked(sample)
-    return permute(atleast_2d(rows if isinstance(rows, Tracer) else np.asarray(rows)), (1, 0))
+        return arrayed(given)
+    rows: Any = stacked(given)
+    return permute(atleast_2d(cast("Any", rows if isinstance(rows, Tracer) else np.asarray(rows))), (1, 0))
 
 
 @implements(np.histogramdd, of_sequence=True)
 def histogramdd(
-    sample: Any, bins: Any = 10, range: Range = None, density: bool | None = None, weights: Operand | None = None
+    sample: Operand | Sequence[Operand],
+    bins: Bins = 10,
+    range: Range = None,
+    density: bool | None = None,
+    weights: Operand | None = None,
 ) -> tuple[Any, list[Any]]:
     """As ``numpy.histogramdd``; differentiable as `histogram` is."""
     x = _columns(sample)
     total, dims = x.shape
-    if hasattr(bins, "__len__"):
-        if len(bins) != dims:
+    each = _single(bins)
+    if hasattr(each, "__len__"):
+        if len(each) != dims:
             raise ShapeError(
                 "The dimension of bins must be equal to the dimension of the sample x.", fix="pass one per column"
             )
-        given = [bins[k] for k in builtins.range(dims)]
+        given = [each[k] for k in builtins.range(dims)]
     else:
-        given = [bins] * dims
+        given = [each] * dims
     ranges = (None,) * dims if range is None else tuple(range)
     if len(ranges) != dims:
         raise ShapeError("range argument must have one entry per dimension", fix="pass one pair per column")
     edges: list[Any] = []
     counts: list[int] = []
-    place = within = None
+    place: Any = None
+    within: Any = None
     for k, (one, ends) in enumerate(zip(given, ranges, strict=True)):
         column = index_static(x, ((None, None, None), k))
         if len(shape_of(one := stacked(one))) == 1:
@@ -227,15 +243,15 @@ def histogramdd(
 
 @implements(np.histogram2d)
 def histogram2d(
-    x: Operand, y: Operand, bins: Any = 10, range: Range = None, density: bool | None = None, weights: Operand | None = None
+    x: Operand, y: Operand, bins: Bins = 10, range: Range = None, density: bool | None = None, weights: Operand | None = None
 ) -> tuple[Any, Any, Any]:
     """As ``numpy.histogram2d``; differentiable as `histogram` is."""
     a, b = arrayed(x), arrayed(y)
     if len(a) != len(b):
         raise ShapeError("x and y must have the same length.", fix="pass one y per x")
-    count = len(bins) if hasattr(bins, "__len__") else 1
-    if count not in (1, 2):
-        bins = [arrayed(bins)] * 2
+    each = _single(bins)
+    if hasattr(each, "__len__") and len(each) not in (1, 2):
+        bins = [arrayed(each)] * 2
     made, edges = histogramdd([a, b], bins, range, density, weights)
     return made, edges[0], edges[1]
 

@@ -5,7 +5,7 @@ Floor: 6.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, SupportsIndex, cast
 
 import numpy as np
@@ -43,7 +43,12 @@ def _pairs(values: Operand, ndim: int, what: str) -> Arrayed:
 
 
 @implements(np.pad)
-def pad(array: Operand, pad_width: Operand | dict[SupportsIndex, Any], mode: Any = "constant", **kwargs: Any) -> Any:
+def pad(
+    array: Operand,
+    pad_width: Operand | dict[SupportsIndex, Any],
+    mode: str | Callable[..., None] = "constant",
+    **kwargs: Any,
+) -> Any:
     """As ``numpy.pad``, by a function of the user's, too."""
     x = arrayed(array)
     by_function = callable(mode)
@@ -92,10 +97,12 @@ def pad(array: Operand, pad_width: Operand | dict[SupportsIndex, Any], mode: Any
     return _filled_in(owned(x, given), widths, mode, kwargs) if by_function else owned(x, given)
 
 
-def _filled_in(padded: Any, widths: Any, function: Callable[..., Any], options: dict[str, Any]) -> Any:
+def _filled_in(
+    padded: Arrayed, widths: Sequence[Any] | Arrayed, function: Callable[..., None], options: dict[str, Any]
+) -> Any:
     """Let a function of the user's write into every row along every axis."""
     for axis in range(padded.ndim):
-        rows = np.moveaxis(padded, axis, -1)
+        rows: Any = np.moveaxis(cast("Any", padded), axis, -1)
         for k in np.ndindex(*rows.shape[:-1]):
             function(rows[(*k, ...)], (int(widths[axis][0]), int(widths[axis][1])), axis, options)
     return padded

@@ -32,14 +32,14 @@ from functrace.ops.shaping import convert, permute, reshape
 from functrace.tracing.recording import Tracer
 
 
-def _coefficients(p: Any) -> Arrayed:
+def _coefficients(p: Operand | np.poly1d) -> Arrayed:
     """The coefficients of a polynomial, as a vector."""
     if isinstance(p, np.poly1d):
         return p.coeffs
     return atleast_1d(arrayed(p))
 
 
-def _as_given(result: Any, *given: object) -> Any:
+def _as_given(result: Arrayed, *given: object) -> Any:
     """A polynomial object, where one was given."""
     return np.poly1d(result) if any(isinstance(p, np.poly1d) for p in given) else result
 
@@ -252,7 +252,7 @@ def _measured(x: Operand, name: str, ranks: tuple[int, ...]) -> Arrayed:
 def polyfit(
     x: Operand,
     y: Operand,
-    deg: Any,
+    deg: int,
     rcond: float | None = None,
     full: bool = False,
     w: Operand | None = None,

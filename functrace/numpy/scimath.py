@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import ConcretizationError
-from functrace.numpy.operands import Operand, arrayed, known
+from functrace.numpy.operands import Arrayed, Operand, arrayed, known
 from functrace.numpy.tables import implements
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
@@ -19,7 +19,7 @@ from functrace.ops.shaping import convert
 _SINGLE = frozenset({np.dtype(kind) for kind in (np.float32, np.int8, np.int16, np.uint8, np.uint16, np.complex64)})
 
 
-def _any(x: Any, outside: Callable[[Any], Any], name: str) -> bool:
+def _any(x: Arrayed, outside: Callable[[Any], Any], name: str) -> bool:
     try:
         return bool(np.any(outside(known(x))))
     except ConcretizationError as error:
@@ -38,11 +38,11 @@ def _widened(x: Operand, outside: Callable[[Any], Any], name: str) -> Any:
     return convert(x, np.complex64 if x.dtype in _SINGLE else np.complex128) if _any(x, outside, name) else x
 
 
-def _negative(x: Any) -> Any:
+def _negative(x: np.ndarray[Any, Any]) -> Any:
     return x < 0
 
 
-def _beyond_one(x: Any) -> Any:
+def _beyond_one(x: np.ndarray[Any, Any]) -> Any:
     return abs(x) > 1
 
 

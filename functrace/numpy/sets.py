@@ -13,7 +13,7 @@ import numpy as np
 
 from functrace.errors import ConcretizationError, ShapeError
 from functrace.numpy.joining import concatenate
-from functrace.numpy.operands import Arrayed, Operand, arrayed, axis_tuple, flattened, known, one_axis
+from functrace.numpy.operands import Arrayed, Axis, Operand, arrayed, axis_tuple, flattened, known, one_axis
 from functrace.numpy.tables import implements
 from functrace.numpy.views import indexed
 from functrace.ops import elementwise as ew
@@ -188,7 +188,7 @@ def isin(
 
 
 @implements(np.trim_zeros)
-def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+def trim_zeros(filt: Operand, trim: str = "fb", axis: Axis = None) -> Any:
     """As ``numpy.trim_zeros``; the values must be known."""
     x: Any = arrayed(filt)
     if trim.lower() not in ("fb", "bf", "f", "b"):
@@ -203,4 +203,11 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
         low = ends[0] if "f" in trim.lower() or not places[k].size else None
         high = ends[1] if "b" in trim.lower() or not places[k].size else None
         parts.append((low, high, None) if k in axes else (None, None, None))
-    return indexed(x, tuple(parts)) if isinstance(filt, Tracer) else filt[tuple(slice(*part) for part in parts)]
+    return indexed(x, tuple(parts)) if isinstance(filt, Tracer) else _cut(filt, parts)
+
+
+def _cut(x: Operand, parts: list[Any]) -> Any:
+    """The part of what is no traced value, a list included."""
+    places = tuple(slice(*part) for part in parts)
+    given: Any = x
+    return given[places[0]] if len(places) == 1 else given[places]

@@ -19,6 +19,7 @@ from functrace.ir.primitive import Primitive
 from functrace.numpy.layout import UNKNOWN
 from functrace.numpy.operands import (
     NOT_GIVEN,
+    Arrayed,
     Axis,
     DtypeLike,
     Flag,
@@ -54,7 +55,7 @@ def fold_method(ufunc: np.ufunc, name: str) -> Callable[..., Any] | None:
     return None if made is None else made(ufunc, primitive)
 
 
-def _in_loop(ufunc: np.ufunc, name: str, x: Any, dtype: np.dtype[Any]) -> Any:
+def _in_loop(ufunc: np.ufunc, name: str, x: Arrayed, dtype: np.dtype[Any]) -> Any:
     """The operand in the dtype of the result, in which all is computed."""
     if ufunc.resolve_dtypes((dtype, dtype, None))[-1] != dtype:
         raise DtypeError(
