@@ -50,6 +50,9 @@ FAILING: dict[str, list[tuple[str, Callable[[Any], Any], type[Exception]]]] = {
     "svdvals": [("nan", lambda x: np.linalg.svdvals(x[0, 0] * 0.0 + NAN), np.linalg.LinAlgError)],
     "pinv": [("nan", lambda x: np.linalg.pinv(x[0, 0] * 0.0 + NAN), np.linalg.LinAlgError)],
     "eigh": [("nan", lambda x: np.linalg.eigh(x[0, 0] * 0.0 + NAN)[0], np.linalg.LinAlgError)],
+    "eig": [("nan", lambda x: np.linalg.eig(x[0, 0] * 0.0 + NAN + 0j)[0], np.linalg.LinAlgError)],
+    "eigvals": [("nan", lambda x: np.linalg.eigvals(x[0, 0] * 0.0 + NAN + 0j), np.linalg.LinAlgError)],
+    "lstsq": [("nan", lambda x: np.linalg.lstsq(x[0, 0] * 0.0 + NAN, NAN[0])[0], np.linalg.LinAlgError)],
     "eigvalsh": [("nan", lambda x: np.linalg.eigvalsh(x[0, 0] * 0.0 + NAN), np.linalg.LinAlgError)],
     "power": [
         ("literal", lambda x: integer(x, 3) ** -1, ValueError),
@@ -80,7 +83,7 @@ FAILING: dict[str, list[tuple[str, Callable[[Any], Any], type[Exception]]]] = {
         ("quantile", lambda x: np.quantile(x, x[0, 0] * 0.0 + 1.5), ValueError),
     ],
 }
-DERIVATIVES = {"cofactor", "cofactor_change"}
+DERIVATIVES = {"cofactor", "cofactor_change", "solve_triangular"}
 """Operations that only derivatives use."""
 
 CASES = [
