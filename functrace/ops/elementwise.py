@@ -153,11 +153,16 @@ def elementwise(
         fails, check, flops: what NumPy raises on values, and what it costs, see `Primitive`.
         source: where the formula stands (DLMF number, …), if it is not school mathematics.
     """
+    if jvp is None:
+        jvp = jvp_from(deriv)
+        home = next((partial.__module__ for partial in deriv if partial is not None), None)
+        if home is not None and not isinstance(jvp, Marker):
+            jvp.__module__ = home  # where the primitive is a name, by which it is pickled
     return Elementwise(
         name,
         eval=ufunc,
         aval=ufunc_aval(name, ufunc),
-        jvp=jvp if jvp is not None else jvp_from(deriv),
+        jvp=jvp,
         transpose=transpose
         or absent(because=f"{name} is not linear", instead="differentiate with functrace.vjp or functrace.grad instead"),
         batch=ELEMENTWISE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import traceback
 from collections.abc import Callable
@@ -83,8 +84,14 @@ FAILING: dict[str, list[tuple[str, Callable[[Any], Any], type[Exception]]]] = {
         ("quantile", lambda x: np.quantile(x, x[0, 0] * 0.0 + 1.5), ValueError),
     ],
 }
-DERIVATIVES = {"cofactor", "cofactor_change", "solve_triangular"}
-"""Operations that only derivatives use."""
+OF_SCIPY: dict[str, list[tuple[str, Callable[[Any], Any], type[Exception]]]] = {
+    "lu": [("nan", lambda x: ft.scipy.linalg.lu(x[0, 0] * 0.0 + NAN)[1], ValueError)],
+    "matrix_function": [("nan", lambda x: ft.scipy.linalg.logm(x[0, 0] * 0.0 + NAN), ValueError)],
+    "sylvester": [("nan", lambda x: ft.scipy.linalg.solve_sylvester(x[0, 0] * 0.0 + NAN, x, x), ValueError)],
+}
+FAILING |= OF_SCIPY if importlib.util.find_spec("scipy") else {name: [] for name in OF_SCIPY}
+DERIVATIVES = {"cofactor", "cofactor_change", "frechet", "permutation_of_pivots", "solve_triangular"}
+"""Operations that only derivatives use, or that are given what another one has made."""
 
 CASES = [
     pytest.param(run, kind, id=f"{name}/{case}") for name, cases in FAILING.items() for case, run, kind in cases
