@@ -31,6 +31,7 @@ from functrace.ir.aval import dtype_name, refuse_subclass, shape_of
 from functrace.ir.primitive import Primitive
 from functrace.ir.tape import inferred
 from functrace.numpy.at import At
+from functrace.numpy.evaluations import EVALUATIONS, refuse_several_polynomials
 from functrace.numpy.indexing import has_array, parse_index, select, store
 from functrace.numpy.layout import layout_of
 from functrace.numpy.operands import Arrayed, DtypeLike, Index, Operand, checked_order, without_derivatives
@@ -56,6 +57,7 @@ from functrace.source import PACKAGE_PREFIX
 from functrace.tracing.recording import Tracer, bind, check_writable, is_constant
 
 _new = object.__new__
+_ndarray = np.ndarray
 _ref = weakref.ref
 _getframe = sys._getframe
 
@@ -147,6 +149,8 @@ class TracedArray(Tracer):
                 return record_one(primitive, self)
             primitive = ew.UFUNCS.get(ufunc)
             if primitive is not None:
+                if type(inputs[0]) is _ndarray and _getframe(1).f_code.co_name in EVALUATIONS:
+                    refuse_several_polynomials(_getframe(1))
                 return bind(primitive, inputs)
         return call_ufunc(ufunc, method, inputs, kwargs)
 
