@@ -24,6 +24,7 @@ import scipy.linalg
 from functrace.errors import ShapeError, UnsupportedFunctionError
 from functrace.numpy.operands import Operand, arrayed
 from functrace.ops import matrix_functions as mf
+from functrace.ops import triangular
 from functrace.scipy.dispatch import on_traced
 from functrace.tracing.recording import bind
 from functrace.typing import Array
@@ -56,11 +57,6 @@ def _right_sides(b: Operand) -> tuple[Any, bool]:
     made: Any = arrayed(b)
     made = made if made.dtype.kind in "fc" else made.astype(np.float64)
     return (made[:, None], True) if made.ndim == 1 else (made, False)
-
-
-def _triangular(a: Array, b: Array, *, lower: bool, unit: bool = False) -> Any:
-    kept = np.tril(a, -1 if unit else 0) if lower else np.triu(a, 1 if unit else 0)
-    return np.linalg.solve(kept + np.eye(a.shape[-1], dtype=a.dtype) if unit else kept, b)
 
 
 # -- solving ------------------------------------------------------------------------------------------------------------
@@ -97,7 +93,7 @@ def solve_triangular(
     if turned != "N":
         matrix, lower = _adjoint(matrix) if turned == "C" else np.swapaxes(matrix, -1, -2), not lower
     matrix, columns = _together(matrix, columns)
-    x = _triangular(matrix, columns, lower=lower, unit=unit_diagonal)
+    x = triangular.solve_triangular(matrix, columns, lower=lower, unit=unit_diagonal)
     return x[..., 0] if vector else x
 
 
@@ -283,13 +279,13 @@ def eigh(
         matrix, weight = _together(_mirrored(matrix, lower, _adjoint), _matrices("eigh", b))
         factor = cholesky(weight, True) if lower else _adjoint(cholesky(weight, False))
         if type == 1:
-            half = _triangular(factor, matrix, lower=True)
-            values, vectors = np.linalg.eigh(_triangular(factor, _adjoint(half), lower=True))
+            half = triangular.solve_triangular(factor, matrix, lower=True)
+            values, vectors = np.linalg.eigh(triangular.solve_triangular(factor, _adjoint(half), lower=True))
         elif type in (2, 3):
             values, vectors = np.linalg.eigh(_adjoint(factor) @ matrix @ factor)
         else:
             raise ShapeError(f"eigh: type={type} is none of 1, 2, 3", fix="leave it out for 1")
-        vectors = factor @ vectors if type == 3 else _triangular(_adjoint(factor), vectors, lower=False)
+        vectors = factor @ vectors if type == 3 else triangular.solve_triangular(_adjoint(factor), vectors, lower=False)
     if subset_by_index is not None:
         first, last = subset_by_index
         values, vectors = values[..., first : last + 1], vectors[..., first : last + 1]
