@@ -261,11 +261,8 @@ def test_joining_of_active_and_inactive_operands_alternating() -> None:
     np.testing.assert_allclose(tangent, np.sum(ft.grad(f)(X)), rtol=1e-12)
 
 
-def test_import_of_the_namespace_is_cheap() -> None:
-    code = (
-        "import functrace, time, sys; t = time.perf_counter(); import functrace.numpy as fnp;"
-        "assert time.perf_counter() - t < 0.005; assert 'functrace.numpy' in sys.modules"
-    )
+def test_import_of_the_namespace_loads_nothing_more() -> None:
+    code = "import functrace, sys; before = set(sys.modules); import functrace.numpy; assert set(sys.modules) == before"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

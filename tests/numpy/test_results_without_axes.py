@@ -27,7 +27,8 @@ ARGUMENTS: dict[str, Callable[[Any], tuple[Any, ...]]] = {
     "matrix": lambda x: (x[:, None] * x + np.eye(3),),
 }
 COPIES = {
-    np.block, np.copy, np.empty_like, np.fft.fftn, np.fft.ifftn, np.full_like, np.ones_like, np.real_if_close, np.zeros_like
+    np.block, np.copy, np.empty_like, np.fft.fftn, np.fft.ifftn, np.full_like, np.i0, np.ones_like, np.real_if_close,
+    np.zeros_like,
 }  # fmt: skip
 """Of a scalar they are a scalar here, and an array without axes in NumPy."""
 
