@@ -98,7 +98,7 @@ def loop(step: Callable[[Any], Any], asks: str) -> Callable[[Any], Any]:
 
 
 def peak(run: Callable[[], Any]) -> int:
-    """The most bytes that Python and NumPy had allocated. What other tests have left in caches, which may grow, is no part."""
+    """The most bytes that Python and NumPy had allocated. What other tests have left in caches is no part."""
     ft.clear_caches()
     run()
     gc.collect()
