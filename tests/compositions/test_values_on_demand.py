@@ -113,10 +113,10 @@ def peak(run: Callable[[], Any]) -> int:
 @pytest.mark.parametrize("asks", ["end", "each"])
 def test_a_loop_that_asks_needs_no_more_memory(asks: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording, "MOST_HELD", 1 << 20)
-    x = np.linspace(0.0, 1.0, 1 << 14)  # 128 KiB; 200 of them are 25 MiB
-    for run, bound in ((lambda f: ft.grad(f)(x), 10 << 20), (lambda f: ft.jvp(f, (x,), (x,)), 10 << 20)):
-        assert peak(lambda run=run: run(loop(lambda y: y + 1e-3, asks))) < bound
-    kept = 200 * x.nbytes  # the derivative reads every value
+    x = np.linspace(0.0, 1.0, 1 << 14)  # 128 KiB
+    kept = 200 * x.nbytes  # what a derivative needs that reads every value
+    for run in (lambda f: ft.grad(f)(x), lambda f: ft.jvp(f, (x,), (x,))):  # 1.7 MB; up to 11 where many tests went before
+        assert peak(lambda run=run: run(loop(lambda y: y + 1e-3, asks))) < 0.6 * kept
     assert peak(lambda: ft.grad(loop(np.tanh, asks))(x)) < 1.2 * kept
 
 
