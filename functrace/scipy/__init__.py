@@ -9,7 +9,7 @@ Floor: 8.
 try:
     import scipy as _scipy  # noqa: F401
 except ImportError as error:
-    raise ImportError("functrace.scipy needs SciPy, which is not installed: pip install 'scipy>=1.15'") from error
+    raise ImportError("functrace.scipy needs SciPy, which is not installed: pip install 'scipy>=1.17'") from error
 
 from functrace.scipy import linalg, special, stats
 
