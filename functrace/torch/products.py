@@ -21,7 +21,7 @@ from functrace.torch.applying import apply
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.functions import dtype_of, shape_of, tensors_only
 from functrace.torch.op import Op
-from functrace.torch.promotion import arithmetic, check_broadcast
+from functrace.torch.promotion import Promotion, arithmetic, check_broadcast
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import Operand, Tensor, Value, count_write
 
@@ -92,7 +92,7 @@ def _einsum(*given: Any) -> Any:
     return core_einsum(subscripts, *operands)
 
 
-EINSUM = Op("EinsumBackward0", _einsum, tuple((f"operand{k}", k) for k in range(8)), arithmetic)
+EINSUM = Op("EinsumBackward0", _einsum, tuple((f"operand{k}", k) for k in range(8)), Promotion(broadcasts=False))
 
 
 def _check_contracted(subscripts: str, operands: Sequence[Operand]) -> None:

@@ -43,12 +43,14 @@ class Promotion:
         skips: how many operands at the front take no part.
         checks: what refuses operands.
         asks: whether the result is bools, which tensors of every dtype take.
+        broadcasts: whether the shapes of operands have to broadcast.
     """
 
     floats: bool = False
     skips: int = 0
     checks: tuple[Check, ...] = ()
     asks: bool = False
+    broadcasts: bool = True
 
     def checked(self, *checks: Check) -> Promotion:
         """Return the same promotion with more checks."""
@@ -68,6 +70,8 @@ class Promotion:
         dtype = self.dtype(specs)
         for check in self.checks:
             check(specs, dtype)
+        if self.broadcasts:
+            check_shapes(specs)
         return _converting(function, specs, dtype, self.skips)
 
 
@@ -131,7 +135,6 @@ def _converting(
     function: Callable[..., Any], specs: Sequence[Any], dtype: np.dtype[Any], skips: int = 0
 ) -> Callable[..., Any]:
     """The function that converts its operands to ``dtype`` first; numbers too, where they are not weak enough."""
-    check_shapes(specs)
     taking = specs[skips:]
     plain = not any(isinstance(s, ShapeDtype) for s in taking)
     wraps = dtype.kind in "ui" and dtype != np.int64

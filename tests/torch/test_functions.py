@@ -128,3 +128,9 @@ def test_functional_transforms_agree_with_backward(name: str) -> None:
 def test_raw_values_stay_raw() -> None:
     assert isinstance(torch.sin(X), np.ndarray)
     assert isinstance(torch.sin(torch.tensor(X)), torch.Tensor)
+
+
+def test_operands_of_einsum_need_not_broadcast() -> None:
+    a, b = torch.ones(2, 3, requires_grad=True), torch.full((3, 4), 2.0)
+    torch.einsum("ij,jk->ik", a, b).sum().backward()
+    assert a.grad.tolist() == [[8.0] * 3] * 2
