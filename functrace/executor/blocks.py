@@ -49,7 +49,10 @@ class Blocks:
         """Compile a plan: as blocks, if all of it is elementwise and large."""
         whole = yield from self.whole.compiling(plan)
         shape = _common_shape(plan)
-        return whole if shape is None else _in_blocks(plan, shape, whole)
+        if shape is None:
+            return whole
+        keep_freed_memory()
+        return _in_blocks(plan, shape, whole)
 
 
 BLOCKS = Blocks(NUMPY)
@@ -57,10 +60,7 @@ BLOCKS = Blocks(NUMPY)
 
 def is_large(shape: tuple[int, ...]) -> bool:
     """Whether arrays of a shape are worth blocks; a shape whose sizes are not known is not."""
-    if not all(type(n) is int for n in shape) or math.prod(shape) < FEWEST:
-        return False
-    keep_freed_memory()
-    return True
+    return all(type(n) is int for n in shape) and math.prod(shape) >= FEWEST
 
 
 @functools.lru_cache(maxsize=1)
@@ -91,6 +91,7 @@ def spread_ufunc(ufunc: np.ufunc, specs: Sequence[ShapeDtype | type]) -> Callabl
     shapes = {spec.shape for spec in specs if isinstance(spec, ShapeDtype) and spec.shape != ()}
     if len(shapes) != 1 or ufunc.nout != 1 or not is_large(shape := next(iter(shapes))):
         return None
+    keep_freed_memory()
     kinds = tuple(
         [spec.dtype if isinstance(spec, ShapeDtype) else np.dtype(bool) if spec is bool else spec for spec in specs]
     )

@@ -93,7 +93,6 @@ def apply(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
     if cls._has_jvp():
         pushing = Application(cls, args, with_values=False)
         push = Deferred(object(), lambda: (pushing.pushed(captured),))
-
     elif not cls._has_backward():  # then nothing stands for it
         push = Failed(NotImplementedError(sentences.NO_JVP))
 

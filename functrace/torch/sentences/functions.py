@@ -1,0 +1,283 @@
+# ruff: noqa: E501 - broken where the sentence allows it, not at a column
+"""Sentences about ``autograd.Function``, ``torch.func`` and forward mode.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+# -- autograd.Function ----------------------------------------------------------------------------------------
+
+NO_FORWARD = "You must implement the forward function for custom autograd.Function."
+NO_SETUP_CONTEXT = "setup_context is not implemented."
+NO_BACKWARD = (
+    "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
+)
+NO_JVP = "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+BACKWARD_AND_VJP = (
+    "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them."
+)
+CLEARED_ON_ACCESS = (
+    "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the autograd.Function. Either "
+    "access saved_tensors only once, or set clear_saved_tensors_on_access=False."
+)
+LEGACY_FUNCTION = (
+    "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function with "
+    "static forward method. (Example: https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
+)
+ONCE_DIFFERENTIABLE = "trying to differentiate twice a function that was marked with @once_differentiable"
+SAVED_VARIABLES = "'saved_variables' is deprecated; use 'saved_tensors'"
+SAVE_FOR_FORWARD = "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on ctx."
+SET_MATERIALIZE_GRADS = "set_materialize_grads received an invalid combination of arguments - got (), but expected (bool)"
+MARK_DIRTY = "mark_dirty can only accept variables, but argument "
+MARK_NON_DIFFERENTIABLE = "mark_non_differentiable only accepts variable arguments, but got "
+DIRTY_NOT_AN_INPUT = (
+    "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should be passed to "
+    "ctx.mark_dirty()."
+)
+DIRTY_NOT_RETURNED = (
+    "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified "
+    "inplace must all be outputs of the Function."
+)
+DIRTY_LEAF = "a leaf Variable that requires grad has been used in an in-place operation."
+DIRTY_VIEW_OF_MANY = (
+    "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more than one "
+    "Tensor. This is not supported by the current autograd engine. You should either make sure the input is not a view (using "
+    ".clone() for example) or make your Function only return one Tensor (potentially splitting it into two Functions: one "
+    "doing the inplace that returns a single Tensor and a second one that does the other operations). You can ask on the "
+    "forum https://discuss.pytorch.org/ if you need help to do this change."
+)
+
+
+def function_instantiated(function: type) -> str:
+    """The warning for an instance of a Function."""
+    return (
+        f"{function} should not be instantiated. Methods on autograd functions are all static, so you should invoke them on "
+        "the class itself. Instantiating an autograd function will raise an error in a future version of PyTorch."
+    )
+
+
+def unexpected_keyword(name: str) -> str:
+    """The sentence for a keyword that forward does not have by position."""
+    return f"forward() got an unexpected keyword argument '{name}'"
+
+
+def multiple_values(name: str) -> str:
+    """The sentence for an argument given by position and by keyword."""
+    return f"forward() got multiple values for argument '{name}'"
+
+
+def missing_argument(name: str, place: int) -> str:
+    """The sentence for an argument left out before one given by keyword."""
+    return f"forward() missing required argument: '{name}' (position {place})"
+
+
+def saved_non_tensor(place: int, kind: str) -> str:
+    """The sentence for something else than a tensor among those saved for backward."""
+    return f"save_for_backward can only save variables, but argument {place} is of type {kind}"
+
+
+def gradient_count(node: str, expected: int, found: int) -> str:
+    """The sentence for too few or too many gradients."""
+    return f"function {node} returned an incorrect number of gradients (expected {expected}, got {found})"
+
+
+def gradient_of_non_tensor(node: str, position: int) -> str:
+    """The sentence for a gradient where the argument was not a tensor."""
+    return (
+        f"function {node} returned a gradient different than None at position {position}, but the corresponding forward input "
+        "was not a Variable"
+    )
+
+
+def gradient_type(kind: str) -> str:
+    """The sentence for a gradient that is not a tensor."""
+    return f"expected Variable or None (got {kind})"
+
+
+def gradient_shape(node: str, place: int, found: Sequence[int], expected: Sequence[int]) -> str:
+    """The sentence for a gradient whose shape does not fit."""
+    return (
+        f"{f'Function {node} returned an ' if node else ''}invalid gradient at index {place} - got {list(found)} but expected shape compatible "
+        f"with {list(expected)}"
+    )
+
+
+def view_of_function(output_nr: int, function: str, *, several: bool, through_base: bool) -> str:
+    """The sentence for writing into an output of a Function that is a view, or reading its node after its base was written."""
+    event = "its base or another view of its base has been modified" if through_base else "is being modified"
+    reason = (
+        "This view is the output of a function that returns multiple views. Such functions do not allow the output views to be "
+        "modified inplace. You should replace the inplace operation by an out-of-place one."
+        if several
+        else "This view was created inside a custom Function (or because an input was returned as-is) and the autograd logic to "
+        "handle view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
+        "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
+    )
+    return f"Output {output_nr} of {function} is a view and {event} inplace. {reason}"
+
+
+def argument_type(node: str, position: int, count: int, value: object) -> str:
+    """What is said of an operand that is no tensor, by the name of the operation's node."""
+    names = {1: ("input",), 2: ("input", "other")}.get(count)
+    where = "" if names is None else f" {names[position]!r} (position {position + 1})"
+    return f"{node.partition('Backward')[0].lower()}(): argument{where} must be Tensor, not {kind_of(value)}"
+
+
+def argument_type_in_place(node: str, position: int, count: int, value: object) -> str:
+    """The same of an in-place form, whose first operand is not counted."""
+    where = f" 'other' (position {position + 1})" if count == 2 else ""
+    return f"{node.partition('Backward')[0].lower()}_(): argument{where} must be Tensor, not {kind_of(value)}"
+
+
+def kind_of(value: object) -> str:
+    """The name of a value's type, as PyTorch writes it."""
+    kind = type(value)
+    return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
+
+
+# -- torch.func --------------------------------------------------------------------------------------------------
+
+JVP_OF_CONSTANT = "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed with strict=True."
+RANDOM_IN_VMAP = (
+    "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness "
+    "flags on vmap or perform the randomness operation out of vmap"
+)
+DIFFERENT_IN_VMAP = (
+    "vmap: randomness='different' does not reach functions of random numbers here; draw them outside, one for each example, "
+    "and map over them"
+)
+OTHER_TENSORS_READ = (
+    "a function given to torch.func reads other tensors that require grad when it runs again; it must read the same ones, or "
+    "get them as arguments"
+)
+
+
+def must_be_tensor(name: str, argument: str, position: int, kind: str) -> str:
+    """The sentence for a number where there must be a tensor."""
+    return f"{name}(): argument '{argument}' (position {position + 1}) must be Tensor, not {kind}"
+
+
+def must_be(name: str, argument: str, position: int, wanted: str, kind: str) -> str:
+    """The sentence for an argument of another type."""
+    return f"{name}(): argument '{argument}' (position {position + 1}) must be {wanted}, not {kind}"
+
+
+def must_be_named(name: str, argument: str, wanted: str, kind: str) -> str:
+    """The sentence for a keyword argument of another type."""
+    return f"{name}(): argument '{argument}' must be {wanted}, not {kind}"
+
+
+NO_PINNED_MEMORY = (
+    "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is available on this system."
+)
+
+
+def must_be_number(name: str, argument: str, kind: str) -> str:
+    """The sentence for something else than a number."""
+    return f"{name}(): argument '{argument}' must be Number, not {kind}"
+
+
+def fill_dimensions(ndim: int) -> str:
+    """The sentence for filling with a tensor that is not 0-d."""
+    return f"fill_ only supports 0-dimension value tensor but got tensor with {ndim} dimensions."
+
+
+def invalid_combination(name: str, values: Sequence[object]) -> str:
+    """The first line for arguments that no form of a function takes."""
+    return f"{name}() received an invalid combination of arguments - got ({', '.join(kind_of(v) for v in values)})"
+
+
+# -- linearize -------------------------------------------------------------------------------------------------------
+
+
+def linearize_structure(tangents: str, primals: str) -> str:
+    """The sentence for tangents in another nest than the primals."""
+    return f"Expected the tangents {tangents} to have the same argspec as the primals {primals}"
+
+
+def linearize_tangent(place: int, what: str, given: object, wanted: object) -> str:
+    """The sentence for a tangent of another shape or dtype than its primal."""
+    return f"tangent:{place} with {what} {given} in flattened pytree doesn't match the {what} {wanted} of the corresponding primal."
+
+
+# -- forward mode --------------------------------------------------------------------------------------------------------
+
+NO_LEVEL = "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
+NESTED_LEVELS = "Nested forward mode AD is not supported at the moment"
+EXIT_OTHER_LEVEL = "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
+EXIT_NO_LEVEL = "Dual level must be a positive number."
+DUAL_OF_DUAL = (
+    "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not supported."
+)
+TANGENT_OF_TANGENT = "Setting a forward grad that itself has a forward gradient at the same level0 is not supported."
+DUAL_AMONG_ARRAYS = (
+    "a dual tensor meets a traced value or an array that is no tensor: inside functrace's transforms, tangents are theirs; "
+    "use functrace.jvp around them, or tensors throughout"
+)
+DUAL_IN_TRANSFORM = "a Function meets a dual tensor among traced values: its tangent would be lost; use torch.func.jvp inside torch.func.vmap"
+DUAL_CLOSED_OVER = (
+    "a function under torch.func (or another transform of functrace's) closes over a dual tensor, whose tangent would be "
+    "lost: pass the dual tensor as an argument, or use torch.func.jvp"
+)
+TANGENT_NOT_DEFINED = (
+    "(new_grad_base.is_floating_point() || new_grad_base.is_complex()) && (self_base.is_floating_point() || "
+    'self_base.is_complex()) INTERNAL ASSERT FAILED at "/__w/pytorch/pytorch/torch/csrc/autograd/autograd_meta.cpp":159, '
+    "please report a bug to PyTorch. Expected both tensor and its forward grad to be floating point or complex"
+)
+JVP_NOT_IN_PLACE = (
+    "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is modifying an input "
+    "inplace, then the jvp function must modify the corresponding gradient inplace."
+)
+JVP_NOT_AS_IS = (
+    "An inplace custom Function is not returning the forward mode gradients as-is. If the forward is modifying an input "
+    "inplace, then the jvp function must modify the gradient inplace and return it as-is."
+)
+JVP_DIRTY_NOT_AN_INPUT = (
+    "Only input Tensors should be given to ctx.mark_dirty(). If a Tensor is not an input, there is no need to pass it to "
+    "mark_dirty()."
+)
+JVP_NOT_A_VIEW = "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view."
+
+
+def dual_dtype(what: str, dtype: object) -> str:
+    """The sentence for a dual tensor of integers; ``what``: the primal, or the tangent."""
+    return f"Expected {what} to be floating point or complex, but got: {dtype}"
+
+
+def tangent_size(shape: Sequence[int], given: Sequence[int]) -> str:
+    """The sentence for a tangent of another shape."""
+    return (
+        "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. "
+        f"Tensor is of size {list(shape)} while the given forward gradient is of size {list(given)}."
+    )
+
+
+def invalid_level(name: str) -> str:
+    """The sentence for a level that there is not."""
+    return f"Invalid level given to {name}"
+
+
+def forward_of_out(name: str) -> str:
+    """The sentence for ``out=`` where a tangent would be lost."""
+    return f"Trying to use forward AD with {name}_out that does not support it because it is an out= function"
+
+
+def jvp_count(expected: int, given: int) -> str:
+    """The sentence for a ``jvp`` that returned another number of tangents."""
+    return f"Function's jvp returned an invalid number of forward gradients (expected {expected} but got {given})"
+
+
+def jvp_type(kind: str, place: int) -> str:
+    """The sentence for a ``jvp`` that returned something else than tensors."""
+    return f"expected Variable or None (got {kind}) for grad output {place}."
+
+
+def jvp_of_constant(place: int) -> str:
+    """The sentence for a tangent of an output without derivative."""
+    return (
+        f"Function's jvp returned a gradient at position {place}, but  the corresponding forward output is not a differentiable "
+        "Tensor.You should return None at that position instead."
+    )

@@ -1,0 +1,354 @@
+# ruff: noqa: E501 - broken where the sentence allows it, not at a column
+"""Sentences about tensors: how they are made, indexed and laid out, and what is not computed with.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+# -- tensors ------------------------------------------------------------------------------------------------
+
+LEAF_IN_PLACE = "a leaf Variable that requires grad is being used in an in-place operation."
+VIEW_OF_LEAF_IN_PLACE = "a view of a leaf Variable that requires grad is being used in an in-place operation."
+REQUIRES_GRAD_DTYPE = "only Tensors of floating point dtype can require gradients"
+MADE_WITH_GRAD_DTYPE = "Only Tensors of floating point and complex dtype can require gradients"
+REQUIRES_GRAD_OFF_NON_LEAF = (
+    "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph that "
+    "doesn't require differentiation use var_no_grad = var.detach()."
+)
+REQUIRES_GRAD_ON_NON_LEAF = "you can only change requires_grad flags of leaf variables."
+NUMPY_OF_REQUIRES_GRAD = "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+AMBIGUOUS_BOOL = "Boolean value of Tensor with more than one value is ambiguous"
+EMPTY_BOOL = "Boolean value of Tensor with no values is ambiguous"
+LEN_OF_SCALAR = "len() of a 0-d tensor"
+ITERATION_OVER_SCALAR = "iteration over a 0-d tensor"
+DEEPCOPY_NON_LEAF = (
+    "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  If you were "
+    "attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, see "
+    "https://github.com/pytorch/pytorch/pull/103001"
+)
+OVERLAPPING_WRITE = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "
+    "clone() the tensor before performing the operation."
+)
+OVERLAPPING_OPERAND = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
+    "Please clone() the tensor before performing the operation."
+)
+FILL_BY_BYTES = "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char"
+VIEW_NOT_COMPATIBLE = (
+    "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
+    "subspaces). Use .reshape(...) instead."
+)
+DETACH_VIEW = (
+    "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, and "
+    "gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called on these "
+    "gradients. To fix this error, please refer to the Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
+)
+INFERENCE_SAVED = (
+    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation tracked "
+    "by autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use "
+    "`torch.no_grad()` instead of `torch.inference_mode()`."
+)
+INFERENCE_IN_PLACE = (
+    "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal tensor before "
+    "doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
+)
+INFERENCE_VERSION = "Inference tensors do not track version counter."
+INFERENCE_REQUIRES_GRAD = "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+GRAD_OF_NON_LEAF = (
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated "
+    "during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use "
+    ".retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf "
+    "Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more information."
+)
+
+
+def item_of_many(count: int) -> str:
+    """The sentence of ``.item()`` on a tensor with other than one element."""
+    return f"a Tensor with {count} elements cannot be converted to Scalar"
+
+
+def cannot_broadcast(a: Sequence[int], b: Sequence[int]) -> str:
+    """The sentence for shapes that do not broadcast together."""
+    for k in range(1, min(len(a), len(b)) + 1):
+        if a[-k] != b[-k] and a[-k] != 1 and b[-k] != 1:
+            dim = max(len(a), len(b)) - k
+            return (
+                f"The size of tensor a ({a[-k]}) must match the size of tensor b ({b[-k]}) at non-singleton dimension {dim}"
+            )
+    return f"shapes {list(a)} and {list(b)} do not broadcast"
+
+
+def output_shape(out: Sequence[int], broadcast: Sequence[int]) -> str:
+    """The sentence for an in-place operation whose result is larger than its tensor."""
+    return f"output with shape {list(out)} doesn't match the broadcast shape {list(broadcast)}"
+
+
+def out_with_grad(name: str) -> str:
+    """The sentence for ``out=`` where a gradient would be lost."""
+    return (
+        f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires "
+        "grad."
+    )
+
+
+def out_resized(shape: Sequence[int], wanted: Sequence[int]) -> str:
+    """The warning for a tensor of another shape given as ``out=``."""
+    return (
+        f"An output with one or more elements was resized since it had shape {list(shape)}, which does not match the required "
+        f"output shape {list(wanted)}. This behavior is deprecated, and in a future PyTorch release outputs will not be resized "
+        "unless they have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements with "
+        "t.resize_(0)."
+    )
+
+
+def result_cast(given: str, wanted: str) -> str:
+    """The sentence for an in-place operation whose result has a dtype of a higher kind."""
+    return f"result type {given} can't be cast to the desired output type {wanted}"
+
+
+def dimension_range(dim: int, ndim: int) -> str:
+    """The sentence for a dimension that does not exist."""
+    low, high = (-ndim, ndim - 1) if ndim else (-1, 0)
+    return f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})"
+
+
+SCALAR_OF_REQUIRES_GRAD = (
+    "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using tensor.detach() "
+    "first."
+)
+TRANSPOSED = (
+    "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an error in a "
+    "future release. Consider `x.mT` to transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to "
+    "reverse the dimensions of a tensor."
+)
+VOLATILE = "volatile was removed (Variable.volatile is always False)"
+DECORATED_CLASS = (
+    "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or methods. "
+    "To preserve the current behavior of class decoration, you can directly decorate the `__init__` method and nothing else."
+)
+
+
+def is_inference_argument(kind: str) -> str:
+    """Return what is raised for something else than a tensor."""
+    return f"is_inference(): argument 'input' (position 1) must be Tensor, not {kind}"
+
+
+def no_grad_view(kind: str, of: str = "", through_base: bool = False) -> str:
+    """The sentence for writing, under grad mode, to a view that was made without, or to its base; ``of``: to a view of it."""
+    event = "its base or another view of its base has been" if through_base else "is being"
+    view = f"{of} is a view of a view which was created" if of else "A view was created"
+    mode, block = ("normal mode", "inference_mode") if kind == "inference" else ("with grad mode enabled", kind)
+    return (
+        f"{view} in {kind} mode and {event} modified inplace {'in ' * (kind == 'inference')}{mode}. Given that this use case is "
+        "ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either "
+        f"both inside the {block} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace "
+        "to be tracked)."
+    )
+
+
+# -- dtypes and kinds that are not computed with ---------------------------------------------------------------------
+
+COMPLEX_HALF = "functrace.torch has no complex32 ('ComplexHalf'), which half precision becomes beside complex numbers"
+INTEGER_TOO_BIG = "int too big to convert"
+SUBTRACTING_BOOLS = (
+    "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead."
+)
+SUBTRACTING_A_BOOL = (
+    "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
+    "`logical_not()` operator instead."
+)
+NEGATING_BOOLS = (
+    "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
+    "`logical_not()` operator instead."
+)
+POSITIVE_BOOLS = "The `+` operator, on a bool tensor is not supported."
+ALPHA_BOOL = "Boolean alpha only supported for Boolean results."
+ALPHA_FLOAT = "For integral input tensors, argument alpha must not be a floating point number."
+ALPHA_COMPLEX = "For non-complex input tensors, argument alpha must not be a complex number."
+INVERT_KINDS = "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
+ADDCDIV_OF_INTEGERS = (
+    "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true division of "
+    "tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * torch.trunc(tensor1 / "
+    "tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future "
+    "addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes."
+)
+SORT_OF_COMPLEX = " Sort does not support complex dtypes on CPU"
+NEGATIVE_POWER = "Integers to negative integer powers are not allowed."
+RELU_OF_BOOLS = "Boolean inputs not supported for relu"
+SIGN_OF_COMPLEX = "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
+SIGNBIT_OF_COMPLEX = "signbit is not implemented for complex tensors."
+CLAMP_OF_COMPLEX = "clamp is not supported for complex types"
+WHERE_OF_BYTES = (
+    "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version of PyTorch. "
+    "Use a boolean condition instead."
+)
+SHAPE_FROM_VALUES = "the shape of the result depends on values, which are not known while a functional transform records"
+
+
+def number_overflow(dtype: str) -> str:
+    """The sentence for a number that a dtype does not hold."""
+    names = {"float32": "float", "float64": "double", "float16": "c10::Half", "bool": "bool", "int32": "int"}
+    return f"value cannot be converted to type {names.get(dtype, dtype + '_t')} without overflow"
+
+
+def no_kernel(name: str) -> str:
+    """The sentence for a dtype that an operation does not compute with, which stands for ``{}``."""
+    return f"\"{name}\" not implemented for '{{}}'"
+
+
+def not_of_complex(name: str) -> str:
+    """The sentence for complex numbers where only real ones can be rounded."""
+    return f"{name} is not supported for complex inputs"
+
+
+def of_complex_tensors(name: str) -> str:
+    """The sentence for complex numbers where order matters."""
+    return f"{name} not implemented for complex tensors."
+
+
+def no_derivative(name: str) -> str:
+    """The sentence for a gradient that reaches an operation without derivative."""
+    return f"derivative for aten::{name} is not implemented"
+
+
+def where_condition(dtype: str) -> str:
+    """The sentence for a condition that is no tensor of bools."""
+    return f"where expected condition to be a boolean tensor, but got a tensor with dtype {dtype}"
+
+
+# -- making tensors --------------------------------------------------------------------------------------------------
+
+COPY_OF_TENSOR = (
+    "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+    "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor)."
+)
+INTEGER_OVERFLOW = "Overflow when unpacking long long"
+ONE_ELEMENT = "only one element tensors can be converted to Python scalars"
+ARANGE_SIGN = "upper bound and lower bound inconsistent with step sign"
+ARANGE_STEP = "step must be nonzero"
+
+
+def no_dtype_of(kind: str) -> str:
+    """The sentence for data that is no number."""
+    return f"Could not infer dtype of {kind}"
+
+
+def ragged(expected: int, dim: int, found: int) -> str:
+    """The sentence for nested lists of different lengths."""
+    return f"expected sequence of length {expected} at dim {dim} (got {found})"
+
+
+def array_dtype(kind: str) -> str:
+    """The sentence for an array whose dtype tensors do not have."""
+    return (
+        f"can't convert np.ndarray of type numpy.{kind}. The only supported types are: float64, float32, float16, complex64, "
+        "complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool."
+    )
+
+
+# -- indices ---------------------------------------------------------------------------------------------------------
+
+INDEX_OF_SCALAR = (
+    "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to "
+    "a number"
+)
+INDEX_DTYPE = "tensors used as indices must be long, int, byte or bool tensors"
+INDEX_OF_BYTES = "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
+INDEX_OF_LISTS = (
+    "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; use "
+    "x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], which "
+    "will result either in an error or a different result"
+)
+
+
+def index_kind(kind: str) -> str:
+    """The sentence for an index that is none."""
+    return f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {kind})"
+
+
+# -- devices ---------------------------------------------------------------------------------------------------------
+
+DEVICE_KINDS = (
+    "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, "
+    "privateuseone"
+)
+NO_CUDA = "Torch not compiled with CUDA enabled"
+NO_ACCELERATOR = "Cannot access accelerator device when none is available."
+
+
+def unknown_device(text: str) -> str:
+    """The sentence for a device of an unknown kind."""
+    return f"Expected one of {DEVICE_KINDS} device type at start of device string: {text}"
+
+
+def device_absent(kind: str) -> str:
+    """The sentence for a device that cannot be computed on."""
+    return f"PyTorch is not linked with support for {kind} devices"
+
+
+PROBABILITY = (
+    "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If so, please report an "
+    "enhancement request to PyTorch.)"
+)
+
+
+# -- memory ----------------------------------------------------------------------------------------------------------
+
+TYPED_STORAGE = (
+    "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. This "
+    "should only matter to you if you are using storages directly.  To access UntypedStorage directly, use "
+    "tensor.untyped_storage() instead of tensor.storage()"
+)
+
+
+def negative_strides(strides: Sequence[int]) -> str:
+    """The sentence for strides that go backwards."""
+    return f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}"
+
+
+def storage_bounds(shape: Sequence[int], strides: Sequence[int], offset: int, itemsize: int, needed: int, there: int) -> str:
+    """The sentence for what would reach out of a storage; the last two in bytes."""
+    return (
+        f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset}, and itemsize {itemsize} requiring "
+        f"a storage size of {needed} are out of bounds for storage of size {there}"
+    )
+
+
+def set_dtypes(given: str, wanted: str) -> str:
+    """The sentence for ``set_`` of another dtype, as C calls them."""
+    called = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int"}
+    return f"Could not set tensor of type {called.get(given, given)} to a tensor of type {called.get(wanted, wanted)}"
+
+
+def index_vector(name: str, printed: str, shape: Sequence[int]) -> str:
+    """The sentence for an index with several dimensions."""
+    return (
+        f"{name}(): Index is supposed to be a vector, but got dim: {len(shape)} with type: {printed} and size: {list(shape)}"
+    )
+
+
+def index_reduce_shapes(shape: Sequence[int], source: Sequence[int]) -> str:
+    """The sentence for slices of another shape."""
+    return (
+        "source tensor shape must match self tensor shape, excluding the specified dimension. "
+        f"Got self.shape = {list(shape)} source.shape = {list(source)}"
+    )
+
+
+def index_count(name: str, count: int, size: int, axis: int) -> str:
+    """The sentence for another number of positions than slices."""
+    return f"{name}(): Number of indices ({count}) should be equal to source.size(dim): ({size}), for dim: {axis}"
+
+
+# -- threads ---------------------------------------------------------------------------------------------------------
+
+THREAD_COUNT = "set_num_threads expects a positive integer"
+
+
+def thread_count_type(kind: str) -> str:
+    """The sentence for a number of threads that is no integer."""
+    return f"set_num_threads expects an int, but got {kind}"
