@@ -153,11 +153,28 @@ def rules_that_call_themselves(x: Any) -> Any:
     return np.sum(_exponential(x) * np.tanh(_sine(x / 4.0)))
 
 
+def _dense(linear: Any, right: Any) -> Any:
+    return np.linalg.solve(ft.jacfwd(linear)(right), right)
+
+
+def solved_equations(x: Any) -> Any:
+    """A root by Newton steps in a loop, and linear equations with a matrix that is not symmetric."""
+
+    def step(y: Any, _: Any) -> Any:
+        return y - (y + 0.3 * y**3 - np.sin(x)) / (1.0 + 0.9 * y**2), None
+
+    root = ft.custom_root(
+        lambda y: y + 0.3 * y**3 - np.sin(x), x, lambda f, y: ft.scan(step, y, None, 8)[0], lambda g, y: _dense(g, y)
+    )
+    skew = np.array([[0.0, 1.0, -0.5], [0.2, 0.0, 0.3], [-0.4, 0.1, 0.0]])
+    return np.sum(ft.custom_linear_solve(lambda v: 2.0 * v + np.tanh(x) * (skew @ v), root * x[::-1], _dense, _dense))
+
+
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     f.__name__: f
     for f in (
         recurrence, reversed_pair, choice, choice_in_loop, loop_in_choice, loop_in_loop, recomputed_loop, called, staged,
-        custom_rules, custom_rules_in_control_flow, rules_that_call_themselves,
+        custom_rules, custom_rules_in_control_flow, rules_that_call_themselves, solved_equations,
     )
 }  # fmt: skip
 WRITTEN = {name: f for name, f in FUNCTIONS.items() if f is not rules_that_call_themselves}

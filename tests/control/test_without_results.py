@@ -22,7 +22,9 @@ from functrace.control import (
     custom_derivative_p,
     custom_jvp_p,
     custom_vjp_p,
+    linear_solve_p,
     pushforward_p,
+    root_p,
     scan_p,
 )
 from functrace.control.custom import Mapped
@@ -195,13 +197,18 @@ EMPTY: dict[str, tuple[int, tuple[Any, ...]]] = {
     "custom_derivative": (0, (_empty(0), _empty(0), _empty(0), _empty(0), 0)),
     "custom_jvp": (1, (_empty(1), _empty(2), 1)),
     "custom_vjp": (0, (_empty(0), _empty(0), _empty(0), 0)),
+    "linear_solve": (1, ((_empty(1), _empty(1)), (_empty(1), _empty(1)), 1)),
     "pushforward": (0, (_empty(0), 0)),
+    "root": (1, (_empty(1), _empty(1), _empty(1), 1)),
     "scan": (1, (_empty(1), 2, False, 1, 0)),
 }
 HOLDING = {
     p.name: p
-    for p in (call_p, cond_p, custom_batch_p, custom_derivative_p, custom_jvp_p, custom_vjp_p, pushforward_p, scan_p)
-}
+    for p in (
+        call_p, cond_p, custom_batch_p, custom_derivative_p, custom_jvp_p, custom_vjp_p, linear_solve_p, pushforward_p,
+        root_p, scan_p,
+    )
+}  # fmt: skip
 
 
 def test_every_primitive_that_can_have_no_results_is_tried() -> None:
