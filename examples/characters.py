@@ -1,8 +1,8 @@
 """A language model of characters, trained on a real text: a transformer in plain NumPy.
 
 The text is the reference that ships with Python (`pydoc_data.topics`, some 450,000 characters). A causal convolution and two
-layers of attention (Vaswani et al. 2017) read 48 characters and predict each next one: `ft.jit(ft.value_and_grad(loss))`, and
-Adam. The model has to beat one that counts, on text that neither has seen. Next to this file the program leaves
+layers of attention (Vaswani et al. 2017) read 48 characters and predict each next one: `ft.jit(ft.value_and_grad(loss))`
+and Adam. The model has to beat one that counts, on text that neither has seen. Next to this file the program leaves
 ``characters.png``: the learning curve, and what the model looks at.
 
     python examples/characters.py            # half a minute; pass a number of steps for more
@@ -157,7 +157,7 @@ def write(rng, params, codes, count):
     codes = list(codes)
     step = ft.jit(predict)
     for _ in range(count):
-        chances = np.exp(step(params, np.array([codes[-CONTEXT:]]))[0, -1].astype(float) / 0.7)
+        chances = np.exp(step(params, np.array([codes[-CONTEXT:]]))[0, -1].astype(float))
         codes.append(int(rng.choice(len(chances), p=chances / chances.sum())))
     return codes
 
