@@ -108,6 +108,21 @@ class Source:
         return _assignments(_Same(lines)).get(self._span, ()) if lines else ()
 
     @property
+    def called(self) -> str:
+        """What the instruction calls, as it is written (``np.array``); empty if it is no call, or there is no source."""
+        first, last, start, stop = (None,) * 4 if isinstance(self.code, Place) else self._span
+        lines = _lines(self.file)
+        if first is None or last is None or start is None or stop is None or last > len(lines):
+            return ""
+        text = b"".join([line.encode() for line in lines[first - 1 : last]])
+        text = text[start : len(text) - len(lines[last - 1].encode()) + stop]
+        try:
+            node = ast.parse(b"(" + text + b")", mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # a file that has been changed since
+            return ""
+        return ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+
+    @property
     def short(self) -> str:
         """``file.py:14``, without directories; safe in a comment."""
         return f"{printable(os.path.basename(self.file))}:{self.line}"

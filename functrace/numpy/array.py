@@ -31,11 +31,13 @@ from functrace.ir.aval import dtype_name, refuse_subclass, shape_of
 from functrace.ir.primitive import Primitive
 from functrace.ir.tape import inferred
 from functrace.numpy.at import At
+from functrace.numpy.conversions import lost_in_array, unknown_values
 from functrace.numpy.evaluations import EVALUATIONS, refuse_several_polynomials
+from functrace.numpy.flags import Flags
 from functrace.numpy.indexing import has_array, parse_index, select, store
 from functrace.numpy.layout import layout_of
 from functrace.numpy.operands import Arrayed, DtypeLike, Index, Operand, checked_order, without_derivatives
-from functrace.numpy.tables import FUNCTIONS, LIKE, OR_LIFT, unsupported_function
+from functrace.numpy.tables import FUNCTIONS, LIKE, unsupported_function
 from functrace.numpy.ufuncs import call_ufunc
 from functrace.numpy.view_kinds import FlatView, ImagView, IndexView, RealView, View
 from functrace.numpy.views import (
@@ -54,7 +56,7 @@ from functrace.ops import elementwise as ew
 from functrace.ops.indexing import index_p
 from functrace.ops.shaping import broadcast_to, convert, reshape
 from functrace.source import PACKAGE_PREFIX
-from functrace.tracing.recording import Tracer, bind, check_writable, is_constant
+from functrace.tracing.recording import Tracer, bind, check_writable, has_no_derivative, is_constant
 
 _new = object.__new__
 _ndarray = np.ndarray
@@ -176,20 +178,21 @@ class TracedArray(Tracer):
             try:
                 values = self._concrete()
             except ConcretizationError as error:
-                raise _unknown_index(error) from error
+                raise unknown_values(self, error) from error
             if not copy and (dtype is None or dtype == self.dtype):
                 return snapshot(self, values)
             if copy is False:
                 raise ValueError(f"np.array(…, copy=False): {self.aval} becomes {np.dtype(dtype)} by a copy only")
             return np.array(values, dtype)
-        raise LostGradientError(
-            f"a traced value ({self.aval}) cannot become a plain ndarray without losing its derivative",
-            made=self._recording.source(self._id),
-            fix="use np.stack([...]) or functrace.numpy.array([...]) to build an array from traced values, "
-            "functrace.value(x) for the plain values; write into np.zeros_like(x) or np.zeros(shape, like=x) "
-            "instead of a plain ndarray; functrace.primitive or functrace.pure_callback call code that takes plain arrays. "
-            f"{OR_LIFT}",
-        )
+        raise lost_in_array(self)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if not is_constant(self):
+            raise lost_in_array(self)
+        return np.array(self._concrete()).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return np.empty(0).__dlpack_device__()
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """The namespace of the array API (its standard, not all of it): `functrace.numpy`."""
@@ -223,6 +226,11 @@ class TracedArray(Tracer):
                 fix="take those of a copy, which is laid out in C order: x.copy().strides",
             )
         return layout.strides
+
+    @property
+    def flags(self) -> Flags:
+        """How NumPy would lay the array out, and whether it may be written."""
+        return Flags(self)
 
     @property
     def device(self) -> str:
@@ -434,7 +442,7 @@ class TracedArray(Tracer):
         try:
             return int(self._concrete())
         except ConcretizationError as error:
-            raise _unknown_index(error) from error
+            raise unknown_values(self, error) from error
 
     def __float__(self) -> float:
         if not self._has_no_derivative:
@@ -449,7 +457,7 @@ class TracedArray(Tracer):
     @property
     def _has_no_derivative(self) -> bool:
         """Whether nothing is lost if Python or compiled code takes the plain value."""
-        return self.dtype.kind not in "fc" or is_constant(self)
+        return has_no_derivative(self)
 
     def _lost(self, what: str) -> LostGradientError:
         return LostGradientError(
@@ -471,6 +479,12 @@ class TracedArray(Tracer):
         if not self._has_no_derivative:
             raise self._lost("x.tolist()")
         return np.asarray(self._concrete()).tolist()
+
+    def tobytes(self, order: str = "C") -> bytes:
+        """The elements as bytes; refused for floats that depend on an input, whose derivative would be lost."""
+        if not self._has_no_derivative:
+            raise self._lost("x.tobytes()")
+        return np.asarray(self._concrete()).tobytes(order)  # type: ignore[arg-type]
 
     def __hash__(self) -> int:
         raise TypeError("unhashable type: 'TracedArray' (as an ndarray)")
@@ -541,12 +555,3 @@ class TracedFlat(TracedArray):
     def __getitem__(self, index: Index) -> Any:
         part = super().__getitem__(index)
         return part.copy() if isinstance(part, TracedArray) and part.aval.shape else part
-
-
-def _unknown_index(error: ConcretizationError) -> ConcretizationError:
-    return ConcretizationError(
-        "a traced integer was used where Python or a plain ndarray needs its value, which is not known here",
-        made=error.made,
-        fix="use functrace.numpy.take(T, i) instead of T[i] or np.take(T, i) for a plain array T; "
-        f"a traced x[i] works as it is. {OR_LIFT}",
-    )

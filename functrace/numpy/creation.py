@@ -8,14 +8,15 @@ Floor: 6.
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
-from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
+from functrace.errors import ConcretizationError, DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
 from functrace.numpy.assigning import numeric
 from functrace.numpy.indexing import without_leading_ones
@@ -33,15 +34,17 @@ from functrace.numpy.operands import (
     checked_order,
     holds_tracer,
     int_tuple,
+    known,
     need_traced,
     one_axis,
     operand,
     stacked,
 )
-from functrace.numpy.tables import implements, implements_like
+from functrace.numpy.tables import FUNCTIONS, implements, implements_like
 from functrace.numpy.view_kinds import LaidView
 from functrace.numpy.views import is_scalar, linked, new_array, owned, reshaped, shares
 from functrace.ops import elementwise as ew
+from functrace.ops.checks import require as require_that
 from functrace.ops.shaping import broadcast_to, convert, filled
 from functrace.tracing.recording import LITERALS, Recording, Tracer, Value, claimed
 from functrace.typing import Scalar
@@ -169,6 +172,43 @@ def require(a: Operand, dtype: DtypeLike = None, requirements: Any = None, *, li
         raise UnsupportedFunctionError("require: a traced value does not know whether it owns its memory", fix="use np.copy")
     order = "F" if "F" in wanted else "C" if "C" in wanted else "K"
     return array(a, dtype, copy=None, order=order, like=like)
+
+
+@implements(np.asarray_chkfinite, creates=True)
+def asarray_chkfinite(a: Operand, dtype: DtypeLike = None, order: OrderLike = None) -> Any:
+    """As ``numpy.asarray_chkfinite``, also for traced values and for nested lists of them; asks for the values.
+
+    Raises:
+        ConcretizationError: where values are not known.
+    """
+    if not holds_tracer(a):
+        return np.asarray_chkfinite(a, dtype, order)
+    made = asarray(a, dtype, order)
+    try:
+        values = known(made)
+    except ConcretizationError as error:
+        raise ConcretizationError(
+            "numpy.asarray_chkfinite asks whether values are finite, which are not known here",
+            made=error.made,
+            fix="use np.asarray(x), and np.all(np.isfinite(x)) as a result of the function",
+        ) from error
+    np.asarray_chkfinite(values)
+    return made
+
+
+@implements(np.fromiter, creates=True)
+def fromiter(iter: Iterable[Operand], dtype: Any, count: int = -1, *, like: Arrayed | None = None) -> Any:
+    """As ``numpy.fromiter``, also for an iterable of traced values."""
+    found = iter if isinstance(iter, list) else list(itertools.islice(iter, count) if count >= 0 else iter)
+    if not holds_tracer(found):
+        made = np.fromiter(found, dtype, count)
+        return array(made, like=like) if isinstance(like, Tracer) else made
+    found = found[:count] if count >= 0 else found
+    if len(found) < count:
+        raise ShapeError(
+            f"iterator too short: Expected {count} but iterator had only {len(found)} items.", fix="leave count out"
+        )
+    return array(found, dtype)
 
 
 # -- arrays like another one ------------------------------------------------------------------------------
@@ -381,12 +421,13 @@ def geomspace(
     dtype: DtypeLike = None,
     axis: SupportsIndex = 0,
 ) -> Any:
-    """As ``numpy.geomspace``, for real ends."""
+    """As ``numpy.geomspace``."""
     start, stop = arrayed(start), arrayed(stop)
-    kind = np.result_type(start.dtype, stop.dtype, float(operator.index(num)))
-    if kind.kind == "c":
-        raise UnsupportedFunctionError("geomspace between complex numbers is not supported", fix="use np.exp of a linspace")
-    start, stop = convert(start, kind), convert(stop, kind)
+    kind = np.result_type(start.dtype, stop.dtype, float(operator.index(num)), np.zeros((), dtype))
+    start, stop = (
+        require_that(convert(x, kind), ew.not_equal(x, 0), "ValueError", "Geometric sequence cannot include zero")
+        for x in (start, stop)
+    )
     sign = np.sign(start)
     low, high = np.broadcast_arrays(start / sign, stop / sign)
     exponents = linspace(np.log10(low), np.log10(high), num, endpoint)
@@ -400,6 +441,23 @@ def geomspace(
     if axis:
         made = np.moveaxis(made, 0, axis)
     return convert(made, kind if dtype is None else dtype)
+
+
+@implements(np.kaiser, creates=True)
+def kaiser(M: SupportsIndex, beta: Operand, *, like: Arrayed | None = None) -> Any:
+    """As ``numpy.kaiser``; ``beta`` may be traced, ``M`` is asked for its value."""
+    if not holds_tracer(beta):
+        made = np.kaiser(M, beta)  # type: ignore[arg-type]
+        return array(made, like=like) if isinstance(like, Tracer) else made
+    size: Any = np.asarray(M)[()]
+    if shape_of(arrayed(beta)):
+        raise ShapeError(f"kaiser: beta must be a number, got shape {shape_of(arrayed(beta))}", fix="map over it by vmap")
+    beta = convert(arrayed(beta), np.result_type(arrayed(beta).dtype, size, 0.0))
+    if size == 1:
+        return np.ones(1, beta.dtype)
+    middle = (size - 1) / 2.0
+    arch = np.sqrt(1 - ((np.arange(0, size, dtype=beta.dtype) - middle) / middle) ** 2.0)
+    return ew.div(FUNCTIONS[np.i0](ew.mul(arch, beta)), FUNCTIONS[np.i0](beta))
 
 
 @implements_like(np.zeros)

@@ -8,16 +8,30 @@ Floor: 6.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from functrace.numpy.array import TracedArray
 from functrace.numpy.number import TracedNumber, of_array
-from functrace.numpy.tables import METHODS
+from functrace.numpy.tables import METHOD_SETTERS, METHODS
 from functrace.tracing.recording import Tracer
 
 
 def set_methods() -> None:
-    """Give `TracedArray` and `TracedNumber` their methods."""
+    """Give `TracedArray` and `TracedNumber` their methods, and those of rows that are added later."""
     for name, does in METHODS.items():
         setattr(TracedArray, name, does)
     for name in dir(TracedArray):
-        if not name.startswith("_") and name not in TracedNumber.__dict__ and name not in dir(Tracer):
-            setattr(TracedNumber, name, of_array(name))
+        if not name.startswith("_"):
+            _of_numbers(name)
+    METHOD_SETTERS.append(_set_method)
+
+
+def _set_method(name: str, does: Callable[..., Any]) -> None:
+    setattr(TracedArray, name, does)
+    _of_numbers(name)
+
+
+def _of_numbers(name: str) -> None:
+    if name not in TracedNumber.__dict__ and name not in dir(Tracer):
+        setattr(TracedNumber, name, of_array(name))

@@ -19,14 +19,16 @@ Floor: 6.
 from __future__ import annotations
 
 import importlib
+import itertools
 import operator
-from collections.abc import Callable, Hashable
-from types import ModuleType
+from collections.abc import Callable, Hashable, Iterable
+from types import FunctionType, ModuleType
 from typing import Any, final
 
 import numpy as np
 
 from functrace.numpy.creation import made_in
+from functrace.numpy.iterating import Broadcast, Enumerated, Iterated
 from functrace.numpy.joiners import Joiner
 from functrace.numpy.layout import C_ORDER, F_ORDER
 from functrace.numpy.operands import holds_tracer, stacked
@@ -77,7 +79,8 @@ class Function:
         self._where, self._name = where, name
         self._row = row
         self._of_sequence = name in _OF_SEQUENCES if row is None else row.of_sequence
-        self._as_it_is = name in _AS_THEY_ARE or (row is not None and row.creates)
+        is_foreign = row is None and isinstance(function, FunctionType) and name not in _OF_SEQUENCES
+        self._as_it_is = name in _AS_THEY_ARE or is_foreign or (row is not None and row.creates)
         self._creates = name in CREATORS and where == NAME
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
@@ -159,10 +162,24 @@ class Ufunc(Function):
         return Function(found, name, f"{self._where}.{self._name}") if callable(found) else found
 
 
+@final
+class Collecting(Function):
+    """``fromiter``, whose first argument has to be gone through to see whether anything in it is traced."""
+
+    def __call__(self, iter: Iterable[object], dtype: object, count: int = -1, **kwargs: object) -> Any:
+        """Call NumPy's function."""
+        if is_recording():
+            iter = list(itertools.islice(iter, count) if count >= 0 else iter)
+        return super().__call__(iter, dtype, count, **kwargs)
+
+
 OVERRIDDEN: dict[str, Any] = {
     "r_": Joiner("r_", 0, 1, -1),
     "c_": Joiner("c_", -1, 2, 0),
     "vectorize": Vectorized,
+    "ndenumerate": Enumerated,
+    "broadcast": Broadcast,
+    "nditer": Iterated,
 }
 """What NumPy has as an object or a class, and traced values need another of."""
 
@@ -192,7 +209,8 @@ def lookup(module: ModuleType, name: str, where: str) -> Any:
         raise AttributeError(f"module {where!r} has no attribute {name!r}: NumPy has no such name") from None
     if isinstance(found, type) or not callable(found):
         return found
-    return (Ufunc if isinstance(found, np.ufunc) else Function)(found, name, where)
+    kind = Ufunc if isinstance(found, np.ufunc) else Collecting if found is np.fromiter else Function
+    return kind(found, name, where)
 
 
 @final

@@ -63,6 +63,9 @@ LIKE: dict[Any, Callable[..., Any]] = {}
 METHODS: dict[str, Callable[..., Any]] = {}
 """What each method of a traced array is, by name; called with the array first."""
 
+METHOD_SETTERS: list[Callable[[str, Callable[..., Any]], None]] = []
+"""What gives the classes of traced values a method, once they are there: `functrace.numpy.methods`."""
+
 UFUNC_METHODS: dict[tuple[np.ufunc, str], Callable[..., Any]] = {}
 """``ufunc.reduce``, ``ufunc.accumulate`` and ``ufunc.at``, by ufunc and name."""
 
@@ -98,7 +101,7 @@ def implements(
             else:
                 _put(FUNCTIONS, function, does)
         if method:
-            _put(METHODS, method, does)
+            _put_method(method, does)
         for name, ufunc in (("reduce", reduce), ("accumulate", accumulate)):
             if ufunc is not None:
                 ufunc_method(ufunc, name)(does)
@@ -131,7 +134,7 @@ def array_method(*names: str) -> Callable[[F], F]:
     def add(does: F) -> F:
         does.__name__ = does.__qualname__ = names[0]
         for name in names:
-            _put(METHODS, name, does)
+            _put_method(name, does)
         return does
 
     return add
@@ -140,6 +143,12 @@ def array_method(*names: str) -> Callable[[F], F]:
 def ufunc_method(ufunc: np.ufunc, name: str) -> Callable[[F], F]:
     """Make a function the method of a ufunc: ``reduce``, ``accumulate`` (both with ``axis=``) or ``at``."""
     return lambda does: _put(UFUNC_METHODS, (ufunc, name), does)
+
+
+def _put_method(name: str, does: Callable[..., Any]) -> None:
+    _put(METHODS, name, does)
+    for give in METHOD_SETTERS:
+        give(name, does)
 
 
 def _put(table: dict[Any, Any], key: object, value: V) -> V:

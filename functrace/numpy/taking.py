@@ -33,7 +33,7 @@ from functrace.numpy.operands import (
     need_traced,
     stored,
 )
-from functrace.numpy.tables import array_method, implements, unsupported_function
+from functrace.numpy.tables import array_method, implements
 from functrace.numpy.views import laid_out, need_array
 from functrace.ops import elementwise as ew
 from functrace.ops.checks import require
@@ -341,29 +341,33 @@ def _within(indices: Arrayed, size: int) -> Any:
 
 @implements(np.unravel_index)
 def unravel_index(indices: Operand, shape: int | Sequence[int], order: str = "C") -> tuple[Any, ...]:
-    """As ``numpy.unravel_index``, in C order where the indices are traced."""
-    if order != "C":
-        raise unsupported_function(np.unravel_index, "supports only order='C' on traced values")
+    """As ``numpy.unravel_index``."""
     left, parts = _integers(indices, "the indices of unravel_index"), []
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     size = math.prod(sizes)
     left = require(left, _within(left, size), "ValueError", f"index is out of bounds for array with size {size}")
-    for n in reversed(sizes):
+    is_fortran = _is_fortran(order, "unravel_index")
+    for n in sizes if is_fortran else reversed(sizes):
         parts.append(ew.remainder(left, n))
         left = ew.floor_divide(left, n)
-    return tuple(reversed(parts))
+    return tuple(parts if is_fortran else reversed(parts))
+
+
+def _is_fortran(order: str, name: str) -> bool:
+    if order not in ("C", "F"):
+        raise ShapeError(f"{name}: only 'C' or 'F' order is permitted, not {order!r}", fix="leave order out")
+    return order == "F"
 
 
 @implements(np.ravel_multi_index)
 def ravel_multi_index(
     multi_index: Iterable[Operand], dims: Sequence[int], mode: str | Sequence[str] = "raise", order: str = "C"
 ) -> Any:
-    """As ``numpy.ravel_multi_index``, in C order where the indices are traced."""
-    if order != "C":
-        raise unsupported_function(np.ravel_multi_index, "supports only order='C' on traced values")
+    """As ``numpy.ravel_multi_index``."""
     total: Any = 0
     modes = (mode,) * len(tuple(dims)) if isinstance(mode, str) else tuple(mode)
-    for k, (part, n, how) in enumerate(zip(multi_index, dims, modes, strict=True)):
+    axes = list(zip(multi_index, dims, modes, strict=True))
+    for k, (part, n, how) in enumerate(reversed(axes) if _is_fortran(order, "ravel_multi_index") else axes):
         part = _bounded(_integers(part, "the indices of ravel_multi_index"), n, how)
         if how == "raise":
             part = require(part, _within(part, n), "ValueError", "invalid entry in coordinates array")

@@ -663,29 +663,45 @@ def is_constant(x: Tracer) -> bool:
     Cost:
         0.1 us per operation that it depends on.
     """
+    return not _depends(x, through_integers=True)
+
+
+def has_no_derivative(x: Tracer) -> bool:
+    """Whether no derivative is lost if the plain value is taken: it is of integers, or depends on inputs by integers only.
+
+    Cost:
+        0.1 us per operation that it depends on.
+    """
+    return x.aval.dtype.kind not in "fc" or not _depends(x, through_integers=False)
+
+
+def _depends(x: Tracer, *, through_integers: bool) -> bool:
+    """Whether a value depends on an input, of all kinds of values or of floats and complex numbers only."""
     if x.is_number:
-        return False
+        return True
     seen: set[tuple[int, int]] = set()
     todo: list[tuple[Recording, int]] = [(x._recording, x._id)]
     while todo:
         recording, variable = todo.pop()
         if recording.closed and not isinstance(recording, Ended):
-            return False  # whoever asks for its value is told
+            return True  # whoever asks for its value is told
         if (id(recording), variable) in seen:
             continue
         seen.add((id(recording), variable))
+        if not through_integers and recording.avals[variable].dtype.kind not in "fc":
+            continue
         primitive, operands, _ = recording.ops[variable]
         if primitive is INPUT:
-            return False
+            return True
         if primitive is CONSTANT:
             value = recording.constants[variable]
             if isinstance(value, Tracer):
                 if value.is_number:
-                    return False
+                    return True
                 todo.append((value._recording, value._id))
         else:
             todo.extend([(recording, i) for i in operands if i >= 0])
-    return True
+    return False
 
 
 def newest_recording() -> int:

@@ -215,6 +215,16 @@ CASES += [
     Case("tril_indices_from", lambda x: x[np.tril_indices_from(x)], (_x(3, 4),)),
     Case("diag_indices_from", lambda x: x[np.diag_indices_from(x)], (_x(3, 3),)),
     Case("unravel_index", lambda x, i: _with(x, i)[np.unravel_index(i, (2, 3))], (_x(2, 3), np.array([4, 0, 4]))),
+    Case(
+        "unravel_index/F",
+        lambda x, i: _with(x, i)[np.unravel_index(i, (2, 3), order="F")],
+        (_x(2, 3), np.array([4, 0, 3])),
+    ),
+    Case(
+        "ravel_multi_index/F",
+        lambda x, i: _with(x, i)[np.ravel_multi_index((i, 2 - i), (2, 3), mode="clip", order="F")],
+        (_x(6), np.array([1, 0, 1])),
+    ),
     Case("ravel_multi_index", lambda x, i: _with(x, i)[np.ravel_multi_index((i, 1), (2, 3))], (_x(6), np.array([1, 0, 1]))),
     # -- bad input
     Case(

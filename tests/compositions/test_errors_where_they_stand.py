@@ -81,6 +81,7 @@ FAILING: dict[str, list[tuple[str, Callable[[Any], Any], type[Exception]]]] = {
         ("ravel", lambda x: np.ravel_multi_index((integer(x, 0), integer(x, 2)), (2, 2)), ValueError),
         ("negative", lambda x: np.ravel_multi_index((integer(x, -1), 0), (2, 2)), ValueError),
         ("unravel", lambda x: np.unravel_index(integer(x, 4), (2, 2))[0], ValueError),
+        ("geomspace", lambda x: np.geomspace(x[0, 0] * 0.0, 1.0, 3), ValueError),
         ("quantile", lambda x: np.quantile(x, x[0, 0] * 0.0 + 1.5), ValueError),
     ],
 }

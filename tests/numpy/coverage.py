@@ -52,7 +52,7 @@ ARGUMENTS = {
         exp2 expm1 extract:b,v fabs flip fmax:v,w fmin:v,w fmod:v,w frexp geomspace:v,w,5 gradient
         heaviside:v,w histogram:v,3 histogram2d:v,w,3 histogramdd:np.stack([v,w],-1),3 histogram_bin_edges:v,3
         hypot:v,w i0 imag:c real:c conj:c conjugate:c inner:v,w insert:v,1,0.5 interp:v,np.sort(w),x
-        intersect1d:v,w isin:v,w kron:v,w ldexp:v,i lexsort:((v,w),) linspace:v,w,5 log log10 log1p log2
+        intersect1d:v,w isin:v,w kron:v,w ldexp:v,i lexsort:(v,w) linspace:v,w,5 log log10 log1p log2
         logaddexp:v,w logaddexp2:v,w logspace:v,w,5 maximum:v,w minimum:v,w meshgrid:v,w mod:v,w remainder:v,w
         modf nan_to_num nanmax nanmean nanmedian nanmin nanpercentile:v,30 nanprod nanquantile:v,0.3 nanstd
         nansum nanvar nanargmax nanargmin negative nextafter:v,w nonzero flatnonzero outer:v,w partition:v,2
@@ -70,7 +70,8 @@ ARGUMENTS = {
         hstack:[v,w] vstack:[v,w] dstack:[v,w] column_stack:[v,w] row_stack:[v,w] concatenate:[v,w]
         concat:[v,w] block:[v,w] split:v,2 array_split:v,3 hsplit:v,2 apply_along_axis:np.cumsum,0,v
         full_like:v,0.5 ones_like zeros_like array:[v[0],1.0] asarray asanyarray ascontiguousarray
-        asfortranarray require full:3,v[0] asarray_chkfinite arange:v[0] fromfunction:lambda_k:k*v[0],(3,)
+        asfortranarray require full:3,v[0] asarray_chkfinite arange:v[0] kaiser:5,v[0]
+        fromiter:[v[0],1.0],float isfortran:np.copy(v) fromfunction:lambda_k:k*v[0],(3,)
         shares_memory:v,w may_share_memory:v,w can_cast:v.dtype,np.float32 broadcast_shapes:(4,),(1,) ravel
         reshape:v,(2,2) squeeze:v[None] unstack
     """,
@@ -114,6 +115,8 @@ UNREACHED = {
     "full",
     "arange",
     "asarray_chkfinite",
+    "fromiter",
+    "kaiser",
 }
 """What NumPy does not hand over: the way out is `functrace.numpy`, or `functrace.numpy.lift`."""
 
@@ -309,7 +312,6 @@ computes with arrays. Reverse and forward mode are compared with central differe
 * {unreached}:
   no protocol of NumPy's reaches these. The error names the [ways out](numpy.md), which have rows of their own:
   the same function of `functrace.numpy`, and `functrace.numpy.lift`.
-* `isfortran` asks for `flags`, which a traced value does not have: `AttributeError`.
 
 | function | reverse | forward | vmap | jit | |
 |---|---|---|---|---|---|

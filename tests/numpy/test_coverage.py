@@ -19,3 +19,14 @@ def test_the_page_is_what_was_found() -> None:
 def test_what_is_not_reached_raises() -> None:
     marks = {found.name: found.marks for found in rows()}
     assert all(set(marks[name].values()) == {"raises"} for name in UNREACHED)
+
+
+ASK_FOR_VALUES = {"arange", "asarray_chkfinite"}
+
+
+@pytest.mark.parametrize("name", sorted(UNREACHED))
+def test_what_is_not_reached_is_right_in_the_namespace_and_under_lift(name: str) -> None:
+    for found in rows():
+        if found.name in (f"functrace.numpy.{name}", f"{name}, under lift"):
+            raising = {column for column, mark in found.marks.items() if mark not in "✓0"}
+            assert raising == ({"vmap", "jit"} if name in ASK_FOR_VALUES else set()), found.note

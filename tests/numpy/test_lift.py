@@ -109,7 +109,6 @@ def test_it_reaches_code_that_is_made_inside() -> None:
         lambda x: _write_into(OUTSIDE, x),
         lambda x: x[0] * float(x[1]),
         lambda x: x[0] * int(x[1]),
-        lambda x: np.float64(x[0]) * x[0],
         lambda x: np.asarray(memoryview(OUTSIDE))[: len(x)].__iadd__(x),
     ],
 )  # fmt: skip

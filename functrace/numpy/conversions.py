@@ -1,0 +1,192 @@
+"""What makes a plain array of a traced value, and what to write instead: the text of the error.
+
+NumPy converts in compiled code that only says ``__array__``. Which of its functions was called stands in the frames, or,
+where it is compiled itself, in the source of the line that runs.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable
+from types import FrameType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import ConcretizationError, LostGradientError
+from functrace.numpy.tables import FUNCTIONS, OR_LIFT, function_name
+from functrace.source import OWN_AND_NUMPYS, PACKAGE_PREFIX, Source
+from functrace.tracing.recording import Tracer
+
+_ITSELF = "leave it out: a traced value is an array already"
+_MATRIX = "numpy.matrix holds no traced values: use arrays of two axes and @, np.block"
+_GRID = "use np.meshgrid of np.linspace(start, stop, n), whose ends may be traced"
+_JOINED = "use np.concatenate or np.column_stack"
+
+REACHED = {
+    "array": "use np.stack([...]) or functrace.numpy.array([...]) to build an array from traced values; write into "
+    "np.zeros_like(x) or np.zeros(shape, like=x) instead of a plain ndarray",
+    "asarray": _ITSELF,
+    "asanyarray": _ITSELF,
+    "ascontiguousarray": _ITSELF,
+    "asfortranarray": _ITSELF,
+    "require": _ITSELF,
+    "asarray_chkfinite": _ITSELF,
+    "full": "use np.full(shape, value, like=value), or value * np.ones(shape)",
+    "arange": "use x * np.arange(n), where n is known",
+    "fromiter": "use np.stack(list(iterable))",
+    "kaiser": "use functrace.numpy.kaiser(M, beta)",
+    "r_": _JOINED,
+    "c_": _JOINED,
+    "vectorize": "use functrace.vmap(f)(x), or functrace.numpy.vectorize(f)(x)",
+    "ndenumerate": "write for index in np.ndindex(x.shape): x[index], or use functrace.numpy.ndenumerate(x)",
+    "broadcast": "use np.broadcast_shapes(x.shape, y.shape) or np.broadcast_arrays(x, y)",
+}
+"""What to write instead, by the name of NumPy's function; it takes traced values in `functrace.numpy`."""
+
+_OF_ARRAYS = REACHED.keys() - {"arange", "full", "kaiser"}
+"""Those of which no argument is a size."""
+
+BEYOND = {
+    "nditer": "write for index in np.ndindex(x.shape): x[index]",
+    "as_strided": "use np.lib.stride_tricks.sliding_window_view(x, n), or x[rows] with an array of indices: as_strided "
+    "reads memory, which a traced value does not have",
+    "from_dlpack": "leave it out: a traced value has no memory that another library could read",
+    "mgrid": _GRID,
+    "ogrid": _GRID,
+    "matrix": _MATRIX,
+    "asmatrix": _MATRIX,
+    "bmat": _MATRIX,
+    "poly1d": "use np.polyval(p, x)",
+}
+"""The same for functions that no way reaches."""
+
+_OF_MODULES = {
+    "numpy.random": "draw from the standard distribution and move what was drawn: loc + scale * rng.standard_normal(shape)",
+    "numpy.ma": "masked arrays hold no traced values: use np.where(mask, 0.0, x), or np.sum(x, where=~mask) and the like",
+    "numpy.testing": "compare the plain values, functrace.value(x)",
+}
+
+_ANY = (
+    "use np.stack([...]) or functrace.numpy.array([...]) to build an array from traced values, functrace.value(x) for the "
+    "plain values; write into np.zeros_like(x) or np.zeros(shape, like=x) instead of a plain ndarray; functrace.primitive "
+    "or functrace.pure_callback call code that takes plain arrays"
+)
+_VALUE = "; functrace.value(x) gives the plain values"
+
+
+def lost_in_array(x: Tracer) -> LostGradientError:
+    """Return the error of a traced value that is to become a plain ndarray."""
+    name = converter(sys._getframe(2))
+    what = f"a traced value ({x.aval}) cannot become a plain ndarray without losing its derivative"
+    return LostGradientError(f"{name}: {what}" if name else what, made=x._recording.source(x._id), fix=way_out(name))
+
+
+def unknown_values(x: Tracer, error: ConcretizationError) -> ConcretizationError:
+    """Return the error of a traced value that Python or a plain ndarray asks for its plain value, where it is not known."""
+    name = converter(sys._getframe(2))
+    what = f"{name} asks for the value of a traced {'integer' if x.aval.dtype.kind in 'iu' else f'value ({x.aval})'}"
+    fix = way_out(name)
+    if not name or name.endswith(".take"):
+        what = "a traced integer was used where Python or a plain ndarray needs its value"
+        fix = "use functrace.numpy.take(T, i) instead of T[i] or np.take(T, i) for a plain T; a traced x[i] works as it is"
+        fix = f"{fix}. {OR_LIFT}"
+    elif x.aval.dtype.kind in "iu" and name.rpartition(".")[2] not in _OF_ARRAYS:
+        fix = (
+            "take sizes from x.shape, or from arguments that are not traced; functrace.fori_loop repeats as often as a "
+            f"traced integer says, functrace.numpy.take(T, i) reads a plain T there. {OR_LIFT}"
+        )
+    return ConcretizationError(f"{what}, which is not known here", made=error.made, fix=fix)
+
+
+def way_out(name: str) -> str:
+    """Return what to write instead of the call of a function, given by its dotted name (empty if it is not known)."""
+    module, _, last = name.rpartition(".")
+    for prefix, way in _OF_MODULES.items():
+        if module.startswith(prefix):
+            return way
+    if module.startswith("numpy.polynomial"):
+        return "call it under @functrace.numpy.lift (docs/numpy.md); np.polyval and its kin take traced values as they are"
+    if not module.startswith("numpy"):
+        return f"{_ANY}. {OR_LIFT}"
+    if last in REACHED:
+        return f"{REACHED[last]}{_VALUE}. {OR_LIFT}"
+    if last in BEYOND:
+        return BEYOND[last] + _VALUE
+    short, found = name.replace("numpy.", "np.", 1), _found(name)
+    if isinstance(found, type) and issubclass(found, np.generic):
+        return f"use x.astype({short}), which keeps the derivative{_VALUE}"
+    if isinstance(found, Hashable) and found in FUNCTIONS:
+        return (
+            f"let an array be among its arguments, not a list of traced values: {short}(np.stack([...])){_VALUE}. {OR_LIFT}"
+        )
+    return f"{_ANY}. {OR_LIFT}"
+
+
+def _found(name: str) -> Any:
+    found: Any = np
+    for part in name.split(".")[1:]:
+        found = getattr(found, part, None)
+    return found
+
+
+# -- who converts ------------------------------------------------------------------------------------------------------
+
+
+def converter(frame: FrameType | None) -> str:
+    """Return the dotted name of the function that converts, as users know it; empty if it cannot be told.
+
+    Args:
+        frame: the frame that ``__array__`` was called from.
+    """
+    numpys: FrameType | None = None
+    while frame is not None and frame.f_code.co_filename.startswith(OWN_AND_NUMPYS):
+        if not frame.f_code.co_filename.startswith(PACKAGE_PREFIX):
+            numpys = frame
+        frame = frame.f_back
+    if numpys is not None:
+        return _name_of(numpys)
+    return "" if frame is None else _called_at(frame)
+
+
+_CLASSES = {"RClass": "r_", "CClass": "c_", "MGridClass": "mgrid", "OGridClass": "ogrid"}
+_PLACES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.lib.stride_tricks", "numpy.ma")
+
+
+def _name_of(frame: FrameType) -> str:
+    """The public name of what a frame of NumPy's runs."""
+    first, _, method = frame.f_code.co_qualname.partition(".")
+    if method and "self" in frame.f_locals:
+        first = type(frame.f_locals["self"]).__name__
+    first = _CLASSES.get(first, first)
+    module = str(frame.f_globals.get("__name__", "numpy"))
+    for place in _PLACES:
+        if place in sys.modules and _found(f"{place}.{first}") is not None:
+            return f"{place}.{first}"
+    return f"{module.partition('._')[0]}.{first}"
+
+
+def _called_at(frame: FrameType) -> str:
+    """The name of what a frame calls: compiled functions have no frames of their own."""
+    text = Source(frame.f_code, frame.f_lasti).called
+    if not text:
+        return ""
+    root, *path = text.split(".")
+    found: Any = frame.f_locals.get(root, frame.f_globals.get(root))
+    place = root
+    for k, part in enumerate(path):
+        if type(found).__module__.startswith("numpy.random"):
+            return f"numpy.random.{type(found).__name__}.{'.'.join(path[k:])}"
+        if not isinstance(found, ModuleType):
+            return f"{place}.{'.'.join(path[k:])}" if place.startswith("numpy.") else text
+        place = f"{found.__name__}.{part}"
+        found = found.__dict__.get(part)
+    maker = type(found).__module__  # nothing of the user's is run to find a name
+    if maker.startswith("functrace."):
+        found = found.__wrapped__
+    is_numpys = maker.startswith(("builtins", "numpy", "functrace.")) and str(getattr(found, "__module__", "")).startswith(
+        "numpy"
+    )
+    return function_name(found) if is_numpys else place
