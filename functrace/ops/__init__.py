@@ -27,7 +27,8 @@ class Primitives(dict[str, Primitive]):
     def __missing__(self, name: str) -> Primitive:
         if "erf" in self or find_spec("scipy") is None:
             raise KeyError(name)
-        self.update(importlib.import_module(f"{__name__}.special").TABLE)
+        special = importlib.import_module(f"{__name__}.special")
+        self.update({**special.TABLE, **special.BY_SHAPES})
         return self[name]
 
 

@@ -9,6 +9,7 @@ import pytest
 from scipy import special
 
 import functrace as ft
+from functrace.ops.special.incomplete import by_shapes
 
 jax = pytest.importorskip("jax")
 peer = pytest.importorskip("jax.scipy.special")
@@ -25,8 +26,8 @@ def double_precision() -> Iterator[None]:
 
 
 ONE = (
-    "gammaln", "gamma", "digamma", "erf", "erfc", "erfinv", "ndtr", "log_ndtr", "ndtri", "expit", "logit", "entr",
-    "i0", "i0e", "i1", "i1e", "expi", "spence",
+    "gammaln", "gamma", "digamma", "erf", "erfc", "erfinv", "ndtr", "log_ndtr", "ndtri", "expit", "log_expit", "logit",
+    "entr", "i0", "i0e", "i1", "i1e", "expi", "spence",
 )  # fmt: skip
 TWO = ("betaln", "beta", "xlogy", "xlog1py", "rel_entr", "kl_div", "poch")
 X, Y = np.array([0.15, 0.4, 0.85]), np.array([0.7, 1.3, 2.5])
@@ -34,7 +35,7 @@ X, Y = np.array([0.15, 0.4, 0.85]), np.array([0.7, 1.3, 2.5])
 
 @pytest.mark.parametrize("name", ONE)
 def test_one_argument(name: str) -> None:
-    ours, theirs = getattr(special, name), getattr(peer, name, None)
+    ours, theirs = getattr(special, name), jax.nn.log_sigmoid if name == "log_expit" else getattr(peer, name, None)
     if theirs is None:
         pytest.skip(f"this JAX has no {name}")
     np.testing.assert_allclose(ft.vmap(ft.grad(ours))(X), jax.vmap(jax.grad(theirs))(X), rtol=1e-9)
@@ -57,3 +58,16 @@ def test_incomplete_functions_by_their_argument() -> None:
         found = ft.grad(lambda x, name=name, c=constants: getattr(special, name)(*c, x))(0.4)
         expected = jax.grad(lambda x, name=name, c=constants: getattr(peer, name)(*c, x))(0.4)
         np.testing.assert_allclose(found, expected, rtol=1e-9, err_msg=name)
+
+
+def test_incomplete_gamma_functions_by_their_shape() -> None:
+    for name in ("gammainc", "gammaincc"):
+        ours, theirs = getattr(special, name), getattr(peer, name)
+        found = ft.vmap(ft.grad(lambda a, x, f=ours: f(a, x)))(Y, X)
+        np.testing.assert_allclose(found, jax.vmap(jax.grad(theirs))(Y, X), rtol=1e-9, err_msg=name)
+
+
+def test_samples_of_gamma_move_as_jaxs_do() -> None:
+    shapes = np.array([0.1, 0.7, 2.5, 30.0])
+    samples = np.array([1e-4, 0.9, 7.0, 28.0])
+    np.testing.assert_allclose(-by_shapes((1,), shapes, samples), jax.lax.random_gamma_grad(shapes, samples), rtol=1e-9)
