@@ -54,15 +54,18 @@ __all__ = [
     "value", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 
+_LATER = ("scipy", "testing", "torch")
+
 
 if _typing.TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
     from functrace import scipy as scipy
+    from functrace import testing as testing
     from functrace import torch as torch
 else:
 
     def __getattr__(name: str) -> object:
-        """Import `functrace.torch` and `functrace.scipy` when they are first asked for: most programs do without."""
-        if name in ("scipy", "torch"):
+        """Import a part that most programs do without, when it is first asked for."""
+        if name in _LATER:
             import importlib
 
             return importlib.import_module(f"functrace.{name}")
@@ -73,4 +76,4 @@ else:
 
 def __dir__() -> list[str]:
     """The public names."""
-    return sorted([*__all__, "__version__", "errors", "scipy", "torch"])
+    return sorted([*__all__, "__version__", "errors", *_LATER])

@@ -122,3 +122,7 @@ class ProgramError(FunctraceError, ValueError):
 
 class ParseError(FunctraceError, ValueError):
     """A text or JSON form does not describe a program."""
+
+
+class CheckError(FunctraceError, AssertionError):
+    """A check of `functrace.testing` found that a derivative, or another rule, is wrong."""

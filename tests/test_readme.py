@@ -23,7 +23,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-PAGES = [README, *[ROOT / "docs" / f"{name}.md" for name in ("sharp_bits", "porting", "foreign_code", "numpy", "scipy")]]
+PAGES = [
+    README,
+    *[ROOT / "docs" / f"{name}.md" for name in ("sharp_bits", "porting", "everyday", "foreign_code", "numpy", "scipy")],
+]
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 LINKED = [README, ARCHITECTURE, ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
 BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<shown>.*?)^```\n)?", re.MULTILINE | re.DOTALL)

@@ -1,0 +1,17 @@
+"""Checks of derivatives and of rules, for tests: ``check_grads`` and ``check_rules``.
+
+Both compare with values that are found by another route, and say of what is wrong where it is: which argument, which
+element, which equation of the program, in which line.
+
+Floor: 7 (api).
+"""
+
+from functrace.testing.grads import check_grads
+from functrace.testing.rules import check_rules
+
+__all__ = ["check_grads", "check_rules"]
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__
