@@ -128,8 +128,8 @@ def _convolve_transpose(ct: Array, x: Operand, y: Operand, stack: int, part: Par
 
 
 def _convolve_batch(operands: Values, is_batched: Flags, stack: int, part: Part) -> Any:
-    lined_up = [x if flag else reshape(x, (1, *shape_of(x))) for x, flag in zip(operands, is_batched, strict=True)]
-    return convolve_grids(*lined_up, stack + 1, part)
+    left, right = [x if flag else reshape(x, (1, *shape_of(x))) for x, flag in zip(operands, is_batched, strict=True)]
+    return convolve_grids(left, right, stack + 1, part)
 
 
 def _convolve_flops(inputs: tuple[ShapeDtype, ...], outputs: tuple[ShapeDtype, ...], params: Mapping[str, Any]) -> int:

@@ -112,7 +112,7 @@ def _real_or_half(kind: str, name: str, x: Operand, s: Counts, axes: Axis, norm:
         raise ShapeError(f"scipy.fft.{name}: at least 1 axis must be transformed", fix="pass an array with axes")
     if half and s is None:
         sizes[-1] = 2 * (made.shape[places[-1]] - 1)
-    others = np.fft.fft if kind in ("fft", "rfft", "hfft") else np.fft.ifft
+    others: Any = np.fft.fft if kind in ("fft", "rfft", "hfft") else np.fft.ifft
     last = getattr(np.fft, kind)
     if not half:
         made = last(made, sizes[-1], places[-1], scale)
@@ -195,7 +195,8 @@ def _along(
     points = made.shape[place]
     if points < (2 if kind == "dct1" else 1):
         raise ShapeError(f"scipy.fft.{name}: invalid number of data points ({points}) specified", fix="pass more points")
-    orthogonal = scale == "ortho" if orthogonalize is None else orthogonalize
+    # SciPy's own takes no notice of orthogonalize= for complex numbers.
+    orthogonal = scale == "ortho" if orthogonalize is None or made.dtype.kind == "c" else orthogonalize
     if orthogonal and kind in _BEFORE:
         made = _ends(made, place, *_BEFORE[kind])
     made = cosines(made, kind, place)

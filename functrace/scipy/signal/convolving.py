@@ -26,17 +26,22 @@ def numbers(x: Operand) -> Any:
     return made if made.dtype.kind in "fc" else made.astype(np.float64)
 
 
+def real_kind(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of the real part."""
+    return np.dtype(dtype.char.lower()) if dtype.kind == "c" else dtype
+
+
 def along(axis: int, part: slice) -> tuple[slice, ...]:
     """Return the index that takes a part of one axis (non-negative)."""
     return (*(slice(None),) * axis, part)
 
 
 def _checked(name: str, in1: Operand, in2: Operand, mode: str) -> tuple[Any, Any]:
-    if mode not in ("full", "same", "valid"):
+    x, y = arrayed(in1), arrayed(in2)
+    if mode not in ("full", "same", "valid") and x.ndim:
         raise ShapeError(
             f"scipy.signal.{name}: mode={mode!r} is none of 'valid', 'same', or 'full'", fix="leave it out for 'full'"
         )
-    x, y = arrayed(in1), arrayed(in2)
     if x.ndim != y.ndim:
         raise ShapeError(
             f"scipy.signal.{name}: in1 and in2 should have the same dimensionality, got shapes {x.shape} and {y.shape}",
@@ -122,7 +127,7 @@ def _by_transforms(name: str, in1: Operand, in2: Operand, mode: str, axes: Axis)
 def _at_once(x: Any, y: Any, axes: Sequence[int]) -> Any:
     lengths = [x.shape[k] + y.shape[k] - 1 for k in axes]
     real = "c" not in (x.dtype.kind, y.dtype.kind)
-    sizes = [next_fast_len(n, real) for n in lengths]
+    sizes: Any = [next_fast_len(n, real) for n in lengths]
     if real:
         whole = np.fft.irfftn(np.fft.rfftn(x, sizes, axes) * np.fft.rfftn(y, sizes, axes), sizes, axes)
     else:
@@ -141,7 +146,7 @@ def _in_blocks(x: Any, y: Any, axes: Sequence[int]) -> Any:
     if y.shape[axis] > x.shape[axis]:
         x, y = y, x
     n, m = x.shape[axis], y.shape[axis]
-    size, overlap, step, _ = _calc_oa_lens(n, m)
+    _, overlap, step, _ = _calc_oa_lens(n, m)
     if overlap is None:
         return _at_once(x, y, axes)
     count = -(-(n + m - 1) // step)
@@ -179,7 +184,8 @@ def _method(name: str, x: Any, y: Any, mode: str, method: str) -> str:
     if "c" not in (x.dtype.kind, y.dtype.kind) and "f" not in (x.dtype.kind, y.dtype.kind):
         return "direct"
     stand_ins = [np.broadcast_to(np.ones((), v.dtype), v.shape) for v in (x, y)]
-    return scipy.signal.choose_conv_method(*stand_ins, mode=mode)
+    chosen: Any = scipy.signal.choose_conv_method(*stand_ins, mode=mode)
+    return chosen
 
 
 @on_traced(scipy.signal.convolve)
@@ -228,7 +234,7 @@ def correlate(in1: Operand, in2: Operand, mode: str = "full", method: str = "aut
 def _edges(name: str, x: Any, rows: tuple[int, int], columns: tuple[int, int], boundary: str, fillvalue: Operand) -> Any:
     """Put so many rows and columns around an array, as ``boundary`` says."""
     modes = {"fill": "constant", "pad": "constant", "wrap": "wrap", "circular": "wrap", "symm": "symmetric"}
-    mode = modes.get(boundary, modes.get({"symmetric": "symm"}.get(boundary, ""), None))
+    mode = modes.get(boundary, modes.get({"symmetric": "symm"}.get(boundary, "")))
     if mode is None:
         raise ShapeError(
             f"scipy.signal.{name}: boundary={boundary!r} is none of 'fill', 'wrap', or 'symm'", fix="leave it out for 'fill'"
@@ -265,9 +271,7 @@ def _two_axes(name: str, in1: Operand, in2: Operand, mode: str, boundary: str, f
 
 
 @on_traced(scipy.signal.convolve2d)
-def convolve2d(
-    in1: Operand, in2: Operand, mode: str = "full", boundary: str = "fill", fillvalue: Operand = 0
-) -> Any:
+def convolve2d(in1: Operand, in2: Operand, mode: str = "full", boundary: str = "fill", fillvalue: Operand = 0) -> Any:
     """As ``scipy.signal.convolve2d``: directly, with a choice of what stands beyond the edges of ``in1``.
 
     Args:
@@ -281,8 +285,6 @@ def convolve2d(
 
 
 @on_traced(scipy.signal.correlate2d)
-def correlate2d(
-    in1: Operand, in2: Operand, mode: str = "full", boundary: str = "fill", fillvalue: Operand = 0
-) -> Any:
+def correlate2d(in1: Operand, in2: Operand, mode: str = "full", boundary: str = "fill", fillvalue: Operand = 0) -> Any:
     """As ``scipy.signal.correlate2d``: of ``in1`` with the complex conjugate of ``in2``; see `convolve2d`."""
     return _two_axes("correlate2d", in1, in2, mode, boundary, fillvalue, True)

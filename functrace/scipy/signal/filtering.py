@@ -16,7 +16,7 @@ import numpy as np
 import scipy.signal
 
 from functrace.errors import ConcretizationError, ShapeError
-from functrace.numpy.operands import Operand, arrayed, holds_tracer, one_axis
+from functrace.numpy.operands import Operand, holds_tracer, one_axis
 from functrace.ops.grids import convolve_grids, recur
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.signal.convolving import numbers
@@ -193,7 +193,8 @@ def extended(x: Any, count: int, kind: str) -> Any:
 def _padded(name: str, x: Any, padtype: str | None, padlen: int | None, taps: int) -> tuple[int, Any]:
     if padtype not in ("even", "odd", "constant", None):
         raise ShapeError(
-            f"scipy.signal.{name}: padtype={padtype!r} must be 'even', 'odd', 'constant', or None", fix="leave it out for 'odd'"
+            f"scipy.signal.{name}: padtype={padtype!r} must be 'even', 'odd', 'constant', or None",
+            fix="leave it out for 'odd'",
         )
     edge = 0 if padtype is None else 3 * taps if padlen is None else padlen
     if x.shape[-1] <= edge:

@@ -16,7 +16,7 @@ import scipy.signal
 from functrace.errors import DtypeError, ShapeError
 from functrace.numpy.operands import Operand, one_axis
 from functrace.scipy.dispatch import on_traced
-from functrace.scipy.signal.convolving import numbers
+from functrace.scipy.signal.convolving import numbers, real_kind
 from functrace.scipy.signal.filtering import extended
 from functrace.scipy.signal.trends import detrend as without_trend
 
@@ -40,7 +40,8 @@ def _window(name: str, window: Window, nperseg: int | None, length: int, *, usua
     found: Any = numbers(window)
     if found.ndim != 1 or found.shape[0] > length:
         raise ShapeError(
-            f"scipy.signal.{name}: a window of shape {found.shape} does not fit {length} samples", fix="pass a shorter vector"
+            f"scipy.signal.{name}: a window of shape {found.shape} does not fit {length} samples",
+            fix="pass a shorter vector",
         )
     if nperseg is not None and int(nperseg) != found.shape[0]:
         raise ShapeError(
@@ -88,7 +89,7 @@ def _single(window: Any, dtype: np.dtype[Any]) -> Any:
 
 def _doubled(spectrum: Any, points: int) -> Any:
     """Count twice, along the last axis, the frequencies of half a spectrum that stand for two."""
-    weights = np.full(spectrum.shape[-1], 2.0, np.empty(0, spectrum.dtype).real.dtype)
+    weights = np.full(spectrum.shape[-1], 2.0, real_kind(spectrum.dtype))
     weights[0] = 1.0
     if points % 2 == 0:
         weights[-1] = 1.0
@@ -114,9 +115,7 @@ def csd(
     average: str = "mean",
 ) -> Spectrum:
     """As ``scipy.signal.csd``: the cross power spectral density of two signals, by Welch's method."""
-    return _averaged(
-        "csd", x, y, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average
-    )
+    return _averaged("csd", x, y, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average)
 
 
 @on_traced(scipy.signal.welch)
@@ -134,9 +133,7 @@ def welch(
     average: str = "mean",
 ) -> Spectrum:
     """As ``scipy.signal.welch``: the power spectral density, averaged over segments."""
-    return _averaged(
-        "welch", x, x, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average
-    )
+    return _averaged("welch", x, x, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average)
 
 
 @on_traced(scipy.signal.periodogram)
@@ -157,9 +154,7 @@ def periodogram(
     if nfft is not None and nfft < n:
         made, n, nfft = made[(*(slice(None),) * place, slice(nfft))], nfft, None
     chosen = "boxcar" if window is None else window
-    return _averaged(
-        "periodogram", made, made, fs, chosen, n, 0, nfft, detrend, return_onesided, scaling, place, "mean"
-    )
+    return _averaged("periodogram", made, made, fs, chosen, n, 0, nfft, detrend, return_onesided, scaling, place, "mean")
 
 
 def _averaged(
@@ -217,7 +212,7 @@ def _averaged(
         raise ShapeError(f"scipy.signal.{name}: average={average!r} must be 'median' or 'mean'", fix="leave it out")
     power = np.moveaxis(power, -1, place if axis >= 0 else axis)
     frequencies = (scipy.fft.rfftfreq if one_sided else scipy.fft.fftfreq)(points, 1 / fs)
-    return frequencies, power.astype(np.empty(0, dtype).real.dtype if same else dtype)
+    return frequencies, power.astype(real_kind(dtype) if same else dtype)
 
 
 @on_traced(scipy.signal.coherence)
@@ -265,7 +260,8 @@ def _over_time(
     dtype = np.result_type(samples.dtype, np.complex64)
     if boundary not in ("even", "odd", "constant", "zeros", None):
         raise ShapeError(
-            f"scipy.signal.{name}: unknown boundary option {boundary!r}", fix="pass 'even', 'odd', 'constant', 'zeros' or None"
+            f"scipy.signal.{name}: unknown boundary option {boundary!r}",
+            fix="pass 'even', 'odd', 'constant', 'zeros' or None",
         )
     samples = np.moveaxis(samples, place, -1)
     chosen, size = _window(name, window, nperseg, samples.shape[-1])
@@ -284,7 +280,7 @@ def _over_time(
     if power:
         made = (np.real(made) ** 2 + np.imag(made) ** 2) * scale
         made = _doubled(made, points) if one_sided else made
-        made = made.astype(np.empty(0, dtype).real.dtype)
+        made = made.astype(real_kind(dtype))
     else:
         made = (made * np.sqrt(scale)).astype(dtype)
     times = np.arange(size / 2, samples.shape[-1] - size / 2 + 1, step) / float(fs)
@@ -415,7 +411,7 @@ def _overlapped(parts: Any, step: int) -> Any:
     pieces = -(-size // step)
     room = [(0, 0)] * (parts.ndim - 1) + [(0, pieces * step - size)]
     cut = np.pad(parts, room).reshape(*parts.shape[:-1], pieces, step)
-    total = None
+    total: Any = None
     for j in range(pieces):
         room = [(0, 0)] * (parts.ndim - 2) + [(j, pieces - 1 - j), (0, 0)]
         part = np.pad(cut[..., j, :], room)

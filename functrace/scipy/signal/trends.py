@@ -5,6 +5,7 @@ Floor: 8.
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any, SupportsIndex
 
@@ -15,8 +16,10 @@ from functrace.errors import DtypeError, ShapeError
 from functrace.numpy.operands import Axis, Operand, axis_tuple, one_axis
 from functrace.ops.grids import convolve_grids
 from functrace.scipy.dispatch import on_traced
-from functrace.scipy.signal.convolving import along, numbers
+from functrace.scipy.signal.convolving import along, numbers, real_kind
 from functrace.scipy.signal.filtering import filtfilt, lfilter, sosfilt, sosfiltfilt
+
+_design: Any = scipy.signal
 
 
 @on_traced(scipy.signal.detrend)
@@ -47,13 +50,13 @@ def detrend(
         )
     x = np.moveaxis(x, place, -1)
     parts = []
-    for start, stop in zip(breaks[:-1], breaks[1:], strict=True):
+    for start, stop in itertools.pairwise(breaks):
         count = int(stop - start)
         # The projection onto what no line has: an orthonormal basis of the lines, taken off.
         basis = np.linalg.qr(np.stack([np.ones(count), np.arange(count) - (count - 1) / 2], axis=1))[0][:, : min(2, count)]
         if count == 1:
             basis = np.ones((1, 1))
-        basis = basis.astype(np.empty(0, x.dtype).real.dtype)
+        basis = basis.astype(real_kind(x.dtype))
         part = x[..., start:stop]
         parts.append(part - (part @ basis) @ basis.T)
     return np.moveaxis(np.concatenate(parts, axis=-1), -1, place)
@@ -150,9 +153,12 @@ def savgol_filter(
     half = window_length // 2
     first, last = made[..., :window_length], made[..., n - window_length :]
     start = first @ _fitted(window_length, polyorder, deriv, delta, np.arange(half)).astype(made.dtype).T
-    stop = last @ _fitted(window_length, polyorder, deriv, delta, np.arange(window_length - half, window_length)).astype(
-        made.dtype
-    ).T
+    stop = (
+        last
+        @ _fitted(window_length, polyorder, deriv, delta, np.arange(window_length - half, window_length))
+        .astype(made.dtype)
+        .T
+    )
     middle = middle[..., half - before : half - before + n - 2 * half]
     return np.moveaxis(np.concatenate([start, middle, stop], axis=-1), -1, place)
 
@@ -175,7 +181,12 @@ def _fitted(size: int, order: int, deriv: int, delta: float, at: np.ndarray[Any,
 
 @on_traced(scipy.signal.resample)
 def resample(
-    x: Operand, num: int, t: Operand | None = None, axis: SupportsIndex = 0, window: Operand | str | None = None, domain: str = "time"
+    x: Operand,
+    num: int,
+    t: Operand | None = None,
+    axis: SupportsIndex = 0,
+    window: Operand | str | None = None,
+    domain: str = "time",
 ) -> Any:
     """As ``scipy.signal.resample``: as many samples as are wanted of the band-limited periodic signal.
 
@@ -254,8 +265,7 @@ def upfirdn(
     place = one_axis(axis, made.ndim)
     dtype = np.result_type(taps.dtype, made.dtype, np.float32)
     made = np.moveaxis(made.astype(dtype), place, -1)
-    n, m = made.shape[-1], taps.shape[0]
-    # Phase p of the filter makes results p, p + up, ... of those that are not left out.
+    n = made.shape[-1]
     wide = np.pad(made[..., None], [(0, 0)] * made.ndim + [(0, up - 1)]).reshape(*made.shape[:-1], n * up)
     wide = wide[..., : (n - 1) * up + 1]
     found = convolve_grids(wide, taps.astype(dtype).reshape(*(1,) * (made.ndim - 1), -1), made.ndim - 1)
@@ -301,7 +311,7 @@ def resample_poly(
     if isinstance(window, str | tuple):
         rate = max(up, down)
         half = 10 * rate
-        taps: Any = scipy.signal.firwin(2 * half + 1, 1.0 / rate, window=window).astype(np.empty(0, made.dtype).real.dtype)
+        taps: Any = _design.firwin(2 * half + 1, 1.0 / rate, window=window).astype(real_kind(made.dtype))
     else:
         taps = numbers(window)
         half = (taps.shape[0] - 1) // 2
@@ -342,23 +352,23 @@ def decimate(
     made = numbers(x)
     place = one_axis(axis, made.ndim)
     factor = q.__index__()
-    kind = np.float64 if made.dtype == np.float16 else np.empty(0, made.dtype).dtype
+    kind = np.dtype(np.float64) if made.dtype == np.float16 else made.dtype
     if isinstance(ftype, str) and ftype not in ("iir", "fir"):
         raise ShapeError(f"scipy.signal.decimate: invalid ftype {ftype!r}", fix="pass 'iir' or 'fir'")
     every = along(place, slice(None, None, factor))
     if isinstance(ftype, scipy.signal.dlti):
-        system = ftype._as_tf()
+        system: Any = ftype._as_tf()
+        zeros: Any = ftype._as_zpk()
         b, a = np.asarray(system.num, kind), np.asarray(system.den, kind)
-        if len(np.atleast_1d(ftype._as_zpk().poles)):
+        if np.size(zeros.poles):
             return (filtfilt if zero_phase else lfilter)(b, a, made, axis=place)[every]
         b = b / a
     elif ftype == "iir":
-        sos = scipy.signal.cheby1(8 if n is None else n.__index__(), 0.05, 0.8 / factor, output="sos").astype(kind)
+        sos = _design.cheby1(8 if n is None else n.__index__(), 0.05, 0.8 / factor, output="sos").astype(kind)
         return (sosfiltfilt if zero_phase else sosfilt)(sos, made, axis=place)[every]
     else:
-        b = scipy.signal.firwin((20 * factor if n is None else n.__index__()) + 1, 1.0 / factor, window="hamming").astype(kind)
+        b = _design.firwin((20 * factor if n is None else n.__index__()) + 1, 1.0 / factor, window="hamming").astype(kind)
     if zero_phase:
         return resample_poly(made, 1, factor, axis=place, window=b)
     wanted = made.shape[place] // factor + bool(made.shape[place] % factor)
     return upfirdn(b, made, 1, factor, axis=place)[along(place, slice(wanted))]
-
