@@ -26,6 +26,7 @@ from functrace.numpy.operands import Axis, Operand, arrayed, axis_tuple, one_axi
 from functrace.ops.cosines import cosines
 from functrace.ops.fft import NORMS
 from functrace.scipy.dispatch import on_traced
+from functrace.typing import Array
 
 Count = SupportsIndex | None
 Counts = SupportsIndex | Sequence[SupportsIndex] | None
@@ -47,7 +48,7 @@ def _checked(name: str, norm: str | None) -> str:
     return norm
 
 
-def _places(name: str, x: Any, s: Counts, axes: Axis) -> tuple[list[int], list[int]]:
+def _places(name: str, x: Array, s: Counts, axes: Axis) -> tuple[list[int], list[int]]:
     """Return numbers of points, and axes, as SciPy reads ``s`` and ``axes``."""
     given = None if s is None else [int(n) for n in (s if isinstance(s, Sequence) else (s,))]
     if axes is not None:
@@ -161,9 +162,9 @@ def ifftshift(x: Operand, axes: Axis = None) -> Any:
 # -- cosine and sine transforms ------------------------------------------------------------------------------------------
 
 
-def _ends(x: Any, axis: int, first: float, last: float) -> Any:
+def _ends(x: Array, axis: int, first: float, last: float) -> Any:
     """Multiply the first and the last element along an axis."""
-    weights = np.ones(x.shape[axis], np.empty(0, x.dtype).real.dtype)
+    weights = np.ones(x.shape[axis], np.abs(np.empty(0, x.dtype)).dtype)
     weights[0] *= first
     weights[-1] *= last
     return x * weights.reshape(-1, *(1,) * (x.ndim - axis - 1))
@@ -175,14 +176,14 @@ _AFTER = {"dct1": (1 / _ROOT, 1 / _ROOT), "dct2": (1 / _ROOT, 1.0), "dst2": (1.0
 """What makes a transform orthogonal, but for its scale: factors of the first and the last element."""
 
 
-def _resized(x: Any, n: int, axis: int) -> Any:
+def _resized(x: Array, n: int, axis: int) -> Any:
     if n <= x.shape[axis]:
         return x[(*(slice(None),) * axis, slice(n))]
     return np.pad(x, [(0, n - x.shape[axis]) if k == axis else (0, 0) for k in range(x.ndim)])
 
 
 def _along(
-    name: str, made: Any, type: int, n: Count, axis: SupportsIndex, norm: str | None, orthogonalize: bool | None
+    name: str, made: Array, type: int, n: Count, axis: SupportsIndex, norm: str | None, orthogonalize: bool | None
 ) -> Any:
     """Transform along one axis; ``name`` begins with "i" for the inverse."""
     scale, inverse = _checked(name, norm), name.startswith("i")

@@ -7,6 +7,8 @@ Floor: 8.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, SupportsIndex, TypeAlias
 
@@ -17,11 +19,12 @@ from functrace.errors import ConcretizationError, ShapeError
 from functrace.numpy.operands import Axis, Operand, arrayed, holds_tracer, known, one_axis
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.ndimage.reading import Modes, Output, each, finished, image, padded, places, reach, slid
+from functrace.typing import Array
 
 Numbers: TypeAlias = "Sequence[float] | Operand"
 
 
-def _one_axis(name: str, x: Any, weights: Any, axis: int, mode: str, cval: Operand, origin: int = 0) -> Any:
+def _one_axis(name: str, x: Array, weights: Array, axis: int, mode: str, cval: Operand, origin: int = 0) -> Any:
     shape = [1] * x.ndim
     shape[axis] = weights.shape[0]
     origins = [0] * x.ndim
@@ -206,7 +209,7 @@ def gaussian_filter1d(
 
 def _gaussian(
     name: str,
-    x: Any,
+    x: Array,
     sigma: Numbers,
     order: int | Sequence[int],
     mode: Modes,
@@ -272,7 +275,7 @@ def uniform_filter1d(
     return finished("uniform_filter1d", found, input, output)
 
 
-def _uniform(name: str, x: Any, size: int, axis: int, mode: str, cval: Operand, origin: int) -> Any:
+def _uniform(name: str, x: Array, size: int, axis: int, mode: str, cval: Operand, origin: int) -> Any:
     reach(name, int(size), origin)
     return _one_axis(name, x, np.full(int(size), 1.0 / int(size)), axis, mode, cval, origin)
 
@@ -337,7 +340,7 @@ def laplace(
     weights = np.array([1.0, -2.0, 1.0])
     modes = each("laplace", mode, len(along))
     parts = [_one_axis("laplace", x, weights, k, edge, cval) for k, edge in zip(along, modes, strict=True)]
-    return finished("laplace", sum(parts[1:], start=parts[0]) if parts else x, input, output)
+    return finished("laplace", functools.reduce(operator.add, parts) if parts else x, input, output)
 
 
 def _derivatives(
@@ -382,7 +385,7 @@ def gaussian_laplace(
 ) -> Any:
     """As ``scipy.ndimage.gaussian_laplace``: the sum of second derivatives, by those of a Gaussian."""
     x, parts = _derivatives("gaussian_laplace", input, sigma, mode, cval, axes, 2, truncate, radius)
-    return finished("gaussian_laplace", sum(parts[1:], start=parts[0]) if parts else x, input, output)
+    return finished("gaussian_laplace", functools.reduce(operator.add, parts) if parts else x, input, output)
 
 
 @on_traced(scipy.ndimage.gaussian_gradient_magnitude)

@@ -26,6 +26,7 @@ from functrace.ops.cosines import spline_coefficients
 from functrace.ops.indexing import ARRAY, gather
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.ndimage.reading import Output, each, finished, image
+from functrace.typing import Array
 
 MODES = ("reflect", "grid-mirror", "constant", "grid-constant", "nearest", "mirror", "grid-wrap", "wrap")
 _FILTERS = {"reflect": "reflect", "grid-mirror": "reflect", "nearest": "reflect", "grid-wrap": "grid-wrap"}
@@ -57,7 +58,7 @@ def spline_filter1d(
     return finished("spline_filter1d", x, input, _promoted(x, output))
 
 
-def _promoted(x: Any, output: Output) -> Any:
+def _promoted(x: Array, output: Output) -> Any:
     return np.complex128 if x.dtype.kind == "c" and output is np.float64 else output
 
 
@@ -73,7 +74,7 @@ def spline_filter(input: Operand, order: int = 3, output: Output = np.float64, m
     return finished("spline_filter", x, input, _promoted(x, output))
 
 
-def _coefficients(x: Any, order: int, mode: str, cval: Any, prefilter: bool, axes: Sequence[int]) -> tuple[Any, int]:
+def _coefficients(x: Array, order: int, mode: str, cval: Array, prefilter: bool, axes: Sequence[int]) -> tuple[Any, int]:
     """Return what places read, and by how many elements it is continued at either end."""
     if not prefilter or order < 2:
         return x, 0
@@ -90,7 +91,7 @@ def _coefficients(x: Any, order: int, mode: str, cval: Any, prefilter: bool, axe
 # -- one axis ------------------------------------------------------------------------------------------------------------
 
 
-def _brought_in(at: Any, n: int, mode: str) -> Any:
+def _brought_in(at: Array, n: int, mode: str) -> Any:
     """Bring places into an image of ``n`` elements along an axis (or to less than a step beyond), as its mode says."""
     if n == 1 and mode not in ("constant", "grid-constant", "nearest"):
         return at * 0.0
@@ -109,7 +110,7 @@ def _brought_in(at: Any, n: int, mode: str) -> Any:
     return at
 
 
-def _neighbours(start: Any, order: int, n: int, mode: str) -> Any:
+def _neighbours(start: Array, order: int, n: int, mode: str) -> Any:
     """The places of the coefficients that are read, from the first one on: whole numbers, along a new last axis."""
     at = start[..., None] + np.arange(order + 1)
     if n == 1:
@@ -125,7 +126,7 @@ def _neighbours(start: Any, order: int, n: int, mode: str) -> Any:
     return np.where(at >= n, 2 * n - 2 - at, at)
 
 
-def _splines(u: Any, order: int) -> Any:
+def _splines(u: Array, order: int) -> Any:
     """The B-splines of an order that are not 0 between two knots, at ``u`` of the way, along a new last axis.
 
     Source: C. de Boor, A Practical Guide to Splines, chapter X, for knots at whole numbers.
@@ -142,7 +143,7 @@ def _splines(u: Any, order: int) -> Any:
     return np.stack(found, axis=-1)
 
 
-def _read(at: Any, n: int, order: int, mode: str, ahead: int) -> tuple[Any, Any, Any, Any]:
+def _read(at: Array, n: int, order: int, mode: str, ahead: int) -> tuple[Any, Any, Any, Any]:
     """What places read along an axis.
 
     Returns:
@@ -165,7 +166,7 @@ def _read(at: Any, n: int, order: int, mode: str, ahead: int) -> tuple[Any, Any,
 # -- several axes --------------------------------------------------------------------------------------------------------
 
 
-def _sampled(x: Any, at: Sequence[Any], order: int, mode: str, cval: Any, ahead: int) -> Any:
+def _sampled(x: Array, at: Sequence[Any], order: int, mode: str, cval: Array, ahead: int) -> Any:
     """Read an image along its last axes at places; axes before them are a stack.
 
     Args:
@@ -195,7 +196,7 @@ def _sampled(x: Any, at: Sequence[Any], order: int, mode: str, cval: Any, ahead:
     return found if outside is None else np.where(outside, cval, found)
 
 
-def _one_by_one(x: Any, at: Mapping[int, Any], order: int, mode: str, cval: Any, ahead: int) -> Any:
+def _one_by_one(x: Array, at: Mapping[int, Any], order: int, mode: str, cval: Array, ahead: int) -> Any:
     """Read an image at a grid of places, along one axis after the other.
 
     Args:
@@ -219,7 +220,7 @@ def _one_by_one(x: Any, at: Mapping[int, Any], order: int, mode: str, cval: Any,
     return x if outside is None else np.where(outside, cval, x)
 
 
-def _fill(name: str, cval: Operand, x: Any) -> Any:
+def _fill(name: str, cval: Operand, x: Array) -> Any:
     made: Any = arrayed(cval)
     if made.ndim:
         raise ShapeError(f"scipy.ndimage.{name}: cval must be one number, got shape {made.shape}", fix="pass a number")
@@ -321,7 +322,9 @@ def zoom(
     return finished("zoom", _one_by_one(x, at, order, mode, fill, ahead), input, output, whole=True)
 
 
-def _affine(x: Any, matrix: Any, offset: Any, shape: Sequence[int], order: int, mode: str, fill: Any, ahead: int) -> Any:
+def _affine(
+    x: Array, matrix: Array, offset: Array, shape: Sequence[int], order: int, mode: str, fill: Array, ahead: int
+) -> Any:
     """Read the last axes of coefficients at ``matrix @ place + offset``, for all places of a grid."""
     grid = np.indices(shape, dtype=np.float64)
     at = []

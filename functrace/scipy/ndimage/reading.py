@@ -15,6 +15,7 @@ import numpy.typing as npt
 from functrace.errors import AxisError, DtypeError, ShapeError
 from functrace.numpy.operands import Axis, Operand, arrayed, axis_tuple, stored
 from functrace.ops.grids import convolve_grids
+from functrace.typing import Array
 
 T = TypeVar("T")
 Output: TypeAlias = "npt.DTypeLike | Operand"
@@ -58,7 +59,7 @@ def places(name: str, axes: Axis, ndim: int) -> tuple[int, ...]:
         raise AxisError(f"scipy.ndimage.{name}: {error.what}", fix=error.fix) from error
 
 
-def finished(name: str, result: Any, like: Operand, output: Output | None, *, whole: bool = False) -> Any:
+def finished(name: str, result: Array, like: Operand, output: Output | None, *, whole: bool = False) -> Any:
     """Return a result in the dtype of the input, or as ``output`` says.
 
     Args:
@@ -90,7 +91,7 @@ def finished(name: str, result: Any, like: Operand, output: Output | None, *, wh
     return made if target is None else stored(made, target, f"ndimage.{name}")
 
 
-def padded(name: str, x: Any, rooms: dict[int, tuple[int, int]], modes: dict[int, str], cval: Operand) -> Any:
+def padded(name: str, x: Array, rooms: dict[int, tuple[int, int]], modes: dict[int, str], cval: Operand) -> Any:
     """Continue an image beyond its edges: so many elements per axis, by its mode."""
     for axis, (low, high) in rooms.items():
         mode = modes[axis]
@@ -105,7 +106,7 @@ def padded(name: str, x: Any, rooms: dict[int, tuple[int, int]], modes: dict[int
     return x
 
 
-def _value(name: str, cval: Operand, x: Any) -> Any:
+def _value(name: str, cval: Operand, x: Array) -> Any:
     made: Any = arrayed(cval)
     if made.ndim:
         raise ShapeError(f"scipy.ndimage.{name}: cval must be one number, got shape {made.shape}", fix="pass a number")
@@ -127,7 +128,7 @@ def reach(name: str, size: int, origin: int) -> tuple[int, int]:
     return size // 2 + origin, size - size // 2 - 1 - origin
 
 
-def slid(name: str, x: Any, weights: Any, origins: Sequence[int], modes: dict[int, str], cval: Operand) -> Any:
+def slid(name: str, x: Array, weights: Array, origins: Sequence[int], modes: dict[int, str], cval: Operand) -> Any:
     """Correlate an image with weights of the same rank, in double precision."""
     reached = [reach(name, n, at) for n, at in zip(weights.shape, origins, strict=True)]
     rooms = {k: room for k, room in enumerate(reached) if weights.shape[k] > 1 or k in modes}

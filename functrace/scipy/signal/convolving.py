@@ -16,6 +16,7 @@ from functrace.errors import ShapeError
 from functrace.numpy.operands import Axis, Operand, arrayed, axis_tuple
 from functrace.ops.grids import convolve_grids
 from functrace.scipy.dispatch import on_traced
+from functrace.typing import Array
 
 Shape = tuple[int, ...]
 
@@ -50,7 +51,7 @@ def _checked(name: str, in1: Operand, in2: Operand, mode: str) -> tuple[Any, Any
     return x, y
 
 
-def _swapped(name: str, mode: str, x: Any, y: Any, axes: Sequence[int]) -> bool:
+def _swapped(name: str, mode: str, x: Array, y: Array, axes: Sequence[int]) -> bool:
     """Whether the second operand is the one that the first is slid along: for "valid" it may be the larger one."""
     if mode != "valid" or all(x.shape[k] >= y.shape[k] for k in axes):
         return False
@@ -63,12 +64,12 @@ def _swapped(name: str, mode: str, x: Any, y: Any, axes: Sequence[int]) -> bool:
     )
 
 
-def _centred(whole: Any, shape: Sequence[int]) -> Any:
+def _centred(whole: Array, shape: Sequence[int]) -> Any:
     starts = [(n - m) // 2 for n, m in zip(whole.shape, shape, strict=True)]
     return whole[tuple([slice(k, k + m) for k, m in zip(starts, shape, strict=True)])]
 
 
-def _turned(x: Any) -> Any:
+def _turned(x: Array) -> Any:
     made = x[(slice(None, None, -1),) * x.ndim]
     return np.conj(made) if x.dtype.kind == "c" else made
 
@@ -124,7 +125,7 @@ def _by_transforms(name: str, in1: Operand, in2: Operand, mode: str, axes: Axis)
     return _centred(whole, sizes)
 
 
-def _at_once(x: Any, y: Any, axes: Sequence[int]) -> Any:
+def _at_once(x: Array, y: Array, axes: Sequence[int]) -> Any:
     lengths = [x.shape[k] + y.shape[k] - 1 for k in axes]
     real = "c" not in (x.dtype.kind, y.dtype.kind)
     sizes: Any = [next_fast_len(n, real) for n in lengths]
@@ -138,7 +139,7 @@ def _at_once(x: Any, y: Any, axes: Sequence[int]) -> Any:
     return whole[tuple(index)]
 
 
-def _in_blocks(x: Any, y: Any, axes: Sequence[int]) -> Any:
+def _in_blocks(x: Array, y: Array, axes: Sequence[int]) -> Any:
     """Add up the convolutions of blocks of the longer operand, each of which ends in the next."""
     from scipy.signal._signaltools import _calc_oa_lens
 
@@ -167,14 +168,14 @@ def _in_blocks(x: Any, y: Any, axes: Sequence[int]) -> Any:
 # -- directly ----------------------------------------------------------------------------------------------------------
 
 
-def _directly(x: Any, y: Any, mode: str) -> Any:
+def _directly(x: Array, y: Array, mode: str) -> Any:
     if mode == "valid":
         return convolve_grids(x, y, 0, "valid")
     whole = convolve_grids(x, y)
     return whole if mode == "full" else _centred(whole, x.shape)
 
 
-def _method(name: str, x: Any, y: Any, mode: str, method: str) -> str:
+def _method(name: str, x: Array, y: Array, mode: str, method: str) -> str:
     if method not in ("auto", "direct", "fft"):
         raise ShapeError(
             f"scipy.signal.{name}: method={method!r} is none of 'auto', 'direct', or 'fft'", fix="leave it out for 'auto'"
@@ -231,7 +232,7 @@ def correlate(in1: Operand, in2: Operand, mode: str = "full", method: str = "aut
 # -- two axes, with edges ----------------------------------------------------------------------------------------------
 
 
-def _edges(name: str, x: Any, rows: tuple[int, int], columns: tuple[int, int], boundary: str, fillvalue: Operand) -> Any:
+def _edges(name: str, x: Array, rows: tuple[int, int], columns: tuple[int, int], boundary: str, fillvalue: Operand) -> Any:
     """Put so many rows and columns around an array, as ``boundary`` says."""
     modes = {"fill": "constant", "pad": "constant", "wrap": "wrap", "circular": "wrap", "symm": "symmetric"}
     mode = modes.get(boundary, modes.get({"symmetric": "symm"}.get(boundary, "")))

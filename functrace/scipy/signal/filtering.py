@@ -20,6 +20,7 @@ from functrace.numpy.operands import Operand, holds_tracer, one_axis
 from functrace.ops.grids import convolve_grids, recur
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.signal.convolving import numbers
+from functrace.typing import Array
 
 
 def _coefficients(name: str, b: Operand, a: Operand) -> tuple[Any, Any]:
@@ -32,11 +33,11 @@ def _coefficients(name: str, b: Operand, a: Operand) -> tuple[Any, Any]:
     return b / a[0], a / a[0]
 
 
-def _rows(x: Any, rank: int) -> Any:
+def _rows(x: Array, rank: int) -> Any:
     return x.reshape(*(1,) * (rank - 1), -1)
 
 
-def _filtered(b: Any, a: Any, x: Any, zi: Any | None) -> tuple[Any, Any | None]:
+def _filtered(b: Array, a: Array, x: Array, zi: Any | None) -> tuple[Any, Any | None]:
     """Filter along the last axis; ``zi`` has the order of the filter along it. Also returns the state in the end."""
     n, rank = x.shape[-1], x.ndim
     order = max(b.shape[0], a.shape[0]) - 1
@@ -175,7 +176,7 @@ def sosfilt(sos: Operand, x: Operand, axis: SupportsIndex = -1, zi: Operand | No
 # -- both ways -----------------------------------------------------------------------------------------------------------
 
 
-def extended(x: Any, count: int, kind: str) -> Any:
+def extended(x: Array, count: int, kind: str) -> Any:
     """Continue samples along the last axis, at both ends."""
     if not count:
         return x
@@ -190,7 +191,7 @@ def extended(x: Any, count: int, kind: str) -> Any:
     return np.concatenate([2 * x[..., :1] - before, x, 2 * x[..., -1:] - behind], axis=-1)
 
 
-def _padded(name: str, x: Any, padtype: str | None, padlen: int | None, taps: int) -> tuple[int, Any]:
+def _padded(name: str, x: Array, padtype: str | None, padlen: int | None, taps: int) -> tuple[int, Any]:
     if padtype not in ("even", "odd", "constant", None):
         raise ShapeError(
             f"scipy.signal.{name}: padtype={padtype!r} must be 'even', 'odd', 'constant', or None",
@@ -234,7 +235,7 @@ def filtfilt(
     return np.moveaxis(y[..., edge : y.shape[-1] - edge], -1, place)
 
 
-def _by_gustafsson(b: Any, a: Any, x: Any, irlen: int | None) -> Any:
+def _by_gustafsson(b: Array, a: Array, x: Array, irlen: int | None) -> Any:
     """Choose the states at both ends so that it does not matter which way comes first.
 
     Source: F. Gustafsson, Determining the initial states in forward-backward filtering, 1996; as SciPy has it.
@@ -252,7 +253,7 @@ def _by_gustafsson(b: Any, a: Any, x: Any, irlen: int | None) -> Any:
     again = lfilter(b, a, seen[::-1], axis=0)
     turned, back = again[::-1], seen[::-1]
 
-    def at_ends(first: Any, last: Any) -> Any:
+    def at_ends(first: Array, last: Array) -> Any:
         if m == n:
             return np.concatenate([first, last], axis=1)
         return np.concatenate([np.pad(first, ((0, 0), (0, order))), np.pad(last, ((0, 0), (order, 0)))], axis=0)

@@ -19,6 +19,7 @@ from functrace.scipy.dispatch import on_traced
 from functrace.scipy.signal.convolving import numbers, real_kind
 from functrace.scipy.signal.filtering import extended
 from functrace.scipy.signal.trends import detrend as without_trend
+from functrace.typing import Array
 
 Window: TypeAlias = "str | tuple[Any, ...] | Operand"
 Trend: TypeAlias = "str | bool | Callable[[Any], Any]"
@@ -61,7 +62,7 @@ def _sizes(name: str, size: int, noverlap: int | None, nfft: int | None, usual: 
     return size - shared, points
 
 
-def _segments(x: Any, window: Any, step: int, points: int, trend: Trend, one_sided: bool) -> Any:
+def _segments(x: Array, window: Array, step: int, points: int, trend: Trend, one_sided: bool) -> Any:
     """Transform segments along the last axis, from which their trend is taken: shape (..., segments, frequencies)."""
     size = window.shape[0]
     starts = np.arange(0, x.shape[-1] - size + 1, step)
@@ -74,7 +75,7 @@ def _segments(x: Any, window: Any, step: int, points: int, trend: Trend, one_sid
     return np.fft.rfft(np.real(parts), points) if one_sided else np.fft.fft(parts, points)
 
 
-def _scale(name: str, scaling: str, window: Any, fs: float, density: str = "density") -> Any:
+def _scale(name: str, scaling: str, window: Array, fs: float, density: str = "density") -> Any:
     if scaling == density:
         return 1.0 / (fs * np.sum(window * window))
     if scaling == "spectrum":
@@ -82,12 +83,12 @@ def _scale(name: str, scaling: str, window: Any, fs: float, density: str = "dens
     raise ShapeError(f"scipy.signal.{name}: unknown scaling: {scaling!r}", fix=f"pass 'spectrum' or {density!r}")
 
 
-def _single(window: Any, dtype: np.dtype[Any]) -> Any:
+def _single(window: Array, dtype: np.dtype[Any]) -> Any:
     """A window in the precision of the result."""
     return window.astype(np.float32) if dtype == np.complex64 else window
 
 
-def _doubled(spectrum: Any, points: int) -> Any:
+def _doubled(spectrum: Array, points: int) -> Any:
     """Count twice, along the last axis, the frequencies of half a spectrum that stand for two."""
     weights = np.full(spectrum.shape[-1], 2.0, real_kind(spectrum.dtype))
     weights[0] = 1.0
@@ -404,7 +405,7 @@ def istft(
     return np.arange(x.shape[0]) / float(fs), x
 
 
-def _overlapped(parts: Any, step: int) -> Any:
+def _overlapped(parts: Array, step: int) -> Any:
     """Add up segments, shape (..., segments, size), each so many samples after the one before."""
     segments, size = parts.shape[-2:]
     # Cut into pieces of one step, which stand on a diagonal: piece j of segment i goes to place i + j.
