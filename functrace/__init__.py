@@ -54,10 +54,11 @@ __all__ = [
     "value", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
 
-_LATER = ("scipy", "testing", "torch")
+_LATER = ("random", "scipy", "testing", "torch")
 
 
 if _typing.TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
+    from functrace import random as random
     from functrace import scipy as scipy
     from functrace import testing as testing
     from functrace import torch as torch

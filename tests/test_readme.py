@@ -25,7 +25,10 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 PAGES = [
     README,
-    *[ROOT / "docs" / f"{name}.md" for name in ("sharp_bits", "porting", "everyday", "foreign_code", "numpy", "scipy")],
+    *[
+        ROOT / "docs" / f"{name}.md"
+        for name in ("sharp_bits", "porting", "everyday", "foreign_code", "numpy", "scipy", "random")
+    ],
 ]
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 LINKED = [README, ARCHITECTURE, ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]

@@ -26,7 +26,6 @@ ELSEWHERE = {
     "no_grad": "functrace.stop_gradient(x) in a function; functrace.torch.no_grad for PyTorch's tensors",
     "np": "NumPy itself: import numpy as np",
     "pmap": "functrace.vmap: there is one device",
-    "random": "NumPy's own generators, outside of the function that is transformed: pass what they draw as arguments",
     "remat": "functrace.checkpoint",
     "requires_grad": "nothing: functrace.grad(f)(x) differentiates by arguments",
     "tree_map": "functrace.tree.map",

@@ -1,0 +1,96 @@
+"""What the functions of this room take, each read in one way: shapes, dtypes and parameters.
+
+Floor: 7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, SupportsIndex, TypeAlias
+
+import numpy as np
+
+from functrace.errors import DtypeError, ShapeError
+from functrace.ir.aval import aval_of, shape_of
+from functrace.numpy.operands import Arrayed, DtypeLike, Operand, arrayed, int_tuple
+from functrace.ops.shaping import broadcast_to, convert
+
+Shape = tuple[int, ...]
+ShapeLike: TypeAlias = "SupportsIndex | Sequence[SupportsIndex]"
+"""``shape=``: an integer, or several."""
+FLOAT = np.dtype(np.float64)
+INT = np.dtype(np.int64)
+
+
+def sizes(shape: ShapeLike, name: str) -> Shape:
+    """Return a shape as a tuple; raises `ShapeError` if it is none."""
+    try:
+        found = int_tuple(shape)
+    except TypeError:
+        raise ShapeError(f"random.{name}: shape {shape!r} is not a tuple of integers", fix="pass one, e.g. (3, 4)") from None
+    if any(n < 0 for n in found):
+        raise ShapeError(f"random.{name}: shape {found} has negative sizes", fix="pass sizes from 0 on")
+    return found
+
+
+def float_dtype(dtype: DtypeLike, name: str, kinds: str = "f") -> np.dtype[Any]:
+    """Return the dtype of a continuous draw, float64 by default; raises `DtypeError` if it is not of these kinds."""
+    found = FLOAT if dtype is None else np.dtype(dtype)
+    if found.kind not in kinds:
+        raise DtypeError(f"random.{name} does not draw {found}", fix="pass a float dtype, and convert what is drawn")
+    return found
+
+
+def int_dtype(dtype: DtypeLike, name: str, kinds: str = "iuf") -> np.dtype[Any]:
+    """Return the dtype of a discrete draw, int64 by default; raises `DtypeError` if it is not of these kinds."""
+    found = INT if dtype is None else np.dtype(dtype)
+    if found.kind not in kinds:
+        raise DtypeError(f"random.{name} does not draw {found}", fix="pass an integer dtype")
+    return found
+
+
+def parameter(x: Operand, dtype: np.dtype[Any], name: str) -> Any:
+    """Return a parameter as an array of a dtype; raises `DtypeError` if it is complex and the dtype is not."""
+    found = arrayed(x)
+    if found.dtype.kind not in "biuf" + dtype.kind:
+        raise DtypeError(f"random.{name}: a parameter is {aval_of(found)}", fix="pass real numbers")
+    return convert(found, dtype)
+
+
+def joint_shape(name: str, shape: ShapeLike | None, *shapes: Shape) -> Shape:
+    """Return the shape of a draw: what the shapes of parameters broadcast to, or what was asked for.
+
+    Raises:
+        ShapeError: if they do not broadcast to it.
+    """
+    try:
+        found = np.broadcast_shapes(*shapes)
+        if shape is None:
+            return found
+        wanted = sizes(shape, name)
+        if np.broadcast_shapes(found, wanted) == wanted:
+            return wanted
+    except ValueError:
+        pass
+    shown = " and ".join(map(str, shapes))
+    raise ShapeError(
+        f"random.{name}: parameters of shape {shown} do not broadcast" + ("" if shape is None else f" to {shape}"),
+        fix="leave out shape=, or let it end with the shape that the parameters have",
+    )
+
+
+def parameters(name: str, shape: ShapeLike | None, dtype: np.dtype[Any], *given: Operand) -> tuple[Shape, tuple[Any, ...]]:
+    """Return the shape of a draw, and its parameters in its dtype; see `joint_shape`."""
+    arrays = tuple([parameter(x, dtype, name) for x in given])
+    return joint_shape(name, shape, *map(shape_of, arrays)), arrays
+
+
+def shaped(x: Arrayed, shape: Shape) -> Any:
+    """Return a draw with its shape: parameters may have been all that gave it one."""
+    return x if shape_of(x) == shape else broadcast_to(x, shape)
+
+
+def count_of(shape: Shape) -> int:
+    """How many elements a shape has."""
+    return math.prod(shape)

@@ -1,0 +1,305 @@
+"""Continuous distributions that uniform, normal and exponential samples are turned into, each by one formula.
+
+All of them are reparameterised: a sample is a smooth function of the parameters, whose derivative is that of the sample.
+
+Floor: 7.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrace.numpy.operands import Arrayed, DtypeLike, Operand
+from functrace.ops.matrices import real_dtype
+from functrace.ops.random import random_exponential_p, random_normal_p, random_uniform_p, random_wald_p, sample
+from functrace.random.arguments import ShapeLike, float_dtype, parameters, shaped, sizes
+from functrace.random.discrete import rademacher
+from functrace.random.keys import one_key, split
+
+
+def uniform(
+    key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None, minval: Operand = 0.0, maxval: Operand = 1.0
+) -> Any:
+    """Draw from the uniform distribution on [minval, maxval).
+
+    Args:
+        key: uint64, shape (2,).
+        shape: of the result.
+        dtype: float16, float32, float64 (the default) or longdouble, of 11, 24, 53 and 53 random bits.
+        minval, maxval: broadcast to the shape; rounding may reach ``maxval`` where it is not 1.
+
+    Returns:
+        an array of that shape.
+
+    Raises:
+        DtypeError, ShapeError: if it is not a key, or parameters do not fit.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.uniform(ft.random.key(0), (2,), minval=-1.0)
+        array([-0.97186593, -0.48446551])
+
+    Cost:
+        3 us, and 4 ns per number.
+    """
+    key, dtype = one_key(key, "uniform"), float_dtype(dtype, "uniform")
+    shape = sizes(shape, "uniform")
+    drawn = sample(random_uniform_p, key, shape, dtype)
+    if type(minval) is float and type(maxval) is float and (minval, maxval) == (0.0, 1.0):
+        return drawn
+    _, (low, high) = parameters("uniform", shape, dtype, minval, maxval)
+    return drawn * (high - low) + low
+
+
+def normal(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
+    """Draw from the standard normal distribution.
+
+    Args:
+        key: uint64, shape (2,).
+        shape: of the result.
+        dtype: float, float64 by default: narrower ones are float64 draws, rounded. Of a complex dtype, real and imaginary
+            part are independent, with variances of 1/2.
+
+    Returns:
+        an array of that shape; scale and shift it with ``loc + scale * normal(key, shape)``.
+
+    Raises:
+        DtypeError, ShapeError: if it is not a key, or not a shape.
+
+    Example:
+        >>> import functrace as ft
+        >>> ft.random.normal(ft.random.key(0), (2,))
+        array([-0.20597403, -0.12884495])
+
+    Cost:
+        3 us, and 10 ns per number.
+
+    Source:
+        ``numpy.random.Generator.standard_normal`` (a ziggurat).
+    """
+    key, dtype = one_key(key, "normal"), float_dtype(dtype, "normal", "fc")
+    shape = sizes(shape, "normal")
+    if dtype.kind == "f":
+        return sample(random_normal_p, key, shape, dtype)
+    drawn = sample(random_normal_p, key, (2, *shape), real_dtype(dtype))
+    return ((drawn[0] + 1j * drawn[1]) * math.sqrt(0.5)).astype(dtype)
+
+
+def _normals(key: Arrayed, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return sample(random_normal_p, one_key(key, name), shape, dtype)
+
+
+def _exponentials(key: Arrayed, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return sample(random_exponential_p, one_key(key, name), shape, dtype)
+
+
+def exponential(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
+    """Draw from the exponential distribution of mean 1.
+
+    Args, Returns, Raises: as `normal` has them (real dtypes).
+
+    Example:
+        >>> import functrace as ft
+        >>> float(ft.random.exponential(ft.random.key(0))) > 0
+        True
+
+    Cost:
+        3 us, and 5 ns per number.
+
+    Source:
+        ``numpy.random.Generator.standard_exponential`` (a ziggurat).
+    """
+    return _exponentials(key, "exponential", sizes(shape, "exponential"), float_dtype(dtype, "exponential"))
+
+
+def gumbel(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
+    """Draw from the Gumbel distribution, whose distribution function is exp(-exp(-x)).
+
+    Args, Returns, Raises: as `normal` has them (real dtypes).
+    """
+    return -np.log(_exponentials(key, "gumbel", sizes(shape, "gumbel"), float_dtype(dtype, "gumbel")))
+
+
+def logistic(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
+    """Draw from the logistic distribution, whose distribution function is 1 / (1 + exp(-x)).
+
+    Args, Returns, Raises: as `normal` has them (real dtypes).
+    """
+    drawn = _exponentials(key, "logistic", (2, *sizes(shape, "logistic")), float_dtype(dtype, "logistic"))
+    return np.log(drawn[0]) - np.log(drawn[1])
+
+
+def laplace(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
+    """Draw from the Laplace distribution, whose density is exp(-abs(x)) / 2.
+
+    Args, Returns, Raises: as `normal` has them (real dtypes).
+    """
+    drawn = _exponentials(key, "laplace", (2, *sizes(shape, "laplace")), float_dtype(dtype, "laplace"))
+    return drawn[0] - drawn[1]
+
+
+def cauchy(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
+    """Draw from the Cauchy distribution, whose density is 1 / (pi (1 + x**2)).
+
+    Args, Returns, Raises: as `normal` has them (real dtypes).
+    """
+    dtype = float_dtype(dtype, "cauchy")
+    drawn = sample(random_uniform_p, one_key(key, "cauchy"), sizes(shape, "cauchy"), dtype)
+    return np.tan(math.pi * (drawn - 0.5))
+
+
+def maxwell(key: Arrayed, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
+    """Draw from the Maxwell distribution: the length of a vector of three standard normal numbers.
+
+    Args, Returns, Raises: as `normal` has them (real dtypes).
+    """
+    drawn = _normals(key, "maxwell", (3, *sizes(shape, "maxwell")), float_dtype(dtype, "maxwell"))
+    return np.sqrt(np.sum(drawn * drawn, axis=0))
+
+
+def double_sided_maxwell(key: Arrayed, loc: Operand, scale: Operand, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
+    """Draw from the Maxwell distribution with a random sign, times ``scale``, plus ``loc``.
+
+    Args:
+        key: uint64, shape (2,).
+        loc, scale: broadcast to what ``shape`` says, and may make it longer in front.
+        shape: of the result, before it broadcasts with them.
+        dtype: float64 by default.
+    """
+    name = "double_sided_maxwell"
+    dtype = float_dtype(dtype, name)
+    joint, (middle, width) = parameters(name, None, dtype, loc, scale)
+    joint = np.broadcast_shapes(joint, sizes(shape, name))
+    first, second = split(one_key(key, name))
+    return middle + width * rademacher(first, joint, dtype) * maxwell(second, joint, dtype)
+
+
+def rayleigh(key: Arrayed, scale: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
+    """Draw from the Rayleigh distribution: ``scale`` times the length of a vector of two standard normal numbers.
+
+    Args:
+        key: uint64, shape (2,).
+        scale: broadcasts to the shape.
+        shape: of the result; that of ``scale`` by default.
+        dtype: float64 by default.
+    """
+    dtype = float_dtype(dtype, "rayleigh")
+    shape, (factor,) = parameters("rayleigh", shape, dtype, scale)
+    return factor * np.sqrt(2.0 * _exponentials(key, "rayleigh", shape, dtype))
+
+
+def pareto(key: Arrayed, b: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
+    """Draw from the Pareto distribution on [1, inf), whose density is b / x**(b + 1).
+
+    Args:
+        key: uint64, shape (2,).
+        b: broadcasts to the shape.
+        shape: of the result; that of ``b`` by default.
+        dtype: float64 by default.
+    """
+    dtype = float_dtype(dtype, "pareto")
+    shape, (power,) = parameters("pareto", shape, dtype, b)
+    return np.exp(_exponentials(key, "pareto", shape, dtype) / power)
+
+
+def weibull_min(key: Arrayed, scale: Operand, concentration: Operand, shape: ShapeLike = (), dtype: DtypeLike = None) -> Any:
+    """Draw from the Weibull distribution: ``scale`` times an exponential sample to the power of 1 / ``concentration``.
+
+    Args:
+        key: uint64, shape (2,).
+        scale, concentration: broadcast with the shape.
+        shape: of the result, before it broadcasts with them.
+        dtype: float64 by default.
+    """
+    dtype = float_dtype(dtype, "weibull_min")
+    joint, (factor, power) = parameters("weibull_min", None, dtype, scale, concentration)
+    joint = np.broadcast_shapes(joint, sizes(shape, "weibull_min"))
+    return factor * np.exp(np.log(_exponentials(key, "weibull_min", joint, dtype)) / power)
+
+
+def lognormal(key: Arrayed, sigma: Operand = 1.0, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
+    """Draw the exponential of ``sigma`` times a standard normal number.
+
+    Args:
+        key: uint64, shape (2,).
+        sigma: broadcasts to the shape.
+        shape: of the result; that of ``sigma`` by default.
+        dtype: float64 by default.
+    """
+    dtype = float_dtype(dtype, "lognormal")
+    shape, (factor,) = parameters("lognormal", shape, dtype, sigma)
+    return np.exp(factor * _normals(key, "lognormal", shape, dtype))
+
+
+def triangular(
+    key: Arrayed, left: Operand, mode: Operand, right: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
+) -> Any:
+    """Draw from the distribution whose density rises linearly from ``left`` to ``mode``, and falls to ``right``.
+
+    Args:
+        key: uint64, shape (2,).
+        left, mode, right: broadcast to the shape.
+        shape: of the result; that of the parameters by default.
+        dtype: float64 by default.
+    """
+    dtype = float_dtype(dtype, "triangular")
+    shape, (low, top, high) = parameters("triangular", shape, dtype, left, mode, right)
+    drawn = sample(random_uniform_p, one_key(key, "triangular"), shape, dtype)
+    width = high - low
+    is_low = drawn * width < top - low
+    area = np.where(is_low, drawn * width * (top - low), (1.0 - drawn) * width * (high - top))
+    distance = np.sqrt(np.where(area > 0, area, 1.0)) * (area > 0)  # a root at 0 has no derivative
+    return shaped(np.where(is_low, low + distance, high - distance)[()], shape)
+
+
+def truncated_normal(
+    key: Arrayed, lower: Operand, upper: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None
+) -> Any:
+    """Draw from the standard normal distribution, given that it is between two bounds.
+
+    Args:
+        key: uint64, shape (2,).
+        lower, upper: broadcast to the shape; they may be infinite, and lie far in a tail.
+        shape: of the result; that of the bounds by default.
+        dtype: float64 by default.
+
+    Raises:
+        ImportError: without SciPy, whose quantiles of the normal distribution it takes.
+
+    Cost:
+        one uniform draw and five of SciPy's functions per number.
+    """
+    from scipy import special
+
+    dtype = float_dtype(dtype, "truncated_normal")
+    shape, (first, last) = parameters("truncated_normal", shape, dtype, lower, upper)
+    drawn = sample(random_uniform_p, one_key(key, "truncated_normal"), shape, dtype)
+    drawn = np.maximum(drawn, float(np.finfo(dtype).epsneg) / 2)
+    # In the lower tail, where logarithms of probabilities tell numbers apart; the upper one is its mirror image.
+    is_mirrored = first > 0
+    low, high = np.where(is_mirrored, -last, first), np.where(is_mirrored, -first, last)
+    has_end = low > -np.inf
+    least = np.where(has_end, special.log_ndtr(np.where(has_end, low, 0.0)), -np.inf)
+    most = special.log_ndtr(high)
+    found = special.ndtri_exp(most + np.log(drawn + (1.0 - drawn) * np.exp(least - most)))
+    return np.clip(np.where(is_mirrored, -found, found), first, last)[()]
+
+
+def wald(key: Arrayed, mean: Operand, shape: ShapeLike | None = None, dtype: DtypeLike = None) -> Any:
+    """Draw from the Wald (inverse Gaussian) distribution with a mean, and scale 1.
+
+    Args:
+        key: uint64, shape (2,).
+        mean: positive; broadcasts to the shape.
+        shape: of the result; that of the mean by default.
+        dtype: float64 by default.
+
+    Cost:
+        3 us, and some 30 ns per number. The derivative by the mean is that of a quantile, and takes SciPy's ``erfcx``.
+    """
+    dtype = float_dtype(dtype, "wald")
+    shape, (middle,) = parameters("wald", shape, dtype, mean)
+    return sample(random_wald_p, one_key(key, "wald"), shape, dtype, middle)

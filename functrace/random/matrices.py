@@ -1,0 +1,105 @@
+"""Distributions of vectors and matrices: correlated normal vectors, and orthogonal matrices.
+
+Floor: 7.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, SupportsIndex
+
+import numpy as np
+
+from functrace.errors import ArgumentError, ShapeError
+from functrace.ir.aval import shape_of
+from functrace.numpy.operands import Arrayed, DtypeLike, Operand
+from functrace.random.arguments import ShapeLike, float_dtype, joint_shape, parameter, sizes
+from functrace.random.continuous import normal
+from functrace.random.keys import one_key
+
+
+def multivariate_normal(
+    key: Arrayed,
+    mean: Operand,
+    cov: Operand,
+    shape: ShapeLike | None = None,
+    dtype: DtypeLike = None,
+    method: Literal["cholesky", "eigh", "svd"] = "cholesky",
+) -> Any:
+    """Draw normal vectors with a mean and a covariance, and their derivatives by both.
+
+    Args:
+        key: uint64, shape (2,).
+        mean: shape (…, n).
+        cov: shape (…, n, n), symmetric and positive definite (for ``eigh`` and ``svd``, semidefinite).
+        shape: of the result without its last axis; by default what the other axes of mean and covariance broadcast to.
+        dtype: float64 by default.
+        method: how the covariance is factorized.
+
+    Returns:
+        shape (*shape, n).
+
+    Raises:
+        LinAlgError: if the covariance is not positive definite, with ``cholesky``.
+        ShapeError: if mean, covariance and shape do not fit.
+
+    Example:
+        >>> import numpy as np
+        >>> import functrace as ft
+        >>> multivariate_normal(ft.random.key(0), np.zeros(2), np.array([[1.0, 0.5], [0.5, 1.0]]))
+        array([-0.20597403, -0.21457001])
+
+    Cost:
+        one factorization of the covariance, n**3 / 3 flops by ``cholesky``, and a product per vector.
+    """
+    name = "multivariate_normal"
+    dtype = float_dtype(dtype, name)
+    middle, matrix = parameter(mean, dtype, name), parameter(cov, dtype, name)
+    if not shape_of(middle) or shape_of(matrix)[-2:] != shape_of(middle)[-1:] * 2:
+        raise ShapeError(
+            f"random.{name}: a mean of shape {shape_of(middle)} and a covariance of shape {shape_of(matrix)}",
+            fix="pass (…, n) and (…, n, n)",
+        )
+    stack = joint_shape(name, shape, shape_of(middle)[:-1], shape_of(matrix)[:-2])
+    drawn = normal(one_key(key, name), (*stack, *shape_of(middle)[-1:]), dtype)
+    if method == "cholesky":
+        factor = np.linalg.cholesky(matrix)
+    elif method == "eigh":
+        values, vectors = np.linalg.eigh(matrix)
+        factor = vectors * np.sqrt(values)[..., None, :]
+    elif method == "svd":
+        vectors, values, _ = np.linalg.svd(matrix)
+        factor = vectors * np.sqrt(values)[..., None, :]
+    else:
+        raise ArgumentError(f"random.{name}: method {method!r} is none", fix="pass 'cholesky', 'eigh' or 'svd'")
+    return middle + np.matmul(factor, drawn[..., None])[..., 0]
+
+
+def orthogonal(
+    key: Arrayed, n: SupportsIndex, shape: ShapeLike = (), dtype: DtypeLike = None, m: SupportsIndex | None = None
+) -> Any:
+    """Draw orthogonal (unitary) matrices, evenly among all of them.
+
+    Args:
+        key: uint64, shape (2,).
+        n: how many rows.
+        shape: of the stack.
+        dtype: float or complex; float64 by default.
+        m: how many columns, ``n`` by default. Then the columns are orthonormal, or the rows, if these are fewer.
+
+    Returns:
+        shape (*shape, n, m).
+
+    Cost:
+        a QR factorization per matrix.
+
+    Source:
+        Mezzadri, "How to generate random matrices from the classical compact groups" (2007).
+    """
+    dtype = float_dtype(dtype, "orthogonal", "fc")
+    (rows,) = sizes(n, "orthogonal")
+    (columns,) = (rows,) if m is None else sizes(m, "orthogonal")
+    most, least = max(rows, columns), min(rows, columns)
+    q, r = np.linalg.qr(normal(one_key(key, "orthogonal"), (*sizes(shape, "orthogonal"), most, least), dtype))
+    turns = np.diagonal(r, axis1=-2, axis2=-1)
+    q = q * (turns / np.abs(turns))[..., None, :]
+    return np.swapaxes(q, -1, -2) if rows < columns else q
