@@ -88,6 +88,10 @@ class ConcretizationError(FunctraceError, TypeError):
     """A Python value was asked of a traced array while no values are known (staging)."""
 
 
+class TooManyPathsError(FunctraceError, RuntimeError):
+    """The values of a batch, or of calls, took more paths through Python's own control flow than are allowed."""
+
+
 class LostGradientError(FunctraceError, TypeError):
     """A conversion would cut the derivative in silence (``float(x)``, ``np.array([x, 1.0])``)."""
 

@@ -27,7 +27,16 @@ PAGES = [
     README,
     *[
         ROOT / "docs" / f"{name}.md"
-        for name in ("sharp_bits", "porting", "everyday", "foreign_code", "numpy", "scipy", "random")
+        for name in (
+            "sharp_bits",
+            "python_control_flow",
+            "porting",
+            "everyday",
+            "foreign_code",
+            "numpy",
+            "scipy",
+            "random",
+        )
     ],
 ]
 ARCHITECTURE = ROOT / "docs" / "architecture.md"

@@ -6,12 +6,14 @@ Floor: 7.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
 from functrace.api.calls import as_value, function_name
+from functrace.api.paths import Leaf, Path, merged
 from functrace.api.record import Called, Recorded
+from functrace.api.results import number_type
 from functrace.api.transformed import transformed
 from functrace.errors import ArgumentError, AxisError, ShapeError
 from functrace.executor import Runner
@@ -21,12 +23,24 @@ from functrace.ops.shaping import moveaxis
 from functrace.tracing.capture import held_array
 from functrace.tracing.recording import MAPPED, Recording, Tracer, Value
 from functrace.transforms import vmap_program
-from functrace.tree import flatten, paths, prefix_leaves, unflatten
+from functrace.transforms.examples import Examples, Group, Paths
+from functrace.tree import PyTreeSpec, flatten, paths, prefix_leaves, unflatten
 from functrace.typing import P, PyTree, R
 
 
-def vmap(f: Callable[P, R], in_axes: PyTree = 0, out_axes: PyTree = 0, axis_size: int | None = None) -> Callable[P, R]:
+def vmap(
+    f: Callable[P, R],
+    in_axes: PyTree = 0,
+    out_axes: PyTree = 0,
+    axis_size: int | None = None,
+    *,
+    max_paths: int = 64,
+) -> Callable[P, R]:
     """Return a function that maps ``f`` over an axis of its arguments.
+
+    Python's own ``if`` and ``while`` may ask for values, where those of the batch are known: what examples answer
+    differently splits the batch, ``f`` runs once per path, and results come back in the order of the examples
+    (docs/python_control_flow.md).
 
     Args:
         f: a function of single examples.
@@ -36,24 +50,35 @@ def vmap(f: Callable[P, R], in_axes: PyTree = 0, out_axes: PyTree = 0, axis_size
         out_axes: where the mapped axis goes in the results: an int, ``None`` for results that do not depend on mapped
             arguments, or a prefix nest.
         axis_size: number of examples; needed only if nothing is mapped.
+        max_paths: how many paths the examples may take through ``f``: how often it runs at most. 1 means that all
+            examples must answer alike, 0 that nothing may be asked.
 
     Returns:
-        a function of batches. ``f`` runs once, on traced values without values.
+        a function of batches. ``f`` runs on traced values of one example: once, if it asks nothing that examples answer
+        differently, else once per path, for those on it.
 
     Raises:
         ShapeError: if mapped axes differ in size; names the arguments and sizes.
-        ConcretizationError: if ``f`` asks for a value.
+        ConcretizationError: if ``f`` asks for a value while values are not known (``jit``, ``trace``, the bodies of ``cond``
+            and ``scan``).
+        TooManyPathsError: if there are more than ``max_paths`` paths; says how many, and names the line that asked.
+        TreeError, ShapeError, DtypeError: if what different paths return does not go together; names the lines.
 
     Example:
         >>> import numpy as np
         >>> vmap(np.dot)(np.ones((2, 3)), np.ones((2, 3)))
         array([3., 3.])
+        >>> vmap(lambda x: x if x > 0 else x * 0.1)(np.array([1.0, -1.0]))
+        array([ 1. , -0.1])
 
     Cost:
-        the array work of all examples, in one NumPy call per equation (or a few).
+        the array work of all examples, in one NumPy call per equation (or a few). With questions: as many recordings as
+        there are paths; the array work is that of each example's own path, and is done for all examples on it at once.
     """
     name = function_name(f)
     owner = f"vmap of {name}"
+    if max_paths < 0:
+        raise ArgumentError(f"{owner}: max_paths={max_paths}", fix="give the number of paths that are allowed")
 
     @transformed("vmap", f)
     def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -74,38 +99,122 @@ def vmap(f: Callable[P, R], in_axes: PyTree = 0, out_axes: PyTree = 0, axis_size
         size = _batch_size(places, values, args, kwargs, axis_size, owner)
         batched = [v if k is None else _to_front(v, k) for k, v in zip(places, values, strict=True)]
 
-        def inputs(recording: Recording) -> Called:
-            traced = [_input(recording, v, k is not None) for k, v in zip(places, batched, strict=True)]
-            # Of the caller's plain arrays the function has copies; what is traced outside would have to change there.
-            recording.arguments = tuple([x for x, v in zip(traced, batched, strict=True) if isinstance(v, Tracer)])
-            return unflatten(treedef, traced)
-
-        with Recording(owner, scope=MAPPED) as recording:
-            call = Recorded(recording, f, inputs, reads=())
-            out_places = prefix_leaves(out_axes, unflatten(call.out_tree, call.outputs), "out_axes")
-            flags = tuple(place is not None for place in out_places)
-            mapped_inputs = tuple([i not in recording.values for i in recording.inputs])
-
-            def build(program: Program) -> Runner:
-                others = [False] * (len(program.input_ids) - len(mapped_inputs))
-                return Runner(vmap_program(program, size, [*mapped_inputs, *others], flags))
-
-            runner, arguments = call.transformed(("vmap", size, mapped_inputs, flags), build)
-            results = runner(arguments, call.lines)
-        moved = [_from_front(r, k, owner) for r, k in zip(results, out_places, strict=True)]
-        return unflatten(call.out_tree, moved)
+        call = _Call(f, owner, treedef, places, batched, size, out_axes)
+        runs = Paths(owner, size, max_paths)
+        while runs.waiting:
+            call.run(runs, runs.take())
+        results = [_from_front(r, k, owner) for r, k in zip(call.results(), call.out_places, strict=True)]
+        return unflatten(call.out_tree, results)
 
     return mapped
 
 
-def _input(recording: Recording, value: Any, is_mapped: bool) -> Any:
-    """Add an input: of one example, to run on the whole batch, or an array that is not mapped, whose value is known.
+@final
+class _Call:
+    """One call of a mapped function: runs the function of one example, once or for every path that examples take.
 
-    What is neither (a number, an outer traced value, any other object) goes to the function as it is.
+    Args:
+        f: the function.
+        owner: who maps, for messages.
+        tree: the structure of its arguments.
+        places: for each leaf whether it is mapped: ``None`` if not.
+        values: of the leaves; mapped ones have the examples along their first axis.
+        size: the number of examples.
+        out_axes: of the results.
     """
-    if not is_mapped and not (isinstance(value, np.ndarray) and value.ndim and value.dtype.kind in "biufc"):
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        owner: str,
+        tree: PyTreeSpec,
+        places: list[int | None],
+        values: list[Any],
+        size: int,
+        out_axes: PyTree,
+    ) -> None:
+        self.f, self.owner, self.out_axes = f, owner, out_axes
+        self.tree, self.places, self.values, self.size = tree, places, values, size
+        self.out_tree = tree
+        self.out_places: list[int | None] = []
+        self.held: list[Any] = []
+        """The arguments as they were at the call: what one path writes is not seen by another."""
+        self.paths: list[Path] = []
+        self.whole: list[Any] | None = None
+        """The results, if the function has asked nothing."""
+
+    def run(self, paths: Paths, group: Group) -> None:
+        """Run the function for a group of examples, and keep what it returns for those that stay on this path."""
+        examples = Examples(paths, group)
+        try:
+            self._run(examples, is_first=group.before is None)
+        except Exception as error:
+            if examples.forks:
+                error.add_note(f"  in {self.owner}, on the path of {examples.described()}")
+            raise
+
+    def _run(self, examples: Examples, *, is_first: bool) -> None:
+        numbers: list[type | None] = []
+
+        def wanted(_recording: Recording, result: object) -> list[Any]:
+            leaves, self.out_tree = flatten(result)
+            numbers.extend(map(number_type, leaves))
+            return leaves
+
+        with Recording(self.owner, scope=MAPPED) as recording:
+            recording.examples = examples if examples.paths.most else None
+            call = Recorded(recording, self.f, self._inputs, wanted=wanted, reads=())
+            self.out_places = prefix_leaves(self.out_axes, unflatten(self.out_tree, call.outputs), "out_axes")
+            if is_first and not examples.has_answered:
+                self.whole = self._run_whole(call)
+                return
+            values = examples.results(recording, call.outputs)
+            leaves = [
+                Leaf(*value, recording.avals[i], number, recording.source(i))
+                for value, i, number in zip(values, call.outputs, numbers, strict=True)
+            ]
+            self.paths.append(Path(examples.rows, examples.forks, leaves, self.out_tree))
+
+    def _inputs(self, recording: Recording) -> Called:
+        is_first = not self.held
+        traced: list[Any] = []
+        for n, (place, value) in enumerate(zip(self.places, self.values, strict=True)):
+            if is_first:
+                self.held.append(held_array(value) if _is_array(place, value) else value)
+            elif _is_array(place, value):
+                held_array(value)  # it must not be written while it is read
+            traced.append(_input(recording, value, self.held[n], place is not None))
+        # Of the caller's plain arrays the function has copies; what is traced outside would have to change there.
+        recording.arguments = tuple([x for x, v in zip(traced, self.values, strict=True) if isinstance(v, Tracer)])
+        return unflatten(self.tree, traced)
+
+    def _run_whole(self, call: Recorded) -> list[Any]:
+        """Run the program for all examples, as it is in the cache."""
+        recording, size = call.recording, self.size
+        flags = tuple([place is not None for place in self.out_places])
+        mapped_inputs = tuple([i not in recording.values for i in recording.inputs])
+
+        def build(program: Program) -> Runner:
+            others = [False] * (len(program.input_ids) - len(mapped_inputs))
+            return Runner(vmap_program(program, size, [*mapped_inputs, *others], flags))
+
+        runner, arguments = call.transformed(("vmap", size, mapped_inputs, flags), build)
+        return list(runner(arguments, call.lines))
+
+    def results(self) -> list[Any]:
+        """Return the leaves of the result, with the examples along their first axis."""
+        return merged(self.paths, self.out_places, self.owner) if self.whole is None else self.whole
+
+
+def _is_array(place: int | None, value: object) -> bool:
+    """Whether an argument becomes an input; a number, or an outer traced value, goes to the function as it is."""
+    return place is not None or (isinstance(value, np.ndarray) and value.ndim > 0 and value.dtype.kind in "biufc")
+
+
+def _input(recording: Recording, value: Any, array: Any, is_mapped: bool) -> Any:
+    """Add an input: of one example, to run on the whole batch, or an array that is not mapped, whose value is known."""
+    if not _is_array(0 if is_mapped else None, value):
         return value
-    array = held_array(value)
     if is_mapped:
         tracer = recording.new_input(ShapeDtype(value.shape[1:], value.dtype))
     else:

@@ -181,7 +181,9 @@ def output_variable(recording: Recording, leaf: object) -> int:
         return leaf._id
     if isinstance(leaf, (*NUMERIC, list, tuple)):
         return recording.capture(leaf if isinstance(leaf, Tracer) else as_value(leaf, recording.owner))
-    if isinstance(leaf, MaskedSelection | Unanswerable):
+    if isinstance(leaf, MaskedSelection):
+        return output_variable(recording, leaf.array())
+    if isinstance(leaf, Unanswerable):
         raise leaf.refuse()
     raise DtypeError(
         f"{recording.owner} returned a {type(leaf).__name__}, not an array or a number",
@@ -209,11 +211,10 @@ def _own_tracers(recording: Recording, leaves: list[Any]) -> list[tuple[int, int
     for k, leaf in enumerate(leaves):
         if isinstance(leaf, TracedNumber):
             leaf = leaves[k] = leaf.strong()
-        if isinstance(leaf, TracedArray):
-            if leaf._recording is recording:
-                own.append((k, leaf._id))
         elif isinstance(leaf, MaskedSelection) and leaf.key[0] is recording:
-            raise leaf.refuse()
+            leaf = leaves[k] = leaf.array()
+        if isinstance(leaf, TracedArray) and leaf._recording is recording:
+            own.append((k, leaf._id))
     return own
 
 

@@ -100,13 +100,11 @@ _PROGRAM: Kind = ("a program", lambda value, _: isinstance(value, Program))
 _ANY: Kind = ("what the aval rule says", lambda value, _: True)
 
 KINDS: dict[str, Kind] = {
-    "above": _COUNT,
     "axes": _AXES,
     "axis": _AXIS,
     "backward": _ANY,
     "backwards": _FLAG,
     "batched": ("a tuple of bools", _is_tuple_of(lambda k: isinstance(k, bool))),
-    "below": _COUNT,
     "body": _PROGRAM,
     "branches": ("a tuple of programs", lambda value, _: bool(value) and _is_tuple_of(_is_program)(value, ())),
     "captured": _COUNT,
@@ -143,7 +141,6 @@ KINDS: dict[str, Kind] = {
     "offset": _INTEGER,
     "optimize": _FLAG,
     "order": (f"a number from 0 to {_LARGEST_ORDER}", lambda value, _: _is_count(value) and value <= _LARGEST_ORDER),
-    "part": _is_one_of("full", "valid"),
     "policy": _ANY,
     "program": _PROGRAM,
     "rcond": ("a number", lambda value, _: isinstance(value, float) or _is_int(value)),
@@ -156,7 +153,6 @@ KINDS: dict[str, Kind] = {
     "shift": _INTEGER,
     "side": _is_one_of("left", "right"),
     "solve": _PROGRAM,
-    "stack": _COUNT,
     "stack.axis": ("a place for a new axis, from 0", lambda value, specs: _is_int(value) and 0 <= value <= _rank(specs)),
     "size": _COUNT,
     "subscripts": (

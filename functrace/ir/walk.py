@@ -85,9 +85,9 @@ def interpret(tape: Tape, env: dict[int, Any], apply: Apply, steps: Iterable[tup
             del env[i]
 
 
-def steps_to(tape: Tape, wanted: int, known: Container[int]) -> list[tuple[int, tuple[int, ...]]]:
-    """The operations that a variable needs beyond what is known, in order; inputs and constants are among them."""
-    ops, needed, stack = tape.ops, set[int](), [wanted]
+def steps_to(tape: Tape, wanted: Iterable[int], known: Container[int]) -> list[tuple[int, tuple[int, ...]]]:
+    """The operations that variables need beyond what is known, in order; inputs and constants are among them."""
+    ops, needed, stack = tape.ops, set[int](), list(wanted)
     while stack:
         k = stack.pop()
         if k >= 0 and k not in known and k not in needed:

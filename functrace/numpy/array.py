@@ -492,6 +492,8 @@ class TracedArray(Tracer):
     def __repr__(self) -> str:
         if self._recording.closed:
             return f"TracedArray({self.aval}, of {self._recording.owner}, which has ended)"
+        if not self._recording.has_value(self._id):
+            return f"TracedArray({self.aval}, in {self._recording.owner})"
         try:
             value = self._concrete()
         except Exception:

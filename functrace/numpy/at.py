@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from functrace.errors import ConcretizationError, DtypeError, UnsupportedFunctionError
+from functrace.errors import DtypeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
 from functrace.numpy.assigning import assigned
 from functrace.numpy.indexing import only_mask, parse_index, put_at, read, store, without_leading_ones
@@ -20,7 +20,7 @@ from functrace.numpy.tables import ufunc_method
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import ARRAY, StaticIndex, gather, scatter_add, scatter_set
 from functrace.ops.shaping import broadcast_to, convert, reshape
-from functrace.tracing.recording import LITERALS, Tracer, as_array, bind
+from functrace.tracing.recording import LITERALS, Tracer, as_array, bind, has_value
 from functrace.typing import Scalar
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class AtIndex:
 
 
 def _masked_update(x: Arrayed, mask: Tracer, primitive: ew.Elementwise, value: Operand) -> Any:
-    selection = MaskedSelection(x, mask, ConcretizationError("a traced mask", fix="use np.where"))
+    selection = MaskedSelection(x, mask)
     ufunc = primitive.eval
     return store(x, mask, selection.__array_ufunc__(ufunc, "__call__", selection, value))  # type: ignore[arg-type]
 
@@ -148,10 +148,9 @@ def _rounds(
     """Split the elements written (by number) into rounds in which none repeats, in NumPy's order."""
     count = int(np.prod(target))
     numbers = np.arange(count)
-    try:
-        indices = tuple(map(known, arrays))
-    except ConcretizationError:
+    if not all(map(has_value, arrays)):
         return [numbers[k : k + 1] for k in range(count)]
+    indices = tuple(map(known, arrays))
     places = np.asarray(gather(np.arange(int(np.prod(shape))).reshape(shape), template, indices)).reshape(-1)
     order = np.argsort(places, kind="stable")
     ordered = places[order]

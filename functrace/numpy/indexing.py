@@ -23,7 +23,7 @@ from functrace.numpy.operands import Arrayed, Index, Operand, holds_tracer, stac
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import ARRAY, StaticIndex, gather, scatter_set
 from functrace.ops.shaping import V, convert, reshape
-from functrace.tracing.recording import Tracer, Value, as_array
+from functrace.tracing.recording import Tracer, Value, as_array, has_value
 
 
 def has_array(index: Index) -> bool:
@@ -130,11 +130,8 @@ def select(x: Arrayed, index: Index) -> Any:
         if shape_of(mask) == ():
             chosen = np.zeros(int(known_mask(mask)), np.intp)
             return gather(reshape(x, (1, *shape_of(x))), (ARRAY,), (chosen,))
-        if isinstance(mask, Tracer):
-            try:
-                known_mask(mask)
-            except ConcretizationError as error:
-                return MaskedSelection(x, mask, error)
+        if isinstance(mask, Tracer) and not has_value(mask):
+            return MaskedSelection(x, mask)
     return None
 
 
@@ -194,9 +191,9 @@ def _put_where(x: Arrayed, mask: Value, v: Value) -> Any:
 def store(x: Arrayed, index: Index, value: Operand) -> Any:
     """Return a copy of ``x`` in which ``x[index] = value``, as NumPy's assignment means it."""
     if type(value) is MaskedSelection:
-        if value.goes_with(index) and shape_of(value.full) == shape_of(x):
+        if not value.is_array and value.goes_with(index) and shape_of(value.full) == shape_of(x):
             return convert(ew.where(value.condition, value.full, x), x.dtype)
-        raise value.refuse()
+        value = value.array()
     v = assigned(value, x.dtype)
     mask = only_mask(x, index)
     if mask is not None:

@@ -40,7 +40,7 @@ from functrace.ops.indexing import index_static
 from functrace.ops.matrices import real_dtype
 from functrace.ops.reductions import kept_shape, reduce_any, reduce_sum
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
-from functrace.tracing.recording import Tracer, bind
+from functrace.tracing.recording import Tracer, bind, has_value
 
 SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
 
@@ -138,15 +138,13 @@ def fitted(a: Arrayed, b: Arrayed, rcond: float) -> tuple[Any, Any, Any, Any]:
 def residuals(rest: Arrayed | None, rank: Arrayed, n: int, dtype: np.dtype[Any]) -> Any:
     """What is left as NumPy returns it: nothing, where it is 0 or the rank is not full."""
     if rest is not None:
-        try:
-            if int(known(rank)) == n:
-                return rest
-        except ConcretizationError as error:
+        if has_value(rank) and int(known(rank)) == n:
+            return rest
+        if not has_value(rank):
             return Unanswerable(
                 "the residuals of numpy.linalg.lstsq",
                 ConcretizationError(
                     "how many residuals numpy.linalg.lstsq returns depends on the rank, which is not known here",
-                    made=error.made,
                     fix="compute them: np.sum(np.abs(b - a @ x) ** 2, axis=0)",
                 ),
             )

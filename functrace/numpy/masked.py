@@ -1,7 +1,8 @@
 """Masks, and `MaskedSelection`: ``x[mask]`` where the mask's value is not known.
 
 How many elements such a selection has depends on values. It stands for them while only elementwise operations and numbers
-meet it, and until it is written back: ``x[mask] *= 2`` is ``np.where(mask, x * 2, x)``.
+meet it, and until it is written back: ``x[mask] *= 2`` is ``np.where(mask, x * 2, x)``. Whatever else meets it asks for the
+mask: the examples of a mapped function may answer (transforms/examples.py), and the selection is an array from then on.
 
 Floor: 6.
 """
@@ -19,8 +20,10 @@ from functrace.numpy.assigning import assigned
 from functrace.numpy.operands import Arrayed, Index, Operand, known
 from functrace.numpy.operators import Operator, set_operators
 from functrace.ops import elementwise as ew
+from functrace.ops.indexing import ARRAY, gather
 from functrace.ops.shaping import broadcast_to, convert, reshape
 from functrace.tracing.recording import LITERALS, Recording, Tracer, bind
+from functrace.tree import map_leaves
 
 
 def is_mask(entry: object) -> bool:
@@ -83,17 +86,18 @@ class Unanswerable:
 
 @final
 class MaskedSelection:
-    """``x[mask]`` where the mask's value is not known: only good for elementwise operations and for writing back.
+    """``x[mask]`` where the mask's value is not known: elementwise operations, and writing back, do without.
 
     It stands for as many elements as the mask has true ones. The elements that are not selected are replaced by a harmless
     number before each operation, so that neither their values nor their derivatives can be NaN.
     """
 
-    __slots__ = ("condition", "error", "full", "key")
+    __slots__ = ("_array", "condition", "full", "key")
     __array_priority__ = 1001.0
 
-    def __init__(self, x: Arrayed, mask: Tracer, error: ConcretizationError) -> None:
-        self.key, self.error = (mask._recording, mask._id), error
+    def __init__(self, x: Arrayed, mask: Tracer) -> None:
+        self._array: Any = None
+        self.key = (mask._recording, mask._id)
         condition = reshape(mask, shape_of(mask) + (1,) * (len(shape_of(x)) - len(shape_of(mask))))
         # Copies: the handles may name other values by the time that the selection is used.
         self.condition = condition._recording.handle(condition._id)
@@ -104,60 +108,85 @@ class MaskedSelection:
         recording, variable = self.key
         return isinstance(mask, Tracer) and mask._recording is recording and _same(recording, mask._id, variable)
 
-    def refuse(self) -> ConcretizationError:
-        """The error for everything that would need the number of elements."""
-        return ConcretizationError(self.error.what, made=self.error.made, fix=self.error.fix)
+    @property
+    def is_array(self) -> bool:
+        """Whether the mask has been asked for, so that this is an array like others."""
+        return self._array is not None
+
+    def array(self) -> Any:
+        """Return the elements as an array, for everything that needs their number.
+
+        Raises:
+            ConcretizationError: if nobody knows the mask.
+        """
+        if self._array is None:
+            recording, variable = self.key
+            mask = known_mask(recording.handle(variable))
+            self._array = gather(self.full, (ARRAY,) * mask.ndim, np.nonzero(mask))
+        return self._array
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        operands = None if method != "__call__" or kwargs else self._operands(inputs)
         primitive = ew.UFUNCS.get(ufunc)
-        if method != "__call__" or primitive is None or primitive.many or kwargs:
-            raise self.refuse()
+        if operands is None or primitive is None or primitive.many:
+            return getattr(ufunc, method)(*map_leaves(_as_array, inputs), **map_leaves(_as_array, kwargs))
+        made = object.__new__(MaskedSelection)
+        made.key, made.condition, made._array = self.key, self.condition, None
+        made.full = bind(primitive, tuple(operands))
+        return made
+
+    def _operands(self, inputs: tuple[Any, ...]) -> list[Any] | None:
+        """The operands of an elementwise operation on all elements; ``None`` if some are not selected by this mask."""
         operands = []
         for value in inputs:
             if type(value) is MaskedSelection:
                 same_mask = value.key[0] is self.key[0] and _same(*self.key, value.key[1])
-                if not same_mask or shape_of(value.full) != shape_of(self.full):
-                    raise self.refuse()
+                if not same_mask or shape_of(value.full) != shape_of(self.full) or value.is_array:
+                    return None
                 value = ew.where(self.condition, value.full, 0.5 if value.full.dtype.kind in "fc" else 1)
             elif shape_of(value) != ():
-                raise self.refuse()
+                return None
             operands.append(value)
-        made = object.__new__(MaskedSelection)
-        made.key, made.condition, made.error = self.key, self.condition, self.error
-        made.full = bind(primitive, tuple(operands))
-        return made
+        return operands
 
-    def __array__(self, *_args: object, **_kwargs: object) -> Any:
-        raise self.refuse()
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.array().__array__(*args, **kwargs)
 
-    def __array_function__(self, *_args: object) -> Any:
-        raise self.refuse()
+    def __array_function__(
+        self, func: Callable[..., Any], types: object, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        return func(*map_leaves(_as_array, args), **map_leaves(_as_array, kwargs))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        raise self.refuse()
+        return getattr(self.array(), name)
 
     def __len__(self) -> int:
-        raise self.refuse()
+        return len(self.array())
 
     def __iter__(self) -> Any:
-        raise self.refuse()
+        return iter(self.array())
 
-    def __getitem__(self, _index: object) -> Any:
-        raise self.refuse()
+    def __getitem__(self, index: Index) -> Any:
+        return self.array()[index]
 
     def __setitem__(self, index: Index, value: Arrayed) -> None:
         everything = index is Ellipsis or (type(index) is slice and index == slice(None))
-        if not everything or shape_of(value) != () or isinstance(value, MaskedSelection):
-            raise self.refuse()
+        if self.is_array or not everything or isinstance(value, MaskedSelection) or shape_of(value) != ():
+            self.array()[index] = _as_array(value)
+            return
         full = self.full
         written = assigned(value, full.dtype)
         written = np.asarray(written, full.dtype) if type(written) in LITERALS else written
         self.full = broadcast_to(written, shape_of(full))
 
     def __bool__(self) -> bool:
-        raise self.refuse()
+        return bool(self.array())
+
+
+def _as_array(value: Any) -> Any:
+    return value.array() if type(value) is MaskedSelection else value
 
 
 def _same(recording: Recording, a: int, b: int, depth: int = 8) -> bool:
@@ -188,12 +217,15 @@ def _selection_operator(row: Operator, *, reflected: bool) -> Callable[[Any, Any
 def _in_place_selection_operator(row: Operator) -> Callable[[Any, Any], Any]:
     def method(self: MaskedSelection, other: Operand) -> Any:
         result, dtype = self.__array_ufunc__(row.ufunc, "__call__", self, other), self.full.dtype
-        if not np.can_cast(result.full.dtype, dtype, "same_kind"):
+        found = result.full if type(result) is MaskedSelection else result
+        if not np.can_cast(found.dtype, dtype, "same_kind"):
             raise DtypeError(
-                f"in-place {row.ufunc.__name__}: cannot cast {result.full.dtype} to {dtype}",
-                fix="write x[mask] = … instead",
+                f"in-place {row.ufunc.__name__}: cannot cast {found.dtype} to {dtype}", fix="write x[mask] = … instead"
             )
-        self.full = convert(result.full, dtype)
+        if found is result:
+            self.array()[...] = found
+        else:
+            self.full = convert(found, dtype)
         return self
 
     return method

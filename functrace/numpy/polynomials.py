@@ -29,7 +29,7 @@ from functrace.ops.indexing import index_static
 from functrace.ops.joining import convolve, stack
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import convert, permute, reshape
-from functrace.tracing.recording import Tracer
+from functrace.tracing.recording import Tracer, has_value
 
 
 def _coefficients(p: Operand | np.poly1d) -> Arrayed:
@@ -196,12 +196,11 @@ def polydiv(u: Operand, v: Operand) -> tuple[Any, Any]:
         part = ew.sub(_part(rest, k, k + n + 1), ew.mul(factor, y))
         rest = concatenate([_part(rest, None, k), convert(part, dtype), _part(rest, k + n + 1, None)])
     q = stack(quotient, 0) if quotient else np.zeros(1, dtype)
-    try:
-        values = known(rest)
-    except ConcretizationError as error:
+    if not has_value(rest):
         fix = "use the quotient q alone, and u - np.convolve(q, v) for the remainder with its leading zeros"
         what = "how many coefficients the remainder of numpy.polydiv has depends on which are 0, which is not known here"
-        return q, Unanswerable("the remainder of numpy.polydiv", ConcretizationError(what, made=error.made, fix=fix))
+        return q, Unanswerable("the remainder of numpy.polydiv", ConcretizationError(what, fix=fix))
+    values = known(rest)
     start = 0
     while start < m and np.allclose(values[start], 0, rtol=1e-14):
         start += 1
@@ -300,9 +299,5 @@ def polyfit(
 
 
 def _warn_of(rank: Arrayed, order: int) -> None:
-    try:
-        found = int(known(rank))
-    except ConcretizationError:  # nobody knows yet
-        return
-    if found != order:
+    if has_value(rank) and int(known(rank)) != order:
         warnings.warn("Polyfit may be poorly conditioned", np.exceptions.RankWarning, stacklevel=5)

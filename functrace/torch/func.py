@@ -750,7 +750,7 @@ def vmap(
         def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             before, MODES.randomness = MODES.randomness, randomness
             try:
-                return vmap_of_arrays(outputs, in_axes=in_dims, out_axes=out_dims)(*args, **kwargs)
+                return vmap_of_arrays(outputs, in_dims, out_dims, max_paths=0)(*args, **kwargs)
             finally:
                 MODES.randomness = before
 

@@ -56,7 +56,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from types import CodeType
-from typing import Any, ClassVar, TypeAlias, final
+from typing import Any, ClassVar, Protocol, TypeAlias, final
 
 import numpy as np
 
@@ -162,7 +162,7 @@ Nest: TypeAlias = "Value | list[Nest] | tuple[Nest, ...]"
 class Answers:
     """What a recording knows because somebody has asked for values; made at the first question."""
 
-    __slots__ = ("judged", "most", "nbytes", "released", "unknown", "variables")
+    __slots__ = ("hidden", "judged", "most", "nbytes", "released", "unknown", "variables")
 
     def __init__(self) -> None:
         self.variables: list[int] = []
@@ -170,10 +170,20 @@ class Answers:
         self.released: set[int] = set()
         """Variables whose values were let go."""
         self.unknown: set[int] = set()
-        """Variables that depend on what has no value, among the first ``judged`` ones."""
+        """Variables that depend on what has no value, or may not be computed, among the first ``judged`` ones."""
+        self.hidden: set[int] = set()
+        """Those of them that depend on what has no value."""
         self.judged = 0
         self.nbytes = 0
         self.most: float = MOST_HELD
+
+
+class Asked(Protocol):
+    """Who answers questions about values that differ between the examples of a mapped function."""
+
+    def answer(self, recording: Recording, variable: int, /) -> Any:
+        """Return the value of a variable, for those examples that the recording goes on for."""
+        ...
 
 
 class Recording(Builder):
@@ -187,8 +197,9 @@ class Recording(Builder):
     """
 
     __slots__ = (
-        "_token", "answers", "arguments", "batches", "body", "captured", "closed", "copies", "held", "is_certain", "layouts",
-        "makes_arrays", "origins", "outside", "owner", "positions", "scope", "serial", "shadows", "values", "views",
+        "_token", "answers", "arguments", "batches", "body", "captured", "closed", "copies", "examples", "held",
+        "is_certain", "layouts", "makes_arrays", "origins", "outside", "owner", "positions", "scope", "serial", "shadows",
+        "values", "views",
     )  # fmt: skip
 
     tracer_class: type[Tracer] = Tracer
@@ -223,6 +234,8 @@ class Recording(Builder):
         self.held: list[int] = []
         """Identities of the programs that operations hold, as part of keys: equal ones may come from other lines."""
         self.answers: Answers | None = None
+        self.examples: Asked | None = None
+        """Who answers what differs between the examples of a mapped function; ``None`` where nobody does."""
 
     # -- handles -------------------------------------------------------------------------------
 
@@ -384,23 +397,37 @@ class Recording(Builder):
         Cost:
             0.2 us per operation recorded since the last call.
         """
-        if not self.is_certain:
-            return False
+        return self.is_certain and variable not in self._judged().unknown
+
+    def has_value(self, variable: int) -> bool:
+        """Whether a variable's plain value can be had, whether or not it is computed: nobody else has to be asked."""
+        return variable not in self._judged().hidden
+
+    def _judged(self) -> Answers:
+        """Say of all variables whether they depend on what has no value."""
         if self.answers is None:
             self.answers = Answers()
-        ops, unknown = self.ops, self.answers.unknown
+        ops, unknown, hidden = self.ops, self.answers.unknown, self.answers.hidden
         new = range(self.answers.judged, len(ops))
         for k in new:  # first: a value that is given to an operation is an input that stands behind it
             primitive = ops[k][0]
             if primitive is INPUT or primitive is CONSTANT:
                 value = self.values.get(k) if primitive is INPUT else self.constants[k]
-                if value is None or (isinstance(value, Tracer) and not value._recording.is_known(value._id)):
+                if value is None:
                     unknown.add(k)
+                    hidden.add(k)
+                elif isinstance(value, Tracer):
+                    if not value._recording.is_known(value._id):
+                        unknown.add(k)
+                    if not value._recording.has_value(value._id):
+                        hidden.add(k)
         for k in new:
             if not unknown.isdisjoint(ops[k][1]):
                 unknown.add(k)
+                if not hidden.isdisjoint(ops[k][1]):
+                    hidden.add(k)
         self.answers.judged = len(ops)
-        return variable not in unknown
+        return self.answers
 
     def value(self, variable: int) -> Any:
         """Return the value of a variable, evaluating (once) what it depends on.
@@ -411,27 +438,25 @@ class Recording(Builder):
             return self.values[variable]
         if self.closed:
             raise leaked(self.handle(variable))
-        innermost, function = (
-            _innermost.set(None),
-            _running.set(None),
-        )  # what a question needs is computed where it was recorded
+        examples = self.examples  # what a question needs is computed where it was recorded
+        innermost, function = _innermost.set(None if examples is None else self), _running.set(None)
         try:
-            return self._evaluated(variable)
+            return self.evaluated(variable) if examples is None else examples.answer(self, variable)
         finally:
             _innermost.reset(innermost)
             _running.reset(function)
 
-    def _evaluated(self, variable: int) -> Any:
+    def evaluated(self, variable: int) -> Any:
         """Evaluate what a variable depends on, in order; warnings name the lines that recorded it."""
         values, ops, avals, positions = self.values, self.ops, self.avals, self.positions
-        steps = steps_to(self, variable, values)
+        steps = steps_to(self, (variable,), values)
         if any(ops[k][0] is INPUT for k, _ in steps):
             raise ConcretizationError(
                 f"a value is needed, but {self.owner} records without values",
                 made=self.source(variable),
                 fix="use functrace.cond or np.where for a choice that depends on values, functrace.scan for a loop, or "
-                "compute the value from something that is not traced (functrace.grad, vjp and jvp know values; vmap, "
-                "jit and trace do not)",
+                "compute the value from something that is not traced (functrace.grad, vjp, jvp and vmap know values; jit, "
+                "trace, and the bodies of cond and scan do not)",
             )
         if self.answers is None:
             self.answers = Answers()
@@ -570,7 +595,7 @@ class Ended(Recording):
         if not is_constant(tracer):
             raise leaked(tracer)
         self.values, self.answers = {}, None
-        return self._evaluated(variable)
+        return self.evaluated(variable)
 
 
 def plain_value(tracer: Tracer) -> Any:
@@ -623,6 +648,11 @@ def claimed(recording: Recording) -> Recording:
     innermost = _innermost.get() if recording.shadows else None
     body = None if innermost is None else innermost.body
     return recording if body is None or body.serial < recording.serial else body
+
+
+def has_value(x: object) -> bool:
+    """Whether the plain value of something that may be traced can be had; that of a mapped function's examples cannot."""
+    return not isinstance(x, Tracer) or x._recording.closed or x._recording.has_value(x._id)
 
 
 def known_value(x: object) -> Any:

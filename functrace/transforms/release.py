@@ -27,18 +27,23 @@ _read = Facts("what derivatives read", 10_000)
 """Which operands and results the derivative of an operation reads."""
 
 
-def release(recording: Recording, roots: Sequence[int]) -> None:
+def release(
+    recording: Recording, roots: Sequence[int], values: dict[int, Any] | None = None, *, is_differentiated: bool = True
+) -> None:
     """Let go the values of a recording that will not be read.
 
     Args:
         recording: what is being recorded.
         roots: variables that are asked for now.
+        values: by variable, where they are not the recording's own.
+        is_differentiated: whether derivatives may be taken, which read values, too.
 
     Cost:
         about 1 us per operation recorded, and 20 ns per object that Python's collector knows.
     """
     ops: Sequence[Op] = recording.ops
-    values = recording.values
+    if values is None:
+        values = recording.values
     kinds = _kinds(Tracer)
     live: set[int] = {o._id for o in gc.get_objects() if type(o) in kinds and o._recording is recording}
     live.update(roots)
@@ -53,7 +58,7 @@ def release(recording: Recording, roots: Sequence[int]) -> None:
     for k in sorted(reachable):
         primitive, operands, _ = ops[k]
         if primitive is INPUT:
-            if is_differentiable(recording.avals[k]):
+            if is_differentiated and is_differentiable(recording.avals[k]):
                 active.add(k)
         elif primitive is RESULT:
             if operands[0] in active:

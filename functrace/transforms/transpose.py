@@ -159,7 +159,7 @@ def transpose_program(
         if wanted < 0:
             return program.literals[~wanted]
         if wanted not in env:
-            interpret(program, env, apply, steps_to(program, wanted, env))
+            interpret(program, env, apply, steps_to(program, (wanted,), env))
         return env[wanted]
 
     def apply(k: int, values: tuple[Any, ...]) -> Any:

@@ -65,15 +65,15 @@ def _mapped_outputs(program: Program, batched: Sequence[bool]) -> tuple[bool, ..
     for k, _ in program.schedule:
         primitive, operands, params = program.ops[k]
         if not mapped.isdisjoint(operands):
-            mapped.update(_mapped_results(primitive, [i in mapped for i in operands], params, k, program))
+            results = range(k, k + program.result_count(k))
+            mapped.update(mapped_results(primitive, [i in mapped for i in operands], params, results))
     return tuple([i in mapped for i in program.output_ids])
 
 
-def _mapped_results(
-    primitive: Primitive, is_batched: Sequence[bool], params: tuple[Any, ...], k: int, program: Program
+def mapped_results(
+    primitive: Primitive, is_batched: Sequence[bool], params: tuple[Any, ...], results: Sequence[int]
 ) -> Sequence[int]:
-    """The results of operation ``k`` that have a batch axis, where some of its operands have."""
-    results = range(k, k + program.result_count(k)) if primitive.many else (k,)
+    """Those of an operation's results that have a batch axis, where some of its operands have."""
     if primitive.mapped is None:
         return results
     return [j for j, flag in zip(results, primitive.mapped(is_batched, *params), strict=True) if flag]
@@ -124,7 +124,7 @@ def vmap_program(
         else:
             is_batched = tuple([i in mapped for i in operands])
             result = apply_batched(primitive, values, is_batched, params)
-            mapped.update(_mapped_results(primitive, is_batched, params, k, program))
+            mapped.update(mapped_results(primitive, is_batched, params, range(k, k + program.result_count(k))))
         attribute(into, k)
         return result
 

@@ -29,4 +29,4 @@ def test_what_is_not_reached_is_right_in_the_namespace_and_under_lift(name: str)
     for found in rows():
         if found.name in (f"functrace.numpy.{name}", f"{name}, under lift"):
             raising = {column for column, mark in found.marks.items() if mark not in "✓0"}
-            assert raising == ({"vmap", "jit"} if name in ASK_FOR_VALUES else set()), found.note
+            assert raising == ({"jit"} if name in ASK_FOR_VALUES else set()), found.note

@@ -81,7 +81,7 @@ def test_a_plain_array_is_indexed_by_a_traced_integer_where_its_value_is_known()
 @pytest.mark.parametrize("read", [lambda i: TABLE[i], lambda i: np.take(TABLE, i), lambda i: TABLE[i[None]]])
 def test_a_plain_array_indexed_while_staging_says_what_to_do(read: Callable[[Any], Any]) -> None:
     with pytest.raises(ConcretizationError, match=r"functrace\.numpy\.take"):
-        ft.vmap(read)(np.array([1, 2]))
+        ft.trace(read)(np.array(1))
 
 
 def test_float_and_wrong_indices_raise_index_errors() -> None:
@@ -106,8 +106,7 @@ def test_what_depends_on_values_works_where_they_are_known() -> None:
     value, _ = ft.vjp(f, X)
     np.testing.assert_allclose(value, f(X))
     batch = np.stack([X, -X])
-    with pytest.raises(ConcretizationError):
-        ft.vmap(f)(batch)
+    np.testing.assert_allclose(ft.vmap(f)(batch), [f(x) for x in batch])
 
 
 @pytest.mark.parametrize(
