@@ -130,7 +130,7 @@ def test_executor_equals_evaluator(case: Case) -> None:
 def test_program_forms_round_trip(case: Case) -> None:
     args = arguments_of(case)
     program = traced(case, args)
-    if program is None:
+    if program is None or not case.written:
         return
     assert ft.Program.parse(program.text()) == program
     assert ft.Program.from_json(program.to_json()) == program

@@ -674,6 +674,22 @@ def running() -> Recording | None:
     return None if recording is None or recording.closed else recording
 
 
+def stages() -> str | None:
+    """Who records here what will run on other values, or any number of times: a number drawn now would stay the same.
+
+    Returns:
+        the recording's owner; ``None`` outside of all recordings, and where values are known.
+    """
+    body = _innermost.get()
+    if body is None:
+        body = running()
+    if body is None:
+        return None
+    inputs = [k for k, (primitive, *_) in enumerate(body.ops) if primitive is INPUT]
+    is_known = bool(inputs) or body.scope is OPEN
+    return None if is_known and all(map(body.is_known, inputs)) else body.owner
+
+
 def call_recorded(recording: Recording, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Call a user's function; until it returns, its recording is the one that is `running`.
 

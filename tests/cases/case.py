@@ -24,6 +24,7 @@ class Case:
         order: how many orders of derivative are checked against differences (0, 1 or 2).
         vmap: whether vmap over a leading axis of every argument equals a loop.
         tol: relative and absolute tolerance of derivative checks.
+        written: whether its program can be written down; one that holds a rule in Python cannot.
         edge: argument tuples (NaN, inf, empty, 0-d, float32, complex, negative strides …) on which only value, dtype and
             shape are compared with NumPy.
         raises: ``(arguments, exception class)`` pairs of bad input.
@@ -36,5 +37,6 @@ class Case:
     order: int = 2
     vmap: bool = True
     tol: float = 1e-5
+    written: bool = True
     edge: tuple[tuple[Any, ...], ...] = ()
     raises: tuple[tuple[tuple[Any, ...], type[Exception]], ...] = ()

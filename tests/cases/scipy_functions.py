@@ -1,4 +1,4 @@
-"""Cases of functrace.scipy: functions of scipy.special, linalg and stats that do not take traced values by themselves."""
+"""Cases of functrace.scipy: functions of scipy.special and linalg that do not take traced values by themselves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.scipy import linalg, special, stats
+from functrace.scipy import linalg, special
 from tests.cases.case import Case
 
 _rng = np.random.default_rng(21)
@@ -85,35 +85,4 @@ LINALG = [
     Case("scipy/block_diag", lambda a, b, c: linalg.block_diag(a, b, c), (A, M, V), diff=(0, 1, 2)),
 ]  # fmt: skip
 
-SHAPES = {
-    "norm": (), "t": (2.5,), "gamma": (1.7,), "beta": (1.5, 2.3), "chi2": (3.3,), "expon": (), "laplace": (), "cauchy": (),
-    "uniform": (), "lognorm": (0.7,),
-}  # fmt: skip
-COUNTS = {"poisson": (2.3,), "binom": (6.0, 0.3), "bernoulli": (0.4,), "nbinom": (3.5, 0.4)}
-K = np.array([0.0, 1.0, 1.0])
-
-
-def _density(name: str, shapes: tuple[float, ...]) -> Case:
-    """The logarithm of a density by all of its arguments."""
-    args = (UNIT, *(np.array(s) for s in shapes), np.array(-0.2), np.array(1.7))
-    return Case(f"scipy/{name}.logpdf", lambda *xs: getattr(stats, name).logpdf(*xs), args, diff=tuple(range(len(args))))
-
-
-def _masses(name: str, shapes: tuple[float, ...]) -> Case:
-    """The logarithm of a probability by the shapes."""
-    args = (K, *(np.array(s) for s in shapes))
-    diff = (2,) if name == "binom" else tuple(range(1, len(args)))
-    return Case(f"scipy/{name}.logpmf", lambda *xs: getattr(stats, name).logpmf(*xs), args, diff=diff)
-
-
-STATS = [
-    *[_density(*item) for item in SHAPES.items()], *[_masses(*item) for item in COUNTS.items()],
-    *[Case(f"scipy/{name}.{method}", lambda x, loc, scale, n=name, m=method, s=shapes: getattr(getattr(stats, n), m)(x, *s, loc, scale), (UNIT, np.array(-0.2), np.array(1.7)), diff=(0, 1, 2))
-      for name, shapes in SHAPES.items() for method in ("pdf", "cdf", "sf", "logcdf", "logsf", "ppf")],
-    Case("scipy/multivariate_normal", lambda x, m, c: stats.multivariate_normal.logpdf(x, m, _hermitian(c)), (X, V, P), diff=(0, 1, 2)),
-    Case("scipy/multivariate_normal, variances", lambda x, c: stats.multivariate_normal.pdf(x, np.zeros(3), c), (V, AMOUNT[0]), diff=(0, 1)),
-    Case("scipy/dirichlet", lambda a: stats.dirichlet.logpdf(np.array([0.2, 0.3, 0.5]), a), (AMOUNT[0],)),
-    Case("scipy/wishart", lambda x, df, s: stats.wishart.logpdf(_hermitian(x), df[()], _hermitian(s)), (P, np.array(4.5), Q), diff=(0, 1, 2)),
-]  # fmt: skip
-
-CASES: list[Case] = SPECIAL + LINALG + STATS
+CASES: list[Case] = SPECIAL + LINALG

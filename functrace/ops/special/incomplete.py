@@ -19,7 +19,6 @@ Floor: 2.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from typing import Any
 import numpy as np
 from scipy import special as sp
 
+from functrace.errors import ProgramError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Primitive, Tangents, Values, absent
 from functrace.ops import elementwise as ew
@@ -45,7 +45,6 @@ _NODES = 80
 _BLOCK = 2048
 
 
-@functools.lru_cache(maxsize=1)
 def _rule() -> tuple[Array, Array]:
     """Nodes and weights on [0, 1], crowded at 0."""
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
@@ -120,7 +119,9 @@ def _gamma_ratio(a: Array, x: Array, order: int) -> Array:
 
 
 def _operand_aval(*specs: Any) -> ShapeDtype:
-    *operands, _order = specs
+    *operands, orders = specs
+    if len(orders) != len(operands) - 1 or not any(orders):
+        raise ProgramError(f"orders {orders} of {len(operands) - 1} shapes", fix="give one per shape, and not only 0")
     found: Any = float
     for spec in operands:
         kind = float if spec is int else spec
@@ -133,13 +134,9 @@ _JOINED = ew.ufunc_aval("the incomplete gamma function", np.arctan2)
 """Shape and dtype of what two operands broadcast to; integers become floats."""
 
 
-def _evaluated(ratio: Callable[..., Array]) -> Callable[..., Array]:
-    def evaluate(*operands: Any) -> Array:
-        *values, order = operands
-        kinds = [float if type(x) in (int, float) else ShapeDtype(np.shape(x), x.dtype) for x in values]
-        return _blocks(lambda *xs: ratio(*xs, *order), *values).astype(_operand_aval(*kinds, order).dtype)[()]
-
-    return evaluate
+def _in_their_dtype(found: Array, values: tuple[Any, ...]) -> Any:
+    arrays = [x for x in values if type(x) not in (int, float)]
+    return found.astype(np.result_type(*arrays, np.float16) if arrays else np.float64)[()]
 
 
 def _raised(order: Order, k: int) -> Order:
@@ -176,6 +173,10 @@ def by_shapes(order: Order, *operands: Value) -> Any:
     return bind(incomplete_gamma_p if len(order) == 1 else incomplete_beta_p, operands, (order,))
 
 
+def _gamma_eval(a: Array, x: Array, orders: Order) -> Any:
+    return _in_their_dtype(_blocks(lambda a, x: _gamma_ratio(a, x, orders[0]), a, x), (a, x))
+
+
 def _gamma_scores(a: Array, x: Array) -> Score:
     def score(order: Order) -> Any:
         found = -polygamma(order[0] - 1, a)
@@ -186,16 +187,16 @@ def _gamma_scores(a: Array, x: Array) -> Score:
 
 incomplete_gamma_p = Primitive(
     "incomplete_gamma",
-    eval=_evaluated(_gamma_ratio),
+    eval=_gamma_eval,
     aval=_operand_aval,
     jvp=_jvp_of(_gamma_scores, lambda a, x: (a - 1.0) / x - 1.0),
     transpose=absent(
         because="the incomplete gamma function is not linear", instead="differentiate with functrace.vjp instead"
     ),
     batch=ELEMENTWISE,
-    params=("order",),
+    params=("orders",),
 )
-"""``incomplete_gamma a x {order=(1,)}``: the derivative of ``gammainc`` by its shape, over the density at x."""
+"""``incomplete_gamma a x {orders=(1,)}``: the derivative of ``gammainc`` by its shape, over the density at x."""
 
 # -- beta -----------------------------------------------------------------------------------------------------------------
 
@@ -240,6 +241,10 @@ def _beta_ratio(a: Array, b: Array, x: Array, n: int, m: int) -> Array:
     return np.where(is_inside, found, np.where((a > 0) & (b > 0) & ((x == 0) | (x == 1)), 0.0, np.nan))
 
 
+def _beta_eval(a: Array, b: Array, x: Array, orders: Order) -> Any:
+    return _in_their_dtype(_blocks(lambda a, b, x: _beta_ratio(a, b, x, *orders), a, b, x), (a, b, x))
+
+
 def _beta_scores(a: Array, b: Array, x: Array) -> Score:
     def score(order: Order) -> Any:
         k = sum(order) - 1
@@ -255,16 +260,16 @@ def _beta_scores(a: Array, b: Array, x: Array) -> Score:
 
 incomplete_beta_p = Primitive(
     "incomplete_beta",
-    eval=_evaluated(_beta_ratio),
+    eval=_beta_eval,
     aval=_operand_aval,
     jvp=_jvp_of(_beta_scores, lambda a, b, x: (a - 1.0) / x - (b - 1.0) / (1.0 - x)),
     transpose=absent(
         because="the incomplete beta function is not linear", instead="differentiate with functrace.vjp instead"
     ),
     batch=ELEMENTWISE,
-    params=("order",),
+    params=("orders",),
 )
-"""``incomplete_beta a b x {order=(1, 0)}``: the derivative of ``betainc`` by its shapes, over the density at x."""
+"""``incomplete_beta a b x {orders=(1, 0)}``: the derivative of ``betainc`` by its shapes, over the density at x."""
 
 BY_SHAPES: dict[str, Primitive] = {row.name: row for row in (incomplete_gamma_p, incomplete_beta_p)}
 """Both by name."""

@@ -1,0 +1,158 @@
+"""Samples: drawn by SciPy, and moved with the parameters as quantiles whose probability is kept.
+
+Note [Samples]
+    What is drawn is the standard form, by SciPy, on plain values: at once if values are known, and by the program when it
+    runs if there is a seed. It is a constant; ``loc`` and ``scale`` are applied to it, and shapes move it as the implicit
+    function theorem says, dz = -F_shape(z) / p(z) dshape, where F is the distribution function: on the side where it is
+    small, so that no digits are lost in the tails. That derivative is a custom rule which holds the moved sample itself, so
+    it has derivatives in turn.
+
+Source: Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients" (2018).
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
+
+import numpy as np
+import scipy.stats
+
+from functrace.api.custom import custom_jvp
+from functrace.api.differentiate import jvp
+from functrace.api.programs import stop_gradient
+from functrace.errors import ConcretizationError
+from functrace.numpy.operands import Shape, arrayed, holds_tracer
+from functrace.ops.checks import require
+from functrace.ops.foreign import returned
+from functrace.ops.sampling import draw
+from functrace.tracing.recording import Tracer, known_value, stages
+from functrace.typing import Array
+
+if TYPE_CHECKING:
+    from functrace.scipy.stats.distribution import Distribution
+
+RandomState: TypeAlias = "int | np.integer | np.random.Generator | np.random.RandomState | Tracer | None"
+Size: TypeAlias = "SupportsIndex | Sequence[SupportsIndex] | None"
+
+_DOMAIN = "Domain error in arguments. The `scale` parameter must be positive for all distributions."
+
+
+def is_seed(random_state: RandomState) -> bool:
+    """Whether it is an integer, with which every call draws the same."""
+    if isinstance(random_state, Tracer):
+        return random_state.dtype.kind in "iu"
+    return isinstance(random_state, int | np.integer)
+
+
+def check_drawn_here(what: str, random_state: RandomState) -> None:
+    """Check that what is drawn now will not be drawn again by a program.
+
+    Raises:
+        ConcretizationError: if it might.
+    """
+    owner = None if is_seed(random_state) else stages()
+    if owner is not None:
+        source = "NumPy's global state" if random_state is None else f"a {type(random_state).__name__}"
+        raise ConcretizationError(
+            f"{what} draws from {source}, but {owner} records without values: every run would have the same numbers",
+            fix="pass an integer as random_state, with which every run has the same on purpose; or draw outside, and pass "
+            "what was drawn as an argument",
+        )
+
+
+def drawn(distribution: str, state: RandomState, shape: Shape, kind: str, parameters: Sequence[Any], event: int = 0) -> Any:
+    """Draw with SciPy, on plain values: by the program if there is a seed, otherwise now.
+
+    Args:
+        distribution: SciPy's name.
+        state: the seed, or what to draw from.
+        shape: of the sample, with the axes of one element of it at the end.
+        kind: its dtype.
+        parameters: of the distribution; they may be traced.
+        event: how many axes one element has.
+    """
+    what = f"scipy.stats.{distribution}.rvs"
+    check_drawn_here(what, state)
+    constants = [stop_gradient(x) if isinstance(x, Tracer) else x for x in parameters]
+    if is_seed(state):
+        return draw(distribution, shape, kind, state, *constants)  # type: ignore[arg-type]
+    known = [known_value(x) for x in constants]
+    if any(x is None for x in known):
+        raise ConcretizationError(
+            f"{what} draws with a parameter whose value is not known here",
+            fix="pass an integer as random_state, or draw outside",
+        )
+    size = shape[: len(shape) - event]
+    return np.asarray(getattr(scipy.stats, distribution).rvs(*known, size=size, random_state=state), kind).reshape(shape)
+
+
+def sampled(distribution: Distribution, given: dict[str, Any], size: Size, random_state: RandomState) -> Any:
+    """A sample of a distribution with the parameters that are given by name."""
+    size = given.pop("size", size)
+    if not any(map(holds_tracer, given.values())) and not isinstance(random_state, Tracer):
+        check_drawn_here(f"scipy.stats.{distribution.name}.rvs", random_state)
+        return distribution.scipys.rvs(**given, size=size, random_state=random_state)
+    shapes: list[Any] = [arrayed(given[name]) for name in distribution.shapes]
+    loc: Any = arrayed(given.get("loc", 0.0))
+    scale: Any = arrayed(given.get("scale", 1.0))
+    shape = sample_shape([x.shape for x in (*shapes, loc, scale)], size)
+    inner = np.broadcast_shapes(*[x.shape for x in shapes])
+    parameters = [np.broadcast_to(x, inner) for x in shapes]
+    if not distribution.is_scaled:
+        return drawn(distribution.name, random_state, shape, "int64", parameters) + stop_gradient(loc).astype(np.int64)
+    z = drawn(distribution.name, random_state, shape, "float64", parameters)
+    if any(map(holds_tracer, shapes)):
+        z = _follower(distribution)(z, *[x if x.dtype == np.float64 else x.astype(np.float64) for x in shapes])
+    found = z * require(scale, scale >= 0, "ValueError", _DOMAIN) + loc
+    return found if distribution.wrapped is None else distribution.wrapped(found)
+
+
+def sample_shape(parameters: Sequence[Shape], size: Size) -> Shape:
+    """The shape of a sample, by SciPy's rule: sizes of parameters are 1, or those of the sample.
+
+    Raises:
+        ValueError: if they are not, in SciPy's words.
+    """
+    shape = np.broadcast_shapes(*parameters)
+    if size is None:
+        return shape
+    wanted = tuple(np.atleast_1d(np.asarray(size, int)).tolist())
+    padded = (1,) * (len(shape) - len(wanted)) + wanted
+    rest = (1,) * (len(wanted) - len(shape)) + shape
+    if not all(n in (1, m) for n, m in zip(rest, padded, strict=True)):
+        raise ValueError(f"size does not match the broadcast shape of the parameters. {size}, {wanted}, {shape}")
+    return padded
+
+
+@functools.lru_cache(maxsize=64)
+def _follower(distribution: Distribution) -> Callable[..., Any]:
+    """A sample as a function of the shapes: see Note [Samples]."""
+
+    def follow(z: Array, *shapes: Array) -> Any:
+        return returned(z, shapes)
+
+    follow.__name__ = f"{distribution.name}.rvs"
+    following = custom_jvp(follow)
+
+    def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        z, *shapes = primals
+        found = following(z, *shapes)
+        if distribution.moved is not None:
+            partials = distribution.moved(found, *shapes)
+            return found, sum(t * partial for t, partial in zip(tangents[1:], partials, strict=True))
+        lower, upper = distribution.lower, distribution.upper
+        assert lower is not None and upper is not None, distribution.name
+
+        def smaller(*given: Array) -> Any:
+            below = lower(found, *given)
+            return np.where(below < 0.5, below, -upper(found, *given))
+
+        _, change = jvp(smaller, tuple(shapes), tuple(tangents[1:]))
+        return found, -change / np.exp(distribution.log_density(found, *shapes))
+
+    following.defjvp(rule)
+    return following
