@@ -105,8 +105,11 @@ def root_of(
 
     def tangents(*both: object) -> list[Any]:
         x, right = (unflatten(tree, leaves) for leaves in (both[: len(leaves)], both[len(leaves) :]))
-        _, push = linearize(f, x)
+        _, push = linearize(recorded, x)
         return checked("what tangent_solve of custom_root returns", tangent_solve(push, right))
+
+    def recorded(x: PyTree) -> Any:
+        return unflatten(tree, evaluate_program(zero.program, [*flatten(x)[0], *zero.captured]))
 
     solved = stage(solution, operands, f"solve of custom_root {name}", "solve")
     zero = stage(equations, operands if at_solution else still, f"custom_root of {name}", name)

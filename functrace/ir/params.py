@@ -119,6 +119,7 @@ KINDS: dict[str, Kind] = {
     "equations": _PROGRAM,
     "distribution": _TEXT,
     "explicit": _COUNT,
+    "fix": _TEXT,
     "foreign": ("a Python function", lambda value, _: callable(value)),
     "forward": _ANY,
     "full": _FLAG,

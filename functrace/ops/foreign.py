@@ -208,11 +208,15 @@ def _returned_jvp(*_: Any) -> Any:
 
 
 def _returned_batch(operands: Values, is_batched: Flags) -> Any:
-    y, *args = operands
-    if not is_batched[0]:
-        size = next(shape_of(x)[0] for x, flag in zip(operands, is_batched, strict=True) if flag)
-        y = broadcast_to(y, (size, *shape_of(y)))
-    return bind(returned_p, (y, *args))
+    return bind(returned_p, (with_axis(operands, is_batched), *operands[1:]))
+
+
+def with_axis(operands: Values, is_batched: Flags) -> Any:
+    """Return the first operand, with the batch axis that others have."""
+    if is_batched[0]:
+        return operands[0]
+    size = next(shape_of(x)[0] for x, flag in zip(operands, is_batched, strict=True) if flag)
+    return broadcast_to(operands[0], (size, *shape_of(operands[0])))
 
 
 returned_p = Primitive(

@@ -1,0 +1,111 @@
+"""What a solver returns, for derivatives: results that have none, and solutions that are no such.
+
+Floor: 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import NotDifferentiableError
+from functrace.ir.aval import ShapeDtype, shape_of
+from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, absent, always, is_linear
+from functrace.ops.foreign import with_axis
+from functrace.tracing.recording import Value, bind
+from functrace.typing import Array
+
+
+def _refused_eval(*rest: Any) -> Any:
+    *_, message, fix, _results = rest
+    raise NotDifferentiableError(message, fix=fix)
+
+
+refused_p = Primitive(
+    "refused",
+    eval=_refused_eval,
+    aval=lambda *rest: rest[-1][0],
+    jvp=lambda primals, outputs, tangents, message, fix, _: _refused_eval(message, fix, _),
+    transpose=lambda ct, *rest: _refused_eval(*rest),
+    batch=lambda operands, is_batched, *params: _refused_eval(*params),
+    params=("message", "fix", "results"),
+)
+"""``refused x_dot {message="…", fix="…", results=(f64[],)}``: a tangent that nobody may ask for."""
+
+
+def _undifferentiated_jvp(primals: Values, outputs: Values, tangents: Tangents, message: str, fix: str) -> Any:
+    aval = ShapeDtype(shape_of(outputs[0]), outputs[0].dtype)
+    return bind(refused_p, tuple([t for t in tangents if t is not None]), (message, fix, (aval,)))
+
+
+def _undifferentiated_batch(operands: Values, is_batched: Flags, message: str, fix: str) -> Any:
+    return bind(undifferentiated_p, (with_axis(operands, is_batched), *operands[1:]), (message, fix))
+
+
+undifferentiated_p = Primitive(
+    "undifferentiated",
+    eval=lambda x, *rest: np.copy(x)[()],
+    aval=lambda x, *rest: x,
+    jvp=_undifferentiated_jvp,
+    transpose=absent(because="what has no derivative has no transpose", instead="use functrace.stop_gradient"),
+    batch=_undifferentiated_batch,
+    params=("message", "fix"),
+    written="np.copy({0})[()]",
+)
+"""``undifferentiated x a {message="…", fix="…"}``: a copy of ``x``, which depends on ``a`` in a way that is not known."""
+
+
+def undifferentiated(x: Value, depends_on: Sequence[Value], message: str, fix: str) -> Any:
+    """Return a copy of a value, whose derivative by what it depends on is refused with a message."""
+    return bind(undifferentiated_p, (x, *depends_on), (message, fix))
+
+
+# -- what holds under a condition -------------------------------------------------------------------------------------------
+
+
+def _required_eval(x: Array, ok: Array, message: str, fix: str) -> Any:
+    if not np.all(ok):
+        raise NotDifferentiableError(message, fix=fix)
+    return np.copy(x)[()]
+
+
+def _required_jvp(primals: Values, outputs: Values, tangents: Tangents, message: str, fix: str) -> Any:
+    return bind(required_p, (tangents[0], primals[1]), (message, fix))
+
+
+def _required_transpose(ct: Array, x: Operand, ok: Array, message: str, fix: str) -> Any:
+    return bind(required_p, (ct, ok), (message, fix)) if is_linear(x) else None, None
+
+
+def _required_batch(operands: Values, is_batched: Flags, message: str, fix: str) -> Any:
+    return bind(required_p, (with_axis(operands, is_batched), operands[1]), (message, fix))
+
+
+def _required_aval(x: ShapeDtype, ok: ShapeDtype, message: str, fix: str) -> ShapeDtype:
+    return x
+
+
+required_p = Primitive(
+    "required",
+    eval=_required_eval,
+    aval=_required_aval,
+    jvp=_required_jvp,
+    transpose=_required_transpose,
+    batch=_required_batch,
+    params=("message", "fix"),
+    fails=always,
+)
+"""``required x ok {message="…", fix="…"}``: a copy of ``x``; if ``ok`` is false, an error."""
+
+
+def required(x: Value, ok: Value, message: str, fix: str) -> Any:
+    """Return a copy of a value if a condition holds, as one operation that raises if not.
+
+    Args:
+        x: the value, in which this is linear.
+        ok: a bool, or several.
+        message, fix: of the `NotDifferentiableError`.
+    """
+    return bind(required_p, (x, np.bool_(ok) if isinstance(ok, bool) else ok), (message, fix))

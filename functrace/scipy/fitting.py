@@ -1,0 +1,361 @@
+"""Least squares by ``scipy.optimize``, on traced values: differentiated by what is fitted.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+
+from functrace.api.differentiate import grad
+from functrace.api.jacobians import jacfwd
+from functrace.api.programs import stop_gradient
+from functrace.errors import ArgumentError, ShapeError
+from functrace.ir.aval import ShapeDtype, shape_of
+from functrace.numpy.operands import Operand, arrayed, holds_tracer
+from functrace.scipy.minimizing import projected, start_of
+from functrace.scipy.solving import Asked, Function, Solution, Solving, named
+from functrace.tracing.recording import is_recording
+
+_FLOAT, _INT, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool)
+
+_LOSSES: dict[str, Function] = {
+    "linear": lambda z: z,
+    "huber": lambda z: np.where(z <= 1, z, 2 * np.sqrt(np.where(z <= 1, 1.0, z)) - 1),
+    "soft_l1": lambda z: 2 * (np.sqrt(1 + z) - 1),
+    "cauchy": np.log1p,
+    "arctan": np.arctan,
+}
+"""SciPy's loss functions, of squared residuals."""
+
+
+def _floats(x: Operand) -> Any:
+    made: Any = arrayed(x)
+    return made if made.dtype == np.float64 else made.astype(np.float64)
+
+
+def _limits(bounds: Any, size: int) -> tuple[Any, Any, bool]:
+    """Return lower and upper limits, and whether there are any."""
+    pair = (bounds.lb, bounds.ub) if isinstance(bounds, scipy.optimize.Bounds) else tuple(bounds)
+    if len(pair) != 2:
+        raise ArgumentError(f"bounds has {len(pair)} parts", fix="give (lower, upper), or a scipy.optimize.Bounds")
+    lower, upper = (np.broadcast_to(_floats(x), (size,)) for x in pair)
+    has = holds_tracer(list(pair)) or not (np.all(np.isneginf(lower)) and np.all(np.isposinf(upper)))
+    return lower, upper, has
+
+
+def least_squares(
+    fun: Function,
+    x0: Operand,
+    jac: Any = "2-point",
+    bounds: Any = (-np.inf, np.inf),
+    method: str = "trf",
+    ftol: float | None = 1e-8,
+    xtol: float | None = 1e-8,
+    gtol: float | None = 1e-8,
+    x_scale: Any = None,
+    loss: str | Function = "linear",
+    f_scale: float = 1.0,
+    diff_step: Any = None,
+    tr_solver: str | None = None,
+    tr_options: dict[str, Any] | None = None,
+    jac_sparsity: Any = None,
+    max_nfev: int | None = None,
+    verbose: int = 0,
+    args: tuple[Any, ...] = (),
+    kwargs: dict[str, Any] | None = None,
+    callback: Function | None = None,
+    workers: Any = None,
+) -> Any:
+    """As ``scipy.optimize.least_squares``: ``x``, ``fun`` and ``cost`` are differentiated, by limits and closures, too.
+
+    It is given functrace's Jacobian, unless ``jac=`` is a function, "3-point" or "cs". The derivative is that of a minimum
+    of the cost, so it has the second derivatives of the residuals, too.
+
+    Args:
+        fun, x0, jac, bounds, method, ftol, xtol, gtol, x_scale, loss, f_scale, diff_step, tr_solver, tr_options,
+        jac_sparsity,
+            max_nfev, verbose, args, kwargs, callback, workers: SciPy's.
+
+    Raises:
+        NotDifferentiableError: where the result is differentiated and ``success`` is false.
+    """
+    args = args if isinstance(args, tuple) else (args,)
+    more = kwargs or {}
+    options: dict[str, Any] = {
+        "method": method, "ftol": ftol, "xtol": xtol, "gtol": gtol, "x_scale": x_scale, "loss": loss, "f_scale": f_scale,
+        "diff_step": diff_step, "tr_solver": tr_solver, "tr_options": tr_options, "jac_sparsity": jac_sparsity,
+        "max_nfev": max_nfev, "verbose": verbose, "callback": callback, "workers": workers,
+    }  # fmt: skip
+
+    def scipys() -> Any:
+        return scipy.optimize.least_squares(fun, x0, jac, bounds, args=args, kwargs=more, **options)
+
+    if not is_recording() and not holds_tracer([x0, list(args), list(more.values())]):
+        return scipys()
+    at = start_of(x0)
+    lower, upper, has_limits = _limits(bounds, shape_of(at)[0])
+    s = Solving("scipy.optimize.least_squares", [at, lower, upper], [*options.values(), jac])
+    residuals = s.function(named(fun, lambda x: np.reshape(arrayed(fun(x, *args, **more)), (-1,))), at)
+    if callable(jac):
+        s.function(lambda x: jac(x, *args, **more), at)
+    elif jac == "2-point":
+        s.function(jacfwd(residuals), at)
+    if not s.traced:
+        return scipys()
+
+    def solve(operands: Sequence[Any], functions: Sequence[Function]) -> Any:
+        given: Any = functions[1] if len(functions) > 1 else jac
+        limits = (operands[1], operands[2]) if has_limits else (-np.inf, np.inf)
+        return scipy.optimize.least_squares(functions[0], operands[0], given, limits, **options)
+
+    def cost(x: Any) -> Any:
+        return _cost(residuals(x), loss, f_scale)
+
+    def equations(x: Any) -> Any:
+        return projected(x, grad(cost)(x), lower, upper) if has_limits else grad(cost)(x)
+
+    if s.is_known:
+        raw = s.at_once(solve)
+        s.ok, s.message = bool(raw.success), str(raw.message)
+        x = s.defined(_at_limits(raw, lower, upper), equations, at_solution=True)
+        return s.result(raw, {"x": x, "fun": residuals(x), "cost": cost(x)})
+
+    def fields(operands: Sequence[Any], functions: Sequence[Function]) -> list[Any]:
+        raw = solve(operands, functions)
+        x = _at_limits(raw, operands[1], operands[2])
+        return [x, np.bool_(raw.success), np.int64(raw.status), np.int64(raw.nfev)]
+
+    count = ShapeDtype((), _INT)
+    x, ok, status, calls = s.run(fields, [ShapeDtype(shape_of(at), at.dtype), ShapeDtype((), _BOOL), count, count])
+    s.ok = ok
+    x = s.defined(x, equations, at_solution=False)
+    return Solution(s.what, x=x, fun=residuals(x), cost=cost(x), success=ok, status=status, nfev=calls)
+
+
+def _cost(residuals: Any, loss: str | Function, f_scale: float) -> Any:
+    if loss == "linear":
+        return 0.5 * np.sum(residuals**2)
+    squares = (residuals / f_scale) ** 2
+    rho = _LOSSES[loss](squares) if isinstance(loss, str) else loss(squares)[0]
+    return 0.5 * f_scale**2 * np.sum(rho)
+
+
+def _at_limits(raw: Any, lower: Any, upper: Any) -> Any:
+    """Return the solution, with what is active at its limit, which interior methods only come near to."""
+    mask = raw.active_mask
+    return np.where(mask < 0, stop_gradient(lower), np.where(mask > 0, stop_gradient(upper), raw.x)) if mask.any() else raw.x
+
+
+def curve_fit(
+    f: Function,
+    xdata: Any,
+    ydata: Operand,
+    p0: Operand | None = None,
+    sigma: Operand | None = None,
+    absolute_sigma: bool = False,
+    check_finite: bool | None = None,
+    bounds: Any = (-np.inf, np.inf),
+    method: str | None = None,
+    jac: Any = None,
+    *,
+    full_output: bool = False,
+    nan_policy: str | None = None,
+    **kwargs: Any,
+) -> Any:
+    """As ``scipy.optimize.curve_fit``: parameters and their covariance are differentiated, by data, weights and closures.
+
+    It is given functrace's Jacobian, unless ``jac=`` is a function, "3-point" or "cs".
+
+    Args:
+        f, xdata, ydata, p0, sigma, absolute_sigma, bounds, method, jac: SciPy's.
+        check_finite, nan_policy: for plain values.
+        full_output: not on traced values.
+        kwargs: for the solver.
+
+    Raises:
+        RuntimeError: as SciPy's, if the fit fails.
+        LinAlgError: where the covariance is asked for, and the parameters are not determined.
+    """
+
+    def scipys() -> Any:
+        return scipy.optimize.curve_fit(
+            f, xdata, ydata, p0, sigma, absolute_sigma, check_finite, bounds, method, jac,
+            full_output=full_output, nan_policy=nan_policy, **kwargs,
+        )  # fmt: skip
+
+    data: list[Any] = list(xdata) if isinstance(xdata, list | tuple) else [xdata]
+    if not is_recording() and not holds_tracer([*data, ydata, p0, sigma]):
+        return scipys()
+    count = len(inspect.signature(f).parameters) - 1 if p0 is None else shape_of(start_of(p0))[0]
+    lower, upper, has_limits = _limits(bounds, count)
+    at = start_of(_feasible(lower, upper) if p0 is None else p0)
+    listed: Any = xdata
+    x: Any = arrayed(listed) if isinstance(listed, list | tuple | float | int) else listed
+    y = np.reshape(_floats(ydata), (-1,))
+    weights = None if sigma is None else _floats(sigma)
+    s = Solving("scipy.optimize.curve_fit", [at, lower, upper], [method, jac, absolute_sigma, kwargs])
+
+    def residuals(p: Any) -> Any:
+        difference = np.reshape(arrayed(f(x, *[p[k] for k in range(count)])), (-1,)) - y
+        if weights is None:
+            return difference
+        if weights.ndim == 2:
+            return np.linalg.solve(np.linalg.cholesky(weights), difference)
+        return difference / weights
+
+    asked = s.function(named(f, residuals), at)
+    if callable(jac):
+        slope: Function = jac
+        s.function(lambda p: _weighted(arrayed(slope(x, *[p[k] for k in range(count)])), weights), at)
+    elif jac in (None, "2-point"):
+        s.function(jacfwd(asked), at)
+    if not s.traced:
+        return scipys()
+    if full_output:
+        raise ArgumentError(
+            "scipy.optimize.curve_fit has no full_output on traced values", fix="use scipy.optimize.least_squares"
+        )
+    size = shape_of(y)[0]
+
+    def solve(operands: Sequence[Any], functions: Sequence[Function]) -> list[Any]:
+        given = {"jac": lambda _, *p: functions[1](np.asarray(p))} if len(functions) > 1 else {"jac": jac}
+        limits = (operands[1], operands[2]) if has_limits else (-np.inf, np.inf)
+        found = scipy.optimize.curve_fit(
+            lambda _, *p: functions[0](np.asarray(p)), np.zeros(size), np.zeros(size), operands[0], bounds=limits,
+            method=method, **given, **kwargs,
+        )[0]  # fmt: skip
+        return [found]
+
+    def equations(p: Any) -> Any:
+        slope = grad(lambda p: 0.5 * np.sum(asked(p) ** 2))(p)
+        return projected(p, slope, lower, upper) if has_limits else slope
+
+    known = s.is_known
+    (p,) = s.at_once(solve) if known else s.run(solve, [ShapeDtype((count,), _FLOAT)])
+    p = s.defined(p, equations, at_solution=known)
+    return p, _covariance(asked, p, size - count, absolute_sigma)
+
+
+def _weighted(slope: Any, weights: Any) -> Any:
+    if weights is None:
+        return slope
+    return np.linalg.solve(np.linalg.cholesky(weights), slope) if weights.ndim == 2 else slope / weights[:, None]
+
+
+def _feasible(lower: Any, upper: Any) -> Any:
+    """Return where SciPy starts."""
+    low, high = np.isfinite(lower), np.isfinite(upper)
+    middle = np.where(low, lower, 0.0) / 2 + np.where(high, upper, 0.0) / 2
+    one_side = np.where(low, np.where(low, lower, 0.0) + 1, np.where(high, np.where(high, upper, 0.0) - 1, 1.0))
+    return np.where(low & high, middle, one_side)
+
+
+def _covariance(asked: Asked, p: Any, freedom: int, absolute: bool) -> Any:
+    slope = jacfwd(asked)(p)
+    covariance = np.linalg.inv(slope.T @ slope)
+    if absolute:
+        return covariance
+    return covariance * (np.sum(asked(p) ** 2) / freedom) if freedom > 0 else covariance * np.inf
+
+
+# -- linear problems --------------------------------------------------------------------------------------------------------
+
+
+def _linear(a: Operand, b: Operand, what: str) -> tuple[Any, Any]:
+    matrix, right = _floats(a), _floats(b)
+    if matrix.ndim != 2 or right.ndim != 1 or matrix.shape[0] != right.shape[0]:
+        raise ShapeError(
+            f"scipy.optimize.{what}: A is {matrix.shape} and b is {right.shape}", fix="pass shapes (m, n) and (m,)"
+        )
+    return matrix, right
+
+
+def nnls(A: Operand, b: Operand, *, maxiter: int | None = None, **others: Any) -> Any:
+    """As ``scipy.optimize.nnls``: what minimizes ``|A x - b|`` for ``x >= 0``, and that norm, are differentiated.
+
+    Args:
+        A: shape (m, n).
+        b: shape (m,).
+        maxiter, others: SciPy's.
+
+    Raises:
+        RuntimeError: as SciPy's, if it does not converge.
+    """
+    if not holds_tracer([A, b]):
+        return scipy.optimize.nnls(A, b, maxiter=maxiter, **others)
+    matrix, right = _linear(A, b, "nnls")
+    s = Solving("scipy.optimize.nnls", [matrix, right], [maxiter])
+
+    def solve(operands: Sequence[Any], _: Sequence[Function]) -> list[Any]:
+        return [scipy.optimize.nnls(operands[0], operands[1], maxiter=maxiter)[0]]
+
+    def equations(x: Any) -> Any:
+        return projected(x, matrix.T @ (matrix @ x - right), 0.0, np.inf)
+
+    known = s.is_known
+    (x,) = s.at_once(solve) if known else s.run(solve, [ShapeDtype((matrix.shape[1],), _FLOAT)])
+    x = s.defined(x, equations, at_solution=known)
+    return x, np.linalg.norm(matrix @ x - right)
+
+
+def lsq_linear(
+    A: Operand,
+    b: Operand,
+    bounds: Any = (-np.inf, np.inf),
+    method: str = "trf",
+    tol: float = 1e-10,
+    lsq_solver: str | None = None,
+    lsmr_tol: Any = None,
+    max_iter: int | None = None,
+    verbose: int = 0,
+    *,
+    lsmr_maxiter: int | None = None,
+) -> Any:
+    """As ``scipy.optimize.lsq_linear``: ``x``, ``fun`` and ``cost`` are differentiated, by ``A``, ``b`` and limits.
+
+    Args:
+        A, b, bounds, method, tol, lsq_solver, lsmr_tol, max_iter, verbose, lsmr_maxiter: SciPy's; ``A`` is an array.
+
+    Raises:
+        NotDifferentiableError: where the result is differentiated and ``success`` is false.
+    """
+    options: dict[str, Any] = {
+        "method": method, "tol": tol, "lsq_solver": lsq_solver, "lsmr_tol": lsmr_tol, "max_iter": max_iter,
+        "verbose": verbose, "lsmr_maxiter": lsmr_maxiter,
+    }  # fmt: skip
+    sides = [bounds.lb, bounds.ub] if isinstance(bounds, scipy.optimize.Bounds) else list(bounds)
+    if not holds_tracer([A, b, *sides]):
+        return scipy.optimize.lsq_linear(A, b, bounds, **options)
+    matrix, right = _linear(A, b, "lsq_linear")
+    lower, upper, has_limits = _limits(bounds, matrix.shape[1])
+    s = Solving("scipy.optimize.lsq_linear", [matrix, right, lower, upper], list(options.values()))
+
+    def solve(operands: Sequence[Any], _: Sequence[Function]) -> Any:
+        return scipy.optimize.lsq_linear(operands[0], operands[1], (operands[2], operands[3]), **options)
+
+    def equations(x: Any) -> Any:
+        slope = matrix.T @ (matrix @ x - right)
+        return projected(x, slope, lower, upper) if has_limits else slope
+
+    def fields(operands: Sequence[Any], functions: Sequence[Function]) -> list[Any]:
+        raw = solve(operands, functions)
+        return [_at_limits(raw, operands[2], operands[3]), np.bool_(raw.success), np.int64(raw.status)]
+
+    if s.is_known:
+        raw = s.at_once(solve)
+        s.ok, s.message = bool(raw.success), str(raw.message)
+        x = s.defined(_at_limits(raw, lower, upper), equations, at_solution=True)
+        rest = matrix @ x - right
+        return s.result(raw, {"x": x, "fun": rest, "cost": 0.5 * np.sum(rest**2)})
+    avals = [ShapeDtype((matrix.shape[1],), _FLOAT), ShapeDtype((), _BOOL), ShapeDtype((), _INT)]
+    x, ok, status = s.run(fields, avals)
+    s.ok = ok
+    x = s.defined(x, equations, at_solution=False)
+    rest = matrix @ x - right
+    return Solution(s.what, x=x, fun=rest, cost=0.5 * np.sum(rest**2), success=ok, status=status)

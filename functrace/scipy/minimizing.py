@@ -1,0 +1,373 @@
+"""``scipy.optimize.minimize`` and ``minimize_scalar`` on traced values.
+
+Where the derivative of the objective is zero, or, with bounds and constraints, where the equations of Karush, Kuhn and
+Tucker hold, is what defines a minimum. What is active is written as a projection, ``x = clip(x - gradient, lower, upper)``,
+whose derivative is the limit's where a limit holds, and the gradient's elsewhere.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.optimize
+
+from functrace.api.differentiate import grad
+from functrace.api.jacobians import hessian, jacfwd, jacrev
+from functrace.ir.aval import ShapeDtype, shape_of
+from functrace.numpy.operands import Operand, arrayed, holds_tracer
+from functrace.scipy.solving import Asked, Function, Solution, Solving, named
+from functrace.tracing.recording import is_recording
+
+_WITH_GRADIENT = frozenset(
+    [
+        "cg",
+        "bfgs",
+        "newton-cg",
+        "l-bfgs-b",
+        "tnc",
+        "slsqp",
+        "dogleg",
+        "trust-ncg",
+        "trust-krylov",
+        "trust-exact",
+        "trust-constr",
+    ]
+)
+_WITH_HESSIAN = frozenset(["newton-cg", "dogleg", "trust-ncg", "trust-krylov", "trust-exact", "trust-constr"])
+_COUNTS = {"success": np.dtype(bool), "status": np.dtype(np.int64), "nfev": np.dtype(np.int64), "nit": np.dtype(np.int64)}
+"""Fields of a result that are known when the program runs, and carry no derivative."""
+
+
+def start_of(x0: Operand) -> Any:
+    """Return where a solver starts as a vector of floats."""
+    at: Any = arrayed(x0)
+    at = at if at.dtype.kind in "fc" else at.astype(np.float64)
+    return np.reshape(at, (-1,))
+
+
+def number(found: Any) -> Any:
+    """Return what an objective returned as a number: SciPy takes an array of one element, too."""
+    return np.reshape(found, ()) if shape_of(found) and int(np.prod(shape_of(found))) == 1 else found
+
+
+def projected(x: Any, gradient: Any, lower: Any, upper: Any) -> Any:
+    """Return what is zero at a minimum within limits."""
+    return x - np.clip(x - gradient, lower, upper)
+
+
+def counts(raw: Any) -> list[Any]:
+    """Return the fields of a result that are numbers, -1 for those that a method does not have."""
+    return [np.asarray(raw.get(name, -1)).astype(dtype)[()] for name, dtype in _COUNTS.items()]
+
+
+COUNTS = [ShapeDtype((), dtype) for dtype in _COUNTS.values()]
+"""The avals of `counts`."""
+
+
+def counted(fields: Sequence[Any]) -> dict[str, Any]:
+    """Return the fields of `counts` by name."""
+    return dict(zip(_COUNTS, fields, strict=True))
+
+
+def minimize(
+    fun: Function,
+    x0: Operand,
+    args: tuple[Any, ...] = (),
+    method: str | Function | None = None,
+    jac: Any = None,
+    hess: Any = None,
+    hessp: Function | None = None,
+    bounds: Any = None,
+    constraints: Any = (),
+    tol: float | None = None,
+    callback: Function | None = None,
+    options: dict[str, Any] | None = None,
+) -> Any:
+    """As ``scipy.optimize.minimize``: ``x`` and ``fun`` of the result are differentiated by ``args``, limits and closures.
+
+    Methods that use a gradient or a Hessian are given functrace's, unless ``jac=`` and ``hess=`` say otherwise. The
+    derivative is that of the equations that hold at a minimum: the gradient is zero, or balanced by limits and constraints
+    that hold. It is exact at the point found, so as exact as that point is.
+
+    Args:
+        fun, x0, args, method, jac, hess, hessp, bounds, constraints, tol, callback, options: SciPy's.
+
+    Returns:
+        SciPy's result. Numbers that tell how the solver went (``nit``, ``success``) are plain where values are known; others
+        without derivative (``jac``, ``hess_inv``) raise when they are differentiated.
+
+    Raises:
+        NotDifferentiableError: where the result is differentiated and ``success`` is false.
+
+    Cost:
+        SciPy's, and for a derivative the Hessian (``n`` forward derivatives of the gradient) and one solve with it.
+    """
+    args = args if isinstance(args, tuple) else (args,)
+    if not is_recording() and not holds_tracer([x0, list(args)]):
+        return scipy.optimize.minimize(fun, x0, args, method, jac, hess, hessp, bounds, constraints, tol, callback, options)
+    at = start_of(x0)
+    lower, upper, keep = _limits(bounds, shape_of(at)[0])
+    has_limits = bounds is not None
+    parts = [_constraint(c) for c in _listed(constraints)]
+    sides = [side for part in parts for side in (part.lower, part.upper)]
+    word = method.lower() if isinstance(method, str) else method
+    s = Solving("scipy.optimize.minimize", [at, lower, upper, *sides], [word, tol, callback, options, jac, hess, hessp])
+    both = jac is True
+    objective = s.function(named(fun, lambda x: number(fun(x, *args)[0] if both else fun(x, *args))), at)
+    gradient = s.function(grad(objective), at)
+    chosen = _default(word, has_limits, bool(parts))
+    helpers: dict[str, Asked] = {}
+    if both:
+        helpers["jac"] = s.function(lambda x: fun(x, *args)[1], at)
+    elif callable(jac):
+        helpers["jac"] = s.function(lambda x: jac(x, *args), at)
+    elif jac in (None, False) and (chosen in _WITH_GRADIENT or callable(chosen)):
+        helpers["jac"] = gradient
+    if callable(hess):
+        helpers["hess"] = s.function(lambda x: hess(x, *args), at)
+    elif callable(hessp):
+        helpers["hessp"] = s.function(lambda x, p: hessp(x, p, *args), at, at)
+    elif hess is None and chosen in _WITH_HESSIAN:
+        helpers["hess"] = s.function(hessian(objective), at)
+    held = [s.function(part.f, at) for part in parts]
+    slopes = [s.function(jacfwd(f) if _size(f) >= shape_of(at)[0] else jacrev(f), at) for f in held]
+    if not s.traced:
+        return scipy.optimize.minimize(fun, x0, args, method, jac, hess, hessp, bounds, constraints, tol, callback, options)
+    order = s.functions
+
+    def solve(operands: Sequence[Any], functions: Sequence[Function]) -> tuple[Any, Any]:
+        of = dict(zip(map(id, order), functions, strict=True))
+        given: dict[str, Any] = {name: of[id(f)] for name, f in helpers.items()}
+        given |= {k: v for k, v in (("jac", jac), ("hess", hess)) if k not in given and not callable(v) and v is not None}
+        if has_limits:
+            given["bounds"] = scipy.optimize.Bounds(operands[1], operands[2], keep)
+        pairs = list(zip(operands[3::2], operands[4::2], strict=True))
+        if parts:
+            given["constraints"] = [
+                part.scipys(of[id(f)], of[id(slope)], *pair)
+                for part, f, slope, pair in zip(parts, held, slopes, pairs, strict=True)
+            ]
+        raw = scipy.optimize.minimize(
+            of[id(objective)], operands[0], method=method, tol=tol, callback=callback, options=options, **given
+        )
+        x = np.asarray(raw.x)
+        values = [np.atleast_1d(of[id(f)](x)) for f in held]
+        pushed = [np.reshape(of[id(f)](x), (-1, len(x))) for f in slopes]
+        return raw, _multipliers(x, of[id(gradient)](x), values, pushed, operands[1:3], pairs)
+
+    def equations(both: Sequence[Any]) -> Any:
+        x, forces = both
+        slope = grad(objective)(x)
+        rest = []
+        for f, force, part_lower, part_upper in zip(held, forces, sides[::2], sides[1::2], strict=True):
+            value = f(x)
+            pull = np.reshape((jacfwd(f) if _size(f) >= shape_of(x)[0] else jacrev(f))(x), (-1, shape_of(x)[0]))
+            slope = slope - force @ pull
+            rest.append(projected(np.reshape(value, (-1,)), force, part_lower, part_upper))
+        return (projected(x, slope, lower, upper) if has_limits else slope), rest
+
+    if s.is_known:
+        raw, forces = s.at_once(solve)
+        s.ok, s.message = bool(raw.success), str(raw.message)
+        x = _solved(s, equations, raw.x, forces, True)
+        return s.result(raw, {"x": x, "fun": objective(x)})
+    avals = [ShapeDtype(shape_of(at), at.dtype), *COUNTS, *[ShapeDtype((_size(f),), np.dtype(float)) for f in held]]
+
+    def fields(operands: Sequence[Any], functions: Sequence[Function]) -> list[Any]:
+        raw, forces = solve(operands, functions)
+        return [raw.x, *counts(raw), *forces]
+
+    x, *found = s.run(fields, avals)
+    told = counted(found[: len(COUNTS)])
+    s.ok = told["success"]
+    x = _solved(s, equations, x, found[len(COUNTS) :], False)
+    return Solution(s.what, x=x, fun=objective(x), **told)
+
+
+def _solved(s: Solving, equations: Function, x: Any, forces: Sequence[Any], at_solution: bool) -> Any:
+    """Return the minimum as what the equations define, together with the forces of constraints."""
+    sizes = [shape_of(x)[0], *[shape_of(force)[0] for force in forces]]
+    ends = np.cumsum(sizes)[:-1]
+
+    def together(z: Any) -> Any:
+        first, *rest = np.split(z, ends) if len(sizes) > 1 else [z]
+        zero, others = equations((first, rest))
+        return np.concatenate([zero, *others]) if others else zero
+
+    z = np.concatenate([x, *forces]) if forces else x
+    return s.defined(z, together, at_solution=at_solution)[: sizes[0]]
+
+
+def _size(f: Asked) -> int:
+    return sum(aval.size for aval in f.staged.out_avals)
+
+
+def _default(method: Any, has_limits: bool, has_constraints: bool) -> Any:
+    """Return the method that SciPy chooses."""
+    if method is not None:
+        return method
+    return "slsqp" if has_constraints else "l-bfgs-b" if has_limits else "bfgs"
+
+
+def _limits(bounds: Any, size: int) -> tuple[Any, Any, Any]:
+    """Return lower and upper limits, and whether a method must keep to them all the time."""
+    keep: Any = False
+    if bounds is None:
+        return np.full(size, -np.inf), np.full(size, np.inf), keep
+    if isinstance(bounds, scipy.optimize.Bounds):
+        lower, upper, keep = bounds.lb, bounds.ub, bounds.keep_feasible
+    else:
+        pairs = list(bounds)
+        lower = [-np.inf if pair[0] is None else pair[0] for pair in pairs]
+        upper = [np.inf if pair[1] is None else pair[1] for pair in pairs]
+    return np.broadcast_to(_floats(lower), (size,)), np.broadcast_to(_floats(upper), (size,)), keep
+
+
+def _floats(x: Operand) -> Any:
+    made: Any = arrayed(x)
+    return made if made.dtype == np.float64 else made.astype(np.float64)
+
+
+# -- constraints -----------------------------------------------------------------------------------------------------------
+
+
+class _Constraint(NamedTuple):
+    """``lower <= f(x) <= upper``.
+
+    Args:
+        f: the function.
+        lower, upper: numbers or arrays.
+        scipys: makes SciPy's form of it, of the function, its Jacobian and the limits, all of plain values.
+    """
+
+    f: Function
+    lower: Any
+    upper: Any
+    scipys: Callable[..., Any]
+
+
+def _listed(constraints: Any) -> list[Any]:
+    is_one = isinstance(constraints, dict | scipy.optimize.LinearConstraint | scipy.optimize.NonlinearConstraint)
+    return [constraints] if is_one else list(constraints)
+
+
+def _constraint(given: Any) -> _Constraint:
+    if isinstance(given, scipy.optimize.LinearConstraint):
+        dense: Any = given.A
+        matrix = dense.toarray() if hasattr(dense, "toarray") else np.atleast_2d(dense)
+        return _Constraint(lambda x: matrix @ x, _floats(given.lb), _floats(given.ub), lambda f, slope, lower, upper: given)
+    if isinstance(given, scipy.optimize.NonlinearConstraint):
+        keep = given.keep_feasible
+        return _Constraint(
+            lambda x: np.reshape(arrayed(given.fun(x)), (-1,)),
+            _floats(given.lb),
+            _floats(given.ub),
+            lambda f, slope, lower, upper: scipy.optimize.NonlinearConstraint(f, lower, upper, slope, keep_feasible=keep),
+        )
+    args, kind, f = given.get("args", ()), given["type"].lower(), given["fun"]
+    upper = 0.0 if kind == "eq" else np.inf
+    return _Constraint(
+        lambda x: np.reshape(arrayed(f(x, *args)), (-1,)),
+        np.float64(0.0),
+        np.float64(upper),
+        lambda f, slope, lower, upper: {"type": kind, "fun": f, "jac": slope},
+    )
+
+
+def _multipliers(
+    x: Any, gradient: Any, values: Sequence[Any], slopes: Sequence[Any], limits: Sequence[Any], sides: Sequence[Any]
+) -> list[Any]:
+    """Return the forces of constraints which balance the gradient at a minimum, by least squares."""
+    if not values:
+        return []
+    values, slopes, sides = [*values, x], [*slopes, np.eye(len(x))], [*sides, limits]  # limits have forces, too
+    columns, places, least, most = [], [], [], []
+    for k, (value, slope, (lower, upper)) in enumerate(zip(values, slopes, sides, strict=True)):
+        at_lower, at_upper = (_is_near(value, np.broadcast_to(side, value.shape)) for side in (lower, upper))
+        for row in np.flatnonzero(at_lower | at_upper):
+            columns.append(slope[row])
+            places.append((k, row))
+            least.append(-np.inf if at_upper[row] else 0.0)
+            most.append(np.inf if at_lower[row] else 0.0)
+    forces = [np.zeros(len(value)) for value in values]
+    if columns:
+        found = scipy.optimize.lsq_linear(np.stack(columns, 1), gradient, (least, most), method="bvls").x
+        for (k, row), force in zip(places, found, strict=True):
+            forces[k][row] = force
+    return forces[:-1]
+
+
+def _is_near(x: Any, limit: Any) -> Any:
+    """Whether a constraint may hold with equality: interior methods stop before it. Where none does, its force is 0."""
+    finite = np.where(np.isfinite(limit), limit, 0.0)
+    return np.isfinite(limit) & (np.abs(x - finite) <= 1e-3 * (1 + np.abs(finite)))
+
+
+# -- of one number ---------------------------------------------------------------------------------------------------------
+
+
+def minimize_scalar(
+    fun: Function,
+    bracket: Any = None,
+    bounds: Any = None,
+    args: tuple[Any, ...] = (),
+    method: str | Function | None = None,
+    tol: float | None = None,
+    options: dict[str, Any] | None = None,
+) -> Any:
+    """As ``scipy.optimize.minimize_scalar``; see `minimize` for what has derivatives.
+
+    Args:
+        fun, bracket, bounds, args, method, tol, options: SciPy's.
+
+    Raises:
+        NotDifferentiableError: where the result is differentiated and ``success`` is false.
+    """
+    args = args if isinstance(args, tuple) else (args,)
+    plain = (fun, bracket, bounds, args, method, tol, options)
+    if not is_recording():
+        return scipy.optimize.minimize_scalar(*plain)
+    within = _floats(bounds) if bounds is not None else np.array([-np.inf, np.inf])
+    points = _floats(bracket) if bracket is not None else np.zeros(0)
+    s = Solving("scipy.optimize.minimize_scalar", [within, points], [method, tol, options])
+    objective = s.function(named(fun, lambda x: number(fun(x, *args))), np.float64(0.5))
+    if not s.traced:
+        return scipy.optimize.minimize_scalar(*plain)
+
+    def solve(operands: Sequence[Any], functions: Sequence[Function]) -> Any:
+        limits = None if bounds is None else tuple(operands[0])
+        start = None if bracket is None else tuple(operands[1])
+        return scipy.optimize.minimize_scalar(functions[0], start, limits, (), method, tol, options)
+
+    def equations(x: Any) -> Any:
+        slope = grad(objective)(x)
+        return slope if bounds is None else projected_near(x, slope, within[0], within[1])
+
+    if s.is_known:
+        raw = s.at_once(solve)
+        s.ok, s.message = bool(raw.success), str(raw.get("message", ""))
+        x = s.defined(np.float64(raw.x), equations, at_solution=True)
+        return s.result(raw, {"x": x, "fun": objective(x)})
+    x, *found = s.run(
+        lambda operands, functions: _scalar_fields(solve(operands, functions)), [ShapeDtype((), np.dtype(float)), *COUNTS]
+    )
+    told = counted(found)
+    s.ok = told["success"]
+    x = s.defined(x, equations, at_solution=False)
+    return Solution(s.what, x=x, fun=objective(x), **told)
+
+
+def _scalar_fields(raw: Any) -> list[Any]:
+    return [np.float64(raw.x), *counts(raw)]
+
+
+def projected_near(x: Any, gradient: Any, lower: Any, upper: Any) -> Any:
+    """As `projected`, where a method stops short of the limits: within 1e-4, a slope towards them is a limit's."""
+    near = 1e-4 * (upper - lower)
+    is_lower = (x - lower < near) & (gradient > near)
+    is_upper = (upper - x < near) & (gradient < -near)
+    return np.where(is_lower, x - lower, np.where(is_upper, x - upper, gradient))

@@ -1,0 +1,66 @@
+"""``scipy.optimize`` for traced values: solutions are differentiated by what defines them, not by how they were found.
+
+SciPy's solvers run, on plain values; with functrace's derivatives where a method uses some and none are given. What they
+find is differentiated by the implicit function theorem: by further arguments, limits, and whatever the functions close
+over.
+
+Example:
+    >>> import numpy as np, functrace as ft
+    >>> from functrace.scipy import optimize
+    >>> ft.grad(lambda a: optimize.brentq(lambda x: x**3 - a, 0.0, 3.0))(8.0)
+    np.float64(0.08333333333333333)
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import scipy.optimize
+
+from functrace.errors import UnsupportedFunctionError
+from functrace.numpy.operands import holds_tracer
+from functrace.scipy.fitting import curve_fit, least_squares, lsq_linear, nnls
+from functrace.scipy.minimizing import minimize, minimize_scalar
+from functrace.scipy.roots import (
+    bisect,
+    brenth,
+    brentq,
+    fixed_point,
+    fsolve,
+    newton,
+    ridder,
+    root,
+    root_scalar,
+    toms748,
+)
+
+__all__ = [
+    "bisect", "brenth", "brentq", "curve_fit", "fixed_point", "fsolve", "least_squares", "lsq_linear", "minimize",
+    "minimize_scalar", "newton", "nnls", "ridder", "root", "root_scalar", "toms748",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Every other name is SciPy's; a function refuses traced values."""
+    found = getattr(scipy.optimize, name)
+    if isinstance(found, type) or not callable(found):
+        return found
+
+    def plain_only(*args: Any, **kwargs: Any) -> Any:
+        if any(map(holds_tracer, (*args, *kwargs.values()))):
+            raise UnsupportedFunctionError(
+                f"scipy.optimize.{name} does not take traced values here",
+                fix=f"use one of {', '.join(__all__)}; or call it through functrace.primitive, with a derivative",
+            )
+        return found(*args, **kwargs)
+
+    plain_only.__name__ = plain_only.__qualname__ = name
+    plain_only.__doc__ = found.__doc__
+    return plain_only
+
+
+def __dir__() -> list[str]:
+    """SciPy's names."""
+    return sorted({*globals(), *dir(scipy.optimize)})

@@ -1,0 +1,442 @@
+"""Roots of equations by ``scipy.optimize``, on traced values: differentiated by what the equations depend on.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+
+from functrace.api.differentiate import grad
+from functrace.api.jacobians import jacfwd
+from functrace.errors import ShapeError
+from functrace.ir.aval import ShapeDtype, shape_of
+from functrace.numpy.operands import Operand, arrayed, holds_tracer
+from functrace.scipy.minimizing import start_of
+from functrace.scipy.solving import Asked, Function, Solution, Solving, named
+from functrace.tracing.recording import is_recording
+
+_FLOAT, _INT, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool)
+
+
+def tupled(args: Any) -> tuple[Any, ...]:
+    """Return further arguments as a tuple: SciPy takes one without its comma."""
+    return args if isinstance(args, tuple) else (args,)
+
+
+def root(
+    fun: Function,
+    x0: Operand,
+    args: tuple[Any, ...] = (),
+    method: str = "hybr",
+    jac: Any = None,
+    tol: float | None = None,
+    callback: Function | None = None,
+    options: dict[str, Any] | None = None,
+) -> Any:
+    """As ``scipy.optimize.root``: ``x`` and ``fun`` of the result are differentiated, by ``args`` and by closures.
+
+    The methods "hybr" and "lm" are given functrace's Jacobian, unless ``jac=`` says otherwise.
+
+    Args:
+        fun, x0, args, method, jac, tol, callback, options: SciPy's.
+
+    Returns:
+        SciPy's result; fields that tell how the solver went (``fjac``, ``qtf``) raise when they are differentiated.
+
+    Raises:
+        NotDifferentiableError: where the result is differentiated and ``success`` is false.
+
+    Cost:
+        SciPy's, and for a derivative the Jacobian and one solve with it.
+    """
+    args = tupled(args)
+    plain = (fun, x0, args, method, jac, tol, callback, options)
+    if not is_recording() and not holds_tracer([x0, list(args)]):
+        return scipy.optimize.root(*plain)
+    at = start_of(x0)
+    s = Solving("scipy.optimize.root", [at], [method, tol, callback, options, jac])
+    both = jac is True
+    f = s.function(named(fun, lambda x: _vector(fun(x, *args)[0] if both else fun(x, *args))), at)
+    slope: Asked | None = None
+    if both or callable(jac):
+        slope = s.function((lambda x: fun(x, *args)[1]) if both else (lambda x: jac(x, *args)), at)
+    elif method in ("hybr", "lm") and jac in (None, False):
+        slope = s.function(jacfwd(f), at)
+    if not s.traced:
+        return scipy.optimize.root(*plain)
+
+    def solve(operands: Sequence[Any], functions: Sequence[Function]) -> Any:
+        given: Any = functions[1] if slope is not None else jac
+        return scipy.optimize.root(functions[0], operands[0], (), method, given, tol, callback, options)
+
+    square = f.staged.out_avals[0].shape == shape_of(at)
+    equations = f if square else grad(lambda x: np.sum(f(x) ** 2) / 2)  # "lm" takes more equations than unknowns
+    if s.is_known:
+        raw = s.at_once(solve)
+        s.ok, s.message = bool(raw.success), str(raw.message)
+        x = s.defined(np.asarray(raw.x), equations, at_solution=True)
+        return s.result(raw, {"x": x, "fun": f(x)})
+    x, ok, status, calls = s.run(
+        lambda operands, functions: _fields(solve(operands, functions)),
+        [ShapeDtype(shape_of(at), at.dtype), ShapeDtype((), _BOOL), ShapeDtype((), _INT), ShapeDtype((), _INT)],
+    )
+    s.ok = ok
+    x = s.defined(x, equations, at_solution=False)
+    return Solution(s.what, x=x, fun=f(x), success=ok, status=status, nfev=calls)
+
+
+def _vector(found: Any) -> Any:
+    return np.reshape(arrayed(found), (-1,))
+
+
+def _fields(raw: Any) -> list[Any]:
+    return [raw.x, np.bool_(raw.success), np.int64(raw.get("status", -1)), np.int64(raw.get("nfev", -1))]
+
+
+def fsolve(
+    func: Function,
+    x0: Operand,
+    args: tuple[Any, ...] = (),
+    fprime: Function | None = None,
+    full_output: bool = False,
+    col_deriv: bool = False,
+    xtol: float = 1.49012e-08,
+    maxfev: int = 0,
+    band: tuple[int, int] | None = None,
+    epsfcn: float | None = None,
+    factor: Any = 100,
+    diag: Any = None,
+) -> Any:
+    """As ``scipy.optimize.fsolve``: the root is differentiated, by ``args`` and by closures; functrace's Jacobian is used.
+
+    Args:
+        func, x0, args, fprime, full_output, col_deriv, xtol, maxfev, band, epsfcn, factor, diag: SciPy's.
+
+    Raises:
+        NotDifferentiableError: where the root is differentiated and the solver did not succeed.
+    """
+    args = tupled(args)
+    plain = (func, x0, args, fprime, full_output, col_deriv, xtol, maxfev, band, epsfcn, factor, diag)
+    if not is_recording() and not holds_tracer([x0, list(args)]):
+        return scipy.optimize.fsolve(*plain)
+    at = start_of(x0)
+    rest = (xtol, maxfev, band, epsfcn, factor, diag)
+    s = Solving("scipy.optimize.fsolve", [at], [col_deriv, fprime, *rest])
+    f = s.function(named(func, lambda x: _vector(func(x, *args))), at)
+    s.function(jacfwd(f) if fprime is None else (lambda x: fprime(x, *args)), at)
+    if not s.traced:
+        return scipy.optimize.fsolve(*plain)
+    by_column = col_deriv if fprime is not None else False
+
+    def solve(operands: Sequence[Any], functions: Sequence[Function]) -> Any:
+        return scipy.optimize.fsolve(functions[0], operands[0], (), functions[1], True, by_column, *rest)
+
+    if s.is_known:
+        x, info, flag, message = s.at_once(solve)
+        s.ok, s.message = flag == 1, str(message)
+        x = s.defined(np.asarray(x), f, at_solution=True)
+        if not full_output:
+            return x
+        raw = scipy.optimize.OptimizeResult(info)
+        return x, dict(s.result(raw, {"fvec": f(x)})), flag, message
+
+    def fields(operands: Sequence[Any], functions: Sequence[Function]) -> list[Any]:
+        x, info, flag, _ = solve(operands, functions)
+        return [x, np.int64(flag), np.int64(info["nfev"])]
+
+    x, flag, calls = s.run(fields, [ShapeDtype(shape_of(at), at.dtype), ShapeDtype((), _INT), ShapeDtype((), _INT)])
+    s.ok = flag == 1
+    x = s.defined(x, f, at_solution=False)
+    return (x, {"fvec": f(x), "nfev": calls}, flag, "") if full_output else x
+
+
+# -- one equation ----------------------------------------------------------------------------------------------------------
+
+
+def _scalar_solving(
+    what: str,
+    f: Function,
+    args: tuple[Any, ...],
+    starts: Sequence[Operand],
+    static: Sequence[Any],
+    helpers: Sequence[Function | None] = (),
+) -> tuple[Solving, Asked, list[bool]]:
+    """Prepare the solution of one equation; returns also which of the helpers there are."""
+    s = Solving(what, [_double(x) for x in starts], static)
+    example = s.operands[0] if starts else np.float64(0.0)
+    asked = s.function(named(f, lambda x: _number(f(x, *args))), example)
+    there = [h is not None for h in helpers]
+    for helper in helpers:
+        if helper is not None:
+            s.function(lambda x, helper=helper: _number(helper(x, *args)), example)
+    return s, asked, there
+
+
+def _double(x: Operand) -> Any:
+    made: Any = arrayed(x)
+    return made if made.dtype.kind in "fc" else made.astype(np.float64)
+
+
+def _number(found: Any) -> Any:
+    made = arrayed(found)
+    return np.reshape(made, ()) if shape_of(made) == (1,) else made
+
+
+def root_scalar(
+    f: Function,
+    args: tuple[Any, ...] = (),
+    method: str | None = None,
+    bracket: Any = None,
+    fprime: Any = None,
+    fprime2: Any = None,
+    x0: Operand | None = None,
+    x1: Operand | None = None,
+    xtol: float | None = None,
+    rtol: float | None = None,
+    maxiter: int | None = None,
+    options: dict[str, Any] | None = None,
+) -> Any:
+    """As ``scipy.optimize.root_scalar``: ``root`` of the result is differentiated, by ``args`` and by closures.
+
+    The method "newton" is given functrace's derivative, if there is none.
+
+    Args:
+        f, args, method, bracket, fprime, fprime2, x0, x1, xtol, rtol, maxiter, options: SciPy's.
+
+    Raises:
+        NotDifferentiableError: where the root is differentiated and ``converged`` is false.
+    """
+    args = tupled(args)
+    plain = (f, args, method, bracket, fprime, fprime2, x0, x1, xtol, rtol, maxiter, options)
+    if not is_recording():
+        return scipy.optimize.root_scalar(*plain)
+    starts = [*([] if bracket is None else bracket), *[x for x in (x0, x1) if x is not None]]
+    first, second = callable(fprime), callable(fprime2)
+    several = int(bool(fprime) and not first) + int(bool(fprime2) and not second)  # f returns its derivatives, too
+    alone: Function = (lambda x, *rest: f(x, *rest)[0]) if several else f
+    what = "scipy.optimize.root_scalar"
+    static = [method, several, xtol, rtol, maxiter, options, len(starts), fprime, fprime2]
+    s, asked, _ = _scalar_solving(what, named(f, alone), args, starts, static)
+    if not s.traced:
+        return scipy.optimize.root_scalar(*plain)
+    slopes: list[Function]
+    if several:
+        slopes = [lambda x: f(x, *args)[1], lambda x: f(x, *args)[2]][: 2 if fprime2 and not second else 1]
+    else:
+        slopes = [lambda x: fprime(x, *args)] if first else []
+    if method == "newton" and not slopes:
+        slopes = [grad(asked)]
+    if second:
+        slopes.append(lambda x: fprime2(x, *args))
+    for slope in slopes:
+        s.function(slope, s.operands[0])
+    count = 0 if bracket is None else 2
+
+    def solve(operands: Sequence[Any], functions: Sequence[Function]) -> Any:
+        within = None if bracket is None else tuple(operands[:2])
+        rest = list(operands[count:])
+        at = rest.pop(0) if x0 is not None else None
+        to = rest.pop(0) if x1 is not None else None
+        first, second = [*functions[1:], None, None][:2]
+        return scipy.optimize.root_scalar(
+            functions[0], (), method, within, first, second, at, to, xtol, rtol, maxiter, options
+        )
+
+    if s.is_known:
+        raw = s.at_once(solve)
+        s.ok, s.message = bool(raw.converged), str(raw.flag)
+        return s.result(raw, {"root": s.defined(np.float64(raw.root), asked, at_solution=True)})
+    x, ok, rounds, calls = s.run(
+        lambda operands, functions: _root_fields(solve(operands, functions)),
+        [ShapeDtype((), _FLOAT), ShapeDtype((), _BOOL), ShapeDtype((), _INT), ShapeDtype((), _INT)],
+    )
+    s.ok = ok
+    x = s.defined(x, asked, at_solution=False)
+    return Solution(s.what, root=x, converged=ok, iterations=rounds, function_calls=calls)
+
+
+def _root_fields(raw: Any) -> list[Any]:
+    return [np.float64(raw.root), np.bool_(raw.converged), np.int64(raw.iterations), np.int64(raw.function_calls)]
+
+
+def _bracketing(name: str) -> Any:
+    scipys: Function = getattr(scipy.optimize, name)
+
+    def solver(
+        f: Function,
+        a: Operand,
+        b: Operand,
+        args: tuple[Any, ...] = (),
+        xtol: float = 2e-12,
+        rtol: float = 4 * float(np.finfo(float).eps),
+        maxiter: int = 100,
+        full_output: bool = False,
+        disp: bool = True,
+    ) -> Any:
+        options = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter, "disp": disp}
+        return _between(name, scipys, f, a, b, args, full_output, options)
+
+    return _documented(name, solver)
+
+
+def _between(
+    name: str,
+    scipys: Function,
+    f: Function,
+    a: Operand,
+    b: Operand,
+    args: Any,
+    full_output: bool,
+    options: dict[str, Any],
+) -> Any:
+    args = tupled(args)
+    if not is_recording():
+        return scipys(f, a, b, args, full_output=full_output, **options)
+    s, asked, _ = _scalar_solving(f"scipy.optimize.{name}", f, args, [a, b], [options])
+    if not s.traced:
+        return scipys(f, a, b, args, full_output=full_output, **options)
+
+    def solve(operands: Sequence[Any], functions: Sequence[Function]) -> Any:
+        return scipys(functions[0], float(operands[0]), float(operands[1]), full_output=True, **options)[1]
+
+    if s.is_known:
+        raw = s.at_once(solve)
+        s.ok, s.message = bool(raw.converged), str(raw.flag)
+        x = s.defined(np.float64(raw.root), asked, at_solution=True)
+        return (x, s.result(raw, {"root": x})) if full_output else x
+    x, ok, rounds, calls = s.run(
+        lambda operands, functions: _root_fields(solve(operands, functions)),
+        [ShapeDtype((), _FLOAT), ShapeDtype((), _BOOL), ShapeDtype((), _INT), ShapeDtype((), _INT)],
+    )
+    s.ok = ok
+    x = s.defined(x, asked, at_solution=False)
+    made = Solution(s.what, root=x, converged=ok, iterations=rounds, function_calls=calls)
+    return (x, made) if full_output else x
+
+
+def _documented(name: str, solver: Callable[..., Any]) -> Any:
+    solver.__name__ = solver.__qualname__ = name
+    solver.__doc__ = (
+        f"""As ``scipy.optimize.{name}``: the root is differentiated, by ``args`` and by closures; see `root_scalar`."""
+    )
+    return solver
+
+
+brentq = _bracketing("brentq")
+brenth = _bracketing("brenth")
+bisect = _bracketing("bisect")
+ridder = _bracketing("ridder")
+
+
+def toms748(
+    f: Function,
+    a: Operand,
+    b: Operand,
+    args: tuple[Any, ...] = (),
+    k: int = 1,
+    xtol: float = 2e-12,
+    rtol: float = 4 * float(np.finfo(float).eps),
+    maxiter: int = 100,
+    full_output: bool = False,
+    disp: bool = True,
+) -> Any:
+    """As ``scipy.optimize.toms748``: the root is differentiated, by ``args`` and by closures; see `root_scalar`."""
+    options = {"k": k, "xtol": xtol, "rtol": rtol, "maxiter": maxiter, "disp": disp}
+    return _between("toms748", scipy.optimize.toms748, f, a, b, args, full_output, options)
+
+
+def newton(
+    func: Function,
+    x0: Operand,
+    fprime: Function | None = None,
+    args: tuple[Any, ...] = (),
+    tol: float = 1.48e-08,
+    maxiter: int = 50,
+    fprime2: Function | None = None,
+    x1: Operand | None = None,
+    rtol: float = 0.0,
+    full_output: bool = False,
+    disp: bool = True,
+) -> Any:
+    """As ``scipy.optimize.newton``, of a number, or by element: roots are differentiated, by ``args`` and closures.
+
+    Without ``fprime``, it is the secant method, as SciPy's.
+
+    Args:
+        func, x0, fprime, args, tol, maxiter, fprime2, x1, rtol, full_output, disp: SciPy's.
+
+    Raises:
+        NotDifferentiableError: where a root is differentiated, and one of them has not converged.
+    """
+    args = tupled(args)
+    plain = (func, x0, fprime, args, tol, maxiter, fprime2, x1, rtol, full_output, disp)
+    if not is_recording() and not holds_tracer([x0, list(args)]):
+        return scipy.optimize.newton(*plain)
+    starts = [x0, *([] if x1 is None else [x1])]
+    options = (tol, maxiter, rtol, disp)
+    s, asked, there = _scalar_solving(
+        "scipy.optimize.newton", func, args, starts, [options, fprime, fprime2], [fprime, fprime2]
+    )
+    if not s.traced:
+        return scipy.optimize.newton(*plain)
+    shape, dtype = shape_of(s.operands[0]), s.operands[0].dtype
+    is_array = int(np.prod(shape)) > 1
+
+    def solve(operands: Sequence[Any], functions: Sequence[Function]) -> list[Any]:
+        rest = list(functions[1:])
+        slopes = [rest.pop(0) if flag else None for flag in there]
+        found = scipy.optimize.newton(
+            functions[0], operands[0], slopes[0], (), tol, maxiter, slopes[1], operands[1] if x1 is not None else None,
+            rtol, True, disp,
+        )  # fmt: skip
+        ok = found[1] if is_array else found[1].converged
+        return [np.asarray(found[0], dtype).reshape(shape)[()], np.asarray(ok).reshape(shape)[()]]
+
+    if s.is_known:
+        x, ok = s.at_once(solve)
+        s.ok, s.message = bool(np.all(ok)), "convergence failed"
+    else:
+        x, ok = s.run(solve, [ShapeDtype(shape, dtype), ShapeDtype(shape, _BOOL)])
+        s.ok = np.all(ok)
+    x = s.defined(x, asked, at_solution=s.is_known, elementwise=True)
+    if not full_output:
+        return x
+    return (x, ok, np.zeros(shape, bool)) if is_array else (x, Solution(s.what, root=x, converged=ok))
+
+
+def fixed_point(
+    func: Function, x0: Operand, args: tuple[Any, ...] = (), xtol: float = 1e-08, maxiter: int = 500, method: str = "del2"
+) -> Any:
+    """As ``scipy.optimize.fixed_point``: ``x`` with ``func(x) = x`` is differentiated, by ``args`` and by closures.
+
+    Args:
+        func, x0, args, xtol, maxiter, method: SciPy's.
+
+    Raises:
+        RuntimeError: as SciPy's, if it does not converge.
+    """
+    args = tupled(args)
+    plain = (func, x0, args, xtol, maxiter, method)
+    if not is_recording() and not holds_tracer([x0, list(args)]):
+        return scipy.optimize.fixed_point(*plain)
+    at = _double(x0)
+    s = Solving("scipy.optimize.fixed_point", [at], [xtol, maxiter, method])
+    f = s.function(named(func, lambda x: arrayed(func(x, *args))), at)
+    if not s.traced:
+        return scipy.optimize.fixed_point(*plain)
+    aval = f.staged.out_avals[0]
+    if aval.shape != shape_of(at):
+        raise ShapeError(f"scipy.optimize.fixed_point: {named(func, func).__name__} returns {aval} at a point of shape "
+                         f"{shape_of(at)}", fix="start with an array like what it returns")  # fmt: skip
+
+    def solve(operands: Sequence[Any], functions: Sequence[Function]) -> list[Any]:
+        return [np.asarray(scipy.optimize.fixed_point(functions[0], operands[0], (), xtol, maxiter, method))[()]]
+
+    known = s.is_known
+    (x,) = s.at_once(solve) if known else s.run(solve, [aval])
+    return s.defined(x, lambda x: f(x) - x, at_solution=known)
