@@ -13,7 +13,7 @@ from typing import Any
 
 from functrace.api.calls import as_value, check_function, function_name
 from functrace.api.custom import check_like
-from functrace.api.differentiate import linearize
+from functrace.api.differentiate import jvp
 from functrace.api.record import Operands, Staged, stage
 from functrace.api.results import guard_results
 from functrace.control.linear_solve import linear_solve_program
@@ -105,7 +105,10 @@ def root_of(
 
     def tangents(*both: object) -> list[Any]:
         x, right = (unflatten(tree, leaves) for leaves in (both[: len(leaves)], both[len(leaves) :]))
-        _, push = linearize(recorded, x)
+
+        def push(x_dot: PyTree) -> Any:
+            return jvp(recorded, (x,), (x_dot,))[1]
+
         return checked("what tangent_solve of custom_root returns", tangent_solve(push, right))
 
     def recorded(x: PyTree) -> Any:

@@ -11,6 +11,6 @@ try:
 except ImportError as error:
     raise ImportError("functrace.scipy needs SciPy, which is not installed: pip install 'scipy>=1.17'") from error
 
-from functrace.scipy import linalg, optimize, special, stats
+from functrace.scipy import integrate, linalg, optimize, special, stats
 
-__all__ = ["linalg", "optimize", "special", "stats"]
+__all__ = ["integrate", "linalg", "optimize", "special", "stats"]

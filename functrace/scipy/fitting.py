@@ -18,6 +18,7 @@ from functrace.api.programs import stop_gradient
 from functrace.errors import ArgumentError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.operands import Operand, arrayed, holds_tracer
+from functrace.scipy.kinds import Found, Given, Numbers
 from functrace.scipy.minimizing import projected, start_of
 from functrace.scipy.solving import Asked, Function, Solution, Solving, named
 from functrace.tracing.recording import is_recording
@@ -39,7 +40,7 @@ def _floats(x: Operand) -> Any:
     return made if made.dtype == np.float64 else made.astype(np.float64)
 
 
-def _limits(bounds: Any, size: int) -> tuple[Any, Any, bool]:
+def _limits(bounds: Given, size: int) -> tuple[Any, Any, bool]:
     """Return lower and upper limits, and whether there are any."""
     pair = (bounds.lb, bounds.ub) if isinstance(bounds, scipy.optimize.Bounds) else tuple(bounds)
     if len(pair) != 2:
@@ -52,25 +53,25 @@ def _limits(bounds: Any, size: int) -> tuple[Any, Any, bool]:
 def least_squares(
     fun: Function,
     x0: Operand,
-    jac: Any = "2-point",
-    bounds: Any = (-np.inf, np.inf),
+    jac: Given = "2-point",
+    bounds: Given = (-np.inf, np.inf),
     method: str = "trf",
     ftol: float | None = 1e-8,
     xtol: float | None = 1e-8,
     gtol: float | None = 1e-8,
-    x_scale: Any = None,
+    x_scale: Given = None,
     loss: str | Function = "linear",
     f_scale: float = 1.0,
-    diff_step: Any = None,
+    diff_step: Given = None,
     tr_solver: str | None = None,
     tr_options: dict[str, Any] | None = None,
-    jac_sparsity: Any = None,
+    jac_sparsity: Given = None,
     max_nfev: int | None = None,
     verbose: int = 0,
     args: tuple[Any, ...] = (),
     kwargs: dict[str, Any] | None = None,
     callback: Function | None = None,
-    workers: Any = None,
+    workers: Given = None,
 ) -> Any:
     """As ``scipy.optimize.least_squares``: ``x``, ``fun`` and ``cost`` are differentiated, by limits and closures, too.
 
@@ -114,10 +115,10 @@ def least_squares(
         limits = (operands[1], operands[2]) if has_limits else (-np.inf, np.inf)
         return scipy.optimize.least_squares(functions[0], operands[0], given, limits, **options)
 
-    def cost(x: Any) -> Any:
+    def cost(x: Numbers) -> Any:
         return _cost(residuals(x), loss, f_scale)
 
-    def equations(x: Any) -> Any:
+    def equations(x: Numbers) -> Any:
         return projected(x, grad(cost)(x), lower, upper) if has_limits else grad(cost)(x)
 
     if s.is_known:
@@ -138,7 +139,7 @@ def least_squares(
     return Solution(s.what, x=x, fun=residuals(x), cost=cost(x), success=ok, status=status, nfev=calls)
 
 
-def _cost(residuals: Any, loss: str | Function, f_scale: float) -> Any:
+def _cost(residuals: Numbers, loss: str | Function, f_scale: float) -> Any:
     if loss == "linear":
         return 0.5 * np.sum(residuals**2)
     squares = (residuals / f_scale) ** 2
@@ -146,7 +147,7 @@ def _cost(residuals: Any, loss: str | Function, f_scale: float) -> Any:
     return 0.5 * f_scale**2 * np.sum(rho)
 
 
-def _at_limits(raw: Any, lower: Any, upper: Any) -> Any:
+def _at_limits(raw: Found, lower: Numbers, upper: Numbers) -> Any:
     """Return the solution, with what is active at its limit, which interior methods only come near to."""
     mask = raw.active_mask
     return np.where(mask < 0, stop_gradient(lower), np.where(mask > 0, stop_gradient(upper), raw.x)) if mask.any() else raw.x
@@ -154,19 +155,19 @@ def _at_limits(raw: Any, lower: Any, upper: Any) -> Any:
 
 def curve_fit(
     f: Function,
-    xdata: Any,
+    xdata: Given,
     ydata: Operand,
     p0: Operand | None = None,
     sigma: Operand | None = None,
     absolute_sigma: bool = False,
     check_finite: bool | None = None,
-    bounds: Any = (-np.inf, np.inf),
+    bounds: Given = (-np.inf, np.inf),
     method: str | None = None,
-    jac: Any = None,
+    jac: Given = None,
     *,
     full_output: bool = False,
     nan_policy: str | None = None,
-    **kwargs: Any,
+    **kwargs: Given,
 ) -> Any:
     """As ``scipy.optimize.curve_fit``: parameters and their covariance are differentiated, by data, weights and closures.
 
@@ -201,7 +202,7 @@ def curve_fit(
     weights = None if sigma is None else _floats(sigma)
     s = Solving("scipy.optimize.curve_fit", [at, lower, upper], [method, jac, absolute_sigma, kwargs])
 
-    def residuals(p: Any) -> Any:
+    def residuals(p: Numbers) -> Any:
         difference = np.reshape(arrayed(f(x, *[p[k] for k in range(count)])), (-1,)) - y
         if weights is None:
             return difference
@@ -232,7 +233,7 @@ def curve_fit(
         )[0]  # fmt: skip
         return [found]
 
-    def equations(p: Any) -> Any:
+    def equations(p: Numbers) -> Any:
         slope = grad(lambda p: 0.5 * np.sum(asked(p) ** 2))(p)
         return projected(p, slope, lower, upper) if has_limits else slope
 
@@ -242,13 +243,13 @@ def curve_fit(
     return p, _covariance(asked, p, size - count, absolute_sigma)
 
 
-def _weighted(slope: Any, weights: Any) -> Any:
+def _weighted(slope: Numbers, weights: Numbers) -> Any:
     if weights is None:
         return slope
     return np.linalg.solve(np.linalg.cholesky(weights), slope) if weights.ndim == 2 else slope / weights[:, None]
 
 
-def _feasible(lower: Any, upper: Any) -> Any:
+def _feasible(lower: Numbers, upper: Numbers) -> Any:
     """Return where SciPy starts."""
     low, high = np.isfinite(lower), np.isfinite(upper)
     middle = np.where(low, lower, 0.0) / 2 + np.where(high, upper, 0.0) / 2
@@ -256,7 +257,7 @@ def _feasible(lower: Any, upper: Any) -> Any:
     return np.where(low & high, middle, one_side)
 
 
-def _covariance(asked: Asked, p: Any, freedom: int, absolute: bool) -> Any:
+def _covariance(asked: Asked, p: Numbers, freedom: int, absolute: bool) -> Any:
     slope = jacfwd(asked)(p)
     covariance = np.linalg.inv(slope.T @ slope)
     if absolute:
@@ -276,7 +277,7 @@ def _linear(a: Operand, b: Operand, what: str) -> tuple[Any, Any]:
     return matrix, right
 
 
-def nnls(A: Operand, b: Operand, *, maxiter: int | None = None, **others: Any) -> Any:
+def nnls(A: Operand, b: Operand, *, maxiter: int | None = None, **others: Given) -> Any:
     """As ``scipy.optimize.nnls``: what minimizes ``|A x - b|`` for ``x >= 0``, and that norm, are differentiated.
 
     Args:
@@ -295,7 +296,7 @@ def nnls(A: Operand, b: Operand, *, maxiter: int | None = None, **others: Any) -
     def solve(operands: Sequence[Any], _: Sequence[Function]) -> list[Any]:
         return [scipy.optimize.nnls(operands[0], operands[1], maxiter=maxiter)[0]]
 
-    def equations(x: Any) -> Any:
+    def equations(x: Numbers) -> Any:
         return projected(x, matrix.T @ (matrix @ x - right), 0.0, np.inf)
 
     known = s.is_known
@@ -307,11 +308,11 @@ def nnls(A: Operand, b: Operand, *, maxiter: int | None = None, **others: Any) -
 def lsq_linear(
     A: Operand,
     b: Operand,
-    bounds: Any = (-np.inf, np.inf),
+    bounds: Given = (-np.inf, np.inf),
     method: str = "trf",
     tol: float = 1e-10,
     lsq_solver: str | None = None,
-    lsmr_tol: Any = None,
+    lsmr_tol: Given = None,
     max_iter: int | None = None,
     verbose: int = 0,
     *,
@@ -339,7 +340,7 @@ def lsq_linear(
     def solve(operands: Sequence[Any], _: Sequence[Function]) -> Any:
         return scipy.optimize.lsq_linear(operands[0], operands[1], (operands[2], operands[3]), **options)
 
-    def equations(x: Any) -> Any:
+    def equations(x: Numbers) -> Any:
         slope = matrix.T @ (matrix @ x - right)
         return projected(x, slope, lower, upper) if has_limits else slope
 

@@ -19,6 +19,7 @@ from functrace.api.differentiate import grad
 from functrace.api.jacobians import hessian, jacfwd, jacrev
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.operands import Operand, arrayed, holds_tracer
+from functrace.scipy.kinds import Found, Given, Numbers
 from functrace.scipy.solving import Asked, Function, Solution, Solving, named
 from functrace.tracing.recording import is_recording
 
@@ -49,17 +50,17 @@ def start_of(x0: Operand) -> Any:
     return np.reshape(at, (-1,))
 
 
-def number(found: Any) -> Any:
+def number(found: Found) -> Any:
     """Return what an objective returned as a number: SciPy takes an array of one element, too."""
     return np.reshape(found, ()) if shape_of(found) and int(np.prod(shape_of(found))) == 1 else found
 
 
-def projected(x: Any, gradient: Any, lower: Any, upper: Any) -> Any:
+def projected(x: Numbers, gradient: Numbers, lower: Numbers, upper: Numbers) -> Any:
     """Return what is zero at a minimum within limits."""
     return x - np.clip(x - gradient, lower, upper)
 
 
-def counts(raw: Any) -> list[Any]:
+def counts(raw: Found) -> list[Any]:
     """Return the fields of a result that are numbers, -1 for those that a method does not have."""
     return [np.asarray(raw.get(name, -1)).astype(dtype)[()] for name, dtype in _COUNTS.items()]
 
@@ -78,11 +79,11 @@ def minimize(
     x0: Operand,
     args: tuple[Any, ...] = (),
     method: str | Function | None = None,
-    jac: Any = None,
-    hess: Any = None,
+    jac: Given = None,
+    hess: Given = None,
     hessp: Function | None = None,
-    bounds: Any = None,
-    constraints: Any = (),
+    bounds: Given = None,
+    constraints: Given = (),
     tol: float | None = None,
     callback: Function | None = None,
     options: dict[str, Any] | None = None,
@@ -188,12 +189,12 @@ def minimize(
     return Solution(s.what, x=x, fun=objective(x), **told)
 
 
-def _solved(s: Solving, equations: Function, x: Any, forces: Sequence[Any], at_solution: bool) -> Any:
+def _solved(s: Solving, equations: Function, x: Numbers, forces: Sequence[Any], at_solution: bool) -> Any:
     """Return the minimum as what the equations define, together with the forces of constraints."""
     sizes = [shape_of(x)[0], *[shape_of(force)[0] for force in forces]]
     ends = np.cumsum(sizes)[:-1]
 
-    def together(z: Any) -> Any:
+    def together(z: Numbers) -> Any:
         first, *rest = np.split(z, ends) if len(sizes) > 1 else [z]
         zero, others = equations((first, rest))
         return np.concatenate([zero, *others]) if others else zero
@@ -206,14 +207,14 @@ def _size(f: Asked) -> int:
     return sum(aval.size for aval in f.staged.out_avals)
 
 
-def _default(method: Any, has_limits: bool, has_constraints: bool) -> Any:
+def _default(method: Given, has_limits: bool, has_constraints: bool) -> Any:
     """Return the method that SciPy chooses."""
     if method is not None:
         return method
     return "slsqp" if has_constraints else "l-bfgs-b" if has_limits else "bfgs"
 
 
-def _limits(bounds: Any, size: int) -> tuple[Any, Any, Any]:
+def _limits(bounds: Given, size: int) -> tuple[Any, Any, Any]:
     """Return lower and upper limits, and whether a method must keep to them all the time."""
     keep: Any = False
     if bounds is None:
@@ -250,12 +251,12 @@ class _Constraint(NamedTuple):
     scipys: Callable[..., Any]
 
 
-def _listed(constraints: Any) -> list[Any]:
+def _listed(constraints: Given) -> list[Any]:
     is_one = isinstance(constraints, dict | scipy.optimize.LinearConstraint | scipy.optimize.NonlinearConstraint)
     return [constraints] if is_one else list(constraints)
 
 
-def _constraint(given: Any) -> _Constraint:
+def _constraint(given: Given) -> _Constraint:
     if isinstance(given, scipy.optimize.LinearConstraint):
         dense: Any = given.A
         matrix = dense.toarray() if hasattr(dense, "toarray") else np.atleast_2d(dense)
@@ -279,7 +280,7 @@ def _constraint(given: Any) -> _Constraint:
 
 
 def _multipliers(
-    x: Any, gradient: Any, values: Sequence[Any], slopes: Sequence[Any], limits: Sequence[Any], sides: Sequence[Any]
+    x: Numbers, gradient: Numbers, values: Sequence[Any], slopes: Sequence[Any], limits: Sequence[Any], sides: Sequence[Any]
 ) -> list[Any]:
     """Return the forces of constraints which balance the gradient at a minimum, by least squares."""
     if not values:
@@ -301,7 +302,7 @@ def _multipliers(
     return forces[:-1]
 
 
-def _is_near(x: Any, limit: Any) -> Any:
+def _is_near(x: Numbers, limit: Numbers) -> Any:
     """Whether a constraint may hold with equality: interior methods stop before it. Where none does, its force is 0."""
     finite = np.where(np.isfinite(limit), limit, 0.0)
     return np.isfinite(limit) & (np.abs(x - finite) <= 1e-3 * (1 + np.abs(finite)))
@@ -312,8 +313,8 @@ def _is_near(x: Any, limit: Any) -> Any:
 
 def minimize_scalar(
     fun: Function,
-    bracket: Any = None,
-    bounds: Any = None,
+    bracket: Given = None,
+    bounds: Given = None,
     args: tuple[Any, ...] = (),
     method: str | Function | None = None,
     tol: float | None = None,
@@ -343,7 +344,7 @@ def minimize_scalar(
         start = None if bracket is None else tuple(operands[1])
         return scipy.optimize.minimize_scalar(functions[0], start, limits, (), method, tol, options)
 
-    def equations(x: Any) -> Any:
+    def equations(x: Numbers) -> Any:
         slope = grad(objective)(x)
         return slope if bounds is None else projected_near(x, slope, within[0], within[1])
 
@@ -361,11 +362,11 @@ def minimize_scalar(
     return Solution(s.what, x=x, fun=objective(x), **told)
 
 
-def _scalar_fields(raw: Any) -> list[Any]:
+def _scalar_fields(raw: Found) -> list[Any]:
     return [np.float64(raw.x), *counts(raw)]
 
 
-def projected_near(x: Any, gradient: Any, lower: Any, upper: Any) -> Any:
+def projected_near(x: Numbers, gradient: Numbers, lower: Numbers, upper: Numbers) -> Any:
     """As `projected`, where a method stops short of the limits: within 1e-4, a slope towards them is a limit's."""
     near = 1e-4 * (upper - lower)
     is_lower = (x - lower < near) & (gradient > near)

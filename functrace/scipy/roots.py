@@ -16,6 +16,7 @@ from functrace.api.jacobians import jacfwd
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.operands import Operand, arrayed, holds_tracer
+from functrace.scipy.kinds import Found, Given
 from functrace.scipy.minimizing import start_of
 from functrace.scipy.solving import Asked, Function, Solution, Solving, named
 from functrace.tracing.recording import is_recording
@@ -23,7 +24,7 @@ from functrace.tracing.recording import is_recording
 _FLOAT, _INT, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool)
 
 
-def tupled(args: Any) -> tuple[Any, ...]:
+def tupled(args: Given) -> tuple[Any, ...]:
     """Return further arguments as a tuple: SciPy takes one without its comma."""
     return args if isinstance(args, tuple) else (args,)
 
@@ -33,7 +34,7 @@ def root(
     x0: Operand,
     args: tuple[Any, ...] = (),
     method: str = "hybr",
-    jac: Any = None,
+    jac: Given = None,
     tol: float | None = None,
     callback: Function | None = None,
     options: dict[str, Any] | None = None,
@@ -90,11 +91,11 @@ def root(
     return Solution(s.what, x=x, fun=f(x), success=ok, status=status, nfev=calls)
 
 
-def _vector(found: Any) -> Any:
+def _vector(found: Found) -> Any:
     return np.reshape(arrayed(found), (-1,))
 
 
-def _fields(raw: Any) -> list[Any]:
+def _fields(raw: Found) -> list[Any]:
     return [raw.x, np.bool_(raw.success), np.int64(raw.get("status", -1)), np.int64(raw.get("nfev", -1))]
 
 
@@ -109,8 +110,8 @@ def fsolve(
     maxfev: int = 0,
     band: tuple[int, int] | None = None,
     epsfcn: float | None = None,
-    factor: Any = 100,
-    diag: Any = None,
+    factor: Given = 100,
+    diag: Given = None,
 ) -> Any:
     """As ``scipy.optimize.fsolve``: the root is differentiated, by ``args`` and by closures; functrace's Jacobian is used.
 
@@ -182,7 +183,7 @@ def _double(x: Operand) -> Any:
     return made if made.dtype.kind in "fc" else made.astype(np.float64)
 
 
-def _number(found: Any) -> Any:
+def _number(found: Found) -> Any:
     made = arrayed(found)
     return np.reshape(made, ()) if shape_of(made) == (1,) else made
 
@@ -191,9 +192,9 @@ def root_scalar(
     f: Function,
     args: tuple[Any, ...] = (),
     method: str | None = None,
-    bracket: Any = None,
-    fprime: Any = None,
-    fprime2: Any = None,
+    bracket: Given = None,
+    fprime: Given = None,
+    fprime2: Given = None,
     x0: Operand | None = None,
     x1: Operand | None = None,
     xtol: float | None = None,
@@ -260,7 +261,7 @@ def root_scalar(
     return Solution(s.what, root=x, converged=ok, iterations=rounds, function_calls=calls)
 
 
-def _root_fields(raw: Any) -> list[Any]:
+def _root_fields(raw: Found) -> list[Any]:
     return [np.float64(raw.root), np.bool_(raw.converged), np.int64(raw.iterations), np.int64(raw.function_calls)]
 
 
@@ -290,7 +291,7 @@ def _between(
     f: Function,
     a: Operand,
     b: Operand,
-    args: Any,
+    args: Given,
     full_output: bool,
     options: dict[str, Any],
 ) -> Any:

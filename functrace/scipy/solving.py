@@ -28,6 +28,7 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.operands import arrayed
 from functrace.ops.foreign import Foreign, callback_p
 from functrace.ops.solutions import required, undifferentiated
+from functrace.scipy.kinds import Found, Given, Numbers
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import BODY, Recording, Tracer, bind, known_value
 from functrace.tree import flatten, unflatten
@@ -70,7 +71,7 @@ class Asked:
         """What it closes over."""
         return self.staged.captured
 
-    def __call__(self, *xs: Any) -> Any:
+    def __call__(self, *xs: Numbers) -> Any:
         """Call it on values some of which may be traced."""
         if self.asks:
             return self.f(*xs)
@@ -81,18 +82,18 @@ class Asked:
     def on(self, captured: Sequence[Any]) -> Function:
         """Return it as a function of plain arrays, for plain values of what it closes over."""
         if self.asks:
-            return functools.partial(_plainly, self.what, self.f)
+            return functools.partial(plainly, self.what, self.f)
         program, tree = self.staged.program, self.staged.out_tree
         avals = [program.avals[i] for i in program.input_ids[: len(program.input_ids) - len(captured)]]
         run = self.runner
 
-        def plain(*xs: Any) -> Any:
+        def plain(*xs: Numbers) -> Any:
             return unflatten(tree, run([*[_as(np.asarray(x), a) for x, a in zip(xs, avals, strict=True)], *captured]))
 
         return plain
 
 
-def _as(x: Any, aval: ShapeDtype) -> Any:
+def _as(x: Numbers, aval: ShapeDtype) -> Any:
     """An argument as a program takes it."""
     x = x if x.dtype == aval.dtype else x.astype(aval.dtype)
     if isinstance(x, np.ndarray) and not x.ndim:
@@ -100,7 +101,7 @@ def _as(x: Any, aval: ShapeDtype) -> Any:
     return x if shape_of(x) == aval.shape else np.reshape(x, aval.shape)
 
 
-def _plainly(what: str, f: Function, *xs: Any) -> Any:
+def plainly(what: str, f: Function, *xs: Numbers) -> Any:
     """Call a function on plain arrays, and return the values of what it makes of them and of what it closes over."""
     with Recording(what, scope=BODY):
         leaves, tree = flatten(f(*xs))
@@ -135,7 +136,7 @@ class Solving:
         self.ok: Any = True
         self.message = ""
 
-    def function(self, f: Function, *examples: Any) -> Asked:
+    def function(self, f: Function, *examples: Numbers) -> Asked:
         """Record a function that the solver will call, on examples of its arguments."""
         self.functions.append(Asked(self.what, f, examples))
         return self.functions[-1]
@@ -175,7 +176,7 @@ class Solving:
         What it returns carries no derivative.
         """
 
-        def called(*values: Any) -> Any:
+        def called(*values: Numbers) -> Any:
             return list(solve(*self._given(values)))
 
         programs = tuple([f.staged.program.interned() for f in self.functions])
@@ -184,7 +185,7 @@ class Solving:
         held = [stop_gradient(x) if isinstance(x, Tracer) else x for x in self.values]
         return list(bind(callback_p, tuple(held), (foreign, tuple(results), (), "sequential")))
 
-    def defined(self, solution: Any, equations: Function, *, at_solution: bool, elementwise: bool = False) -> Any:
+    def defined(self, solution: Numbers, equations: Function, *, at_solution: bool, elementwise: bool = False) -> Any:
         """Return a solution as what equations define, which are to be zero there.
 
         Args:
@@ -197,7 +198,7 @@ class Solving:
         off = equations(solution)
         near = np.where(self.ok, NEAR, CLOSE) * (1.0 + np.max(np.abs(solution), initial=0.0))
 
-        def solve(push: Function, right: Any) -> Any:
+        def solve(push: Function, right: Numbers) -> Any:
             way = _by_element if elementwise else _dense
             step = way(push, off)
             return required(way(push, right), np.max(np.abs(step), initial=0.0) <= near, *self.refusal)
@@ -231,7 +232,7 @@ class Solving:
                 made[name] = self.undifferentiated(name, array[()]) if array.dtype.kind in "fc" else value
         return made
 
-    def undifferentiated(self, name: str, value: Any) -> Any:
+    def undifferentiated(self, name: str, value: Found) -> Any:
         """Return a field of a result that has no derivative: to ask for it raises."""
         return undifferentiated(
             value,
@@ -245,7 +246,7 @@ class Solving:
 class Solution(OptimizeResult):
     """A result of one of SciPy's solvers, of which some fields may be traced."""
 
-    def __init__(self, whose: str, **fields: Any) -> None:
+    def __init__(self, whose: str, **fields: Given) -> None:
         super().__init__(**fields)
         object.__setattr__(self, "_whose", whose)
 
@@ -264,16 +265,16 @@ _WAYS = {
 }
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Found) -> Any:
     return known_value(value) if isinstance(value, Tracer) else value
 
 
-def _by_element(push: Function, right: Any) -> Any:
+def _by_element(push: Function, right: Numbers) -> Any:
     """Solve equations that are of one element each."""
     return right / push(np.ones(shape_of(right), right.dtype)[()])
 
 
-def _dense(push: Function, right: Any) -> Any:
+def _dense(push: Function, right: Numbers) -> Any:
     """Solve linear equations by their matrix; numbers by division."""
     if not shape_of(right):
         return right / push(np.ones((), right.dtype)[()])

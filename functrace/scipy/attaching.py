@@ -1,0 +1,144 @@
+"""Values that come from outside of programs, with derivatives that are written in functrace.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.api.differentiate import jvp, vjp
+from functrace.api.programs import stop_gradient
+from functrace.api.record import Called, Recorded
+from functrace.control.custom import Deferred, custom_derivative_program
+from functrace.ir.aval import ShapeDtype, aval_of, shape_of
+from functrace.ir.program import Program
+from functrace.ops.foreign import Foreign, callback_p
+from functrace.scipy.kinds import Numbers
+from functrace.tracing.capture import own_constants
+from functrace.tracing.recording import BODY, Recording, Tracer, bind
+from functrace.transforms import is_differentiable
+from functrace.tree import flatten
+
+Function = Callable[..., Any]
+
+
+def attached(
+    name: str, outputs: Sequence[Any], operands: Sequence[Any], key: Hashable, pull: Function, push: Function
+) -> list[Any]:
+    """Return values as functions of operands, whose derivatives are recorded when they are asked for.
+
+    Args:
+        name: what listings call it.
+        outputs: the values, floats.
+        operands: what they depend on.
+        key: what tells these derivatives from others: equal keys, equal derivatives.
+        pull: ``pull(outputs, operands, cotangents)`` returns one cotangent per operand that is differentiable.
+        push: ``push(outputs, operands, tangents)`` returns one tangent per output; ``tangents`` has one per operand,
+            ``None`` for those that are not differentiable.
+
+    Both see outputs that depend on the operands in turn, so they are differentiated as any function.
+    """
+    count = len(outputs)
+    avals = [aval_of(x) for x in (*outputs, *operands)]
+    moving = [is_differentiable(aval) for aval in avals[count:]]
+
+    def again(values: Sequence[Any]) -> list[Any]:
+        return attached(name, values[:count], values[count:], key, pull, push)
+
+    def forward(*values: Numbers) -> list[Any]:
+        found = again(values)
+        return [*found, *found, *values[count:]]
+
+    def backward(*values: Numbers) -> list[Any]:
+        outs, given, cotangents = values[:count], values[count : len(avals)], values[len(avals) :]
+        zeros = [np.zeros(aval.shape, aval.dtype)[()] for aval in avals[:count]]
+        return [*zeros, *pull(outs, given, cotangents)]
+
+    def pushed(*values: Numbers) -> list[Any]:
+        found = again(values[: len(avals)])
+        dots = iter(values[len(avals) + count :])
+        tangents = [next(dots) if flag else None for flag in moving]
+        return [*found, *push(found, values[count : len(avals)], tangents)]
+
+    tangents = [aval for aval in avals if is_differentiable(aval)]
+    reverse = Deferred(
+        (name, key, "reverse", tuple(avals)),
+        lambda: (_recorded(forward, avals, name), _recorded(backward, [*avals, *avals[:count]], f"backward_of_{name}")),
+    )
+    direct = Deferred(
+        (name, key, "forward", tuple(avals)), lambda: (_recorded(pushed, [*avals, *tangents], f"jvp_of_{name}"),)
+    )
+    held = [stop_gradient(x) if isinstance(x, Tracer) else x for x in outputs]
+    itself = _recorded(lambda *values: list(values[:count]), avals, name)
+    return custom_derivative_program(itself, reverse, reverse, direct, [*held, *operands], len(avals))
+
+
+def _recorded(f: Function, avals: Sequence[ShapeDtype], name: str) -> Program:
+    def inputs(recording: Recording) -> Called:
+        return [recording.new_input(aval) for aval in avals], {}
+
+    with Recording(name, scope=BODY) as recording:
+        return own_constants(Recorded(recording, f, inputs).program(name))
+
+
+def called_later(what: str, f: Function, key: Hashable, operands: Sequence[Any], results: Sequence[ShapeDtype]) -> list[Any]:
+    """Call a function of plain arrays when the program runs; what it returns carries no derivative.
+
+    Args:
+        what: its name, for messages.
+        f: the function; returns a list of arrays.
+        key: equal keys, equal functions.
+        operands: what it is called with.
+        results: the avals of what it returns.
+    """
+    foreign = Foreign(lambda *values: list(f(*values)), (what, key), what, flatten([0.0] * len(results))[1])
+    held = [stop_gradient(x) if isinstance(x, Tracer) else x for x in operands]
+    return list(bind(callback_p, tuple(held), (foreign, tuple(results), (), "sequential")))
+
+
+def eagerly(what: str, f: Function, key: Hashable, operands: Sequence[Any], results: Sequence[ShapeDtype]) -> list[Any]:
+    """Call a function that functrace differentiates where values are known, when the program runs.
+
+    Its derivatives are such functions again: `vjp` and `jvp` of it are called when the program runs.
+
+    Args:
+        what, key, operands, results: see `called_later`.
+        f: the function, of arrays; returns a list of floats.
+    """
+    moving = [k for k, x in enumerate(operands) if is_differentiable(aval_of(x))]
+    avals = [aval_of(x) for x in operands]
+    count = len(operands)
+
+    def at(values: Sequence[Any]) -> Function:
+        def moved(*chosen: Numbers) -> Any:
+            whole = list(values)
+            for k, value in zip(moving, chosen, strict=True):
+                whole[k] = value
+            return f(*whole)
+
+        return moved
+
+    def pulled(*values: Numbers) -> list[Any]:
+        _, pull = vjp(at(values[:count]), *[values[k] for k in moving])
+        return list(pull(list(values[count:])))
+
+    def pushed(*values: Numbers) -> list[Any]:
+        return list(jvp(at(values[:count]), [values[k] for k in moving], list(values[count:]))[1])
+
+    def pull(outputs: Sequence[Any], given: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        return eagerly(what, pulled, (key, "vjp"), [*given, *cotangents], [avals[k] for k in moving])
+
+    def push(outputs: Sequence[Any], given: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        dots = [t for t in tangents if t is not None]
+        return eagerly(what, pushed, (key, "jvp"), [*given, *dots], results)
+
+    return attached("eager", called_later(what, f, key, operands, results), operands, key, pull, push)
+
+
+def zeros_like(x: Numbers) -> Any:
+    """Return zeros of its shape and dtype."""
+    return np.zeros(shape_of(x), x.dtype)[()]

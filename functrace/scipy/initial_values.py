@@ -1,0 +1,373 @@
+"""``scipy.integrate.solve_ivp`` and ``odeint`` on traced values.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+import scipy.integrate
+
+from functrace.api.calls import as_value
+from functrace.api.implicit import closure_convert, root_of
+from functrace.api.programs import stop_gradient
+from functrace.errors import ArgumentError, ConcretizationError, ShapeError
+from functrace.ir.aval import ShapeDtype, shape_of
+from functrace.numpy.operands import Operand, arrayed
+from functrace.scipy.attaching import called_later, eagerly
+from functrace.scipy.kinds import Given, Numbers
+from functrace.scipy.odes import Flow, flow_of, odeint_values, real, solved, trajectory
+from functrace.scipy.solving import Solution, named, plainly
+from functrace.scipy.stepping import EXPLICIT, Steps, plain, step_ends, taken, values_at
+from functrace.tracing.recording import Tracer, is_recording, known_value
+
+Function = Callable[..., Any]
+_IVP = "scipy.integrate.solve_ivp"
+
+
+@final
+class DenseSolution:
+    """A solution as a function of time, as ``scipy.integrate.OdeSolution``: ``sol(t)`` has shape (size,) or (size, times).
+
+    Args:
+        at: the solution at times that are sorted, shape (times, size).
+        span: where it starts and where it ends.
+    """
+
+    def __init__(self, at: Function, span: tuple[Any, Any]) -> None:
+        self._at, self._span = at, span
+
+    def __call__(self, t: Operand) -> Any:
+        """Return the solution at a time, or at several, in any order."""
+        ts = real(t)
+        if shape_of(ts) == ():
+            return self._at(np.reshape(ts, (1,)))[0]
+        if len(shape_of(ts)) != 1:
+            raise ShapeError(
+                f"{_IVP}: sol takes a number or a vector, not shape {shape_of(ts)}", fix="pass one axis of times"
+            )
+        order = np.argsort(stop_gradient(ts) * np.where(self._span[1] < self._span[0], -1.0, 1.0), kind="stable")
+        return self._at(ts[order])[np.argsort(order, kind="stable")].T
+
+    @property
+    def t_min(self) -> Any:
+        """The first time."""
+        return np.minimum(*self._span)
+
+    @property
+    def t_max(self) -> Any:
+        """The last time."""
+        return np.maximum(*self._span)
+
+
+def _fixed(options: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Check that options are plain; returns them as pairs."""
+    for name, value in options.items():
+        if isinstance(value, Tracer):
+            raise ArgumentError(
+                f"{_IVP}: {name}= is traced", fix="tolerances and other options are plain: functrace.value(x)"
+            )
+    return [(name, options[name]) for name in sorted(options)]
+
+
+def _state(y0: Operand, what: str) -> Any:
+    y: Any = arrayed(y0)
+    y = (
+        y
+        if y.dtype.kind in "fc" and y.dtype.itemsize >= 8
+        else y.astype(np.complex128 if y.dtype.kind == "c" else np.float64)
+    )
+    if len(shape_of(y)) > 1:
+        raise ShapeError(f"{what}: y0 has shape {shape_of(y)}", fix="pass a vector")
+    return np.reshape(y, (-1,))
+
+
+def solve_ivp(
+    fun: Function,
+    t_span: Sequence[Operand],
+    y0: Operand,
+    method: Given = "RK45",
+    t_eval: Operand | None = None,
+    dense_output: bool = False,
+    events: Given = None,
+    vectorized: bool = False,
+    args: tuple[Any, ...] | None = None,
+    *,
+    gradient: str = "adjoint",
+    **options: Given,
+) -> Any:
+    """As ``scipy.integrate.solve_ivp``, differentiated by times, ``y0``, ``args`` and by what ``fun`` closes over.
+
+    Args:
+        fun: ``fun(t, y, *args)``. It is recorded once, so that it may not ask for values.
+        t_span, y0, method, t_eval, dense_output, events, vectorized, args, options: SciPy's. Under `jit` and `vmap` the
+            number of steps is not known: there ``t_eval`` says where values are wanted, and there are no events.
+        gradient: ``"adjoint"``: the derivative of the exact solution, by equations that are integrated with the same
+            method and tolerances, and start anew at each time that was asked for; for all methods. ``"direct"``: the
+            derivative of the numbers that the solver returned, through the steps that it took, whose sizes are held; for
+            "RK23", "RK45" and "DOP853".
+
+    Returns:
+        SciPy's result. ``y``, ``t``, ``sol``, ``t_events`` and ``y_events`` carry derivatives, of events by the time at
+        which they happen; the others are plain numbers and texts.
+
+    Raises:
+        ConcretizationError: while staging, without ``t_eval`` or with ``events``.
+        ArgumentError: if the integration fails while staging, or while a derivative is integrated.
+
+    Cost:
+        ``"adjoint"``: SciPy's, and for a derivative one integration with ``2 size + parameters`` unknowns; it keeps what is
+        returned. ``"direct"``: the steps are taken twice, and keep what they compute.
+
+    Source:
+        R. T. Q. Chen et al., Neural Ordinary Differential Equations (2018), appendix B; ``jax.experimental.ode``.
+    """
+    if gradient not in ("adjoint", "direct"):
+        raise ArgumentError(f"{_IVP}: gradient={gradient!r}", fix="choose 'adjoint' or 'direct'")
+    if gradient == "direct" and method not in EXPLICIT:
+        raise ArgumentError(f"{_IVP}: method={method!r} has no gradient='direct'", fix="use gradient='adjoint'")
+
+    def scipys() -> Any:
+        return scipy.integrate.solve_ivp(fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args, **options)
+
+    if not is_recording():
+        return scipys()
+    more = () if args is None else tuple(args)
+    jac = options.pop("jac", None)
+    pairs = _fixed(options)
+    y = _state(y0, _IVP)
+    if vectorized:
+        rate = named(fun, lambda t, y: fun(t, y[:, None], *more)[:, 0])
+    else:
+        rate = named(fun, lambda t, y: fun(t, y, *more))
+    slope: Function | None = None
+    if jac is not None:
+        slope = (lambda t, y: jac(t, y, *more)) if callable(jac) else lambda t, y: jac
+    flow = flow_of(_IVP, rate, y, method, pairs, slope=slope)
+    t0, t1 = (real(t) for t in t_span)
+    ts = None if t_eval is None else real(t_eval)
+    if not any(isinstance(x, Tracer) for x in (*flow.captured, t0, t1, y, ts)) and not _closes(events, y, more):
+        if jac is not None:
+            options["jac"] = jac
+        return scipys()
+    operands = [*flow.captured, t0, t1, y, *([] if ts is None else [ts])]
+    if all(known_value(x) is not None for x in operands):
+        return _at_once(flow, t0, t1, y, ts, dense_output, events, more, gradient)
+    return _staged(flow, t0, t1, y, ts, dense_output, events, gradient)
+
+
+def _closes(events: Given, y: Numbers, args: tuple[Any, ...]) -> bool:
+    """Whether an event depends on something that is traced."""
+    listed = _listed(events)
+    return any(closure_convert(lambda t, y, e=e: e(t, y, *args), np.float64(0.0), y)[1] for e in listed)
+
+
+def _listed(events: Given) -> list[Function]:
+    return [] if events is None else [events] if callable(events) else list(events)
+
+
+def _staged(
+    flow: Flow, t0: Numbers, t1: Numbers, y: Numbers, ts: Numbers, dense_output: bool, events: Given, gradient: str
+) -> Solution:
+    """Integrate when the program runs."""
+    if events is not None:
+        raise ConcretizationError(
+            f"{_IVP}: how many events there are depends on values, which are not known here",
+            fix="call it where values are known (functrace.grad, vjp and jvp), or take the time of the event as a root, "
+            "with functrace.custom_root",
+        )
+    if ts is None and not dense_output:
+        raise ConcretizationError(
+            f"{_IVP}: how many steps there are depends on values, which are not known here",
+            fix="pass t_eval=, the times at which the solution is wanted",
+        )
+    at = _adjoint(flow, t0, y) if gradient == "adjoint" else _later(flow, t0, t1, y)
+    fields: dict[str, Any] = {"t": ts, "y": None if ts is None else at(ts).T, "sol": None}
+    if dense_output:
+        fields["sol"] = DenseSolution(at, (t0, t1))
+    return Solution(_IVP, **fields, t_events=None, y_events=None)
+
+
+def _adjoint(flow: Flow, t0: Numbers, y: Numbers) -> Function:
+    def at(ts: Numbers, values: Numbers = None) -> Any:
+        return trajectory(flow, t0, y, ts, values)
+
+    return at
+
+
+def _later(flow: Flow, t0: Numbers, t1: Numbers, y: Numbers) -> Function:
+    """Return the solution at times by steps that are taken, and differentiated, when the program runs."""
+
+    def at(ts: Numbers) -> Any:
+        operands = [*flow.captured, t0, t1, y, ts]
+        count = len(flow.captured)
+        result = ShapeDtype((shape_of(ts)[0], shape_of(y)[0]), y.dtype)
+
+        def values(*xs: Numbers) -> list[Any]:
+            return [values_at(flow._replace(captured=list(xs[:count])), *xs[count:])]
+
+        return eagerly(_IVP, values, (flow._replace(captured=[]).key, "direct", result), operands, [result])[0]
+
+    return at
+
+
+def _at_once(
+    flow: Flow,
+    t0: Numbers,
+    t1: Numbers,
+    y: Numbers,
+    ts: Numbers,
+    dense_output: bool,
+    events: Given,
+    args: tuple[Any, ...],
+    gradient: str,
+) -> Solution:
+    """Integrate now: values are known."""
+    listed = _listed(events)
+    looked_at = [_valued(event, args) for event in listed]
+    raw = solved(
+        flow, [plain(x) for x in flow.captured], (float(plain(t0)), float(plain(t1))), plain(y),
+        t_eval=None if ts is None else plain(ts), events=looked_at or None,
+        dense_output=dense_output or bool(listed) or gradient == "direct",
+    )  # fmt: skip
+    ended = raw.status == 1
+    adjoint = _adjoint(flow, t0, y)
+    steps: Steps | None = taken(flow, t0, t1, y, step_ends(raw)) if gradient == "direct" else None
+
+    def at(ts: Numbers) -> Any:
+        return adjoint(ts, raw.sol(plain(ts)).T) if steps is None else steps(ts)
+
+    times, values = [], []
+    for event, found in zip(listed, raw.t_events or [], strict=True):
+        each = [_event_time(event, args, at, t) for t in found]
+        times.append(np.stack(each) if each else np.asarray(found))
+        values.append(at(times[-1]) if each else np.zeros((0,)))
+    end = t1
+    if ended:
+        end = max((t for group in times for t in group), key=lambda t: float(plain(t)) * (1 if t1_is_later(t0, t1) else -1))
+    if ts is not None:
+        at_times = ts[: len(raw.t)]
+    else:
+        inner = np.asarray(raw.t[1:-1], np.float64)
+        last = end if ended or raw.success else np.float64(raw.t[-1])
+        at_times = np.concatenate([np.reshape(t0, (1,)), inner, np.reshape(last, (1,))]) if len(raw.t) > 1 else raw.t
+    if steps is None:
+        found = adjoint(at_times, np.asarray(raw.y).T.reshape(len(raw.t), -1))
+    elif ts is None and not ended:
+        found = steps.ys
+    else:
+        found = steps(at_times)
+    fields: dict[str, Any] = {
+        "t": at_times, "y": found.T, "sol": DenseSolution(at, (t0, end)) if dense_output else None,
+        "t_events": times if listed else None, "y_events": values if listed else None, "nfev": raw.nfev, "njev": raw.njev,
+        "nlu": raw.nlu, "status": raw.status, "message": raw.message, "success": raw.success,
+    }  # fmt: skip
+    return Solution(_IVP, **fields)
+
+
+def t1_is_later(t0: Numbers, t1: Numbers) -> bool:
+    """Whether time goes on."""
+    return float(plain(t1)) >= float(plain(t0))
+
+
+def _valued(event: Function, args: tuple[Any, ...]) -> Function:
+    """Return an event as SciPy calls it, on plain values."""
+
+    def value(t: Numbers, y: Numbers) -> Any:
+        return plainly(_IVP, lambda t, y: event(t, y, *args), np.float64(t), y)
+
+    for name in ("terminal", "direction"):
+        if hasattr(event, name):
+            setattr(value, name, getattr(event, name))
+    return value
+
+
+def _event_time(event: Function, args: tuple[Any, ...], at: Function, t: Numbers) -> Any:
+    """Return the time of an event as the root of the event along the solution."""
+
+    def equation(t: Numbers) -> Any:
+        return np.reshape(as_value(arrayed(event(t, at(np.reshape(t, (1,)))[0], *args)), "an event"), ())
+
+    return root_of(equation, np.float64(t), lambda f, t: t, lambda g, y: y / g(np.float64(1.0)), False, at_solution=True)
+
+
+# -- odeint ----------------------------------------------------------------------------------------------------------------
+
+
+def odeint(
+    func: Function,
+    y0: Operand,
+    t: Operand,
+    args: tuple[Any, ...] = (),
+    Dfun: Function | None = None,
+    col_deriv: int = 0,
+    full_output: int = 0,
+    ml: int | None = None,
+    mu: int | None = None,
+    rtol: Given = None,
+    atol: Given = None,
+    tcrit: Given = None,
+    h0: float = 0.0,
+    hmax: float = 0.0,
+    hmin: float = 0.0,
+    ixpr: int = 0,
+    mxstep: int = 0,
+    mxhnil: int = 0,
+    mxordn: int = 12,
+    mxords: int = 5,
+    printmessg: int = 0,
+    tfirst: bool = False,
+) -> Any:
+    """As ``scipy.integrate.odeint``, differentiated by ``y0``, ``t``, ``args`` and closures; see `solve_ivp`, "adjoint".
+
+    Args:
+        func, y0, t, args, Dfun, col_deriv, full_output, ml, mu, rtol, atol, tcrit, h0, hmax, hmin, ixpr, mxstep, mxhnil,
+            mxordn, mxords, printmessg, tfirst: SciPy's. ``func`` is recorded once, so that it may not ask for values.
+
+    Raises:
+        ArgumentError: if the integration fails.
+    """
+    plain_options = {
+        "ml": ml, "mu": mu, "rtol": rtol, "atol": atol, "tcrit": tcrit, "h0": h0, "hmax": hmax, "hmin": hmin, "ixpr": ixpr,
+        "mxstep": mxstep, "mxhnil": mxhnil, "mxordn": mxordn, "mxords": mxords, "printmessg": printmessg,
+    }  # fmt: skip
+
+    def scipys() -> Any:
+        return scipy.integrate.odeint(func, y0, t, args, Dfun, col_deriv, full_output, tfirst=tfirst, **plain_options)
+
+    if not is_recording():
+        return scipys()
+    what = "scipy.integrate.odeint"
+    more = args if isinstance(args, tuple) else (args,)
+    y, ts = _state(y0, what), np.reshape(real(t), (-1,))
+    order: Function = (lambda f: f) if tfirst else (lambda f: lambda t, y, *rest: f(y, t, *rest))
+    rate = named(func, lambda t, y: order(func)(t, y, *more))
+    turned = None if Dfun is None else order(Dfun)
+
+    def by_rows(t: Numbers, y: Numbers) -> Any:
+        assert turned is not None
+        found = arrayed(turned(t, y, *more))
+        return np.swapaxes(found, 0, 1) if col_deriv else found
+
+    slope = None if turned is None else by_rows
+    pairs = _fixed({name: value for name, value in plain_options.items() if value is not None})
+    flow = flow_of(what, rate, y, "odeint", pairs, slope=slope)
+    if not any(isinstance(x, Tracer) for x in (*flow.captured, y, ts)):
+        return scipys()
+    if full_output:
+        raise ArgumentError(f"{what} has no full_output on traced values", fix="leave it out")
+    if not shape_of(ts)[0]:
+        return np.zeros((0, shape_of(y)[0]))
+    operands = [*flow.captured, y, ts]
+    known = [known_value(x) for x in operands]
+    count = len(flow.captured)
+    if all(x is not None for x in known):
+        values = odeint_values(flow, known[:count], known[-1], known[-2])
+    else:
+        result = ShapeDtype((shape_of(ts)[0], shape_of(y)[0]), y.dtype)
+        run = lambda *xs: [odeint_values(flow, xs[:count], xs[-1], xs[-2])]  # noqa: E731
+        (values,) = called_later(what, run, (flow._replace(captured=[]).key, result), operands, [result])
+    return trajectory(flow, ts[0], y, ts, values)
