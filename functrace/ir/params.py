@@ -100,11 +100,13 @@ _PROGRAM: Kind = ("a program", lambda value, _: isinstance(value, Program))
 _ANY: Kind = ("what the aval rule says", lambda value, _: True)
 
 KINDS: dict[str, Kind] = {
+    "above": _COUNT,
     "axes": _AXES,
     "axis": _AXIS,
     "backward": _ANY,
     "backwards": _FLAG,
     "batched": ("a tuple of bools", _is_tuple_of(lambda k: isinstance(k, bool))),
+    "below": _COUNT,
     "body": _PROGRAM,
     "branches": ("a tuple of programs", lambda value, _: bool(value) and _is_tuple_of(_is_program)(value, ())),
     "captured": _COUNT,

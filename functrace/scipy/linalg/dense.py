@@ -1,14 +1,4 @@
-"""``scipy.linalg`` for traced values: triangular and Cholesky solves, LU, functions of matrices, matrix equations.
-
-Matrices stand in the last two axes, and axes before them are a stack, as in SciPy 1.16 and later. ``overwrite_a`` and its
-kin are taken and not needed; ``check_finite`` is not carried out on traced values, whose elements may not be known.
-
-Example:
-    >>> import numpy as np, functrace as ft
-    >>> from functrace.scipy import linalg
-    >>> a = np.array([[0.0, 1.0], [-1.0, 0.0]])
-    >>> np.round(ft.grad(lambda t: linalg.expm(t * a)[0, 1])(0.0), 12)
-    np.float64(1.0)
+"""Dense matrices: solving, factorizations, functions of matrices, matrix equations; see `functrace.scipy.linalg`.
 
 Floor: 8.
 """
@@ -32,7 +22,8 @@ from functrace.typing import Array
 Pair = tuple[Any, Any]
 
 
-def _matrices(name: str, x: Operand, *, square: bool = True) -> Any:
+def matrices(name: str, x: Operand, *, square: bool = True) -> Any:
+    """An argument as matrices of floats or complex numbers."""
     made: Any = arrayed(x)
     if made.ndim < 2 or (square and made.shape[-1] != made.shape[-2]):
         kind = "square matrices" if square else "matrices"
@@ -42,17 +33,18 @@ def _matrices(name: str, x: Operand, *, square: bool = True) -> Any:
     return made if made.dtype.kind in "fc" else made.astype(np.float64)
 
 
-def _together(*arrays: Array) -> list[Any]:
+def together(*arrays: Array) -> list[Any]:
     """Arrays in the dtype that they have together."""
     kind = np.result_type(*[x.dtype for x in arrays])
     return [x if x.dtype == kind else x.astype(kind) for x in arrays]
 
 
-def _adjoint(x: Array) -> Any:
+def adjoint(x: Array) -> Any:
+    """The conjugate transposes."""
     return np.swapaxes(np.conj(x) if x.dtype.kind == "c" else x, -1, -2)
 
 
-def _right_sides(b: Operand) -> tuple[Any, bool]:
+def right_sides(b: Operand) -> tuple[Any, bool]:
     """Right-hand sides as columns, and whether there was one vector."""
     made: Any = arrayed(b)
     made = made if made.dtype.kind in "fc" else made.astype(np.float64)
@@ -85,14 +77,14 @@ def solve_triangular(
     Raises:
         ShapeError: if ``trans`` is none of these, or shapes do not fit.
     """
-    matrix = _matrices("solve_triangular", a)
-    columns, vector = _right_sides(b)
+    matrix = matrices("solve_triangular", a)
+    columns, vector = right_sides(b)
     turned = {0: "N", 1: "T", 2: "C"}.get(trans, trans)  # type: ignore[call-overload]
     if turned not in ("N", "T", "C"):
         raise ShapeError(f"solve_triangular: trans={trans!r} is none of 0, 1, 2, 'N', 'T', 'C'", fix="leave it out for 'N'")
     if turned != "N":
-        matrix, lower = _adjoint(matrix) if turned == "C" else np.swapaxes(matrix, -1, -2), not lower
-    matrix, columns = _together(matrix, columns)
+        matrix, lower = adjoint(matrix) if turned == "C" else np.swapaxes(matrix, -1, -2), not lower
+    matrix, columns = together(matrix, columns)
     x = triangular.solve_triangular(matrix, columns, lower=lower, unit=unit_diagonal)
     return x[..., 0] if vector else x
 
@@ -106,15 +98,15 @@ _ASSUMED = {
     "tridiagonal": lambda a, lower: np.triu(np.tril(a, 1), -1),
     "upper triangular": lambda a, lower: np.triu(a),
     "lower triangular": lambda a, lower: np.tril(a),
-    "sym": lambda a, lower: _mirrored(a, lower, lambda x: np.swapaxes(x, -1, -2)),
-    "her": lambda a, lower: _mirrored(a, lower, _adjoint),
-    "pos": lambda a, lower: _mirrored(a, lower, _adjoint),
+    "sym": lambda a, lower: mirrored(a, lower, lambda x: np.swapaxes(x, -1, -2)),
+    "her": lambda a, lower: mirrored(a, lower, adjoint),
+    "pos": lambda a, lower: mirrored(a, lower, adjoint),
 }
 """What is read of a matrix, by what ``assume_a`` says of it."""
 _ASSUMED |= {"symmetric": _ASSUMED["sym"], "hermitian": _ASSUMED["her"], "positive definite": _ASSUMED["pos"]}
 
 
-def _mirrored(a: Array, lower: bool, turn: Callable[[Any], Any]) -> Any:
+def mirrored(a: Array, lower: bool, turn: Callable[[Any], Any]) -> Any:
     """The matrix of which one triangle is given, by what the other one is of it."""
     half = np.tril(a, -1) if lower else np.triu(a, 1)
     diagonal = a * np.eye(a.shape[-1], dtype=mf.real_dtype(a))
@@ -124,7 +116,7 @@ def _mirrored(a: Array, lower: bool, turn: Callable[[Any], Any]) -> Any:
 def _assumed(name: str, a: Operand, assume_a: str | None, lower: bool) -> Any:
     if assume_a not in _ASSUMED:
         raise ShapeError(f"scipy.linalg.{name}: {assume_a} is not a recognized matrix structure", fix="leave assume_a out")
-    return _ASSUMED[assume_a](_matrices(name, a), lower)
+    return _ASSUMED[assume_a](matrices(name, a), lower)
 
 
 @on_traced(scipy.linalg.solve)
@@ -140,14 +132,14 @@ def solve(
 ) -> Any:
     """As ``scipy.linalg.solve``; ``assume_a`` says what is read of ``a``, and all is solved by LU."""
     matrix = _assumed("solve", a, assume_a, lower)
-    columns, vector = _right_sides(b)
+    columns, vector = right_sides(b)
     if transposed:
         if matrix.dtype.kind == "c":
             raise UnsupportedFunctionError(
                 "scipy.linalg.solve has no transposed=True for complex matrices", fix="pass a.T, or a.conj().T"
             )
         matrix = np.swapaxes(matrix, -1, -2)
-    matrix, columns = _together(matrix, columns)
+    matrix, columns = together(matrix, columns)
     x = np.linalg.solve(matrix, columns)
     return x[..., 0] if vector else x
 
@@ -163,7 +155,7 @@ def inv(
 @on_traced(scipy.linalg.det)
 def det(a: Operand, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     """As ``scipy.linalg.det``."""
-    return np.linalg.det(_matrices("det", a))
+    return np.linalg.det(matrices("det", a))
 
 
 # -- factorizations -----------------------------------------------------------------------------------------------------
@@ -172,8 +164,8 @@ def det(a: Operand, overwrite_a: bool = False, check_finite: bool = True) -> Any
 @on_traced(scipy.linalg.cholesky)
 def cholesky(a: Operand, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     """As ``scipy.linalg.cholesky``; its derivative is that of the function of the symmetric part."""
-    matrix = _matrices("cholesky", a)
-    return np.linalg.cholesky(matrix) if lower else _adjoint(np.linalg.cholesky(_adjoint(matrix)))
+    matrix = matrices("cholesky", a)
+    return np.linalg.cholesky(matrix) if lower else adjoint(np.linalg.cholesky(adjoint(matrix)))
 
 
 @on_traced(scipy.linalg.cho_factor)
@@ -186,7 +178,7 @@ def cho_factor(a: Operand, lower: bool = False, overwrite_a: bool = False, check
 def cho_solve(c_and_lower: Pair, b: Operand, overwrite_b: bool = False, check_finite: bool = True) -> Any:
     """As ``scipy.linalg.cho_solve``: solve with what `cho_factor` gives, by two triangular solves."""
     c, lower = c_and_lower
-    c = _matrices("cho_solve", c)
+    c = matrices("cho_solve", c)
     first = "N" if lower else "C"
     inner = solve_triangular(c, b, first, lower)
     return solve_triangular(c, inner, "C" if lower else "N", lower)
@@ -195,7 +187,7 @@ def cho_solve(c_and_lower: Pair, b: Operand, overwrite_b: bool = False, check_fi
 @on_traced(scipy.linalg.lu_factor)
 def lu_factor(a: Operand, overwrite_a: bool = False, check_finite: bool = True) -> Pair:
     """As ``scipy.linalg.lu_factor``: both factors in one matrix, and LAPACK's pivots."""
-    factors, pivots, _ = mf.lu(_matrices("lu_factor", a, square=False))
+    factors, pivots, _ = mf.lu(matrices("lu_factor", a, square=False))
     return factors, pivots
 
 
@@ -203,9 +195,9 @@ def lu_factor(a: Operand, overwrite_a: bool = False, check_finite: bool = True) 
 def lu_solve(lu_and_piv: Pair, b: Operand, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True) -> Any:
     """As ``scipy.linalg.lu_solve``: solve with what `lu_factor` gives; ``trans`` as in `solve_triangular`."""
     factors, pivots = lu_and_piv
-    factors = _matrices("lu_solve", factors)
-    columns, vector = _right_sides(b)
-    factors, columns = _together(factors, columns)
+    factors = matrices("lu_solve", factors)
+    columns, vector = right_sides(b)
+    factors, columns = together(factors, columns)
     n = factors.shape[-1]
     order = bind(mf.permutation_p, (arrayed(pivots),), (n,))
     rows = mf.permutation_matrix(order, mf.real_dtype(factors))
@@ -230,7 +222,7 @@ def lu(
         overwrite_a, check_finite: see the module.
         p_indices: whether P is returned as positions of rows: ``a = L[p] U``.
     """
-    factors, _, order = mf.lu(_matrices("lu", a, square=False))
+    factors, _, order = mf.lu(matrices("lu", a, square=False))
     lower, upper = mf.lu_parts(factors)
     rows = np.swapaxes(mf.permutation_matrix(order, mf.real_dtype(factors)), -1, -2)
     if permute_l:
@@ -270,22 +262,22 @@ def eigh(
             "scipy.linalg.eigh with subset_by_value= has results whose shape depends on values",
             fix="take all eigenvalues, or use subset_by_index=",
         )
-    matrix = _matrices("eigh", a)
+    matrix = matrices("eigh", a)
     values: Any
     vectors: Any
     if b is None:
         values, vectors = np.linalg.eigh(matrix, "L" if lower else "U")
     else:
-        matrix, weight = _together(_mirrored(matrix, lower, _adjoint), _matrices("eigh", b))
-        factor = cholesky(weight, True) if lower else _adjoint(cholesky(weight, False))
+        matrix, weight = together(mirrored(matrix, lower, adjoint), matrices("eigh", b))
+        factor = cholesky(weight, True) if lower else adjoint(cholesky(weight, False))
         if type == 1:
             half = triangular.solve_triangular(factor, matrix, lower=True)
-            values, vectors = np.linalg.eigh(triangular.solve_triangular(factor, _adjoint(half), lower=True))
+            values, vectors = np.linalg.eigh(triangular.solve_triangular(factor, adjoint(half), lower=True))
         elif type in (2, 3):
-            values, vectors = np.linalg.eigh(_adjoint(factor) @ matrix @ factor)
+            values, vectors = np.linalg.eigh(adjoint(factor) @ matrix @ factor)
         else:
             raise ShapeError(f"eigh: type={type} is none of 1, 2, 3", fix="leave it out for 1")
-        vectors = factor @ vectors if type == 3 else triangular.solve_triangular(_adjoint(factor), vectors, lower=False)
+        vectors = factor @ vectors if type == 3 else triangular.solve_triangular(adjoint(factor), vectors, lower=False)
     if subset_by_index is not None:
         first, last = subset_by_index
         values, vectors = values[..., first : last + 1], vectors[..., first : last + 1]
@@ -302,7 +294,7 @@ def svd(
     lapack_driver: str = "gesdd",
 ) -> Any:
     """As ``scipy.linalg.svd``; all drivers are the same here."""
-    matrix = _matrices("svd", a, square=False)
+    matrix = matrices("svd", a, square=False)
     return tuple(np.linalg.svd(matrix, full_matrices)) if compute_uv else np.linalg.svd(matrix, compute_uv=False)
 
 
@@ -311,7 +303,7 @@ def svd(
 
 def _function(name: str) -> Any:
     def function(A: Operand) -> Any:
-        return mf.matrix_function(_matrices(name, A), name)
+        return mf.matrix_function(matrices(name, A), name)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
@@ -336,15 +328,15 @@ sqrtm = _function("sqrtm")
 @on_traced(scipy.linalg.solve_sylvester)
 def solve_sylvester(a: Operand, b: Operand, q: Operand) -> Any:
     """As ``scipy.linalg.solve_sylvester``: solve ``a x + x b = q``."""
-    matrices = _matrices("solve_sylvester", a), _matrices("solve_sylvester", b)
-    return mf.sylvester(*_together(*matrices, _matrices("solve_sylvester", q, square=False)))
+    left, right = matrices("solve_sylvester", a), matrices("solve_sylvester", b)
+    return mf.sylvester(*together(left, right, matrices("solve_sylvester", q, square=False)))
 
 
 @on_traced(scipy.linalg.solve_continuous_lyapunov)
 def solve_continuous_lyapunov(a: Operand, q: Operand) -> Any:
     """As ``scipy.linalg.solve_continuous_lyapunov``: solve ``a x + x a^H = q``."""
-    matrix = _matrices("solve_continuous_lyapunov", a)
-    return solve_sylvester(matrix, _adjoint(matrix), q)
+    matrix = matrices("solve_continuous_lyapunov", a)
+    return solve_sylvester(matrix, adjoint(matrix), q)
 
 
 @on_traced(scipy.linalg.solve_discrete_lyapunov)
@@ -357,7 +349,7 @@ def solve_discrete_lyapunov(a: Operand, q: Operand, method: str | None = None) -
     """
     if method not in (None, "direct", "bilinear"):
         raise ShapeError(f"Unknown solver {method}", fix="leave method out")
-    matrix, right = _together(_matrices("solve_discrete_lyapunov", a), _matrices("solve_discrete_lyapunov", q))
+    matrix, right = together(matrices("solve_discrete_lyapunov", a), matrices("solve_discrete_lyapunov", q))
     n = matrix.shape[-1]
     if method == "direct" or (method is None and n < 10):
         stack = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
@@ -365,43 +357,8 @@ def solve_discrete_lyapunov(a: Operand, q: Operand, method: str | None = None) -
         columns = right.reshape(*right.shape[:-2], n * n, 1)
         return np.linalg.solve(np.eye(n * n, dtype=matrix.dtype) - product, columns).reshape(*stack, n, n)
     identity = np.eye(n, dtype=matrix.dtype)
-    turned = _adjoint(matrix)
+    turned = adjoint(matrix)
     inverse = np.linalg.inv(turned + identity)
     b = (turned - identity) @ inverse
     c = 2 * np.linalg.solve(matrix + identity, right @ inverse)
-    return solve_continuous_lyapunov(_adjoint(b), -c)
-
-
-# -- special matrices ---------------------------------------------------------------------------------------------------
-
-
-@on_traced(scipy.linalg.toeplitz)
-def toeplitz(c: Operand, r: Operand | None = None) -> Any:
-    """As ``scipy.linalg.toeplitz``: constant diagonals, from the first column and the first row.
-
-    Args:
-        c: shape (..., m).
-        r: shape (..., n), whose first element is not read; the conjugate of ``c`` by default.
-    """
-    column: Any = arrayed(c)
-    row: Any = np.conj(column) if r is None else arrayed(r)
-    m, n = column.shape[-1], row.shape[-1]
-    stack = np.broadcast_shapes(column.shape[:-1], row.shape[:-1])
-    column, row = np.broadcast_to(column, (*stack, m)), np.broadcast_to(row, (*stack, n))
-    values = np.concatenate([column[..., ::-1], row[..., 1:]], axis=-1)
-    return np.take(values, np.arange(m)[::-1, None] + np.arange(n), axis=-1)
-
-
-@on_traced(scipy.linalg.block_diag)
-def block_diag(*arrs: Operand) -> Any:
-    """As ``scipy.linalg.block_diag``; vectors are rows, and stacks broadcast."""
-    blocks: list[Any] = [np.atleast_2d(arrayed(x)) for x in arrs]
-    stack = np.broadcast_shapes(*[x.shape[:-2] for x in blocks])
-    width = sum(x.shape[-1] for x in blocks)
-    rows, before = [], 0
-    for x in blocks:
-        x = np.broadcast_to(x, (*stack, *x.shape[-2:]))
-        sides = (before, width - before - x.shape[-1])
-        rows.append(np.pad(x, [*[(0, 0)] * (x.ndim - 1), sides]))
-        before += x.shape[-1]
-    return np.concatenate(rows, axis=-2)
+    return solve_continuous_lyapunov(adjoint(b), -c)

@@ -1,0 +1,223 @@
+"""Banded and tridiagonal matrices; see `functrace.scipy.linalg`.
+
+A banded matrix is given by its diagonals, as in SciPy: ``ab[u + i - j, j] = a[i, j]``; a symmetric one by those of one
+triangle.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from functrace.errors import ShapeError, UnsupportedFunctionError
+from functrace.numpy.operands import Operand, arrayed
+from functrace.ops import banded
+from functrace.scipy.dispatch import on_traced
+from functrace.scipy.linalg.dense import cholesky, matrices, right_sides, together
+from functrace.typing import Array
+
+
+@on_traced(scipy.linalg.solve_banded)
+def solve_banded(
+    l_and_u: tuple[int, int],
+    ab: Operand,
+    b: Operand,
+    overwrite_ab: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """As ``scipy.linalg.solve_banded``: derivatives are banded solves, too.
+
+    Args:
+        l_and_u: how many diagonals there are below and above the main one.
+        ab: shape (..., l + u + 1, n).
+        b: shape (n,) or (..., n, k).
+        overwrite_ab, overwrite_b, check_finite: see `functrace.scipy.linalg`.
+    """
+    diagonals = matrices("solve_banded", ab, square=False)
+    columns, is_vector = right_sides(b)
+    diagonals, columns = together(diagonals, columns)
+    x = banded.solve_banded(diagonals, columns, *l_and_u)
+    return x[..., 0] if is_vector else x
+
+
+def _both_triangles(ab: Array, lower: bool) -> Any:
+    """All diagonals of a Hermitian matrix, of which those of one triangle are given."""
+    width, n = ab.shape[-2] - 1, ab.shape[-1]
+    rows = ab if lower else ab[..., ::-1, :]  # the main diagonal first, and then the k-th at k
+    turned = []
+    for k in range(1, width + 1):
+        row = np.conj(rows[..., k, :]) if ab.dtype.kind == "c" else rows[..., k, :]
+        zeros = np.zeros((*row.shape[:-1], min(k, n)), ab.dtype)
+        kept = row[..., : max(n - k, 0)] if lower else row[..., k:]
+        turned.append(np.concatenate([zeros, kept] if lower else [kept, zeros], axis=-1)[..., None, :])
+    one = [rows[..., k : k + 1, :] for k in range(1, width + 1)]
+    above, below = (turned, one) if lower else (one, turned)
+    diagonal = rows[..., :1, :]
+    return np.concatenate([*above[::-1], np.real(diagonal) + 0 * diagonal, *below], axis=-2)
+
+
+def _dense(ab: Array, lower: int, upper: int) -> Any:
+    """The matrix itself."""
+    n = ab.shape[-1]
+    i, j = np.arange(n)[:, None], np.arange(n)
+    row = upper + i - j
+    is_inside = (row >= 0) & (row <= lower + upper)
+    return np.where(is_inside, ab[..., np.clip(row, 0, lower + upper), np.broadcast_to(j, (n, n))], 0)
+
+
+def _bands(a: Array, otherwise: Array, lower: bool) -> Any:
+    """The diagonals of a triangle; other ones where there are none."""
+    n, width = a.shape[-1], otherwise.shape[-2] - 1
+    k, j = np.arange(width + 1)[:, None], np.arange(n)
+    i = j + k if lower else j + k - width
+    return np.where((i >= 0) & (i < n), a[..., np.clip(i, 0, n - 1), np.broadcast_to(j, i.shape)], otherwise)
+
+
+@on_traced(scipy.linalg.solveh_banded)
+def solveh_banded(
+    ab: Operand,
+    b: Operand,
+    overwrite_ab: bool = False,
+    overwrite_b: bool = False,
+    lower: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """As ``scipy.linalg.solveh_banded``: by LU of both triangles; that the matrix is positive is not found out."""
+    diagonals = matrices("solveh_banded", ab, square=False)
+    width = diagonals.shape[-2] - 1
+    return solve_banded((width, width), _both_triangles(diagonals, lower), b)
+
+
+@on_traced(scipy.linalg.cholesky_banded)
+def cholesky_banded(ab: Operand, overwrite_ab: bool = False, lower: bool = False, check_finite: bool = True) -> Any:
+    """As ``scipy.linalg.cholesky_banded``, by the dense factorization: n**3 flops."""
+    diagonals = matrices("cholesky_banded", ab, square=False)
+    width = diagonals.shape[-2] - 1
+    whole = _dense(_both_triangles(diagonals, lower), width, width)
+    return _bands(cholesky(whole, lower), diagonals, lower)
+
+
+@on_traced(scipy.linalg.cho_solve_banded)
+def cho_solve_banded(
+    cb_and_lower: tuple[Operand, bool], b: Operand, overwrite_b: bool = False, check_finite: bool = True
+) -> Any:
+    """As ``scipy.linalg.cho_solve_banded``: solve with what `cholesky_banded` gives, by two banded solves."""
+    factor, lower = cb_and_lower
+    diagonals = matrices("cho_solve_banded", factor, square=False)
+    columns, is_vector = right_sides(b)
+    diagonals, columns = together(diagonals, columns)
+    width = diagonals.shape[-2] - 1
+    conjugate = np.conj(diagonals) if diagonals.dtype.kind == "c" else diagonals
+    here = (width, 0) if lower else (0, width)
+    turned = banded.transposed_bands(conjugate, *here)
+    steps = [(diagonals, here), (turned, here[::-1])]
+    for ab, sizes in steps if lower else steps[::-1]:
+        columns = banded.solve_banded(ab, columns, *sizes)
+    return columns[..., 0] if is_vector else columns
+
+
+def _chosen(name: str, values: Array, vectors: Array | None, select: str, select_range: tuple[float, float] | None) -> Any:
+    if select in ("a", "all"):
+        return values if vectors is None else (values, vectors)
+    if select not in ("i", "index"):
+        raise UnsupportedFunctionError(
+            f"scipy.linalg.{name} with select={select!r} has results whose shape depends on values", fix="use select='i'"
+        )
+    if select_range is None:
+        raise ShapeError(f"{name}: select='i' needs select_range", fix="pass the first and the last position")
+    part = slice(int(select_range[0]), int(select_range[1]) + 1)
+    return values[..., part] if vectors is None else (values[..., part], vectors[..., :, part])
+
+
+def _eigen(name: str, whole: Array, eigvals_only: bool, select: str, select_range: tuple[float, float] | None) -> Any:
+    if eigvals_only:
+        return _chosen(name, np.linalg.eigvalsh(whole), None, select, select_range)
+    values, vectors = np.linalg.eigh(whole)
+    return _chosen(name, values, vectors, select, select_range)
+
+
+@on_traced(scipy.linalg.eig_banded)
+def eig_banded(
+    a_band: Operand,
+    lower: bool = False,
+    eigvals_only: bool = False,
+    overwrite_a_band: bool = False,
+    select: str = "a",
+    select_range: tuple[float, float] | None = None,
+    max_ev: int = 0,
+    check_finite: bool = True,
+) -> Any:
+    """As ``scipy.linalg.eig_banded``, by the dense matrix: n**3 flops. ``select="v"`` is not possible on traced values."""
+    diagonals = matrices("eig_banded", a_band, square=False)
+    width = diagonals.shape[-2] - 1
+    whole = _dense(_both_triangles(diagonals, lower), width, width)
+    return _eigen("eig_banded", whole, eigvals_only, select, select_range)
+
+
+@on_traced(scipy.linalg.eigvals_banded)
+def eigvals_banded(
+    a_band: Operand,
+    lower: bool = False,
+    overwrite_a_band: bool = False,
+    select: str = "a",
+    select_range: tuple[float, float] | None = None,
+    check_finite: bool = True,
+) -> Any:
+    """As ``scipy.linalg.eigvals_banded``; see `eig_banded`."""
+    return eig_banded(a_band, lower, True, select=select, select_range=select_range)
+
+
+@on_traced(scipy.linalg.eigh_tridiagonal)
+def eigh_tridiagonal(
+    d: Operand,
+    e: Operand,
+    eigvals_only: bool = False,
+    select: str = "a",
+    select_range: tuple[float, float] | None = None,
+    check_finite: bool = True,
+    tol: float = 0.0,
+    lapack_driver: str = "auto",
+) -> Any:
+    """As ``scipy.linalg.eigh_tridiagonal``, by the dense matrix: n**3 flops.
+
+    Args:
+        d: the diagonal, shape (n,).
+        e: the one beside it, shape (n - 1,).
+        eigvals_only: whether only eigenvalues are returned.
+        select: "a" for all, "i" for those whose positions are in ``select_range``.
+        select_range: the first and the last.
+        check_finite, tol, lapack_driver: not needed here.
+    """
+    diagonal, beside = together(arrayed(d), arrayed(e))  # type: ignore[arg-type]
+    n = diagonal.shape[-1]
+    if diagonal.ndim != 1 or beside.shape != (n - 1,):
+        raise ShapeError(
+            f"eigh_tridiagonal of shapes {diagonal.shape} and {beside.shape}", fix="pass shapes (n,) and (n - 1,)"
+        )
+    whole = np.diag(diagonal) + np.diag(beside, -1) + np.diag(beside, 1)
+    return _eigen("eigh_tridiagonal", whole, eigvals_only, select, select_range)
+
+
+@on_traced(scipy.linalg.eigvalsh_tridiagonal)
+def eigvalsh_tridiagonal(
+    d: Operand,
+    e: Operand,
+    select: str = "a",
+    select_range: tuple[float, float] | None = None,
+    check_finite: bool = True,
+    tol: float = 0.0,
+    lapack_driver: str = "auto",
+) -> Any:
+    """As ``scipy.linalg.eigvalsh_tridiagonal``; see `eigh_tridiagonal`."""
+    return eigh_tridiagonal(d, e, True, select, select_range)
+
+
+__all__ = [
+    "cho_solve_banded", "cholesky_banded", "eig_banded", "eigh_tridiagonal", "eigvals_banded", "eigvalsh_tridiagonal",
+    "solve_banded", "solveh_banded",
+]  # fmt: skip

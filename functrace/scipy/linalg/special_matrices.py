@@ -1,0 +1,201 @@
+"""Matrices made of vectors: Toeplitz, circulant, companion and their kin, and what solves and multiplies with them.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from functrace.errors import ShapeError
+from functrace.numpy.operands import Operand, arrayed
+from functrace.scipy.dispatch import on_traced
+from functrace.scipy.linalg.dense import right_sides, together
+
+
+@on_traced(scipy.linalg.toeplitz)
+def toeplitz(c: Operand, r: Operand | None = None) -> Any:
+    """As ``scipy.linalg.toeplitz``: constant diagonals, from the first column and the first row.
+
+    Args:
+        c: shape (..., m).
+        r: shape (..., n), whose first element is not read; the conjugate of ``c`` by default.
+    """
+    column: Any = arrayed(c)
+    row: Any = np.conj(column) if r is None else arrayed(r)
+    m, n = column.shape[-1], row.shape[-1]
+    stack = np.broadcast_shapes(column.shape[:-1], row.shape[:-1])
+    column, row = np.broadcast_to(column, (*stack, m)), np.broadcast_to(row, (*stack, n))
+    values = np.concatenate([column[..., ::-1], row[..., 1:]], axis=-1)
+    return np.take(values, np.arange(m)[::-1, None] + np.arange(n), axis=-1)
+
+
+@on_traced(scipy.linalg.block_diag)
+def block_diag(*arrs: Operand) -> Any:
+    """As ``scipy.linalg.block_diag``; vectors are rows, and stacks broadcast."""
+    blocks: list[Any] = [np.atleast_2d(arrayed(x)) for x in arrs]
+    stack = np.broadcast_shapes(*[x.shape[:-2] for x in blocks])
+    width = sum(x.shape[-1] for x in blocks)
+    rows, before = [], 0
+    for x in blocks:
+        x = np.broadcast_to(x, (*stack, *x.shape[-2:]))
+        sides = (before, width - before - x.shape[-1])
+        rows.append(np.pad(x, [*[(0, 0)] * (x.ndim - 1), sides]))
+        before += x.shape[-1]
+    return np.concatenate(rows, axis=-2)
+
+
+@on_traced(scipy.linalg.circulant)
+def circulant(c: Operand) -> Any:
+    """As ``scipy.linalg.circulant``: each column is the one before, turned by one; shape (..., n) makes (..., n, n)."""
+    column: Any = arrayed(c)
+    n = column.shape[-1]
+    return np.take(column, (np.arange(n)[:, None] - np.arange(n)) % n, axis=-1)
+
+
+@on_traced(scipy.linalg.hankel)
+def hankel(c: Operand, r: Operand | None = None) -> Any:
+    """As ``scipy.linalg.hankel``: constant anti-diagonals, from the first column and the last row.
+
+    Args:
+        c: shape (..., m).
+        r: shape (..., n), whose first element is not read; zeros by default.
+    """
+    column: Any = arrayed(c)
+    row: Any = np.zeros_like(column) if r is None else arrayed(r)
+    m, n = column.shape[-1], row.shape[-1]
+    stack = np.broadcast_shapes(column.shape[:-1], row.shape[:-1])
+    column, row = np.broadcast_to(column, (*stack, m)), np.broadcast_to(row, (*stack, n))
+    values = np.concatenate([column, row[..., 1:]], axis=-1)
+    return np.take(values, np.arange(m)[:, None] + np.arange(n), axis=-1)
+
+
+@on_traced(scipy.linalg.companion)
+def companion(a: Operand) -> Any:
+    """As ``scipy.linalg.companion``: the matrix whose characteristic polynomial has coefficients, shape (..., n)."""
+    coefficients: Any = arrayed(a)
+    n = coefficients.shape[-1]
+    if n < 2:
+        raise ShapeError("The length of `a` along the last axis must be at least 2.", fix="pass two coefficients or more")
+    first = -coefficients[..., 1:] / coefficients[..., :1]
+    rest = np.broadcast_to(np.eye(n - 2, n - 1, dtype=first.dtype), (*first.shape[:-1], n - 2, n - 1))
+    return np.concatenate([first[..., None, :], rest], axis=-2)
+
+
+@on_traced(scipy.linalg.fiedler)
+def fiedler(a: Operand) -> Any:
+    """As ``scipy.linalg.fiedler``: absolute differences of all pairs of elements, shape (..., n, n)."""
+    values: Any = arrayed(a)
+    return np.abs(values[..., :, None] - values[..., None, :])
+
+
+@on_traced(scipy.linalg.leslie)
+def leslie(f: Operand, s: Operand) -> Any:
+    """As ``scipy.linalg.leslie``: births in the first row, survivors below the diagonal.
+
+    Args:
+        f: shape (..., n).
+        s: shape (..., n - 1).
+    """
+    births, survivors = together(arrayed(f), arrayed(s))  # type: ignore[arg-type]
+    n = births.shape[-1]
+    if survivors.shape[-1] != n - 1:
+        raise ShapeError(f"leslie of {n} births takes {n - 1} survivors, got {survivors.shape[-1]}", fix="pass one less")
+    stack = np.broadcast_shapes(births.shape[:-1], survivors.shape[:-1])
+    below = survivors[..., :, None] * np.eye(n - 1, n, dtype=births.dtype)
+    rows = np.broadcast_to(births[..., None, :], (*stack, 1, n)), np.broadcast_to(below, (*stack, n - 1, n))
+    return np.concatenate(rows, axis=-2)
+
+
+@on_traced(scipy.linalg.convolution_matrix)
+def convolution_matrix(a: Operand, n: int, mode: str = "full") -> Any:
+    """As ``scipy.linalg.convolution_matrix``: what convolves a vector of length ``n`` with ``a``, shape (..., m)."""
+    values: Any = arrayed(a)
+    if mode not in ("full", "valid", "same"):
+        raise ShapeError("'mode' argument must be one of ('full', 'valid', 'same')", fix="leave it out for 'full'")
+    m = values.shape[-1]
+    height, width = m + n - 1, n
+    place = np.arange(height)[:, None] - np.arange(width)
+    whole = np.where((place >= 0) & (place < m), np.take(values, np.clip(place, 0, m - 1), axis=-1), 0)
+    if mode == "full":
+        return whole
+    trim = min(n, m) - 1
+    first, last = (trim, trim) if mode == "valid" else ((trim + 1) // 2, trim - (trim + 1) // 2)
+    if mode == "same":
+        first, last = trim // 2, trim - trim // 2
+    return whole[..., first : height - last, :]
+
+
+@on_traced(scipy.linalg.khatri_rao)
+def khatri_rao(a: Operand, b: Operand) -> Any:
+    """As ``scipy.linalg.khatri_rao``: Kronecker products column by column, shapes (..., m, k) and (..., n, k)."""
+    x, y = (np.atleast_2d(arrayed(v)) for v in (a, b))
+    if x.shape[-1] != y.shape[-1]:
+        raise ShapeError("The number of columns for both arrays should be equal.", fix="pass shapes (m, k) and (n, k)")
+    product = x[..., :, None, :] * y[..., None, :, :]
+    return product.reshape(*product.shape[:-3], -1, product.shape[-1])
+
+
+# -- solving and multiplying ----------------------------------------------------------------------------------------------
+
+
+def _first_row(c_or_cr: Operand) -> tuple[Any, Any]:
+    column, row = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
+    column = np.ravel(arrayed(column))
+    return column, np.conj(column) if row is None else np.ravel(arrayed(row))
+
+
+@on_traced(scipy.linalg.solve_toeplitz)
+def solve_toeplitz(c_or_cr: Operand, b: Operand, check_finite: bool = True) -> Any:
+    """As ``scipy.linalg.solve_toeplitz``, by LU of the matrix: n**3 flops, where Levinson's recursion has n**2."""
+    columns, is_vector = right_sides(b)
+    matrix, columns = together(toeplitz(*_first_row(c_or_cr)), columns)
+    x = np.linalg.solve(matrix, columns)
+    return x[..., 0] if is_vector else x
+
+
+@on_traced(scipy.linalg.matmul_toeplitz)
+def matmul_toeplitz(c_or_cr: Operand, x: Operand, check_finite: bool = False, workers: int | None = None) -> Any:
+    """As ``scipy.linalg.matmul_toeplitz``: the product with a Toeplitz matrix, by FFT of length m + n - 1."""
+    column, row = _first_row(c_or_cr)
+    at: Any = arrayed(x)
+    columns = at.reshape(at.shape[0], -1)
+    m, n = column.shape[0], row.shape[0]
+    if columns.shape[0] != n:
+        raise ShapeError(f"matmul_toeplitz of {n} columns and {columns.shape[0]} rows", fix="pass x of shape (n, ...)")
+    ring = np.concatenate([column, row[:0:-1]])
+    if ring.dtype.kind == "c" or columns.dtype.kind == "c":
+        found = np.fft.ifft(np.fft.fft(ring)[:, None] * np.fft.fft(columns, n=m + n - 1, axis=0), axis=0)[:m]
+    else:
+        spectrum = np.fft.rfft(ring)[:, None] * np.fft.rfft(columns, n=m + n - 1, axis=0)
+        found = np.fft.irfft(spectrum, n=m + n - 1, axis=0)[:m]
+    return found.reshape(m, *at.shape[1:])
+
+
+@on_traced(scipy.linalg.solve_circulant)
+def solve_circulant(
+    c: Operand,
+    b: Operand,
+    singular: str = "raise",
+    tol: float | None = None,
+    caxis: int = -1,
+    baxis: int = 0,
+    outaxis: int = 0,
+) -> Any:
+    """As ``scipy.linalg.solve_circulant`` with ``singular="raise"`` and a regular matrix, by FFT.
+
+    Raises:
+        ShapeError: if ``singular="lstsq"``, which depends on which eigenvalues are 0, or shapes do not fit.
+    """
+    if singular != "raise":
+        raise ShapeError("solve_circulant of traced values takes singular='raise' only", fix="use circulant and pinv")
+    ring, right = np.atleast_1d(arrayed(c)), np.atleast_1d(arrayed(b))
+    if ring.shape[caxis] != right.shape[baxis]:
+        raise ShapeError(f"Shapes of c {ring.shape} and b {right.shape} are incompatible", fix="make both as long")
+    spectrum = np.fft.fft(np.moveaxis(ring, caxis, -1), axis=-1)
+    found = np.fft.ifft(np.fft.fft(np.moveaxis(right, baxis, -1), axis=-1) / spectrum, axis=-1)
+    is_real = ring.dtype.kind != "c" and right.dtype.kind != "c"
+    return np.moveaxis(np.real(found) if is_real else found, -1, outaxis)

@@ -1,0 +1,242 @@
+"""Orthogonal factors, eigenvalues, singular values, and what is made of them; see `functrace.scipy.linalg`.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from functrace.api.foreign import pure_callback
+from functrace.api.programs import stop_gradient
+from functrace.errors import NotDifferentiableError, ShapeError, UnsupportedFunctionError
+from functrace.ir.aval import ShapeDtype
+from functrace.numpy.operands import Axis, Operand, arrayed
+from functrace.ops import matrix_functions as mf
+from functrace.scipy.dispatch import on_traced
+from functrace.scipy.linalg.dense import adjoint, eigh, matrices, together
+from functrace.tracing.recording import bind
+from functrace.typing import Array
+
+
+def _pivots(a: Array) -> Any:
+    found: Any = scipy.linalg.qr(a, mode="r", pivoting=True)
+    return found[1]
+
+
+@on_traced(scipy.linalg.qr)
+def qr(
+    a: Operand,
+    overwrite_a: bool = False,
+    lwork: int | None = None,
+    mode: str = "full",
+    pivoting: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """As ``scipy.linalg.qr``; the order of columns has no derivative.
+
+    Args:
+        a: shape (..., m, n).
+        overwrite_a, lwork, check_finite: see `functrace.scipy.linalg`.
+        mode: "full", "economic", or "r" for the triangular factor alone; "raw" is LAPACK's, of plain values.
+        pivoting: whether columns are put in an order of falling diagonals, which is returned as well.
+    """
+    modes = {"full": "complete", "economic": "reduced", "r": "r"}
+    if mode not in modes:
+        raise UnsupportedFunctionError(
+            f"scipy.linalg.qr of traced values has no mode={mode!r}", fix="use mode='full', 'economic' or 'r'"
+        )
+    matrix = matrices("qr", a, square=False)
+    order: Any = None
+    if pivoting:
+        *stack, _, n = matrix.shape
+        order = pure_callback(_pivots, ShapeDtype((*stack, n), np.dtype(np.int32)), stop_gradient(matrix))
+        matrix = np.take_along_axis(matrix, order[..., None, :], axis=-1)
+    if mode == "r":
+        upper = np.linalg.qr(matrix, "complete").R
+        return (upper,) if order is None else (upper, order)
+    found = tuple(np.linalg.qr(matrix, modes[mode]))  # type: ignore[call-overload]
+    return found if order is None else (*found, order)
+
+
+@on_traced(scipy.linalg.svdvals)
+def svdvals(a: Operand, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """As ``scipy.linalg.svdvals``."""
+    return np.linalg.svd(matrices("svdvals", a, square=False), compute_uv=False)
+
+
+@on_traced(scipy.linalg.eigvalsh)
+def eigvalsh(
+    a: Operand,
+    b: Operand | None = None,
+    *,
+    lower: bool = True,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    type: int = 1,
+    check_finite: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+    subset_by_value: tuple[float, float] | None = None,
+    driver: str | None = None,
+) -> Any:
+    """As ``scipy.linalg.eigvalsh``: the eigenvalues of `functrace.scipy.linalg.eigh`."""
+    return eigh(
+        a, b, lower=lower, eigvals_only=True, type=type, subset_by_index=subset_by_index, subset_by_value=subset_by_value
+    )
+
+
+def _no_second(name: str, b: Operand | None, homogeneous: bool) -> None:
+    if b is not None or homogeneous:
+        raise UnsupportedFunctionError(
+            f"scipy.linalg.{name} of traced values takes one matrix", fix="pass scipy.linalg.solve(b, a) for a pair"
+        )
+
+
+@on_traced(scipy.linalg.eigvals)
+def eigvals(
+    a: Operand,
+    b: Operand | None = None,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    homogeneous_eigvals: bool = False,
+) -> Any:
+    """As ``scipy.linalg.eigvals`` of one matrix: complex, always."""
+    _no_second("eigvals", b, homogeneous_eigvals)
+    return np.linalg.eigvals(matrices("eigvals", a) + 0j)
+
+
+@on_traced(scipy.linalg.eig)
+def eig(
+    a: Operand,
+    b: Operand | None = None,
+    left: bool = False,
+    right: bool = True,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    homogeneous_eigvals: bool = False,
+) -> Any:
+    """As ``scipy.linalg.eig`` of one matrix, and with right vectors: all complex, where SciPy returns real ones as such."""
+    _no_second("eig", b, homogeneous_eigvals)
+    if left:
+        raise UnsupportedFunctionError(
+            "scipy.linalg.eig of traced values has no left vectors", fix="take those of a.conj().T"
+        )
+    matrix = matrices("eig", a) + 0j
+    return tuple(np.linalg.eig(matrix)) if right else np.linalg.eigvals(matrix)
+
+
+@on_traced(scipy.linalg.polar)
+def polar(a: Operand, side: str = "right") -> Any:
+    """As ``scipy.linalg.polar``: an orthogonal factor and a positive one, by singular values.
+
+    Args:
+        a: shape (..., m, n).
+        side: whether ``a = u p`` ("right") or ``a = p u`` ("left").
+    """
+    if side not in ("right", "left"):
+        raise ShapeError("`side` must be either 'right' or 'left'", fix="leave it out for 'right'")
+    w, s, vh = np.linalg.svd(matrices("polar", a, square=False), full_matrices=False)
+    p = (adjoint(vh) * s[..., None, :]) @ vh if side == "right" else (w * s[..., None, :]) @ adjoint(w)
+    return w @ vh, p
+
+
+@on_traced(scipy.linalg.pinv)
+def pinv(
+    a: Operand, *, atol: float | None = None, rtol: float | None = None, return_rank: bool = False, check_finite: bool = True
+) -> Any:
+    """As ``scipy.linalg.pinv``: singular values up to ``atol + rtol * largest`` count as 0."""
+    matrix = matrices("pinv", a, square=False)
+    s = np.linalg.svd(stop_gradient(matrix), compute_uv=False)
+    largest = np.max(s, axis=-1, initial=0.0)
+    relative = max(matrix.shape[-2:]) * np.finfo(matrix.dtype).eps if rtol is None else rtol
+    if atol:
+        relative = atol / np.where(largest > 0, largest, 1.0) + relative
+    found = np.linalg.pinv(matrix, rcond=relative)
+    return (found, np.sum(s > np.expand_dims(relative * largest, -1), axis=-1)) if return_rank else found
+
+
+@on_traced(scipy.linalg.pinvh)
+def pinvh(
+    a: Operand,
+    atol: float | None = None,
+    rtol: float | None = None,
+    lower: bool = True,
+    return_rank: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """As ``scipy.linalg.pinvh``: of the Hermitian matrix of which one triangle is read."""
+    matrix = matrices("pinvh", a)
+    half = np.tril(matrix, -1) if lower else np.triu(matrix, 1)
+    diagonal = matrix * np.eye(matrix.shape[-1], dtype=mf.real_dtype(matrix))
+    return pinv(half + adjoint(half) + diagonal, atol=atol, rtol=rtol, return_rank=return_rank)
+
+
+@on_traced(scipy.linalg.lstsq)
+def lstsq(
+    a: Operand,
+    b: Operand,
+    cond: float | None = None,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str | None = None,
+) -> Any:
+    """As ``scipy.linalg.lstsq``: solution, residuals, rank and singular values; by `numpy.linalg.lstsq`."""
+    matrix = matrices("lstsq", a, square=False)
+    rcond = np.finfo(matrix.dtype).eps if cond is None else cond
+    return tuple(np.linalg.lstsq(matrix, arrayed(b), rcond))  # type: ignore[arg-type]
+
+
+@on_traced(scipy.linalg.norm)
+def norm(
+    a: Operand, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False, check_finite: bool = True
+) -> Any:
+    """As ``scipy.linalg.norm``."""
+    return np.linalg.norm(arrayed(a), ord, axis, keepdims)  # type: ignore[arg-type]
+
+
+@on_traced(scipy.linalg.expm_frechet)
+def expm_frechet(
+    A: Operand, E: Operand, method: str | None = None, compute_expm: bool = True, check_finite: bool = True
+) -> Any:
+    """As ``scipy.linalg.expm_frechet``: the exponential, and its derivative in a direction, by a block matrix."""
+    at, direction = together(matrices("expm_frechet", A), matrices("expm_frechet", E))
+    change = bind(mf.frechet_p, (at, direction), ("expm",))
+    return (mf.matrix_function(at, "expm"), change) if compute_expm else change
+
+
+@on_traced(scipy.linalg.orthogonal_procrustes)
+def orthogonal_procrustes(A: Operand, B: Operand, check_finite: bool = True) -> Any:
+    """As ``scipy.linalg.orthogonal_procrustes``: the orthogonal ``R`` with ``A R`` nearest to ``B``, and a scale."""
+    a, b = together(matrices("orthogonal_procrustes", A, square=False), matrices("orthogonal_procrustes", B, square=False))
+    u, s, vh = np.linalg.svd(np.swapaxes(np.swapaxes(b, -1, -2) @ np.conj(a), -1, -2), full_matrices=False)
+    return u @ vh, np.sum(s, axis=-1)
+
+
+# -- without derivative ---------------------------------------------------------------------------------------------------
+
+
+def _undifferentiated(name: str, because: str) -> Any:
+    """A function that transforms refuse: what it returns is not determined by what it is defined by."""
+
+    def function(*args: Operand, **kwargs: object) -> Any:
+        raise NotDifferentiableError(
+            f"scipy.linalg.{name} has no derivative here: {because}",
+            fix="compute it outside of the transform, or give it a rule: functrace.primitive(f, vjp=…)",
+        )
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""As ``scipy.linalg.{name}`` on plain values; on traced ones it raises: {because}."""
+    return on_traced(getattr(scipy.linalg, name))(function)
+
+
+null_space = _undifferentiated("null_space", "a basis of a null space is determined up to a rotation only")
+orth = _undifferentiated("orth", "a basis of a range is determined up to a rotation only")
+schur = _undifferentiated("schur", "the order and the signs of Schur vectors are LAPACK's choice")
+hessenberg = _undifferentiated("hessenberg", "its reflections are LAPACK's choice")
+ldl = _undifferentiated("ldl", "its pivots are blocks of one or two, by values")
+funm = _undifferentiated("funm", "it calls a Python function of eigenvalues; expm, logm and sqrtm have derivatives")
