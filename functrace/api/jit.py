@@ -25,6 +25,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias,
 import numpy as np
 
 from functrace.api.calls import ARRAYS, as_value, function_name
+from functrace.api.draws import watching
 from functrace.api.keys import exact_key, tree_key
 from functrace.api.record import Called, Recorded
 from functrace.api.transformed import transformed
@@ -301,7 +302,7 @@ class ProgramCache:
 def _stage(f: Callable[..., Any], signature: _Signature, owner: str, name: str) -> tuple[Compiled, list[Any] | None]:
     """Record the function; returns the program and, if it captured traced values, all that it captured, as operands."""
     try:
-        with Recording(owner, scope=BODY) as recording:
+        with watching(f, name), Recording(owner, scope=BODY) as recording:
             call = Recorded(recording, f, signature.inputs, reads=signature.leaves)
             program = call.program(name, input_names=signature.names())
             if any(isinstance(value, Tracer) for value in program.constant_values.values()):
