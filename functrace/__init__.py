@@ -26,7 +26,7 @@ from functrace.transforms.release import release as _release  # noqa: E402
 _Recording.release = _release  # type: ignore[method-assign]
 
 from functrace import ir, numpy, policies, transforms, tree  # noqa: E402
-from functrace.api.control_flow import cond, scan  # noqa: E402
+from functrace.api.control_flow import cond, switch  # noqa: E402
 from functrace.api.custom import custom_jvp, custom_vjp  # noqa: E402
 from functrace.api.differentiate import grad, jvp, linearize, value_and_grad, vjp  # noqa: E402
 from functrace.api.foreign import primitive, pure_callback  # noqa: E402
@@ -34,6 +34,7 @@ from functrace.api.implicit import closure_convert, custom_linear_solve, custom_
 from functrace.api.jacobians import elementwise_grad, hessian, hvp, jacfwd, jacrev  # noqa: E402
 from functrace.api.jit import Jitted, jit  # noqa: E402
 from functrace.api.linear import linear_transpose  # noqa: E402
+from functrace.api.loops import fori_loop, map, scan, while_loop  # noqa: E402
 from functrace.api.mapping import vmap  # noqa: E402
 from functrace.api.programs import evaluate, is_traced, stop_gradient, trace, value  # noqa: E402
 from functrace.api.residuals import checkpoint, checkpoint_name, saved_residuals  # noqa: E402
@@ -47,11 +48,12 @@ Program.primitives = _MappingProxyType(_ChainMap(_CONTROL, _PRIMITIVES))
 __version__ = "0.1.0"
 
 __all__ = [
-    "Array", "Jitted", "Program", "ShapeDtype", "Tracer", "checkpoint", "checkpoint_name", "clear_caches", "closure_convert",
-    "cond", "custom_jvp", "custom_linear_solve", "custom_root", "custom_vjp", "elementwise_grad", "evaluate", "grad",
-    "hessian", "hvp", "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp", "linear_transpose", "linearize", "numpy",
-    "policies", "primitive", "pure_callback", "saved_residuals", "scan", "stop_gradient", "trace", "transforms", "tree",
-    "value", "value_and_grad", "vjp", "vmap",
+    "Array", "Jitted", "Program", "ShapeDtype", "Tracer", "checkpoint", "checkpoint_name", "clear_caches",
+    "closure_convert", "cond", "custom_jvp", "custom_linear_solve", "custom_root", "custom_vjp", "elementwise_grad",
+    "evaluate", "fori_loop", "grad", "hessian", "hvp", "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp",
+    "linear_transpose", "linearize", "map", "numpy", "policies", "primitive", "pure_callback", "saved_residuals",
+    "scan", "stop_gradient", "switch", "trace", "transforms", "tree", "value", "value_and_grad", "vjp", "vmap",
+    "while_loop",
 ]  # fmt: skip
 
 _LATER = ("random", "scipy", "testing", "torch")

@@ -1,33 +1,30 @@
-"""Control flow that programs can hold: ``cond`` and ``scan``.
+"""Choices that programs can hold: ``cond`` and ``switch``.
 
 Floor: 7.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from functrace.api.calls import as_value, function_name
 from functrace.api.record import Operands, Staged, stage
-from functrace.api.results import guard_results, number_type
+from functrace.api.results import guard_results
 from functrace.control.cond import cond_program
-from functrace.control.scan import scan_program
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
-from functrace.ir.parts import Rewrite, reordered, with_inputs
+from functrace.ir.parts import Rewrite, with_inputs
 from functrace.ir.program import Program
-from functrace.numpy.number import Numbers, as_number
-from functrace.numpy.views import guard
+from functrace.numpy.number import as_number
 from functrace.ops.elementwise import not_equal
-from functrace.ops.shaping import convert, convert_p
-from functrace.tracing.capture import held_array
-from functrace.tracing.recording import Tracer, known_value
-from functrace.tree import PyTreeSpec, flatten, paths, unflatten
-from functrace.typing import A, Array, B, PyTree, R, Scalar, Ts
+from functrace.ops.shaping import convert_p
+from functrace.tracing.recording import Tracer, Value, known_value
+from functrace.tree import paths, unflatten
+from functrace.typing import A, Array, B, Scalar, Ts
 
 
 def cond(
@@ -60,220 +57,138 @@ def cond(
     Cost:
         the branch that is taken (all branches that some example takes, under vmap).
     """
-    which = _predicate(pred)
+    which = predicate(
+        pred, "the predicate of cond",
+        "reduce it (np.any, np.all), or choose per element with np.where, per example with functrace.vmap",
+    )  # fmt: skip
     known = known_value(which)
     if known is not None:
         return true_fun(*operands) if known else false_fun(*operands)
-    call = Operands(operands, {})
-    branches = []
-    for word, f in (("false", false_fun), ("true", true_fun)):
-        name = function_name(f)
-        owner = f"cond ({word} branch {name})"
-        branches.append(stage(f, call.without_values(), owner, name, is_certain=False, reads=call.leaves))
-    other, taken = _agreeing(*branches)
-    explicit = len(call.values)
-    programs = [
-        with_inputs(other.program, explicit, (), taken.captured),
-        with_inputs(taken.program, explicit, other.captured, ()),
-    ]
-    results = cond_program(which, [*call.handed_on(), *other.captured, *taken.captured], programs)
-    for branch in (other, taken):
-        guard_results(results, branch.origins, call.values, "cond")
-    numbers = [None if b is None else a for a, b in zip(taken.numbers, other.numbers, strict=True)]
-    return unflatten(taken.out_tree, map(as_number, results, numbers))
+    return _staged(which, operands, "cond", {"false": false_fun, "true": true_fun})
 
 
-def _predicate(pred: Scalar | Array | np.generic | Tracer) -> Any:
-    value = as_value(pred, "the predicate of cond")
-    if shape_of(value) != ():
+def switch(index: int | Array | np.generic | Tracer, branches: Sequence[Callable[[*Ts], A]], *operands: *Ts) -> A:
+    """Return ``branches[index](*operands)``; an index beyond either end is that of the branch there.
+
+    As `cond`, with any number of branches: where the index has a value, the branch that it chooses is called; while staging,
+    all are recorded, and one of them is run; under ``vmap``, with an index that differs between examples, each example has
+    its own result, and its derivative is that of its own branch.
+
+    Args:
+        index: one integer, plain or traced. Unlike that of a list, -1 is not the last.
+        branches: functions of ``operands`` (pytrees of arrays) that return the same nest, shapes and dtypes. They may close
+            over traced values. While staging, a Python number takes the dtype that the other branches return.
+        operands: what they are called with.
+
+    Raises:
+        ArgumentError: if there are no branches.
+        ShapeError, DtypeError: if ``index`` is not one integer, or results differ in shape or dtype; names the leaf.
+        TreeError: if results differ in structure.
+        CapturedArrayError: as `cond`.
+
+    Example:
+        >>> import numpy as np
+        >>> switch(7, [np.sin, np.cos, np.negative], np.ones(2))
+        array([-1., -1.])
+
+    Cost:
+        the branch that is taken (all branches that some example takes, under vmap).
+
+    Source: ``jax.lax.switch``.
+    """
+    if not len(branches):
+        raise ArgumentError("switch: there are no branches", fix="pass a list of functions, at least one")
+    which = as_value(index, "the index of switch")
+    if shape_of(which) != ():
         raise ShapeError(
-            f"cond: the predicate is {aval_of(value)}, not a scalar",
-            fix="reduce it (np.any, np.all), or choose per element with np.where, per example with functrace.vmap",
+            f"switch: the index is {aval_of(which)}, not a scalar", fix="choose per example with functrace.vmap"
         )
+    if aval_of(which).dtype.kind not in "iu":
+        raise DtypeError(
+            f"switch: the index is {aval_of(which)}, not an integer", fix="convert it, or use functrace.cond for a bool"
+        )
+    known = known_value(which)
+    if known is not None or len(branches) == 1:
+        return branches[0 if known is None else min(max(int(known), 0), len(branches) - 1)](*operands)
+    return _staged(which, operands, "switch", {str(n): f for n, f in enumerate(branches)})
+
+
+def _staged(which: Value, operands: tuple[Any, ...], owner: str, functions: dict[str, Callable[..., Any]]) -> Any:
+    """Record all branches, by what messages call them, and apply the choice."""
+    call = Operands(operands, {})
+    branches: list[Staged] = []
+    for word, f in functions.items():
+        name = function_name(f)
+        what = f"{owner} ({_branch(word)} {name})"
+        branches.append(stage(f, call.without_values(), what, name, is_certain=False, reads=call.leaves))
+    branches, numbers = _agreeing(owner, dict(zip(functions, branches, strict=True)))
+    captured = [branch.captured for branch in branches]
+    programs = [
+        with_inputs(branch.program, len(call.values), [*chain(*captured[:k])], [*chain(*captured[k + 1 :])])
+        for k, branch in enumerate(branches)
+    ]
+    results = cond_program(which, [*call.handed_on(), *chain(*captured)], programs)
+    for branch in branches:
+        guard_results(results, branch.origins, call.values, owner)
+    return unflatten(branches[0].out_tree, map(as_number, results, numbers))
+
+
+def _branch(word: str) -> str:
+    return f"branch {word}" if word.isdigit() else f"{word} branch"
+
+
+def predicate(pred: Scalar | Array | np.generic | Tracer, what: str, fix: str) -> Any:
+    """Return what a choice is made by as one bool, plain or traced.
+
+    Args:
+        pred: one number or bool.
+        what: what messages call it.
+        fix: what to do if it is more than one.
+    """
+    value = as_value(pred, what)
+    if shape_of(value) != ():
+        raise ShapeError(f"{what} is {aval_of(value)}, not a scalar", fix=fix)
     if aval_of(value).dtype.kind == "b":
         return value
     return not_equal(value, 0) if isinstance(value, Tracer) else np.bool_(value != 0)
 
 
-def _agreeing(other: Staged, taken: Staged) -> tuple[Staged, Staged]:
-    """Return the branches with Python numbers converted to the dtypes of the other branch, if all else agrees."""
-    if other.out_tree != taken.out_tree:
-        raise TreeError(
-            f"cond: the true branch returns {taken.out_tree}, the false branch {other.out_tree}",
-            fix="return the same nest from both",
-        )
-    names = paths(unflatten(taken.out_tree, [0] * taken.out_tree.num_leaves))
-    dtypes = []
-    both = zip(taken.out_avals, taken.numbers, other.out_avals, other.numbers, strict=True)
-    for name, (a, number_a, b, number_b) in zip(names, both, strict=True):
-        chosen = b.dtype if takes(number_a, b.dtype) else a.dtype
-        if a.shape != b.shape or not (chosen == b.dtype or takes(number_b, chosen)):
-            what = f"cond: result{name} is {a} in the true branch and {b} in the false branch"
-            if a.shape == b.shape:
-                raise DtypeError(what, fix=f"convert one of them, e.g. with .astype(np.{a.dtype})")
-            raise ShapeError(what, fix="give both the same shape, e.g. with np.broadcast_to")
-        dtypes.append(chosen)
-    return (
-        other._replace(program=with_dtypes(other.program, dtypes)),
-        taken._replace(program=with_dtypes(taken.program, dtypes)),
-    )
-
-
-def scan(
-    f: Callable[[Any, Any], tuple[R, Any]],
-    init: PyTree,
-    xs: PyTree = None,
-    length: int | None = None,
-    reverse: bool = False,
-) -> tuple[R, PyTree]:
-    """Loop over the first axis of arrays, with a carry: ``carry, y = f(carry, x)`` for each ``x`` of ``xs``.
-
-    ``f`` is recorded once, whatever the number of steps.
-
-    Args:
-        f: the body; ``carry`` keeps its nest, shapes and dtypes, ``y`` is any nest of arrays (or ``None``). It may close
-            over traced values.
-        init: the carry before the first step; Python numbers take the dtype that the body gives them (then it is recorded
-            twice).
-        xs: arrays (a nest of them) with the same first axis; ``None`` if the body needs no input.
-        length: number of steps; needed only if there are no ``xs``.
-        reverse: whether to walk from the last slice to the first; results stand where their slices stood.
+def _agreeing(owner: str, branches: dict[str, Staged]) -> tuple[list[Staged], list[type | None]]:
+    """Check that branches return the same, up to Python numbers, which are converted to the dtypes of other branches.
 
     Returns:
-        the final carry, and the ``y`` of all steps, stacked along a first axis.
-
-    Raises:
-        ShapeError: if first axes differ; if the carry changes its shape or dtype (names the leaf and both types).
-        TreeError: if the carry changes its structure.
-        ConcretizationError: if ``f`` asks for a value.
-        CapturedArrayError: if ``f`` writes into its arguments, or into what it closes over; if the final carry shares memory
-            with an initial one that is traced, and either is written later.
-
-    Example:
-        >>> import numpy as np
-        >>> scan(lambda total, x: (total + x, total), 0.0, np.array([1.0, 2.0, 3.0]))
-        (np.float64(6.0), array([0., 1., 3.]))
-
-    Cost:
-        ``length`` times the body. Its derivative keeps the body's residuals of every step; wrap the body in
-        ``functrace.checkpoint`` to keep the carries only.
+        the branches, and which results are Python numbers in all of them.
     """
-    name = function_name(f)
-    owner = f"scan of {name}"
-    arrays, arrays_tree = flatten(xs)
-    arrays = [held_array(as_value(x, f"{owner}: xs")) for x in arrays]
-    steps = _length(arrays, xs, length, owner)
-    starts, carry_tree = flatten(init)
-    numbers = [number_type(leaf) for leaf in starts]
-    carry = [held_array(as_value(leaf, f"{owner}: the carry")) for leaf in starts]
-    slices = [ShapeDtype(x.shape[1:], x.dtype) for x in arrays]
-
-    reads = [*flatten(xs)[0], *starts]
-    while True:
-        staged = _stage_body(f, carry, numbers, carry_tree, slices, arrays_tree, owner, name, reads)
-        count, tree = _check_body(staged, carry_tree, owner)
-        if not _give_dtypes(carry, numbers, staged):
-            break
-    dtypes = [aval.dtype for aval in staged.out_avals]
-    for k, (start, number) in enumerate(zip(carry, staged.numbers, strict=False)):
-        if takes(number, aval_of(start).dtype):  # the body returned a Python number
-            dtypes[k] = aval_of(start).dtype
-    program = with_dtypes(staged.program, dtypes)
-    avals = [ShapeDtype(aval.shape, dtype) for aval, dtype in zip(staged.out_avals, dtypes, strict=True)]
-    _check_carry(unflatten(carry_tree, [aval_of(c) for c in carry]), carry, avals[:count], owner)
-    total = len(program.input_ids)
-    explicit = count + len(slices)
-    body = reordered(program, [*range(explicit, total), *range(explicit)])
-    results = scan_program(body, [*staged.captured, *carry, *arrays], steps, reverse, total - explicit, count)
-    for k, (result, origin) in enumerate(zip(results[:count], staged.origins, strict=False)):
-        if origin.place is None or origin.place != k or origin.views:
-            guard_results([result], [origin], [*carry, *arrays], owner, others=[*carry, *arrays])
-        else:
-            guard(result, [carry[k]], owner)
-    final, stacked = unflatten(tree, results)
-    return final, stacked
+    (word, first), *others = reversed(branches.items())
+    for other, branch in others:
+        if branch.out_tree != first.out_tree:
+            raise TreeError(
+                f"{owner}: the {_branch(word)} returns {first.out_tree}, the {_branch(other)} {branch.out_tree}",
+                fix="return the same nest from all",
+            )
+    names = paths(unflatten(first.out_tree, [0] * first.out_tree.num_leaves))
+    dtypes: list[np.dtype[Any]] = []
+    numbers: list[type | None] = []
+    for k, name in enumerate(names):
+        kinds = {w: (b.out_avals[k], b.numbers[k]) for w, b in branches.items()}
+        word, (aval, number) = min(reversed(kinds.items()), key=lambda item: _rank(*item[1]))
+        for other, (found, kind) in kinds.items():
+            if found.shape != aval.shape or not (found.dtype == aval.dtype or takes(kind, aval.dtype)):
+                what = f"{owner}: result{name} is {aval} in the {_branch(word)} and {found} in the {_branch(other)}"
+                if found.shape == aval.shape:
+                    raise DtypeError(what, fix=f"convert one of them, e.g. with .astype(np.{aval.dtype})")
+                raise ShapeError(what, fix="give both the same shape, e.g. with np.broadcast_to")
+        dtypes.append(aval.dtype)
+        numbers.append(number)
+    return [b._replace(program=with_dtypes(b.program, dtypes)) for b in branches.values()], numbers
 
 
-def _stage_body(
-    f: Callable[..., Any],
-    carry: list[Any],
-    numbers: list[type | None],
-    carry_tree: PyTreeSpec,
-    slices: list[ShapeDtype],
-    arrays_tree: PyTreeSpec,
-    owner: str,
-    name: str,
-    reads: list[Any],
-) -> Staged:
-    weak: list[Numbers] = []
-    operands = Operands((carry, [np.empty(0)] * len(slices)), {})
-    operands.avals = [*map(aval_of, carry), *slices]
-
-    def body(state: list[Any], leaves: list[Any]) -> Any:
-        if any(numbers):
-            weak.append(Numbers(state[0]._recording, "use functrace.cond or np.where for a choice that depends on values"))
-            state = [x if kind is None else weak[0].wrap(x, kind) for x, kind in zip(state, numbers, strict=True)]
-        return f(unflatten(carry_tree, state), unflatten(arrays_tree, leaves))
-
-    try:
-        return stage(body, operands.without_values(), owner, name, reads=reads)
-    finally:
-        for w in weak:
-            w.close()
+def _rank(aval: ShapeDtype, number: type | None) -> int:
+    """Which result says what the dtype is: an array's, or the widest kind of number."""
+    return -len(_KINDS) if number is None else -_KINDS.index(aval.dtype.kind)
 
 
-def _length(arrays: list[Any], xs: PyTree, length: int | None, owner: str) -> int:
-    sizes = {f"xs{path}": shape_of(x)[0] for path, x in zip(paths(xs), arrays, strict=True) if shape_of(x)}
-    if len(sizes) < len(arrays):
-        raise ShapeError(f"{owner}: xs holds a scalar, which has no axis to walk along", fix="close over it instead")
-    if length is not None:
-        sizes["length"] = operator.index(length)
-        if sizes["length"] < 0:
-            raise ArgumentError(f"{owner}: length={length} is negative", fix="pass the number of steps, 0 or more")
-    if not sizes:
-        raise ArgumentError(f"{owner}: there are no xs to count the steps by", fix="pass length=")
-    if len(set(sizes.values())) > 1:
-        listed = ", ".join(f"{name} has {n}" for name, n in sizes.items())
-        raise ShapeError(f"{owner}: first axes differ in size: {listed}", fix="walk along axes of one size")
-    return next(iter(sizes.values()))
-
-
-def _check_body(staged: Staged, carry_tree: PyTreeSpec, owner: str) -> tuple[int, Any]:
-    """Return the number of leaves of the carry, and the structure of the pair that the body returns."""
-    tree = staged.out_tree
-    if tree.type is not tuple or tree.num_children != 2:
-        raise TreeError(f"{owner}: the body returned {tree}, not a pair (carry, y)", fix="return carry, y")
-    returned = tree.children()[0]
-    if returned != carry_tree:
-        raise TreeError(
-            f"{owner}: the carry is {carry_tree} before and {returned} after a step", fix="return it in the same nest"
-        )
-    return returned.num_leaves, tree
-
-
-def _give_dtypes(carry: list[Any], numbers: list[type | None], staged: Staged) -> bool:
-    """Give Python numbers of the carry, in place, the type that the body returned; returns whether that changes anything."""
-    changed = False
-    for k, (start, number) in enumerate(zip(carry, numbers, strict=True)):
-        returned, dtype = staged.numbers[k], staged.out_avals[k].dtype
-        if number is not None and returned is not number and takes(number, dtype):
-            carry[k], numbers[k] = convert(start, dtype), returned
-            changed = True
-    return changed
-
-
-def _check_carry(tree: PyTree, carry: list[Any], avals: list[ShapeDtype], owner: str) -> None:
-    for path, before, after in zip(paths(tree), map(aval_of, carry), avals, strict=True):
-        if before is not after:
-            what = f"{owner}: carry{path} is {before} before and {after} after a step"
-            if before.dtype != after.dtype:
-                raise DtypeError(
-                    what, fix=f"convert it, e.g. with .astype(np.{before.dtype}), or start with np.{after.dtype}"
-                )
-            raise ShapeError(what, fix="return it with the shape that it came with")
-
-
-# -- what both need ---------------------------------------------------------------------------------------------------------
+# -- numbers without a width ------------------------------------------------------------------------------------------------
 
 
 def takes(number: type | None, dtype: np.dtype[Any]) -> bool:

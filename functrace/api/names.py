@@ -15,13 +15,11 @@ ELSEWHERE = {
     "enable_grad": "nothing: derivatives are taken by functrace.grad(f)(x), not by a mode",
     "eval_shape": "functrace.trace(f)(functrace.ShapeDtype(shape)).outputs",
     "extend": "functrace.primitive",
-    "fori_loop": "Python's for, or functrace.scan in programs",
     "jacobian": "functrace.jacrev, or functrace.jacfwd",
     "jnp": "NumPy itself: import numpy as np",
-    "lax": "functrace.cond and functrace.scan for control flow; the rest of lax is NumPy",
+    "lax": "functrace.cond, functrace.scan, functrace.while_loop … for control flow; the rest of lax is NumPy",
     "linalg": "np.linalg",
     "make_jaxpr": "functrace.trace",
-    "map": "functrace.vmap, or functrace.scan",
     "nn": "plain functions of NumPy; functrace.torch.nn.functional has PyTorch's",
     "no_grad": "functrace.stop_gradient(x) in a function; functrace.torch.no_grad for PyTorch's tensors",
     "np": "NumPy itself: import numpy as np",
@@ -31,7 +29,6 @@ ELSEWHERE = {
     "tree_map": "functrace.tree.map",
     "tree_util": "functrace.tree",
     "Tensor": "functrace.torch.Tensor",
-    "while_loop": "Python's while, or functrace.scan in programs",
 }
 """By a name that users of JAX, PyTorch or HIPS autograd look for: what it is called here."""
 

@@ -82,7 +82,7 @@ class Recorded:
             args, kwargs = arguments(recording)
             result = call_recorded(recording, f, args, kwargs)
         except (ValueError, SystemError, TypeError) as error:
-            _explain(error, recording.owner)
+            explain(error, recording.owner)
             raise
         self._own: list[tuple[int, int]] = []
         if has_aux:
@@ -132,7 +132,7 @@ class Recorded:
         return unflatten(self._aux_tree, leaves)
 
 
-def _explain(error: Exception, owner: str) -> None:
+def explain(error: Exception, owner: str) -> None:
     """Undo what NumPy makes of our errors: raise what an exception of the user's function really says, if it is ours."""
     if _is_users_own(error):
         return

@@ -13,6 +13,7 @@ from functrace.control.linear_solve import linear_solve_p
 from functrace.control.residuals import pack_p, unpack_p
 from functrace.control.root import root_p
 from functrace.control.scan import scan_p
+from functrace.control.while_loop import while_p
 
 PRIMITIVES = {
     p.name: p
@@ -29,11 +30,12 @@ PRIMITIVES = {
         root_p,
         scan_p,
         unpack_p,
+        while_p,
     )
 }
 """Every primitive of this room by name."""
 
 __all__ = [
     "PRIMITIVES", "call_p", "cond_p", "custom_batch_p", "custom_derivative_p", "custom_jvp_p", "custom_vjp_p",
-    "linear_solve_p", "pack_p", "pushforward_p", "root_p", "scan_p", "unpack_p",
+    "linear_solve_p", "pack_p", "pushforward_p", "root_p", "scan_p", "unpack_p", "while_p",
 ]  # fmt: skip

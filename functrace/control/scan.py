@@ -146,7 +146,9 @@ def _split_body(tangents: Tangents, body: Program, constants: int, carries: int)
 
 def _zeros_where(flags: Sequence[bool], values: Sequence[Any], like: Sequence[ShapeDtype]) -> list[Any]:
     """The values that there are, and zeros where there should be some."""
-    return [_zeros(aval) if value is None else value for flag, value, aval in zip(flags, values, like, strict=True) if flag]
+    return [
+        zeros_of(aval) if value is None else value for flag, value, aval in zip(flags, values, like, strict=True) if flag
+    ]
 
 
 def _jvp(
@@ -195,7 +197,7 @@ def _linearize(
     primals: Values, tangents: Tangents, body: Program, length: int, reverse: bool, constants: int, carries: int
 ) -> Any:
     flags, split = _split_body(tangents, body, constants, carries)
-    invariant, per_step = _hoisted(split, body, constants)
+    invariant, per_step = hoisted(split, body, constants)
     count, total = len(body.output_ids), len(body.input_ids)
     # Residuals that are carries must be stacked: they become results of the forward body.
     forward = split.forward
@@ -215,7 +217,7 @@ def _linearize(
             stacked[n] = ("result", count + extra.index(variable))
     step = restrict(forward, forward.input_ids, [*forward.output_ids[:count], *extra], keep=True).program
     results = scan_program(step, primals, length, reverse, constants, carries)
-    fixed = _invariants(forward, split, invariant, primals, constants, count)
+    fixed = invariants(forward, split, invariant, primals, constants, count)
     # The linear loop: residuals that are the same at every step and tangents of constants; tangents of carries; residuals
     # that were stacked and tangents of arrays.
     residuals = len(split.sources)
@@ -241,7 +243,7 @@ def _variables(forward: Program, count: int) -> dict[str, tuple[int, ...]]:
     return {"input": forward.input_ids, "output": forward.output_ids, "new": forward.output_ids[count:]}
 
 
-def _hoisted(split: Split, body: Program, constants: int) -> tuple[list[int], list[int]]:
+def hoisted(split: Split, body: Program, constants: int) -> tuple[list[int], list[int]]:
     """Tell the residuals that are the same at every step from those that are not."""
     forward, count = split.forward, len(body.output_ids)
     varying = set(forward.input_ids[constants:])
@@ -253,7 +255,7 @@ def _hoisted(split: Split, body: Program, constants: int) -> tuple[list[int], li
     return [n for n, flag in enumerate(flags) if not flag], [n for n, flag in enumerate(flags) if flag]
 
 
-def _invariants(
+def invariants(
     forward: Program, split: Split, invariant: list[int], primals: Values, constants: int, count: int
 ) -> list[Any]:
     """Compute, once, the residuals that depend on constants only."""
@@ -302,8 +304,8 @@ def _transpose(cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Program, int, 
     totals = [build.place(add, (s, by_place[k]), ()) for s, k in zip(sums, summed, strict=True)]
     carried = [by_place[k] for k in range(constants, constants + carries)]
     step = build.program([*totals, *carried, *[by_place[k] for k in sliced]], made.name)
-    starts = [_zeros(aval_of(operands[k])) for k in summed]
-    before = [_zeros(a) if ct is None else ct for a, ct in zip(avals, cts[:carries], strict=False)]
+    starts = [zeros_of(aval_of(operands[k])) for k in summed]
+    before = [zeros_of(a) if ct is None else ct for a, ct in zip(avals, cts[:carries], strict=False)]
     results = scan_program(
         step,
         [*[operands[k] for k in fixed], *starts, *before, *[operands[k] for k in arrays], *[cts[n] for n in given]],
@@ -312,7 +314,8 @@ def _transpose(cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Program, int, 
     return at_places(results, [*summed, *range(constants, constants + carries), *sliced], len(operands))
 
 
-def _zeros(aval: ShapeDtype) -> Any:
+def zeros_of(aval: ShapeDtype) -> Any:
+    """An array of zeros, a NumPy scalar if it has no axes."""
     return np.zeros(aval.shape, aval.dtype)[()]
 
 

@@ -9,6 +9,7 @@ Floor: 6.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -193,7 +194,7 @@ def plan(program: Program, *, size: int | None = None) -> Plan:
 
 def planned(program: Program, *, size: int | None = None, fresh: bool = True) -> Plan:
     """Plan a program as it is, at once; see `planning`."""
-    return finished(planning(program, size or len(program.ops) + 1, fresh=fresh))
+    return finished(planning(program, size or sys.maxsize, fresh=fresh))
 
 
 def planning(program: Program, size: int, *, fresh: bool) -> Generator[None, None, Plan]:

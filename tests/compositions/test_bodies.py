@@ -377,6 +377,8 @@ def test_scan_refuses_writes_into_its_carry() -> None:
         return c, None
 
     with pytest.raises(CapturedArrayError, match="writes into its argument"):
+        ft.jit(lambda y: ft.scan(step, np.zeros(3), y))(Y)
+    with pytest.raises(CapturedArrayError, match="scan of step was given, or has read, is written in place"):
         ft.scan(step, np.zeros(3), Y)
     assert_same(ft.scan(step, 0.0, X)[0], np.float64(X.sum()))  # a number without axes never changes
 
@@ -486,7 +488,7 @@ def test_a_body_that_writes_into_a_plain_operand_through_its_closure_raises(size
             y[0] *= 2.0
             return c + row, c
 
-        return ft.scan(step, np.zeros(2), y)
+        return ft.jit(lambda: ft.scan(step, np.zeros(2), y))()
 
     def in_cond(y: Any) -> Any:
         def taken(y_inside: Any) -> Any:

@@ -340,10 +340,10 @@ def test_an_array_that_a_branch_has_read_may_be_overwritten(size: int) -> None:
 
 
 def test_predicates_that_are_not_scalars() -> None:
-    with pytest.raises(ShapeError, match=r"the predicate is f64\[3\], not a scalar") as caught:
+    with pytest.raises(ShapeError, match=r"the predicate of cond is f64\[3\], not a scalar") as caught:
         ft.cond(X, np.sin, np.cos, X)
     assert "np.where" in str(caught.value) and "vmap" in str(caught.value)
-    with pytest.raises(ShapeError, match=r"the predicate is bool\[3\], not a scalar"):
+    with pytest.raises(ShapeError, match=r"the predicate of cond is bool\[3\], not a scalar"):
         ft.grad(lambda x: np.sum(ft.cond(x > 0.0, np.sin, np.cos, x)))(X)
     with pytest.raises(DtypeError, match="the predicate of cond is a str"):
         ft.cond("yes", np.sin, np.cos, X)

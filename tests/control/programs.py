@@ -81,6 +81,43 @@ def recomputed_loop(x: Any) -> Any:
     return c + np.sum(ys)
 
 
+def loop_until(x: Any) -> Any:
+    """A while loop, whose carry holds a counter, and what the trip of its derivative keeps."""
+    scale = np.sin(x[0]) + 1.5
+
+    def step(state: Any) -> Any:
+        return state["n"] + 1, np.tanh(state["v"] * scale) + 0.1 * state["n"] * x
+
+    body = lambda state: dict(zip("nv", step(state), strict=True))  # noqa: E731
+    last = ft.while_loop(lambda state: (state["n"] < 4) & (np.sum(state["v"]) < 9.0), body, {"n": np.int64(0), "v": x})
+    return np.sum(last["v"] ** 2) * last["n"]
+
+
+def loops_in_one_another(x: Any) -> Any:
+    """A while loop in a scan in a while loop, and a loop between bounds that are not known."""
+
+    def outer(state: Any) -> Any:
+        c, ys = ft.scan(lambda c, xt: (until(c * xt), np.cos(c)), state[1], x)
+        return state[0] + 1, np.sin(c) + np.sum(ys)
+
+    def until(v: Any) -> Any:
+        return ft.while_loop(lambda v: v < 1.0, lambda v: v * 0.5 + 0.1 * x[1] + 0.8, v)
+
+    n, c = ft.while_loop(lambda state: state[0] < 2, outer, (np.int64(0), x[0]))
+    return c * ft.fori_loop(n, 3 * n, lambda i, v: np.sin(v) * i + x, x)[0]
+
+
+def choice_of_three(x: Any) -> Any:
+    """A choice by number, in a loop by number."""
+    branches = [lambda v: np.sin(v) * x, lambda v: v * x[0], lambda v: np.cos(v) + x[2]]
+    return np.sum(ft.fori_loop(-1, 4, lambda i, v: ft.switch(i, branches, v), x))
+
+
+def mapped_in_turn(x: Any) -> Any:
+    """`map`, in batches of two and a rest of one."""
+    return np.sum(ft.map(lambda v: np.sin(v) * x[0], x, batch_size=2) * ft.map(np.exp, x))
+
+
 def called(x: Any) -> Any:
     """Nested checkpoints, and a policy by name."""
 
@@ -173,7 +210,8 @@ def solved_equations(x: Any) -> Any:
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     f.__name__: f
     for f in (
-        recurrence, reversed_pair, choice, choice_in_loop, loop_in_choice, loop_in_loop, recomputed_loop, called, staged,
+        recurrence, reversed_pair, choice, choice_in_loop, loop_in_choice, loop_in_loop, recomputed_loop, loop_until,
+        loops_in_one_another, choice_of_three, mapped_in_turn, called, staged,
         custom_rules, custom_rules_in_control_flow, rules_that_call_themselves, solved_equations,
     )
 }  # fmt: skip

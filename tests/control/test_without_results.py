@@ -26,6 +26,7 @@ from functrace.control import (
     pushforward_p,
     root_p,
     scan_p,
+    while_p,
 )
 from functrace.control.custom import Mapped
 from functrace.errors import ParseError, ProgramError
@@ -190,6 +191,11 @@ def _empty(count: int) -> ft.Program:
     return ft.Program.from_builder(build, (), name="nothing").interned()
 
 
+def _never() -> ft.Program:
+    """A condition that no three numbers meet."""
+    return ft.trace(lambda x: np.any(x != x))(X).interned()
+
+
 EMPTY: dict[str, tuple[int, tuple[Any, ...]]] = {
     "call": (2, (_empty(2), ())),
     "cond": (2, ((_empty(1), _empty(1)), ())),
@@ -201,14 +207,13 @@ EMPTY: dict[str, tuple[int, tuple[Any, ...]]] = {
     "pushforward": (0, (_empty(0), 0)),
     "root": (1, (_empty(1), _empty(1), _empty(1), 1)),
     "scan": (1, (_empty(1), 2, False, 1, 0)),
+    "while_loop": (1, (_never(), (_empty(1),), (0,), (False,), 1, 0, None)),
 }
-HOLDING = {
-    p.name: p
-    for p in (
-        call_p, cond_p, custom_batch_p, custom_derivative_p, custom_jvp_p, custom_vjp_p, linear_solve_p, pushforward_p,
-        root_p, scan_p,
-    )
-}  # fmt: skip
+_PRIMITIVES = (
+    call_p, cond_p, custom_batch_p, custom_derivative_p, custom_jvp_p, custom_vjp_p, linear_solve_p, pushforward_p, root_p,
+    scan_p, while_p,
+)  # fmt: skip
+HOLDING = {p.name: p for p in _PRIMITIVES}
 
 
 def test_every_primitive_that_can_have_no_results_is_tried() -> None:

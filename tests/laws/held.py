@@ -102,7 +102,11 @@ def chains(draw: st.DrawFn, partners: int, *, most: int = 3, depth: int = 1) -> 
 
 @st.composite
 def _links(draw: st.DrawFn, partners: int, depth: int) -> Chain:
-    kinds = ["unary", *["pair"] * (2 if partners else 0), *(["cond", "checkpoint", "jit", "scan"] if depth else [])]
+    kinds = [
+        "unary",
+        *["pair"] * (2 if partners else 0),
+        *(["cond", "checkpoint", "jit", "scan", "while", "switch"] if depth else []),
+    ]
     kind = draw(st.sampled_from(kinds))
     if kind == "unary":
         written, one = draw(st.sampled_from(sorted(LINKS.items())))
@@ -127,6 +131,10 @@ def _links(draw: st.DrawFn, partners: int, depth: int) -> Chain:
             return h
 
         return Chain(f"ft.scan(lambda h, _: ({body.written}, None), {{h}}, None, {length})[0]", looped, repeated)
+    if kind == "while":
+        return draw(whiles(partners, depth=depth - 1))
+    if kind == "switch":
+        return draw(switches(partners, depth=depth - 1))
     held = draw(chains(partners, depth=depth - 1))
     names = ", ".join(["h", *[f"p{k}" for k in range(partners)]])
     given = names.replace("h", "{h}", 1)
@@ -147,6 +155,56 @@ def choices(draw: st.DrawFn, partners: int, *, depth: int = 0) -> Chain:
 
     branches = f"lambda h: {taken.written}, lambda h: {other.written}"
     return Chain(f"ft.cond(np.sum({{h}}) > {_THRESHOLD}, {branches}, {{h}})", traced, plain)
+
+
+@st.composite
+def whiles(draw: st.DrawFn, partners: int, *, depth: int = 0) -> Chain:
+    """Draw a while loop, which ends by its value or by the number of steps, or a loop by number."""
+    body, most = draw(chains(partners, most=2, depth=depth)), draw(st.integers(0, 3))
+    form = draw(st.sampled_from(["while", "fori", "fori traced"]))
+
+    def goes_on(h: Any, n: Any) -> Any:
+        return (n < most) & (np.sum(h) < 3.0 + _THRESHOLD)
+
+    def traced(h: Any, *others: Any) -> Any:
+        if form == "while":
+            step = lambda state: (state[0] + 1, body.traced(state[1], *others))  # noqa: E731
+            return ft.while_loop(lambda state: goes_on(state[1], state[0]), step, (np.int64(0), h))[1]
+        bound = most if form == "fori" else most + (np.sum(h) > 1e300)
+        return ft.fori_loop(0, bound, lambda _, h: body.traced(h, *others), h)
+
+    def plain(h: Any, *others: Any) -> Any:
+        n = 0
+        while n < most and (form != "while" or goes_on(h, n)):
+            n, h = n + 1, body.plain(h, *others)
+        return h
+
+    if form == "while":
+        going = f"(s[0] < {most}) & (np.sum(s[1]) < {3.0 + _THRESHOLD})"
+        inner = re.sub(r"\bh\b", "s[1]", body.written)
+        written = f"ft.while_loop(lambda s: {going}, lambda s: (s[0] + 1, {inner}), (np.int64(0), {{h}}))[1]"
+    else:
+        bound = most if form == "fori" else f"{most} + (np.sum({{h}}) > 1e300)"
+        written = f"ft.fori_loop(0, {bound}, lambda _, h: {body.written}, {{h}})"
+    return Chain(written, traced, plain)
+
+
+@st.composite
+def switches(draw: st.DrawFn, partners: int, *, depth: int = 0) -> Chain:
+    """Draw a choice between three chains, by how many thresholds the value exceeds; the last is beyond the list."""
+    branches = [draw(chains(partners, most=2, depth=depth)) for _ in range(draw(st.integers(1, 3)))]
+
+    def number(h: Any) -> Any:
+        return (np.sum(h) > _THRESHOLD) * 2 + (np.sum(h) > 1.0 + _THRESHOLD) - 1
+
+    def traced(h: Any, *others: Any) -> Any:
+        return ft.switch(number(h), [lambda h, b=b: b.traced(h, *others) for b in branches], h)
+
+    def plain(h: Any, *others: Any) -> Any:
+        return branches[int(np.clip(number(h), 0, len(branches) - 1))].plain(h, *others)
+
+    index = f"(np.sum({{h}}) > {_THRESHOLD}) * 2 + (np.sum({{h}}) > {1.0 + _THRESHOLD}) - 1"
+    return Chain(f"ft.switch({index}, [{', '.join(f'lambda h: {b.written}' for b in branches)}], {{h}})", traced, plain)
 
 
 @dataclass(frozen=True)

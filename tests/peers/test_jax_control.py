@@ -33,15 +33,37 @@ def double_precision() -> Iterator[None]:
 
 
 OURS = SimpleNamespace(
-    np=np, scan=ft.scan, cond=ft.cond, checkpoint=ft.checkpoint, grad=ft.grad, vmap=ft.vmap, jit=ft.jit, hessian=ft.hessian,
-    jvp=ft.jvp, vjp=ft.vjp, jacfwd=ft.jacfwd, jacrev=ft.jacrev, linearize=ft.linearize,
+    np=np, scan=ft.scan, cond=ft.cond, while_loop=ft.while_loop, fori_loop=ft.fori_loop, switch=ft.switch, map=ft.map,
+    checkpoint=ft.checkpoint, grad=ft.grad, vmap=ft.vmap, jit=ft.jit, hessian=ft.hessian, jvp=ft.jvp,
+    vjp=ft.vjp, jacfwd=ft.jacfwd, jacrev=ft.jacrev, linearize=ft.linearize,
 )  # fmt: skip
+
+
+MOST = 9
+"""Steps that any loop below takes at most: JAX has no reverse derivative of a while loop, but of a scan that stays."""
+
+
+def _bounded_while(jax: Any) -> Any:
+    def while_loop(cond: Any, body: Any, init: Any) -> Any:
+        step = lambda c, _: (jax.lax.cond(cond(c), body, lambda c: c, c), None)  # noqa: E731
+        return jax.lax.scan(step, init, None, MOST)[0]
+
+    return while_loop
+
+
+def _bounded_fori(jax: Any) -> Any:
+    def fori_loop(lower: Any, upper: Any, body: Any, init: Any) -> Any:
+        start = (jax.numpy.asarray(lower), init)
+        return _bounded_while(jax)(lambda s: s[0] < upper, lambda s: (s[0] + 1, body(s[0], s[1])), start)[1]
+
+    return fori_loop
 
 
 @pytest.fixture(scope="module")
 def theirs() -> Any:
     return SimpleNamespace(
-        np=jnp, scan=jax.lax.scan, cond=jax.lax.cond, checkpoint=jax.checkpoint, grad=jax.grad, vmap=jax.vmap, jit=jax.jit,
+        np=jnp, scan=jax.lax.scan, cond=jax.lax.cond, while_loop=_bounded_while(jax), fori_loop=_bounded_fori(jax),
+        switch=jax.lax.switch, map=jax.lax.map, checkpoint=jax.checkpoint, grad=jax.grad, vmap=jax.vmap, jit=jax.jit,
         hessian=jax.hessian, jvp=jax.jvp, vjp=jax.vjp, jacfwd=jax.jacfwd, jacrev=jax.jacrev, linearize=jax.linearize,
     )  # fmt: skip
 
@@ -123,8 +145,77 @@ def growing_activity(lib: Any) -> Any:
     return f
 
 
+def until(lib: Any) -> Any:
+    def f(x: Any) -> Any:
+        def step(state: Any) -> Any:
+            n, v = state
+            return n + 1, lib.np.sin(v) * 1.7 + x * 0.4
+
+        n, v = lib.while_loop(lambda s: (lib.np.sum(s[1] ** 2) < 3.0) & (s[0] < 7), step, (lib.np.asarray(0), x))
+        return lib.np.sum(v**2) * (n + 1)
+
+    return f
+
+
+def while_in_scan_in_while(lib: Any) -> Any:
+    def f(x: Any) -> Any:
+        def inner(v: Any) -> Any:
+            return lib.while_loop(lambda v: v < 1.0, lambda v: v * 0.5 + 0.1 * x[1] + 0.8, v)
+
+        def outer(state: Any) -> Any:
+            c, ys = lib.scan(lambda c, s: (inner(c * s), lib.np.cos(c * s)), state[1], x)
+            return state[0] + 1, lib.np.sin(c) + lib.np.sum(ys)
+
+        n, c = lib.while_loop(lambda s: s[0] < 2, outer, (lib.np.asarray(0), x[0]))
+        return c * n
+
+    return f
+
+
+def counted(lib: Any) -> Any:
+    def f(x: Any) -> Any:
+        n = (x[0] > 0.0) * 3 + 1
+        table = lib.np.asarray(XS)
+        v = lib.fori_loop(0, n, lambda i, v: lib.np.sin(v) * 1.3 + lib.np.sum(table[0] * x) + x * i, x)
+        return lib.np.sum(lib.fori_loop(1, 4, lambda i, v: v * lib.np.cos(x) + i, v))
+
+    return f
+
+
+def switched(lib: Any) -> Any:
+    def f(x: Any) -> Any:
+        branches = [lambda v: lib.np.sin(v) * x[0], lambda v: v * v, lambda v: lib.np.exp(-v * v) + x[2], lambda v: -v]
+        number = lambda v: (v[1] > 0.2) * 2 + (v[0] > 0.0) * 3 - 1  # noqa: E731
+        return lib.np.sum(lib.fori_loop(0, 3, lambda _, v: lib.switch(number(v), branches, v) + 0.1 * v, x))
+
+    return f
+
+
+def mapped(lib: Any) -> Any:
+    def f(x: Any) -> Any:
+        one = lambda s: lib.while_loop(lambda v: lib.np.sum(v) < 2.0, lambda v: v * 0.7 + 0.9, s * x)  # noqa: E731
+        return lib.np.sum(
+            lib.np.sin(lib.map(one, lib.np.asarray(XS))) * lib.map(lib.np.cos, lib.np.asarray(XS), batch_size=2)
+        )
+
+    return f
+
+
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    f.__name__: f for f in (rnn, rnn_with_checkpoint, choice, choice_in_scan_in_choice, scan_in_scan, growing_activity)
+    f.__name__: f
+    for f in (
+        rnn,
+        rnn_with_checkpoint,
+        choice,
+        choice_in_scan_in_choice,
+        scan_in_scan,
+        growing_activity,
+        until,
+        while_in_scan_in_while,
+        counted,
+        switched,
+        mapped,
+    )
 }
 functions = pytest.mark.parametrize("make", FUNCTIONS.values(), ids=FUNCTIONS)
 

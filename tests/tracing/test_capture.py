@@ -22,6 +22,7 @@ import pytest
 import functrace as ft
 from functrace.errors import CapturedArrayError
 from functrace.tracing.capture import SMALL, Held, is_read_only
+from functrace.tracing.recording import Recording
 
 SIZES = {"small": 12, "large": SMALL // 8 + 12}
 
@@ -233,13 +234,14 @@ def _trace(f: Function) -> Iterator[tuple[Any, Any]]:
 def _scan(f: Function) -> Iterator[tuple[Any, Any]]:
     if f.role in ("captured", "base and view"):
         start = np.zeros((), np.result_type(np.float64, f.case.array.dtype).newbyteorder("="))[()]
-        carry, _ = ft.scan(lambda c, _: (c + f(c * 0 + f.argument), None), start, None, length=2)
+        carry = ft.jit(lambda s: ft.scan(lambda c, _: (c + f(c * 0 + f.argument), None), s, None, length=2)[0])(start)
         yield carry, 2 * f.value()
 
 
 def _scan_of_argument(f: Function) -> Iterator[tuple[Any, Any]]:
     if f.role == "argument":
-        _, ys = ft.scan(lambda c, x: (c, f(x)), 0.0, np.asarray(f.argument)[None])
+        with Recording("a transform"):  # so that the loop is recorded
+            _, ys = ft.scan(lambda c, x: (c, f(x)), 0.0, np.asarray(f.argument)[None])
         yield ys, f.value()[None]
 
 

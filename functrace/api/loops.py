@@ -1,0 +1,623 @@
+"""Loops that programs can hold: ``scan``, ``while_loop``, ``fori_loop`` and ``map``.
+
+A body is recorded once, whatever the number of steps. Where nothing is traced nothing is recorded: the loop is then
+Python's own, with the same checks of the carry.
+
+Floor: 7.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, SupportsIndex, final
+
+import numpy as np
+
+from functrace.api.calls import as_value, function_name
+from functrace.api.control_flow import predicate, takes, with_dtypes
+from functrace.api.mapping import vmap
+from functrace.api.record import Operands, Staged, explain, stage
+from functrace.api.results import guard_results, number_type
+from functrace.control.scan import scan_program
+from functrace.control.while_loop import Trip, while_program
+from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
+from functrace.ir.aval import ShapeDtype, aval_of, shape_of
+from functrace.ir.parts import reordered, with_inputs
+from functrace.ir.program import Program
+from functrace.numpy.array import TracedArray
+from functrace.numpy.number import Numbers, as_number
+from functrace.numpy.views import guard
+from functrace.ops.shaping import convert
+from functrace.tracing.capture import held_array
+from functrace.tracing.recording import Tracer, is_recording, known_value
+from functrace.tree import PyTreeSpec, flatten, paths, unflatten
+from functrace.typing import Array, PyTree, R, T
+
+
+def scan(
+    f: Callable[[Any, Any], tuple[R, Any]],
+    init: PyTree,
+    xs: PyTree = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[R, PyTree]:
+    """Loop over the first axis of arrays, with a carry: ``carry, y = f(carry, x)`` for each ``x`` of ``xs``.
+
+    ``f`` is recorded once, whatever the number of steps. Where nothing is traced, it is called at each step.
+
+    Args:
+        f: the body; ``carry`` keeps its nest, shapes and dtypes, ``y`` is any nest of arrays (or ``None``). It may close
+            over traced values.
+        init: the carry before the first step; Python numbers take the dtype that the body gives them (then the first
+            step is done twice).
+        xs: arrays (a nest of them) with the same first axis; ``None`` if the body needs no input.
+        length: number of steps; needed only if there are no ``xs``.
+        reverse: whether to walk from the last slice to the first; results stand where their slices stood.
+        unroll: how many steps are one turn of the loop in the program; ``True`` for all of them. It changes no result.
+
+    Returns:
+        the final carry, and the ``y`` of all steps, stacked along a first axis.
+
+    Raises:
+        ShapeError: if first axes differ; if the carry changes its shape or dtype (names the leaf and both types).
+        TreeError: if the carry changes its structure.
+        ConcretizationError: if ``f`` asks for a value, and something is traced.
+        CapturedArrayError: if ``f`` writes into its arguments, or into what it closes over; if the final carry shares memory
+            with an initial one that is traced, and either is written later.
+
+    Example:
+        >>> import numpy as np
+        >>> scan(lambda total, x: (total + x, total), 0.0, np.array([1.0, 2.0, 3.0]))
+        (np.float64(6.0), array([0., 1., 3.]))
+
+    Cost:
+        ``length`` times the body. Its derivative keeps the body's residuals of every step; wrap the body in
+        ``functrace.checkpoint`` to keep the carries only.
+
+    Source: ``jax.lax.scan``.
+    """
+    name = function_name(f)
+    owner = f"scan of {name}"
+    arrays, arrays_tree = flatten(xs)
+    arrays = [as_value(x, f"{owner}: xs") for x in arrays]
+    steps = _length(arrays, xs, length, owner)
+    block = _unrolled(unroll, steps, owner)
+    carry = Carry(init, owner)
+    if steps and carry.is_plain and not _is_traced(arrays):
+        return _scan_plainly(f, carry, arrays, arrays_tree, steps, reverse)
+    arrays = [held_array(x) for x in arrays]
+    slices = [ShapeDtype(x.shape[1:], x.dtype) for x in arrays]
+    body = _Body(f, carry, slices, arrays_tree, name, [*flatten(xs)[0], *carry.given])
+    results = _scanned(body, carry, arrays, steps, reverse, block)
+    for k, (result, origin) in enumerate(zip(results[: body.carries], body.staged.origins, strict=False)):
+        if origin.place is None or origin.place != k or origin.views:
+            everything = [*carry.values, *arrays]
+            guard_results([result], [origin], everything, owner, others=everything)
+        else:
+            guard(result, [carry.values[k]], owner)
+    final_carry, stacked = unflatten(body.tree, results)
+    return final_carry, stacked
+
+
+def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_val: T, *, max_steps: int | None = None) -> T:
+    """Carry out ``val = body_fun(val)`` for as long as ``cond_fun(val)`` holds; returns ``val``.
+
+    Both functions are recorded once. Where nothing is traced, they are called as by Python's ``while``. Unlike JAX's, it has
+    a reverse derivative. Under ``vmap``, every example stops at its own time, and no derivative of a step that it did
+    not take reaches it.
+
+    Args:
+        cond_fun: from ``val`` to one bool (or number).
+        body_fun: from ``val`` to a new ``val`` of the same nest, shapes and dtypes. Both may close over traced values.
+        init_val: a nest of arrays and numbers; Python numbers take the dtype that the body gives them (then the first
+            step is done twice).
+        max_steps: the largest number of steps, for loops that may have no end; ``None`` for any. It takes no memory.
+
+    Raises:
+        ArgumentError: when the loop runs, if it is not done after ``max_steps`` steps.
+        ShapeError, DtypeError: if ``val`` changes its shape or dtype (names the leaf and both types), or the condition
+            is not a scalar.
+        TreeError: if ``val`` changes its structure.
+        ConcretizationError: if a function asks for a value, and something is traced.
+        CapturedArrayError: as `scan`.
+
+    Example:
+        >>> import numpy as np
+        >>> while_loop(lambda x: x > 1.0, lambda x: x / 2.0, 100.0)
+        np.float64(0.78125)
+
+    Cost:
+        body and condition, once per step. Its reverse derivative runs the loop once more, keeps the body's residuals
+        of each step that it takes, and walks back along them.
+
+    Source: ``jax.lax.while_loop``.
+    """
+    name = function_name(body_fun)
+    owner = f"while_loop of {name}"
+    most = None if max_steps is None else _count(max_steps, owner, "max_steps")
+    carry = Carry(init_val, owner)
+    if carry.is_plain:
+        return _while_plainly(cond_fun, body_fun, carry, most)
+    body = _Body(lambda val, _: (body_fun(val), None), carry, [], flatten(None)[1], name, carry.given)
+    question = f"the condition {function_name(cond_fun)} of {owner}"
+    asked = carry.stage(
+        lambda val: predicate(cond_fun(val), question, "compute one bool from it, e.g. with np.any"), question, carry.given
+    )
+    count = body.carries
+    step = _constants_first(with_inputs(body.program, count, (), asked.captured), count)
+    cond = _constants_first(with_inputs(asked.program, count, body.staged.captured, ()), count)
+    captured = [*body.staged.captured, *asked.captured]
+    trip = Trip(cond, (step,), (count,), (False,), len(captured), 0, most)
+    results = while_program(trip, [*captured, *carry.values])
+    guard_results(results, body.staged.origins, carry.values, owner, others=carry.values)
+    return unflatten(carry.tree, results)
+
+
+def fori_loop(
+    lower: int | Array | np.generic | Tracer,
+    upper: int | Array | np.generic | Tracer,
+    body_fun: Callable[[Any, T], T],
+    init_val: T,
+    *,
+    unroll: int | bool | None = None,
+) -> T:
+    """Carry out ``val = body_fun(i, val)`` for every ``i`` from ``lower`` to ``upper - 1``; returns ``val``.
+
+    With bounds whose values are known it is a `scan`, otherwise a `while_loop`; either has all derivatives.
+
+    Args:
+        lower, upper: integers, plain or traced; there is no step if ``upper <= lower``.
+        body_fun: from the number of the step, and ``val``, to a new ``val`` of the same nest, shapes and dtypes.
+        init_val: a nest of arrays and numbers.
+        unroll: how many steps are one turn of the loop in the program; only for bounds that are known.
+
+    Raises:
+        DtypeError: if a bound is not an integer.
+        ShapeError: if a bound is not a scalar.
+        ArgumentError: if ``unroll`` is given and a bound is not known.
+        ShapeError, DtypeError, TreeError, CapturedArrayError: as `while_loop`.
+
+    Example:
+        >>> fori_loop(1, 6, lambda i, product: product * i, 1)
+        np.int64(120)
+
+    Cost:
+        the body, once per step; derivatives as those of `scan` and `while_loop`.
+
+    Source: ``jax.lax.fori_loop``.
+    """
+    bounds = [_bound(x, word, body_fun) for x, word in ((lower, "lower"), (upper, "upper"))]
+    kind = int if isinstance(lower, int) and isinstance(upper, int) else None
+
+    def number(i: Array | np.integer[Any] | TracedArray) -> Any:
+        """The number of a step as the body gets it: between Python's numbers one of them, which has no width."""
+        return i if kind is None else as_number(i, kind) if isinstance(i, TracedArray) else int(i)
+
+    known = [known_value(x) for x in bounds]
+    if all(x is not None for x in known):
+        steps = max(int(known[1]) - int(known[0]), 0)
+
+        def step(val: T, i: Array) -> tuple[T, None]:
+            return body_fun(number(i), val), None
+
+        step.__name__ = function_name(body_fun)
+        return scan(step, init_val, np.arange(steps, dtype=aval_of(known[0]).dtype) + known[0], unroll=unroll or 1)[0]
+    if unroll not in (None, 1, False):
+        raise ArgumentError(
+            f"fori_loop of {function_name(body_fun)}: unroll={unroll}, but the number of steps is not known",
+            fix="leave unroll out, or pass bounds as Python integers",
+        )
+
+    def body(state: tuple[Any, T]) -> tuple[Any, T]:
+        i, val = state
+        return i + 1, body_fun(number(i), val)
+
+    body.__name__ = function_name(body_fun)
+    return while_loop(lambda state: state[0] < bounds[1], body, (bounds[0], init_val))[1]
+
+
+def _bound(value: object, word: str, f: Callable[..., Any]) -> Any:
+    owner = f"fori_loop of {function_name(f)}: {word}"
+    found = as_value(value, owner)
+    if shape_of(found) != ():
+        raise ShapeError(f"{owner} is {aval_of(found)}, not a scalar", fix="pass one integer")
+    if aval_of(found).dtype.kind not in "iu":
+        raise DtypeError(f"{owner} is {aval_of(found)}, not an integer", fix="pass an integer")
+    return found
+
+
+def map(f: Callable[[Any], R], xs: PyTree, *, batch_size: int | None = None) -> R:
+    """Return ``f(x)`` for each ``x`` along the first axis of ``xs``, stacked: `vmap` one example after the other.
+
+    Args:
+        f: a function of single examples, to a nest of arrays.
+        xs: arrays (a nest of them) with the same first axis.
+        batch_size: how many examples are computed at once, by `vmap`; by default one.
+
+    Raises:
+        ArgumentError: if ``batch_size`` is less than 1.
+        ShapeError: if first axes differ.
+
+    Example:
+        >>> import numpy as np
+        >>> map(lambda x: x * x, np.arange(4.0))
+        array([0., 1., 4., 9.])
+
+    Cost:
+        the body, once per example (or batch), with the memory of one.
+
+    Source: ``jax.lax.map``.
+    """
+    if batch_size is None:
+        return scan(_without_carry(f), None, xs)[1]
+    owner = f"map of {function_name(f)}"
+    size = _count(batch_size, owner, "batch_size")
+    if not size:
+        raise ArgumentError(f"{owner}: batch_size=0", fix="pass 1 or more, or leave it out")
+    leaves, tree = flatten(xs)
+    leaves = [as_value(x, f"{owner}: xs") for x in leaves]
+    total = _length(leaves, xs, None, owner)
+    mapped = vmap(f)
+    whole = total - total % size
+    if not whole:
+        return mapped(xs) if total else scan(_without_carry(f), None, xs)[1]
+    blocks = [x[:whole].reshape((whole // size, size, *x.shape[1:])) for x in leaves]
+    found, found_tree = flatten(scan(_without_carry(mapped), None, unflatten(tree, blocks))[1])
+    found = [y.reshape((whole, *y.shape[2:])) for y in found]
+    if whole < total:
+        rest, _ = flatten(mapped(unflatten(tree, [x[whole:] for x in leaves])))
+        found = [np.concatenate(pair) for pair in zip(found, rest, strict=True)]
+    return unflatten(found_tree, found)
+
+
+def _without_carry(f: Callable[[Any], Any]) -> Callable[[None, Any], tuple[None, Any]]:
+    def step(_: None, x: PyTree) -> tuple[None, Any]:
+        return None, f(x)
+
+    step.__name__ = function_name(f)
+    return step
+
+
+def _count(value: SupportsIndex, owner: str, word: str) -> int:
+    try:
+        found = operator.index(value)
+    except TypeError:
+        found = -1
+    if found < 0 or isinstance(value, bool):
+        raise ArgumentError(f"{owner}: {word}={value!r} is not a number of steps", fix="pass an int, 0 or more")
+    return found
+
+
+def _unrolled(unroll: int | bool, steps: int, owner: str) -> int:
+    """How many steps are one turn."""
+    if isinstance(unroll, bool):
+        return steps if unroll else 1
+    found = _count(unroll, owner, "unroll")
+    if not found:
+        raise ArgumentError(f"{owner}: unroll=0", fix="pass 1 or more, or True for all steps")
+    return found
+
+
+def _length(arrays: list[Any], xs: PyTree, length: int | None, owner: str) -> int:
+    sizes = {f"xs{path}": shape_of(x)[0] for path, x in zip(paths(xs), arrays, strict=True) if shape_of(x)}
+    if len(sizes) < len(arrays):
+        raise ShapeError(f"{owner}: xs holds a scalar, which has no axis to walk along", fix="close over it instead")
+    if length is not None:
+        sizes["length"] = operator.index(length)
+        if sizes["length"] < 0:
+            raise ArgumentError(f"{owner}: length={length} is negative", fix="pass the number of steps, 0 or more")
+    if not sizes:
+        raise ArgumentError(f"{owner}: there are no xs to count the steps by", fix="pass length=")
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name} has {n}" for name, n in sizes.items())
+        raise ShapeError(f"{owner}: first axes differ in size: {listed}", fix="walk along axes of one size")
+    return next(iter(sizes.values()))
+
+
+# -- the carry -------------------------------------------------------------------------------------------------------------
+
+
+def _is_traced(values: Iterable[Any]) -> bool:
+    return any(isinstance(x, Tracer) for x in values)
+
+
+_CHOICE = "use functrace.cond or np.where for a choice that depends on values"
+
+
+@final
+class Carry:
+    """What a loop carries from step to step.
+
+    Args:
+        init: a nest of arrays and numbers.
+        owner: who carries it, for messages.
+    """
+
+    def __init__(self, init: PyTree, owner: str) -> None:
+        self.owner = owner
+        self.given, self.tree = flatten(init)
+        """The leaves as they were passed, and their nest."""
+        self.numbers = [number_type(leaf) for leaf in self.given]
+        """The type of each leaf that is a Python number."""
+        self.values: list[Any] = [as_value(leaf, f"{owner}: the carry") for leaf in self.given]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is traced, in the carry or where functions may close over it."""
+        return not is_recording() and not _is_traced(self.values)
+
+    def stage(self, f: Callable[..., Any], owner: str, reads: Sequence[Any], slices: Sequence[ShapeDtype] = ()) -> Staged:
+        """Record a function of the carry, and of slices of arrays if there are any, which it gets as a list."""
+        weak: list[Numbers] = []
+        self.values = [held_array(x) for x in self.values]
+        operands = Operands((self.values, [np.empty(0)] * len(slices)), {})
+        operands.avals = [*[aval_of(x) for x in self.values], *slices]
+
+        def call(state: list[Any], leaves: list[Any]) -> Any:
+            if any(self.numbers):
+                weak.append(
+                    Numbers(state[0]._recording, "use functrace.cond or np.where for a choice that depends on values")
+                )
+                state = [x if kind is None else weak[0].wrap(x, kind) for x, kind in zip(state, self.numbers, strict=True)]
+            return f(unflatten(self.tree, state), leaves) if slices else f(unflatten(self.tree, state))
+
+        try:
+            return stage(call, operands.without_values(), owner, function_name(f), reads=reads)
+        finally:
+            for w in weak:
+                w.close()
+
+    def check_tree(self, returned: PyTreeSpec) -> None:
+        """Check the structure of what a step returns."""
+        if returned != self.tree:
+            raise TreeError(
+                f"{self.owner}: the carry is {self.tree} before and {returned} after a step",
+                fix="return it in the same nest",
+            )
+
+    def widen(self, numbers: Sequence[type | None], avals: Sequence[ShapeDtype]) -> bool:
+        """Give Python numbers the type that a step returned; returns whether that changes anything."""
+        changed = False
+        for k, (start, number) in enumerate(zip(self.values, self.numbers, strict=True)):
+            returned, dtype = numbers[k], avals[k].dtype
+            if number is not None and returned is not number and takes(number, dtype):
+                self.values[k], self.numbers[k] = convert(start, dtype), returned
+                changed = True
+        return changed
+
+    def check(self, avals: Sequence[ShapeDtype]) -> None:
+        """Check the types of what a step returns."""
+        names = paths(unflatten(self.tree, [0] * len(self.values)))
+        for path, before, after in zip(names, [aval_of(x) for x in self.values], avals, strict=True):
+            if before is not after:
+                what = f"{self.owner}: carry{path} is {before} before and {after} after a step"
+                if before.dtype != after.dtype:
+                    raise DtypeError(
+                        what, fix=f"convert it, e.g. with .astype(np.{before.dtype}), or start with np.{after.dtype}"
+                    )
+                raise ShapeError(what, fix="return it with the shape that it came with")
+
+
+# -- recorded --------------------------------------------------------------------------------------------------------------
+
+
+@final
+class _Body:
+    """The body of a loop, recorded: from carry, slices and what it captured to carry and results."""
+
+    def __init__(
+        self,
+        f: Callable[[Any, Any], Any],
+        carry: Carry,
+        slices: list[ShapeDtype],
+        slices_tree: PyTreeSpec,
+        name: str,
+        reads: Sequence[Any],
+    ) -> None:
+        def body(val: PyTree, leaves: Sequence[Any] = ()) -> Any:
+            return f(val, unflatten(slices_tree, leaves))
+
+        body.__name__ = name
+        while True:
+            staged = carry.stage(body, carry.owner, reads, slices)
+            tree = staged.out_tree
+            if tree.type is not tuple or tree.num_children != 2:
+                raise TreeError(f"{carry.owner}: the body returned {tree}, not a pair (carry, y)", fix="return carry, y")
+            carry.check_tree(tree.children()[0])
+            if not carry.widen(staged.numbers, staged.out_avals):
+                break
+        dtypes = [aval.dtype for aval in staged.out_avals]
+        for k, (start, number) in enumerate(zip(carry.values, staged.numbers, strict=False)):
+            if takes(number, aval_of(start).dtype):  # the body returned a Python number
+                dtypes[k] = aval_of(start).dtype
+        self.staged, self.tree, self.carries = staged, tree, len(carry.values)
+        self.program: Program = with_dtypes(staged.program, dtypes)
+        avals = [ShapeDtype(aval.shape, dtype) for aval, dtype in zip(staged.out_avals, dtypes, strict=True)]
+        carry.check(avals[: self.carries])
+
+
+def _constants_first(program: Program, explicit: int) -> Program:
+    """Return a program with what it captured before its own inputs."""
+    return reordered(program, [*range(explicit, len(program.input_ids)), *range(explicit)])
+
+
+def _scanned(body: _Body, carry: Carry, arrays: list[Any], steps: int, reverse: bool, block: int) -> list[Any]:
+    program, captured = _constants_first(body.program, body.carries + len(arrays)), body.staged.captured
+    return scan_program(program, [*captured, *carry.values, *arrays], steps, reverse, len(captured), body.carries)
+
+
+# -- plainly ---------------------------------------------------------------------------------------------------------------
+
+
+class _Wider(Exception):
+    """A Python number of the carry has to start with another dtype."""
+
+
+def _locked(carry: Carry) -> Any:
+    """The carry to start with, whose arrays the body may not write into: they are the caller's."""
+    leaves: list[Any] = []
+    for value, number in zip(carry.values, carry.numbers, strict=True):
+        if isinstance(value, np.ndarray):
+            value = value.view()
+            value.flags.writeable = False
+        leaves.append(value if number is None else number(value))
+    return unflatten(carry.tree, leaves)
+
+
+@final
+class _Checked:
+    """What steps return, checked against the carry and with Python numbers converted: the fast way where nothing changes."""
+
+    def __init__(self, carry: Carry) -> None:
+        self.carry = carry
+        self.avals = [aval_of(x) for x in carry.values]
+        self.kinds = [
+            (np.ndarray if aval.shape else number or aval.dtype.type, aval.shape, aval.dtype)
+            for aval, number in zip(self.avals, carry.numbers, strict=True)
+        ]
+        tree = carry.tree
+        self.alone: Any = self.kinds[0] if tree.is_leaf() else (_Checked, (), None)
+        """Of a carry that is one leaf: its type, shape and dtype."""
+        self.is_flat = tree.type is tuple and all(child.is_leaf() for child in tree.children())
+
+    def __call__(self, val: PyTree) -> Any:
+        """Return a carry as the next step gets it.
+
+        Raises:
+            _Wider: if the loop has to start again, with a number of another dtype.
+        """
+        if self.is_flat and type(val) is tuple and len(val) == len(self.kinds):
+            for leaf, (kind, shape, dtype) in zip(val, self.kinds, strict=True):
+                if type(leaf) is not kind or (shape and (leaf.shape != shape or leaf.dtype != dtype)):
+                    break
+            else:
+                return val
+        leaves, tree = flatten(val)
+        self.carry.check_tree(tree)
+        same = True
+        for k, (leaf, (kind, shape, dtype)) in enumerate(zip(leaves, self.kinds, strict=True)):
+            if type(leaf) is not kind or (shape and (leaf.shape != shape or leaf.dtype != dtype)):
+                leaves[k] = self._converted(k, leaf, leaves)
+                same = False
+        return val if same else unflatten(tree, leaves)
+
+    def _converted(self, k: int, leaf: object, leaves: list[Any]) -> Any:
+        carry, aval = self.carry, self.avals[k]
+        what = f"{carry.owner}: the carry after a step"
+        value = as_value(leaf, what)
+        number = number_type(leaf)
+        if carry.numbers[k] is not None and number is not carry.numbers[k] and takes(carry.numbers[k], aval_of(value).dtype):
+            values = [as_value(x, what) for x in leaves]
+            if carry.widen([number_type(x) for x in leaves], [aval_of(x) for x in values]):
+                raise _Wider
+        if not aval.shape and takes(number, aval.dtype):
+            return (carry.numbers[k] or aval.dtype.type)(leaf)
+        if aval_of(value) is not aval:
+            carry.check([aval_of(value) if j == k else a for j, a in enumerate(self.avals)])
+        return value
+
+
+def _finished(carry: Carry, val: PyTree) -> Any:
+    """The final carry: arrays of its own, and NumPy's numbers."""
+    leaves, _ = flatten(val)
+    return unflatten(
+        carry.tree,
+        [np.array(as_value(leaf, carry.owner), aval_of(x).dtype)[()] for leaf, x in zip(leaves, carry.values, strict=True)],
+    )
+
+
+def _while_plainly(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], carry: Carry, most: int | None) -> Any:
+    question = f"the condition {function_name(cond_fun)} of {carry.owner}"
+    while True:
+        checked, val, steps = _Checked(carry), _locked(carry), 0
+        kind, shape, dtype = checked.alone
+        try:
+            while True:
+                goes_on = cond_fun(val)
+                if type(goes_on) is not np.bool_ and type(goes_on) is not bool:
+                    goes_on = predicate(goes_on, question, "compute one bool from it, e.g. with np.any")
+                if not goes_on:
+                    return _finished(carry, val)
+                if steps == most:
+                    raise ArgumentError(f"{carry.owner} is not done after max_steps={most}", fix="allow more steps")
+                val = body_fun(val)
+                if type(val) is not kind or (shape and (val.shape != shape or val.dtype != dtype)):
+                    val = checked(val)
+                steps += 1
+        except _Wider:
+            continue
+        except ValueError as error:
+            explain(error, carry.owner)
+            raise
+
+
+def _scan_plainly(
+    f: Callable[[Any, Any], Any], carry: Carry, arrays: list[Any], arrays_tree: PyTreeSpec, steps: int, reverse: bool
+) -> tuple[Any, Any]:
+    arrays = [x.view() for x in arrays]
+    for x in arrays:
+        x.flags.writeable = False
+    alone = arrays_tree.is_leaf()
+    order = range(steps - 1, -1, -1) if reverse else range(steps)
+    while True:
+        checked, val, results = _Checked(carry), _locked(carry), _Stacks(carry.owner, steps)
+        kind, shape, dtype = checked.alone
+        try:
+            for t in order:
+                x = arrays[0][t] if alone else unflatten(arrays_tree, [a[t] for a in arrays])
+                pair = f(val, x)
+                if type(pair) is not tuple or len(pair) != 2:
+                    raise TreeError(
+                        f"{carry.owner}: the body returned {flatten(pair)[1]}, not a pair (carry, y)", fix="return carry, y"
+                    )
+                val, y = pair
+                if type(val) is not kind or (shape and (val.shape != shape or val.dtype != dtype)):
+                    val = checked(val)
+                if y is not None or results.stacks:
+                    results.put(t, y)
+            return _finished(carry, val), results.tree()
+        except _Wider:
+            continue
+        except ValueError as error:
+            explain(error, carry.owner)
+            raise
+
+
+@final
+class _Stacks:
+    """The results of all steps of a scan."""
+
+    def __init__(self, owner: str, steps: int) -> None:
+        self.owner, self.steps = owner, steps
+        self.stacks: list[Any] = []
+        self._nest: PyTreeSpec | None = None
+        self._avals: list[ShapeDtype] = []
+        self._kinds: list[type] = []
+
+    def put(self, t: int, y: PyTree) -> None:
+        """Note what a step returned."""
+        if len(self._kinds) == 1 and type(y) is self._kinds[0]:  # one leaf again: it has no nest to look at
+            leaves: Sequence[Any] = (y,)
+        else:
+            leaves, nest = flatten(y)
+            if self._nest is None:
+                self._nest = nest
+                self._avals = [aval_of(as_value(leaf, self.owner)) for leaf in leaves]
+                self._kinds = [type(leaf) for leaf in leaves] if nest.is_leaf() else []
+                self.stacks = [np.empty((self.steps, *a.shape), a.dtype) for a in self._avals]
+            elif nest != self._nest:
+                what = f"{self.owner}: a step returned y as {nest}, another one as {self._nest}"
+                raise TreeError(what, fix="return one nest")
+        for stack, leaf, aval in zip(self.stacks, leaves, self._avals, strict=True):
+            if type(leaf) is not np.ndarray or leaf.shape != aval.shape or leaf.dtype != aval.dtype:
+                found = aval_of(leaf if isinstance(leaf, np.generic) else as_value(leaf, self.owner))
+                if found is not aval:
+                    what = f"{self.owner}: a step returned y as {found}, another one as {aval}"
+                    raise ShapeError(what, fix="return one type")
+            stack[t] = leaf
+
+    def tree(self) -> Any:
+        """Return the results, stacked."""
+        return None if self._nest is None else unflatten(self._nest, self.stacks)
