@@ -30,7 +30,7 @@ from functrace.numpy.number import Numbers, as_number
 from functrace.numpy.views import guard
 from functrace.ops.shaping import convert
 from functrace.tracing.capture import held_array
-from functrace.tracing.recording import Tracer, is_recording, known_value
+from functrace.tracing.recording import Tracer, known_value, running
 from functrace.tree import PyTreeSpec, flatten, paths, unflatten
 from functrace.typing import Array, PyTree, R, T
 
@@ -86,7 +86,10 @@ def scan(
     block = _unrolled(unroll, steps, owner)
     carry = Carry(init, owner)
     if steps and carry.is_plain and not _is_traced(arrays):
-        return _scan_plainly(f, carry, arrays, arrays_tree, steps, reverse)
+        try:
+            return _scan_plainly(f, carry, arrays, arrays_tree, steps, reverse)
+        except _Traced:
+            carry = Carry(init, owner)
     arrays = [held_array(x) for x in arrays]
     slices = [ShapeDtype(x.shape[1:], x.dtype) for x in arrays]
     body = _Body(f, carry, slices, arrays_tree, name, [*flatten(xs)[0], *carry.given])
@@ -139,7 +142,10 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
     most = None if max_steps is None else _count(max_steps, owner, "max_steps")
     carry = Carry(init_val, owner)
     if carry.is_plain:
-        return _while_plainly(cond_fun, body_fun, carry, most)
+        try:
+            return _while_plainly(cond_fun, body_fun, carry, most)
+        except _Traced:
+            carry = Carry(init_val, owner)
     body = _Body(lambda val, _: (body_fun(val), None), carry, [], flatten(None)[1], name, carry.given)
     question = f"the condition {function_name(cond_fun)} of {owner}"
     asked = carry.stage(
@@ -345,8 +351,8 @@ class Carry:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is traced, in the carry or where functions may close over it."""
-        return not is_recording() and not _is_traced(self.values)
+        """Whether nothing is traced, neither the carry nor what functions would usually close over."""
+        return running() is None and not _is_traced(self.values)
 
     def stage(self, f: Callable[..., Any], owner: str, reads: Sequence[Any], slices: Sequence[ShapeDtype] = ()) -> Staged:
         """Record a function of the carry, and of slices of arrays if there are any, which it gets as a list."""
@@ -455,6 +461,10 @@ class _Wider(Exception):
     """A Python number of the carry has to start with another dtype."""
 
 
+class _Traced(Exception):
+    """A function closes over a traced value: the loop has to be recorded."""
+
+
 def _locked(carry: Carry) -> Any:
     """The carry to start with, whose arrays the body may not write into: they are the caller's."""
     leaves: list[Any] = []
@@ -505,6 +515,8 @@ class _Checked:
 
     def _converted(self, k: int, leaf: object, leaves: list[Any]) -> Any:
         carry, aval = self.carry, self.avals[k]
+        if isinstance(leaf, Tracer):
+            raise _Traced
         what = f"{carry.owner}: the carry after a step"
         value = as_value(leaf, what)
         number = number_type(leaf)
@@ -537,6 +549,8 @@ def _while_plainly(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any
             while True:
                 goes_on = cond_fun(val)
                 if type(goes_on) is not np.bool_ and type(goes_on) is not bool:
+                    if isinstance(goes_on, Tracer):
+                        raise _Traced
                     goes_on = predicate(goes_on, question, "compute one bool from it, e.g. with np.any")
                 if not goes_on:
                     return _finished(carry, val)
@@ -612,6 +626,8 @@ class _Stacks:
                 raise TreeError(what, fix="return one nest")
         for stack, leaf, aval in zip(self.stacks, leaves, self._avals, strict=True):
             if type(leaf) is not np.ndarray or leaf.shape != aval.shape or leaf.dtype != aval.dtype:
+                if isinstance(leaf, Tracer):
+                    raise _Traced
                 found = aval_of(leaf if isinstance(leaf, np.generic) else as_value(leaf, self.owner))
                 if found is not aval:
                     what = f"{self.owner}: a step returned y as {found}, another one as {aval}"
