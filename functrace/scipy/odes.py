@@ -19,10 +19,10 @@ import numpy as np
 import scipy.integrate
 
 from functrace.api.calls import as_value
-from functrace.api.control_flow import scan
 from functrace.api.differentiate import jvp, vjp
 from functrace.api.jacobians import jacfwd
 from functrace.api.keys import static_key
+from functrace.api.loops import scan
 from functrace.api.mapping import vmap
 from functrace.api.record import Operands, Staged, stage
 from functrace.errors import ArgumentError, DtypeError, ShapeError
