@@ -39,6 +39,8 @@ Draw = Callable[..., Any]
 """Draws for one key, from ``(generator, shape, dtype, *operands)``."""
 
 _SPLIT, _FOLD = 1, 2
+_LEAST = {2: 6e-8, 4: 1.5e-45}
+"""About the smallest positive numbers of narrow floats, by their size."""
 _NOT_LINEAR = absent(because="a draw is not linear", instead="differentiate with functrace.vjp or functrace.grad instead")
 
 
@@ -193,7 +195,8 @@ def _normal(generator: np.random.Generator, shape: Shape, dtype: np.dtype[Any]) 
 
 
 def _exponential(generator: np.random.Generator, shape: Shape, dtype: np.dtype[Any]) -> Any:
-    return np.maximum(generator.standard_exponential(shape), 1e-300)  # its logarithm is taken
+    # Its logarithm is taken: never 0, after rounding either.
+    return np.maximum(generator.standard_exponential(shape), _LEAST.get(dtype.itemsize, 1e-300))
 
 
 def _loggamma(generator: np.random.Generator, shape: Shape, dtype: np.dtype[Any], a: Array) -> Any:
@@ -237,7 +240,7 @@ random_wald_p = _sampler("random_wald", _wald, jvp=_wald_jvp, fails=always)
 
 
 def _integers(generator: np.random.Generator, shape: Shape, dtype: np.dtype[Any], low: Array, high: Array) -> Any:
-    return generator.integers(low, high, shape, dtype, endpoint=True)
+    return generator.integers(low, high, shape, dtype)
 
 
 def _poisson(generator: np.random.Generator, shape: Shape, dtype: np.dtype[Any], mean: Array) -> Any:
@@ -253,7 +256,7 @@ def _multinomial(generator: np.random.Generator, shape: Shape, dtype: np.dtype[A
 
 
 random_integers_p = _sampler("random_integers", _integers, fails=always)
-"""Integers from ``low`` to ``high``, which is among them."""
+"""Integers from ``low`` on and below ``high``."""
 random_poisson_p = _sampler("random_poisson", _poisson, fails=always)
 random_binomial_p = _sampler("random_binomial", _binomial, fails=always)
 random_multinomial_p = _sampler("random_multinomial", _multinomial, fails=always)

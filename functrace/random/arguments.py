@@ -5,14 +5,13 @@ Floor: 7.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
 from functrace.errors import DtypeError, ShapeError
-from functrace.ir.aval import aval_of, shape_of
+from functrace.ir.aval import aval_of, broadcast_shapes, shape_of
 from functrace.numpy.operands import Arrayed, DtypeLike, Operand, arrayed, int_tuple
 from functrace.ops.shaping import broadcast_to, convert
 
@@ -25,6 +24,8 @@ INT = np.dtype(np.int64)
 
 def sizes(shape: ShapeLike, name: str) -> Shape:
     """Return a shape as a tuple; raises `ShapeError` if it is none."""
+    if type(shape) is tuple and all(type(n) is int and n >= 0 for n in shape):  # 0.3 us, of 1.5
+        return shape
     try:
         found = int_tuple(shape)
     except TypeError:
@@ -65,11 +66,11 @@ def joint_shape(name: str, shape: ShapeLike | None, *shapes: Shape) -> Shape:
         ShapeError: if they do not broadcast to it.
     """
     try:
-        found = np.broadcast_shapes(*shapes)
+        found = broadcast_shapes(*shapes)
         if shape is None:
             return found
         wanted = sizes(shape, name)
-        if np.broadcast_shapes(found, wanted) == wanted:
+        if not found or broadcast_shapes(found, wanted) == wanted:
             return wanted
     except ValueError:
         pass
@@ -89,8 +90,3 @@ def parameters(name: str, shape: ShapeLike | None, dtype: np.dtype[Any], *given:
 def shaped(x: Arrayed, shape: Shape) -> Any:
     """Return a draw with its shape: parameters may have been all that gave it one."""
     return x if shape_of(x) == shape else broadcast_to(x, shape)
-
-
-def count_of(shape: Shape) -> int:
-    """How many elements a shape has."""
-    return math.prod(shape)

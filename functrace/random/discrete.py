@@ -73,7 +73,7 @@ def randint(key: Arrayed, shape: ShapeLike, minval: int | Operand, maxval: int |
         dtype: an integer dtype, int64 by default, which has to hold what may be drawn.
 
     Raises:
-        ValueError: if ``maxval`` is not above ``minval``, or the dtype does not hold them.
+        ValueError: if ``maxval`` is not above ``minval``, or the dtype does not hold what is between.
         DtypeError, ShapeError: if it is not a key, or bounds do not fit.
 
     Example:
@@ -88,23 +88,22 @@ def randint(key: Arrayed, shape: ShapeLike, minval: int | Operand, maxval: int |
         ``numpy.random.Generator.integers``; JAX's rounds probabilities, and draws ``minval`` from an empty range.
     """
     key, kind = one_key(key, "randint"), int_dtype(dtype, "randint", "iu")
-    least, most = _bound(minval, 0, kind), _bound(maxval, 1, kind)
+    least, most = _bound(minval), _bound(maxval)
     wanted = joint_shape("randint", sizes(shape, "randint"), shape_of(least), shape_of(most))
     return sample(random_integers_p, key, wanted, kind, least, most)
 
 
-def _bound(x: int | Operand, less: int, dtype: np.dtype[Any]) -> Any:
-    """A bound that may be drawn itself; a Python number, which may be one more than the dtype holds, as an array."""
+def _bound(x: int | Operand) -> Any:
     if isinstance(x, int) and not isinstance(x, bool):
-        if not -(2**63) <= x - less < 2**64:
-            raise ArgumentError(f"random.randint: {x} has more than 64 bits", fix=f"pass a bound that {dtype} holds")
-        return np.asarray(x - less, INT if x - less < 2**63 else _WORD)
+        if not -(2**63) <= x < 2**64:
+            raise ArgumentError(
+                f"random.randint: the bound {x} has more than 64 bits", fix="random.bits draws all that 64 bits hold"
+            )
+        return np.asarray(x, INT if x < 2**63 else _WORD)
     found = arrayed(x)
     if found.dtype.kind not in "iu":
         raise DtypeError(f"random.randint: a bound is {aval_of(found)}, not integers", fix="convert it with .astype(int)")
-    if found.dtype != _WORD:
-        found = convert(found, INT)
-    return found - found.dtype.type(less) if less else found
+    return found
 
 
 def bernoulli(key: Arrayed, p: Operand = 0.5, shape: ShapeLike | None = None) -> Any:
@@ -246,9 +245,10 @@ def _places(key: Arrayed, weights: Arrayed, shape: Shape) -> Any:
     """Places along the last axis of weights, with replacement: where a uniform number falls among their sums."""
     total = np.cumsum(weights, axis=-1)
     drawn = sample(random_uniform_p, key, shape, FLOAT) * total[..., -1]
+    # A number is below the sum of all; but not below NaN: the place is then behind the last one, and nothing stands there.
     if len(shape_of(total)) == 1:
-        return np.searchsorted(total[:-1], drawn, side="right")
-    return np.sum(total[..., :-1] <= drawn[..., None], axis=-1)
+        return np.searchsorted(total, drawn, side="right")
+    return np.sum(~(drawn[..., None] < total), axis=-1)
 
 
 def categorical(
@@ -292,7 +292,9 @@ def categorical(
     if not count:
         raise ShapeError("random.categorical: there are no categories", fix="pass logits with at least one")
     if replace:
-        weights = np.exp(scores - np.max(scores, axis=-1, keepdims=True))
+        most = np.max(scores, axis=-1, keepdims=True)
+        is_most = scores == most  # also where it is infinite
+        weights = np.exp(np.where(is_most, 0.0, scores) - np.where(is_most, 0.0, most))
         return convert(_places(key, weights, wanted), INT)
     front = wanted[: len(wanted) - len(stack)]
     if wanted[len(front) :] != tuple(stack):
@@ -345,6 +347,12 @@ def permutation(key: Arrayed, x: int | Operand, axis: SupportsIndex = 0, indepen
     return take(things, _order(key, (shape[k],), 0), k)
 
 
+def _check_probabilities(p: Arrayed) -> None:
+    """Check those that are known."""
+    if not isinstance(p, Tracer) and not (np.all(p >= 0) and 0 < np.sum(p) < np.inf):
+        raise ArgumentError(f"random.choice: p is {p}, no probabilities", fix="pass numbers from 0 on, not all 0")
+
+
 def _is_count(x: object) -> bool:
     """Whether a number of things is passed, not the things."""
     return isinstance(x, int | np.integer) and not isinstance(x, bool | Tracer)
@@ -374,6 +382,7 @@ def choice(
     Raises:
         ShapeError: if there is nothing to choose from, or less than is to be drawn without replacement; if ``p`` does not
             fit.
+        ArgumentError: if ``p`` is no probabilities, and known. Where it is traced, NaN gives a place behind the last one.
 
     Example:
         >>> import functrace as ft
@@ -405,6 +414,7 @@ def choice(
         weights = parameter(p, FLOAT, "choice")  # type: ignore[arg-type]
         if shape_of(weights) != (count,):
             raise ShapeError(f"random.choice: p is {aval_of(weights)} for {count} things", fix="pass one number per thing")
+        _check_probabilities(weights)
         if replace:
             places = _places(key, weights, wanted)
         else:

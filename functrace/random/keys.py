@@ -50,7 +50,7 @@ def one_key(key: Arrayed, name: str) -> Any:
     return key
 
 
-def key(seed: int | Arrayed) -> Any:
+def key(seed: int | np.integer[Any] | Arrayed) -> Any:
     """Make a key of a seed.
 
     Args:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
+from functrace.errors import ArgumentError
 from tests.random.families import FAMILIES, Family
 
 stats = pytest.importorskip("scipy.stats")
@@ -198,7 +199,11 @@ def test_choices_of_things() -> None:
 
 def test_bounds_of_integers() -> None:
     np.testing.assert_array_equal(np.unique(rnd.randint(rnd.key(0), (3000,), 0, 256, "uint8")), np.arange(256))
-    assert rnd.randint(rnd.key(0), (4,), 2**64 - 1, 2**64, "uint64").tolist() == [2**64 - 1] * 4
+    assert rnd.randint(rnd.key(0), (4,), 2**64 - 2, 2**64 - 1, "uint64").tolist() == [2**64 - 2] * 4
+    for nothing in (np.uint64(0), np.int64(-(2**63)), np.array([3, 0])):
+        with pytest.raises(ValueError):
+            rnd.randint(rnd.key(0), (2,), 0, nothing)
+    assert set(rnd.randint(rnd.key(0), (9, 2), np.array([0, 2**62]), 2**63).ravel() >= 0) == {True}
     whole = rnd.randint(rnd.key(0), (1000,), -(2**63), 2**63)
     assert whole.dtype == np.int64
     assert whole.min() < -(2**62) < 2**62 < whole.max()
@@ -215,6 +220,21 @@ def test_small_shapes_stay_in_range() -> None:
     assert np.all(np.isfinite(mixed))
     assert np.all(rnd.beta(rnd.key(0), 1e-3, 1e-3, (1000,)) <= 1.0)
     assert rnd.gamma(rnd.key(0), 0.0) == 0.0
+
+
+def test_odd_probabilities() -> None:
+    logits = np.array([[0.0, np.inf, 5.0], [-np.inf, 2000.0, 1999.0], [0.0, np.nan, 0.0]])
+    drawn = rnd.categorical(rnd.key(0), logits, shape=(500, 3))
+    assert set(drawn[:, 0]) == {1}
+    assert set(drawn[:, 1]) == {1, 2}
+    assert set(drawn[:, 2]) == {3}  # NaN is no category: what is looked up there raises
+    assert set(rnd.categorical(rnd.key(0), logits[2], shape=(500,))) == {3}
+    assert set(rnd.categorical(rnd.key(0), logits[0], shape=(500,))) == {1}
+    for p in ([0.5, -0.1], [np.nan, 1.0], [0.0, 0.0], [np.inf, 1.0]):
+        with pytest.raises(ArgumentError, match="no probabilities"):
+            rnd.choice(rnd.key(0), 2, (3,), p=np.array(p))
+    with np.errstate(divide="raise"):
+        assert np.all(np.isfinite(rnd.gumbel(rnd.key(0), (10**6,), np.float16)))
 
 
 def test_certain_events() -> None:

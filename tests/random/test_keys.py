@@ -128,7 +128,7 @@ BAD: dict[str, tuple[Callable[[], Any], type[FunctraceError], str]] = {
     "a shape that does not fit": (lambda: rnd.gamma(KEY, np.ones(3), (2,)), ShapeError, "do not broadcast to"),
     "a parameter of more axes": (lambda: rnd.uniform(KEY, (3,), minval=np.zeros((2, 3))), ShapeError, "do not broadcast to"),
     "float bounds": (lambda: rnd.randint(KEY, (), 0.0, 3.0), DtypeError, "not integers"),
-    "far bounds": (lambda: rnd.randint(KEY, (), 0, 2**65), ArgumentError, "more than 64 bits"),
+    "far bounds": (lambda: rnd.randint(KEY, (), 0, 2**64), ArgumentError, "more than 64 bits"),
     "too few": (lambda: rnd.choice(KEY, 3, (4,), replace=False), ShapeError, "4 are to be drawn of 3"),
     "nothing": (lambda: rnd.choice(KEY, 0, (2,)), ShapeError, "nothing to choose from"),
     "p that does not fit": (lambda: rnd.choice(KEY, 3, (2,), p=np.ones(2)), ShapeError, "one number per thing"),
