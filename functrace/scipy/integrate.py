@@ -20,8 +20,13 @@ import scipy.integrate
 from functrace.errors import UnsupportedFunctionError
 from functrace.numpy.operands import holds_tracer
 from functrace.scipy.initial_values import odeint, solve_ivp
+from functrace.scipy.quadrature import fixed_quad, quad, quad_vec
+from functrace.scipy.sampled import cumulative_simpson, cumulative_trapezoid, romb, simpson, trapezoid
 
-__all__ = ["odeint", "solve_ivp"]
+__all__ = [
+    "cumulative_simpson", "cumulative_trapezoid", "fixed_quad", "odeint", "quad", "quad_vec", "romb", "simpson", "solve_ivp",
+    "trapezoid",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,7 @@ from tests.compositions.functions import jacobian_by_differences
 
 TIMES = np.array([0.5, 1.0, 2.0])
 Z = np.array([0.3, 0.4, 1.1, 0.7])
-EXACT = {"rtol": 1e-9, "atol": 1e-9}
+EXACT: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-9}
 both = pytest.mark.parametrize("gradient", ["adjoint", "direct"])
 
 
@@ -53,7 +53,7 @@ def test_direct_has_scipys_values_and_the_derivative_of_its_steps(method: str, t
 
 def test_direct_with_fixed_steps_equals_differences() -> None:
     """Where all steps are as long as they may be, differences hold them, too."""
-    how = {"gradient": "direct", "max_step": 0.1, "first_step": 0.1, "rtol": 1e-2, "atol": 1e-2}
+    how: dict[str, Any] = {"gradient": "direct", "max_step": 0.1, "first_step": 0.1, "rtol": 1e-2, "atol": 1e-2}
     for method in ("RK23", "RK45", "DOP853"):
         run = lambda z, method=method: swung(z, method=method, **how)  # noqa: E731
         np.testing.assert_allclose(ft.jacrev(run)(Z), jacobian_by_differences(run, Z), rtol=1e-7, atol=1e-9)
@@ -248,7 +248,11 @@ def test_an_error_inside_leaves_nothing_behind() -> None:
 def test_a_neural_ode(gradient: str) -> None:
     """Both gradients of a small network's path, against differences along a direction."""
     rng = np.random.default_rng(3)
-    weights = {"a": rng.normal(size=(8, 2)) / 2, "b": rng.normal(size=8) / 3, "c": rng.normal(size=(2, 8)) / 3}
+    weights: Any = {
+        "a": rng.normal(size=(8, 2)) / 2,
+        "b": rng.normal(size=8) / 3,
+        "c": rng.normal(size=(2, 8)) / 3,
+    }
 
     def loss(w: Any) -> Any:
         rate = lambda t, y: w["c"] @ np.tanh(w["a"] @ y + w["b"])  # noqa: E731

@@ -1,0 +1,288 @@
+"""Integrals of functions by ``scipy.integrate``, on traced values: differentiated by limits and under the integral.
+
+By Leibniz' rule, the derivative of the integral of ``f`` from ``a`` to ``b`` is ``f(b) db/dp - f(a) da/dp`` and the integral
+of ``df/dp``, which is found in the same way, with the same tolerances.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.integrate
+import scipy.special
+
+from functrace.api.differentiate import jvp, vjp
+from functrace.api.keys import static_key
+from functrace.api.record import Operands, stage
+from functrace.errors import ArgumentError, UnsupportedFunctionError
+from functrace.executor import Runner
+from functrace.ir.aval import ShapeDtype, aval_of, shape_of
+from functrace.ir.program import Program
+from functrace.numpy.operands import Operand, arrayed
+from functrace.ops.solutions import undifferentiated
+from functrace.scipy.attaching import attached, called_later
+from functrace.scipy.kinds import Given, Numbers
+from functrace.scipy.odes import real
+from functrace.tracing.evaluate import evaluate_program
+from functrace.tracing.recording import Tracer, is_recording, known_value
+from functrace.transforms import is_differentiable
+
+Function = Callable[..., Any]
+
+
+class Integrand(NamedTuple):
+    """A function of a number, to be integrated.
+
+    Args:
+        what: SciPy's function, for messages.
+        program: of a number and what the user's function closes over.
+        captured: the latter.
+        options: of ``scipy.integrate.quad_vec``: pairs.
+    """
+
+    what: str
+    program: Program
+    captured: list[Any]
+    options: tuple[tuple[str, Any], ...]
+
+    def __call__(self, x: Numbers) -> Any:
+        """The function at a place."""
+        return evaluate_program(self.program, [x, *self.captured])[0]
+
+    @property
+    def aval(self) -> ShapeDtype:
+        """What it returns."""
+        return self.program.avals[self.program.output_ids[0]]
+
+    def plain(self, captured: Sequence[Any]) -> Function:
+        """Return it as a function of a plain number."""
+        run = Runner(self.program)
+        return lambda x: run([np.float64(x), *captured])[0]
+
+
+def _integrand(what: str, f: Function, options: Sequence[tuple[str, Any]]) -> Integrand:
+    name = getattr(f, "__name__", type(f).__name__)
+
+    def value(x: Numbers) -> Any:
+        found: Any = arrayed(f(x))
+        return found if found.dtype.kind in "fc" else found.astype(np.float64)
+
+    made = stage(value, Operands((np.float64(0.5),), {}).without_values(), f"{what} of {name}", name)
+    return Integrand(what, made.program, made.captured, tuple(options))
+
+
+def _integral(f: Integrand, a: Numbers, b: Numbers, values: Given = None, key: Hashable = ()) -> Any:
+    """Return the integral of a function.
+
+    Args:
+        f: the function; its results may have any shape.
+        a, b: the limits.
+        values: computes it, from plain values, where that is not `_by_quad_vec`.
+        key: what tells ``values`` from others.
+    """
+    run: Function = _by_quad_vec if values is None else values
+    operands = [*f.captured, a, b]
+    count = len(f.captured)
+    known = [known_value(x) for x in operands]
+    whole = (f.what, f.program.interned(), static_key(f.options), key)
+    if all(x is not None for x in known):
+        found = [run(f.plain(known[:count]), known[-2], known[-1], dict(f.options))]
+    else:
+        later = lambda *xs: [run(f.plain(xs[:count]), xs[-2], xs[-1], dict(f.options))]  # noqa: E731
+        found = called_later(f.what, later, whole, operands, [f.aval])
+    held = f._replace(captured=[])
+    moving = [k for k, x in enumerate(f.captured) if is_differentiable(aval_of(x))]
+
+    def part(given: Sequence[Any]) -> Function:
+        def at(x: Numbers, *chosen: Numbers) -> Any:
+            captured = list(given[:count])
+            for k, value in zip(moving, chosen, strict=True):
+                captured[k] = value
+            return held._replace(captured=captured)(x)
+
+        return at
+
+    def pull(outputs: Sequence[Any], given: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        at, chosen = part(given), [given[k] for k in moving]
+        ends = [np.real(np.sum(cotangents[0] * _at_end(lambda x: at(x, *chosen), x))) for x in given[count:]]
+        rest: list[Any] = []
+        if moving:
+            sizes = [int(np.prod(shape_of(x))) for x in chosen]
+            dtype = np.result_type(np.float64, *[x.dtype for x in chosen])
+
+            def slopes(x: Numbers) -> Any:
+                _, back = vjp(lambda *chosen: at(x, *chosen), *chosen)
+                return np.concatenate([np.reshape(ct, (-1,)).astype(dtype) for ct in back(cotangents[0])])
+
+            both = _integral(_integrand(f.what, slopes, f.options), given[-2], given[-1])
+            pieces = np.split(both, [int(n) for n in np.cumsum(sizes)[:-1]])
+            for piece, x in zip(pieces, chosen, strict=True):
+                kept = np.real(piece) if x.dtype.kind != "c" and dtype.kind == "c" else piece
+                rest.append(np.reshape(kept, shape_of(x)).astype(x.dtype))
+        return [*rest, -ends[0], ends[1]]
+
+    def push(outputs: Sequence[Any], given: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        at, chosen, dots = part(given), [given[k] for k in moving], [tangents[k] for k in moving]
+        value = lambda x: at(x, *chosen)  # noqa: E731
+        total = _at_end(value, given[-1]) * tangents[-1] - _at_end(value, given[-2]) * tangents[-2]
+        if moving:
+            change = lambda x: jvp(lambda *chosen: at(x, *chosen), chosen, dots)[1]  # noqa: E731
+            total = total + _integral(_integrand(f.what, change, f.options), given[-2], given[-1])
+        return [total.astype(f.aval.dtype)]
+
+    return attached("integral", found, operands, whole, pull, push)[0]
+
+
+def _at_end(f: Function, x: Numbers) -> Any:
+    """Return a function at a limit; 0 at an infinite one, which cannot move."""
+    finite = np.isfinite(x)
+    return np.where(finite, f(np.where(finite, x, 0.5)), 0.0)
+
+
+def _by_quad_vec(f: Function, a: Numbers, b: Numbers, options: dict[str, Any]) -> Any:
+    return scipy.integrate.quad_vec(f, float(a), float(b), **options)[0]
+
+
+def quad(
+    func: Function,
+    a: Operand,
+    b: Operand,
+    args: tuple[Any, ...] = (),
+    full_output: int = 0,
+    epsabs: float = 1.49e-8,
+    epsrel: float = 1.49e-8,
+    limit: int = 50,
+    points: Sequence[float] | None = None,
+    weight: str | None = None,
+    wvar: Given = None,
+    wopts: Given = None,
+    maxp1: int = 50,
+    limlst: int = 50,
+    complex_func: bool = False,
+) -> Any:
+    """As ``scipy.integrate.quad``, differentiated by the limits, ``args`` and what ``func`` closes over.
+
+    Args:
+        func, a, b, args, full_output, epsabs, epsrel, limit, points, weight, wvar, wopts, maxp1, limlst, complex_func:
+            SciPy's. On traced values there is no ``full_output``, and no ``weight`` but "cos" and "sin". ``func`` is
+            recorded once, so that it may not ask for values.
+
+    Returns:
+        the integral, and SciPy's estimate of its error (an infinite one while staging), which has no derivative.
+    """
+    options: dict[str, Any] = {
+        "epsabs": epsabs, "epsrel": epsrel, "limit": limit, "points": points, "weight": weight, "wvar": wvar,
+        "wopts": wopts, "maxp1": maxp1, "limlst": limlst, "complex_func": complex_func,
+    }  # fmt: skip
+
+    def scipys() -> Any:
+        return scipy.integrate.quad(func, a, b, args, full_output, **options)
+
+    if not is_recording():
+        return scipys()
+    what = "scipy.integrate.quad"
+    more = args if isinstance(args, tuple) else (args,)
+    factor: Function = {None: lambda x: 1.0, "cos": lambda x: np.cos(wvar * x), "sin": lambda x: np.sin(wvar * x)}.get(
+        weight, lambda x: 1.0
+    )
+    value: Function = lambda x: func(x, *more) if weight is None else func(x, *more) * factor(x)  # noqa: E731
+    value.__name__ = getattr(func, "__name__", type(func).__name__)
+    vector = (("epsabs", epsabs), ("epsrel", epsrel), ("limit", max(limit, 1000)), ("points", points))
+    f = _integrand(what, value, vector)
+    low, high = real(a), real(b)
+    traced = [x for x in (*f.captured, low, high) if isinstance(x, Tracer)]
+    if not traced:
+        return scipys()
+    if weight not in (None, "cos", "sin"):
+        raise UnsupportedFunctionError(f"{what} has no weight={weight!r} on traced values", fix="write the weight into func")
+    if full_output:
+        raise ArgumentError(f"{what} has no full_output on traced values", fix="leave it out")
+    if shape_of(f.aval) != ():
+        raise ArgumentError(f"{what}: {value.__name__} returns {f.aval}, not a number", fix="use quad_vec")
+    error: list[Any] = [np.float64(np.inf)]
+    plain = {
+        name: x for name, x in options.items() if name not in ("weight", "wvar", "wopts", "maxp1", "limlst", "complex_func")
+    }
+
+    def values(f: Function, a: Numbers, b: Numbers, _: dict[str, Any]) -> Any:
+        found = scipy.integrate.quad(f, a, b, complex_func=complex_func, **plain)
+        error[0] = np.float64(np.abs(found[1]))
+        return np.asarray(found[0])[()]
+
+    found = _integral(f, low, high, values, static_key(list(options.values())))
+    return found, undifferentiated(
+        error[0], traced, f"the estimated error of {what} has no derivative", "pass it through functrace.stop_gradient"
+    )
+
+
+def quad_vec(
+    f: Function,
+    a: Operand,
+    b: Operand,
+    epsabs: float = 1e-200,
+    epsrel: float = 1e-8,
+    norm: str = "2",
+    cache_size: float = 100e6,
+    limit: int = 10000,
+    workers: Given = 1,
+    points: Sequence[float] | None = None,
+    quadrature: str | None = None,
+    full_output: bool = False,
+    *,
+    args: tuple[Any, ...] = (),
+) -> Any:
+    """As ``scipy.integrate.quad_vec``, differentiated by the limits, ``args`` and what ``f`` closes over; see `quad`.
+
+    Args:
+        f, a, b, epsabs, epsrel, norm, cache_size, limit, workers, points, quadrature, full_output, args: SciPy's.
+    """
+    options: dict[str, Any] = {
+        "epsabs": epsabs, "epsrel": epsrel, "norm": norm, "cache_size": cache_size, "limit": limit, "workers": workers,
+        "points": points, "quadrature": quadrature,
+    }  # fmt: skip
+
+    def scipys() -> Any:
+        return scipy.integrate.quad_vec(f, a, b, full_output=full_output, args=args, **options)
+
+    if not is_recording():
+        return scipys()
+    what = "scipy.integrate.quad_vec"
+    value: Function = lambda x: f(x, *args)  # noqa: E731
+    value.__name__ = getattr(f, "__name__", type(f).__name__)
+    made = _integrand(what, value, list(options.items()))
+    low, high = real(a), real(b)
+    traced = [x for x in (*made.captured, low, high) if isinstance(x, Tracer)]
+    if not traced:
+        return scipys()
+    if full_output:
+        raise ArgumentError(f"{what} has no full_output on traced values", fix="leave it out")
+    error: list[Any] = [np.float64(np.inf)]
+
+    def values(f: Function, a: Numbers, b: Numbers, options: dict[str, Any]) -> Any:
+        found, estimate = scipy.integrate.quad_vec(f, float(a), float(b), **options)
+        error[0] = np.float64(estimate)
+        return found
+
+    found = _integral(made, low, high, values, "vec")
+    return found, undifferentiated(
+        error[0], traced, f"the estimated error of {what} has no derivative", "pass it through functrace.stop_gradient"
+    )
+
+
+def fixed_quad(func: Function, a: Operand, b: Operand, args: tuple[Any, ...] = (), n: int = 5) -> Any:
+    """As ``scipy.integrate.fixed_quad``: Gauss-Legendre quadrature, by the places and weights that SciPy has.
+
+    Args:
+        func: of an array of places, along the last axis.
+        a, b, args, n: SciPy's.
+    """
+    if not is_recording():
+        return scipy.integrate.fixed_quad(func, a, b, args, n)
+    places, weights = scipy.special.roots_legendre(n)
+    low, high = real(a), real(b)
+    at = (high - low) * (places + 1) / 2.0 + low
+    return (high - low) / 2.0 * np.sum(weights * func(at, *args), axis=-1), None
