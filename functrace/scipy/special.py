@@ -152,6 +152,33 @@ def comb(N: Operand, k: Operand, *, exact: bool = False, repetition: bool = Fals
     return np.where(fits, gamma.binom(np.where(fits, n, 1.0), np.where(fits, chosen, 0.0)), 0.0)
 
 
+@on_traced(scipy.special.perm)
+def perm(N: Operand, k: Operand, exact: bool = False) -> Any:
+    """As ``scipy.special.perm`` without ``exact=``: ``gamma(N + 1) / gamma(N - k + 1)``, 0 where ``k`` is not in 0..N."""
+    if exact:
+        raise ShapeError("perm with exact=True counts integers, which have no derivative", fix="leave exact= out")
+    n, chosen = _floating(N), _floating(k)
+    fits = (chosen <= n) & (n >= 0) & (chosen >= 0)
+    n, chosen = np.where(fits, n, 1.0), np.where(fits, chosen, 0.0)
+    return np.where(fits, gamma.poch(n - chosen + 1.0, chosen), 0.0)
+
+
+@on_traced(scipy.special.factorial)
+def factorial(n: Operand, exact: bool = False, extend: str = "zero") -> Any:
+    """As ``scipy.special.factorial`` without ``exact=``: ``gamma(n + 1)``, 0 where ``n`` is negative.
+
+    Args:
+        n: where.
+        exact: not possible on traced values.
+        extend: "zero"; the complex extension is ``scipy.special.gamma(n + 1)``.
+    """
+    if exact or extend != "zero":
+        raise ShapeError("factorial of traced values takes exact=False and extend='zero'", fix="use scipy.special.gamma")
+    at = _floating(n)
+    fits = at >= 0
+    return np.where(fits, gamma.gamma(np.where(fits, at, 0.0) + 1.0), 0.0)
+
+
 def __getattr__(name: str) -> Any:
     """Every other name is SciPy's."""
     return getattr(scipy.special, name)

@@ -48,6 +48,8 @@ SPECIAL = [
     Case("scipy/polygamma", lambda x: special.polygamma(np.array([0, 1, 3]), x), (AMOUNT,)),
     Case("scipy/polygamma, number", lambda x: special.polygamma(2, x), (AMOUNT,)),
     Case("scipy/multigammaln", lambda x: special.multigammaln(x, 3), (AMOUNT + 1.5,)),
+    Case("scipy/factorial", lambda n: special.factorial(n), (AMOUNT,), edge=((np.array([-1.0, 0.0, 3.0]),), (np.arange(4),), (np.float32(2.5),))),
+    Case("scipy/perm", lambda n, k: special.perm(n, k), (AMOUNT + 3, AMOUNT), diff=(0, 1), edge=((np.array([-1.0, 0.0, 3.0]), np.array([1.0, 1.0, -1.0])),)),
     Case("scipy/comb", lambda n, k: special.comb(n, k), (AMOUNT + 3, AMOUNT), diff=(0, 1)),
 ]  # fmt: skip
 
@@ -61,6 +63,7 @@ LINALG = [
     Case("scipy/inv", lambda a: linalg.inv(a), (A + NEAR,)), Case("scipy/det", lambda a: linalg.det(a), (A,)),
     Case("scipy/cholesky", lambda a: linalg.cholesky(_hermitian(a)), (P,)),
     Case("scipy/cholesky, lower", lambda a: linalg.cholesky(_hermitian(a), lower=True), (H,)),
+    Case("scipy/cho_factor", lambda a: np.triu(linalg.cho_factor(_hermitian(a))[0]), (P,)),
     Case("scipy/cho_solve", lambda a, b: linalg.cho_solve(linalg.cho_factor(_hermitian(a)), b), (P, V), diff=(0, 1)),
     Case("scipy/cho_solve, lower", lambda a, b: linalg.cho_solve(linalg.cho_factor(_hermitian(a), True), b), (H, M), diff=(0, 1)),
     *[Case(f"scipy/lu, {m}, {n}", lambda a: linalg.lu(a), (draw(m, n),)) for m, n in ((3, 3), (4, 2), (2, 4))],

@@ -85,6 +85,8 @@ SEVERAL = [
     _case(special.poch, POSITIVE, OTHER),
     *[_case(f, SHAPE, OTHER, UNIT) for f in (special.betainc, special.betaincc)],
     *[_case(f, SHAPE, OTHER, UNIT) for f in (special.betaincinv, special.betainccinv)],
+    Case("special/btdtria", lambda p, b, x: special.btdtria(p, b, x), (UNIT, OTHER, UNIT[::-1]), diff=(0, 1, 2), tol=1e-4),
+    Case("special/btdtrib", lambda a, p, x: special.btdtrib(a, p, x), (OTHER, UNIT, UNIT[::-1]), diff=(0, 1, 2), tol=1e-4),
     *[_case(f, OTHER, POSITIVE) for f in (special.gammainc, special.gammaincc)],
     *[_case(f, OTHER, UNIT) for f in (special.gammaincinv, special.gammainccinv)],
     *[_case(f, OTHER, POSITIVE) for f in (special.chdtr, special.chdtrc)], _case(special.chdtri, OTHER, UNIT),

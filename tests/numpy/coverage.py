@@ -13,7 +13,7 @@ import functools
 import operator
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -318,27 +318,31 @@ computes with arrays. Reverse and forward mode are compared with central differe
 """
 
 
+def table(found: Iterable[Row]) -> str:
+    """Return rows as text."""
+    lines = [
+        f"| `{one.name}` | {' | '.join(one.marks[column] for column in COLUMNS)} | {one.note.replace('|', '/')} |"
+        for one in found
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def page() -> str:
     """Return the page."""
-    unreached = ", ".join(f"`{name}`" for name in sorted(UNREACHED))
-    lines = [
-        f"| `{found.name}` | {' | '.join(found.marks[column] for column in COLUMNS)} | {found.note.replace('|', '/')} |"
-        for found in rows()
-    ]
-    return HEAD.format(unreached=unreached) + "\n".join(lines) + "\n"
+    return HEAD.format(unreached=", ".join(f"`{name}`" for name in sorted(UNREACHED))) + table(rows())
 
 
-def main(arguments: list[str]) -> int:
-    """Write the page, or say whether it is what was found."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(arguments: list[str], path: Path, made: Callable[[], str], module: str) -> int:
+    """Write a page, or say whether it is what was found."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}")
     parser.add_argument("--check", action="store_true")
     if not parser.parse_args(arguments).check:
-        PAGE.write_text(page(), encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page():
-        print(f"{PAGE} is not what was found: run `python -m tests.numpy.coverage`")
+        path.write_text(made(), encoding="utf-8")
+    elif not path.exists() or path.read_text(encoding="utf-8") != made():
+        print(f"{path} is not what was found: run `python -m {module}`")
         return 1
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:], PAGE, page, "tests.numpy.coverage"))

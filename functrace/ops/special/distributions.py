@@ -72,6 +72,20 @@ betainccinv = special(
     lambda a, b, y, o: -1.0 / beta_density(a, b, o),
     source="of the inverse",
 )
+btdtria = special(
+    sp.btdtria,
+    lambda p, b, x, o: 1.0 / (beta_density(o, b, x) * by_shapes((1, 0), o, b, x)),
+    lambda p, b, x, o: -by_shapes((0, 1), o, b, x) / by_shapes((1, 0), o, b, x),
+    lambda p, b, x, o: -1.0 / by_shapes((1, 0), o, b, x),
+    source="of the inverse",
+)
+btdtrib = special(
+    sp.btdtrib,
+    lambda a, p, x, o: -by_shapes((1, 0), a, o, x) / by_shapes((0, 1), a, o, x),
+    lambda a, p, x, o: 1.0 / (beta_density(a, o, x) * by_shapes((0, 1), a, o, x)),
+    lambda a, p, x, o: -1.0 / by_shapes((0, 1), a, o, x),
+    source="of the inverse",
+)
 gammainc = special(
     sp.gammainc, lambda a, x, o: _gamma_by_shape(a, x), lambda a, x, o: gamma_density(a, x), source="DLMF 8.8.13"
 )
