@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 import subprocess
 import sys
 import threading
@@ -88,6 +89,7 @@ def test_written_programs(family: Family) -> None:
     expected = family(KEY)
     assert_same(ft.evaluate(Program.parse(program.text()), KEY), expected)
     assert_same(ft.evaluate(Program.from_json(program.to_json()), KEY), expected)
+    assert_same(ft.evaluate(pickle.loads(pickle.dumps(program)), KEY), expected)
     names: dict[str, Any] = {}
     exec(program.as_python("drawn"), names)
     assert_same(names["drawn"](KEY), expected)
@@ -156,6 +158,15 @@ def test_a_draw_inside_of_a_draw() -> None:
     generator = np.random.Generator(np.random.Philox(key=KEY))
     expected = generator.standard_normal() + generator.standard_normal()
     assert ops._drawn(draw, KEY, (0, 0), (), np.dtype(float)) == expected
+
+
+def test_python_numbers_as_parameters() -> None:
+    for draw, x in ((rnd.gamma, 2.5), (rnd.poisson, 3), (rnd.lognormal, 1), (rnd.binomial, 7)):
+        rest = (0.3,) if draw is rnd.binomial else ()
+        call: Any = lambda x, draw=draw, rest=rest: draw(KEY, x, *rest)  # noqa: E731
+        assert_same(ft.jit(call)(x), call(x))
+        _, found = ft.scan(lambda carry, key, call=call: (carry, call(carry)), x, KEYS)
+        assert_same(found, np.stack([call(x)] * 4))
 
 
 def test_checkpoint_draws_again_instead_of_keeping() -> None:
