@@ -17,6 +17,7 @@ from functrace.ops import PRIMITIVES
 
 NAN = np.full((3, 3), np.nan)
 SINGULAR = np.zeros((2, 2))
+KEY = ft.random.key(0)
 INDEFINITE = np.array([[1.0, 2.0], [2.0, 1.0]])
 
 
@@ -74,6 +75,13 @@ FAILING: dict[str, list[tuple[str, Callable[[Any], Any], type[Exception]]]] = {
         ("known", lambda x: written(x, ([0, 2],)), IndexError),
     ],
     "scatter_add": [("at", lambda x: x.at[integer(x, 2)].add(1.0), IndexError)],
+    "random_binomial": [("negative", lambda x: ft.random.binomial(KEY, 3, x[0, 1]), ValueError)],
+    "random_integers": [("empty", lambda x: ft.random.randint(KEY, (), 0, integer(x, 0)), ValueError)],
+    "random_loggamma": [("negative", lambda x: ft.random.gamma(KEY, x[0, 1]), ValueError)],
+    "random_multinomial": [("negative", lambda x: ft.random.multinomial(KEY, integer(x, -3), np.ones(2)), ValueError)],
+    "random_poisson": [("negative", lambda x: ft.random.poisson(KEY, x[0, 1]), ValueError)],
+    "random_wald": [("negative", lambda x: ft.random.wald(KEY, x[0, 1]), ValueError)],
+    "seed_key": [("negative", lambda x: ft.random.key(integer(x, -3)), ValueError)],
     "require": [
         ("average", lambda x: np.average(x, weights=x * 0.0), ZeroDivisionError),
         ("nanargmax", lambda x: np.nanargmax(x * np.nan), ValueError),
