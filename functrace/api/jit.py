@@ -26,25 +26,23 @@ import numpy as np
 
 from functrace.api.calls import ARRAYS, as_value, function_name
 from functrace.api.draws import watching
+from functrace.api.guards import MOST_BYTES, Guards, GuardsInfo, Missed, PathCache, Taken, Tree
 from functrace.api.keys import exact_key, tree_key
 from functrace.api.record import Called, Recorded
 from functrace.api.transformed import transformed
 from functrace.caches import BYTES_PER_OP, Bounded, Kept
 from functrace.control.call import call_program
 from functrace.errors import ArgumentError, ConcretizationError
-from functrace.executor.runner import LONGEST_COMPILED, Runner, run_compiled
+from functrace.executor.runner import compile_at_once, run_compiled
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import closed_over
 from functrace.ir.program import Program
 from functrace.numpy.number import DTYPES, Numbers, TracedNumber
 from functrace.source import hide_own_frames
 from functrace.tracing.capture import held_array, own_constants
-from functrace.tracing.recording import BODY, Recording, Tracer
-from functrace.tree import PyTreeSpec, flatten, paths, unflatten
+from functrace.tracing.recording import BODY, Recording, Tracer, renewed
+from functrace.tree import PyTreeSpec, flatten, map_leaves, paths, unflatten
 from functrace.typing import P, R
-
-MOST_BYTES = 256 << 20
-"""Estimated bytes of one jitted function's programs, with the constants that they own; the oldest go first."""
 
 _ONE_PROGRAM_PER_VALUE = "name the argument in static_argnums or static_argnames: there will be one program per value"
 _NO_STATICS: frozenset[Any] = frozenset()
@@ -77,7 +75,7 @@ class Jitted(Protocol[P, R_co]):
         self: Jitted[Concatenate[Any, Q], R_co], instance: object, owner: type | None = None, /
     ) -> Jitted[Q, R_co]: ...
 
-    def cache_info(self) -> CacheInfo:
+    def cache_info(self) -> CacheInfo | GuardsInfo:
         """Return how many programs are held, and how many calls found one."""
         ...
 
@@ -93,6 +91,8 @@ def jit(
     static_argnums: int | Sequence[int] = ...,
     static_argnames: str | Sequence[str] = ...,
     maxsize: int = ...,
+    guards: bool = ...,
+    max_paths: int = ...,
 ) -> Jitted[P, R]: ...
 @overload
 def jit(
@@ -101,6 +101,8 @@ def jit(
     static_argnums: int | Sequence[int] = ...,
     static_argnames: str | Sequence[str] = ...,
     maxsize: int = ...,
+    guards: bool = ...,
+    max_paths: int = ...,
 ) -> Jitted[..., Any]: ...
 @overload
 def jit(
@@ -109,6 +111,8 @@ def jit(
     static_argnums: int | Sequence[int] = ...,
     static_argnames: str | Sequence[str] = ...,
     maxsize: int = ...,
+    guards: bool = ...,
+    max_paths: int = ...,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 def jit(
     f: Callable[..., Any] | None = None,
@@ -116,6 +120,8 @@ def jit(
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
     maxsize: int = 256,
+    guards: bool = False,
+    max_paths: int = 64,
 ) -> Any:
     """Return a function that computes ``f`` by generated code, made once per signature.
 
@@ -126,14 +132,19 @@ def jit(
             They must be hashable.
         static_argnames: the same by name. A parameter named either way is static however it is passed.
         maxsize: how many programs are kept; the least recently used go first.
+        guards: whether ``f`` may ask for values (``if x > 0``, ``while``, ``range(n)``, ``x[mask]``). It then runs, on
+            values, when a call takes a path through it that is new; what it asks is checked at every call, as it comes,
+            and leads to the programs of that path (docs/python_control_flow.md).
+        max_paths: with guards, how many paths of one signature are kept; the least recently used go first.
 
     Returns:
         a function with the results of ``f``, as fresh arrays (a Python number comes back as a NumPy scalar). It has
-        ``cache_info()`` and ``cache_clear()``. As a method it needs an object that is a pytree, or a value: one that is
+        ``cache_info()``, which counts paths where there are guards, and ``cache_clear()``. As a method it needs an
+        object that is a pytree, or a value: one that is
         hashable and compared by what it holds, as a frozen dataclass, and then static.
 
     Raises:
-        ConcretizationError: if ``f`` asks for the value of an argument (``if x > 0``, ``range(n)``).
+        ConcretizationError: if ``f`` asks for the value of an argument (``if x > 0``, ``range(n)``) without guards.
         ArgumentError: if a static argument cannot be hashed, or an argument is neither static nor numeric; if a method's
             object could change unseen.
 
@@ -144,14 +155,21 @@ def jit(
         (np.float64(5.0), np.float64(13.0))
         >>> norm.cache_info()
         CacheInfo(hits=1, misses=1, maxsize=256, currsize=1)
+        >>> jit(lambda x: x if x > 0 else x * 0.1, guards=True)(-1.0)
+        np.float64(-0.1)
 
     Cost:
-        the first call with a signature records and compiles, about 30 us per operation.
+        the first call with a signature records and compiles, about 30 us per operation. With guards, the first call of a
+        path records, the second one compiles, and every guard costs about 2 us per call.
     """
+    options: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames, "maxsize": maxsize}
+    options |= {"guards": guards, "max_paths": max_paths}
     if f is None:
-        return functools.partial(jit, static_argnums=static_argnums, static_argnames=static_argnames, maxsize=maxsize)
+        return functools.partial(jit, **options)
     name = function_name(f)
     statics = Statics(f, static_argnums, static_argnames)
+    if guards:
+        return _guarded(f, name, statics, PathCache(name, maxsize, max_paths), options)
     cache = ProgramCache(name, maxsize)
     entries, tick = cache.kept.entries, cache.kept.tick
     is_static = statics.any
@@ -161,7 +179,6 @@ def jit(
     def again(key: object, of_arrays: Callable[..., Any]) -> Callable[..., Any]:
         found = others.get(key)
         if found is None:
-            options = {"static_argnums": static_argnums, "static_argnames": static_argnames, "maxsize": maxsize}
             found = others[key] = jit(of_arrays, **options)
         return found
 
@@ -207,6 +224,95 @@ def jit(
     jitted.cache_info = cache.info  # type: ignore[attr-defined]
     jitted.cache_clear = cache.clear  # type: ignore[attr-defined]
     return jitted
+
+
+def _guarded(
+    f: Callable[..., Any], name: str, statics: Statics, cache: PathCache, options: dict[str, Any]
+) -> Callable[..., Any]:
+    """Return what `jit` returns where there are guards."""
+    others: dict[object, Callable[..., Any]] = {}
+
+    def again(key: object, of_arrays: Callable[..., Any]) -> Callable[..., Any]:
+        found = others.get(key)
+        if found is None:
+            found = others[key] = jit(of_arrays, **options)
+        return found
+
+    @transformed("jit", f)
+    def jitted(*args: object, **kwargs: object) -> Any:
+        try:
+            tree = signature = None
+            leaves: Sequence[Any] = ()
+            if not statics.any:
+                leaves, structure = flatten((args, kwargs))
+                if all(type(leaf) is np.ndarray for leaf in leaves):
+                    tree = cache.kept.get((structure, _NO_STATICS, *[(leaf.shape, leaf.dtype) for leaf in leaves]))
+            if tree is None:
+                try:
+                    signature = _Signature(statics, args, kwargs, name, jitted)
+                except BoxedArrays as found:
+                    return found.run(again, f, args, kwargs)
+                if signature.is_traced:
+                    return _inline(f, signature)
+                leaves, tree = signature.values, cache.tree(signature.whole_key)
+            found = tree.run(leaves)
+            if isinstance(found, Missed):
+                signature = _Signature(statics, args, kwargs, name, jitted) if signature is None else signature
+                return _new_path(f, name, cache, tree, signature, found)
+            cache.hit()
+            leaf, results = found
+            return results[0] if leaf.is_leaf else unflatten(leaf.out_tree, results)
+        except BaseException as error:
+            hide_own_frames(error)
+            raise
+
+    jitted.cache_info = cache.info  # type: ignore[attr-defined]
+    jitted.cache_clear = cache.clear  # type: ignore[attr-defined]
+    return jitted
+
+
+def _new_path(f: Callable[..., Any], name: str, cache: PathCache, tree: Tree, signature: _Signature, missed: Missed) -> Any:
+    """Record a path that is new, with the values of a call; returns the results of the call."""
+    cache.miss(has_paths=tree.root is not None)
+    signature.values = [held_array(value) for value in signature.values]  # f may write to them
+    guards = Guards(signature.values, missed)
+    try:
+        with watching(f, name), Recording(f"jit of {name}", scope=BODY) as recording:
+            recording.asked = guards
+            call = Recorded(recording, f, signature.inputs, reads=signature.leaves)
+            program = call.program(name, input_names=signature.names())
+            if any(isinstance(value, Tracer) for value in program.constant_values.values()):
+                closed, captured = closed_over(program)
+            else:
+                closed, captured = own_constants(program), None
+                results = [guards.value(recording, i) for i in call.outputs]
+    finally:
+        if signature.numbers is not None:
+            signature.numbers.close()
+    if captured is not None:
+        results = call_program(closed.interned(), [*signature.values, *captured])
+    else:
+        if not guards.is_faulty:
+            tree.add(Taken(closed, list(guards.questions.items()), call.out_tree))
+            cache.kept.resize(tree, tree.nbytes)
+        results = [x.copy("K") if isinstance(x, np.ndarray) else x for x in results]
+    return results[0] if call.out_tree.is_leaf() else unflatten(call.out_tree, results)
+
+
+def _inline(f: Callable[..., Any], signature: _Signature) -> Any:
+    """Call a function with guards on traced values: whoever records them answers what it asks."""
+    copies = [renewed(x) if isinstance(x, Tracer) and not x.is_number else held_array(x) for x in signature.leaves]
+    args, kwargs = signature.arguments(copies)
+    return map_leaves(_fresh, f(*args, **kwargs))
+
+
+def _fresh(leaf: Any) -> Any:
+    """Return a result that shares nothing with an argument."""
+    if isinstance(leaf, TracedNumber):
+        leaf = leaf.strong()
+    if isinstance(leaf, Tracer):
+        return renewed(leaf)
+    return np.copy(leaf)[()] if isinstance(leaf, (*ARRAYS, *DTYPES)) else leaf
 
 
 def _first_call(cache: ProgramCache, signature: _Signature, f: Callable[..., Any], name: str) -> Any:
@@ -259,10 +365,7 @@ class Compiled(Kept):
     @functools.cached_property
     def run(self) -> Callable[..., Sequence[Any]]:
         """The generated code, a function of arrays; made when it is first asked for."""
-        runner = Runner(self.program)
-        if len(runner.flat.schedule) > LONGEST_COMPILED:
-            return lambda *values: runner(values)
-        return runner.compile()
+        return compile_at_once(self.program)
 
     @functools.cached_property
     def closed(self) -> tuple[Program, list[Any]]:
@@ -389,7 +492,7 @@ class BoxedArrays(Exception):
 class _Signature:
     """One call: its arguments, and the key of what it needs."""
 
-    __slots__ = ("is_traced", "key", "leaves", "named", "numbers", "placed", "specs", "static", "tree", "values")
+    __slots__ = ("is_traced", "key", "leaves", "named", "numbers", "placed", "specs", "static", "statics", "tree", "values")
 
     def __init__(self, statics: Statics, args: tuple[Any, ...], kwargs: dict[str, Any], name: str, jitted: object) -> None:
         self.static: dict[int | str, Any] = {}
@@ -410,6 +513,7 @@ class _Signature:
         self.values: list[Any] = []
         for k, leaf in enumerate(self.leaves):
             self._add(k, leaf, name)
+        self.statics = keys
         self.key = self._key(args, keys)
 
     def _key(self, args: tuple[Any, ...], keys: list[Any]) -> Any:
@@ -448,6 +552,11 @@ class _Signature:
                 f"jit of {name}: {where[k]} is a {kind.__name__}, not an array or a number",
                 fix="name it in static_argnums or static_argnames if it is hashable; None and nests of arrays are fine",
             )
+
+    @property
+    def whole_key(self) -> Any:
+        """The key with the structure in any case."""
+        return (tree_key(self.tree), frozenset(self.statics), *self.specs)
 
     def arguments(self, leaves: Iterable[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return args and kwargs with other leaves."""

@@ -162,7 +162,7 @@ class _Call:
             return leaves
 
         with Recording(self.owner, scope=MAPPED) as recording:
-            recording.examples = examples if examples.paths.most else None
+            recording.asked = examples if examples.paths.most else None
             call = Recorded(recording, self.f, self._inputs, wanted=wanted, reads=())
             self.out_places = prefix_leaves(self.out_axes, unflatten(self.out_tree, call.outputs), "out_axes")
             if is_first and not examples.has_answered:

@@ -155,6 +155,14 @@ class Runner:
         ]
 
 
+def compile_at_once(program: Program) -> Callable[..., Sequence[Any]]:
+    """Return generated code for a program, a function of arrays; one that is too long for it is interpreted."""
+    runner = Runner(program)
+    if len(runner.flat.schedule) > LONGEST_COMPILED:
+        return lambda *values: runner(values)
+    return runner.compile()
+
+
 def run_compiled(
     compiled: Callable[..., Sequence[Any]], arguments: Sequence[Any], lines: Sequence[Position] = ()
 ) -> Sequence[Any]:

@@ -127,8 +127,10 @@ class Numbers(Recording):
         ]
         return bind(primitive, tuple(arrays), params)
 
-    def value(self, variable: int) -> NoReturn:
-        """Refuse: the value of a traced number is not known."""
+    def value(self, variable: int) -> Any:
+        """Return the value of a number, if somebody answers; otherwise refuse."""
+        if self.target.asked is not None and not self.is_over:
+            return self.target.value(variable).item()
         kind = _KINDS[self.target.avals[variable].dtype.kind].__name__
         fix = self.way_out
         if kind == "float" or (kind == "bool" and self.target.ops[variable][0] is not INPUT):
@@ -419,6 +421,8 @@ class TracedNumber(TracedArray):
     def _power(self, base: TracedNumber | Scalar, n: Any) -> Any:
         """Python's power: of two integers it is an integer or a float, as the sign of the exponent says."""
         if issubclass(_kind(base), int) and issubclass(_kind(n), int):
+            if isinstance(n, TracedNumber) and n._recording.target.asked is not None:
+                n = int(n)
             if isinstance(n, TracedNumber):
                 raise ConcretizationError(
                     f"the type of a power of two integers depends on the sign of the exponent, but {self._recording.owner} "

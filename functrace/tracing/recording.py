@@ -179,10 +179,10 @@ class Answers:
 
 
 class Asked(Protocol):
-    """Who answers questions about values that differ between the examples of a mapped function."""
+    """Who answers questions about what has no value of its own: the examples of a mapped function, the guards of a path."""
 
     def answer(self, recording: Recording, variable: int, /) -> Any:
-        """Return the value of a variable, for those examples that the recording goes on for."""
+        """Return the value of a variable that the recording goes on with."""
         ...
 
 
@@ -197,7 +197,7 @@ class Recording(Builder):
     """
 
     __slots__ = (
-        "_token", "answers", "arguments", "batches", "body", "captured", "closed", "copies", "examples", "held",
+        "_token", "answers", "arguments", "asked", "batches", "body", "captured", "closed", "copies", "held",
         "is_certain", "layouts", "makes_arrays", "origins", "outside", "owner", "positions", "scope", "serial", "shadows",
         "values", "views",
     )  # fmt: skip
@@ -205,7 +205,7 @@ class Recording(Builder):
     tracer_class: type[Tracer] = Tracer
     """The class of handles; set once, by ``functrace/__init__.py``, to the one with NumPy's operators."""
 
-    release: ClassVar[Callable[[Recording, Sequence[int]], None]]
+    release: ClassVar[Callable[[Recording, Sequence[int], dict[int, Any]], None]]
     """Lets go the values that nothing will read; set once, by ``functrace/__init__.py``."""
 
     def __init__(self, owner: str, *, keeps_source: bool = True, scope: str = OPEN, is_certain: bool = True) -> None:
@@ -234,8 +234,8 @@ class Recording(Builder):
         self.held: list[int] = []
         """Identities of the programs that operations hold, as part of keys: equal ones may come from other lines."""
         self.answers: Answers | None = None
-        self.examples: Asked | None = None
-        """Who answers what differs between the examples of a mapped function; ``None`` where nobody does."""
+        self.asked: Asked | None = None
+        """Who answers questions about what has no value of its own; ``None`` where nobody does."""
 
     # -- handles -------------------------------------------------------------------------------
 
@@ -438,25 +438,32 @@ class Recording(Builder):
             return self.values[variable]
         if self.closed:
             raise leaked(self.handle(variable))
-        examples = self.examples  # what a question needs is computed where it was recorded
-        innermost, function = _innermost.set(None if examples is None else self), _running.set(None)
+        asked = self.asked  # what a question needs is computed where it was recorded
+        innermost, function = _innermost.set(None if asked is None or self.scope is BODY else self), _running.set(None)
         try:
-            return self.evaluated(variable) if examples is None else examples.answer(self, variable)
+            return self.evaluated(variable) if asked is None else asked.answer(self, variable)
         finally:
             _innermost.reset(innermost)
             _running.reset(function)
 
-    def evaluated(self, variable: int) -> Any:
-        """Evaluate what a variable depends on, in order; warnings name the lines that recorded it."""
-        values, ops, avals, positions = self.values, self.ops, self.avals, self.positions
+    def evaluated(self, variable: int, values: dict[int, Any] | None = None) -> Any:
+        """Evaluate what a variable depends on, in order; warnings name the lines that recorded it.
+
+        Args:
+            variable: whose value is wanted.
+            values: what is known, and will be, by variable; by default the recording's own.
+        """
+        ops, avals, positions = self.ops, self.avals, self.positions
+        if values is None:
+            values = self.values
         steps = steps_to(self, (variable,), values)
         if any(ops[k][0] is INPUT for k, _ in steps):
             raise ConcretizationError(
                 f"a value is needed, but {self.owner} records without values",
                 made=self.source(variable),
-                fix="use functrace.cond or np.where for a choice that depends on values, functrace.scan for a loop, or "
-                "compute the value from something that is not traced (functrace.grad, vjp, jvp and vmap know values; jit, "
-                "trace, and the bodies of cond and scan do not)",
+                fix="use functrace.cond or np.where for a choice that depends on values, functrace.scan or "
+                "while_loop for a loop, or compute the value from something that is not traced (grad, vjp, jvp and "
+                "vmap know values, as does jit(f, guards=True); jit, trace, and the bodies of cond and scan do not)",
             )
         if self.answers is None:
             self.answers = Answers()
@@ -471,7 +478,7 @@ class Recording(Builder):
             if primitive is CONSTANT:
                 return self.constants[k]
             if answers.nbytes > answers.most:
-                self._let_go(variable, answers)
+                self._let_go(variable, answers, values)
             now = k
             result = bind(primitive, operands, params)
             for j, found in enumerate(result, k) if primitive.many else ((k, result),):
@@ -485,7 +492,7 @@ class Recording(Builder):
         try:
             interpret(self, values, apply, steps)
             if answers.nbytes > answers.most:
-                self._let_go(variable, answers)
+                self._let_go(variable, answers, values)
         except Exception as error:
             source = self.source(now)
             if source is not None and now != steps[-1][0]:
@@ -495,10 +502,10 @@ class Recording(Builder):
             stop_naming(named)
         return values[variable]
 
-    def _let_go(self, wanted: int, answers: Answers) -> None:
+    def _let_go(self, wanted: int, answers: Answers, values: dict[int, Any]) -> None:
         """Let go the values that nothing will read."""
-        values, before = self.values, answers.variables
-        Recording.release(self, (wanted,))
+        before = answers.variables
+        Recording.release(self, (wanted,), values)
         answers.variables = [k for k in before if k in values]
         answers.released.update([k for k in before if k not in values])
         answers.nbytes = sum([self.avals[k].nbytes for k in answers.variables])

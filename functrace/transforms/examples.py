@@ -28,8 +28,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections import ChainMap
-from collections.abc import Sequence
-from typing import Any, NamedTuple, final
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 
@@ -123,8 +123,8 @@ class Paths:
                 at=asked,
                 made=made,
                 fix=f"allow more (vmap(f, max_paths={_round_up(self.count)}); every path is a run of the function), or ask "
-                "nothing: np.where or functrace.cond for a choice, functrace.scan for a loop, functrace.numpy.take(T, i) "
-                "for T[i]",
+                "nothing: np.where or functrace.cond for a choice, scan or while_loop for a loop, "
+                "functrace.numpy.take(T, i) for T[i]",
             )
 
     def part(self, groups: Sequence[Group], before: Before) -> None:
@@ -153,15 +153,32 @@ class Before:
         self.since = dict(examples.since)
         self.generations = list(examples.generations)
 
-    def is_same(self, recording: Recording, k: int) -> bool:
-        """Whether another recording has the same operation here, of the same things."""
-        (primitive, operands, params), (its, others, theirs) = recording.ops[k], self.ops[k]
-        if primitive is not its or params != theirs or len(operands) != len(others):
+
+class Written(Protocol):
+    """A tape with its numbers: of a recording, a program, or what was one."""
+
+    @property
+    def ops(self) -> Sequence[Op]:
+        """The operations."""
+        ...
+
+    @property
+    def literals(self) -> Sequence[Scalar]:
+        """The numbers among the operands."""
+        ...
+
+
+def same_operation(
+    one: Written, constants: Mapping[int, Any], other: Written, other_constants: Mapping[int, Any], k: int
+) -> bool:
+    """Whether two tapes have the same operation in one place, of the same things."""
+    (primitive, operands, params), (its, others, theirs) = one.ops[k], other.ops[k]
+    if primitive is not its or params != theirs or len(operands) != len(others):
+        return False
+    for i, j in zip(operands, others, strict=True):
+        if i != j or (i < 0 and not _is_same_number(one.literals[~i], other.literals[~j])):
             return False
-        for i, j in zip(operands, others, strict=True):
-            if i != j or (i < 0 and not _is_same_number(recording.literals[~i], self.literals[~j])):
-                return False
-        return primitive is not CONSTANT or _is_same_value(recording.constants[k], self.constants[k])
+    return primitive is not CONSTANT or _is_same_value(constants[k], other_constants[k])
 
 
 def _is_same_number(a: Scalar, b: Scalar) -> bool:
@@ -351,7 +368,7 @@ class Examples:
         if before is None:
             return
         k, end = self._compared, min(len(recording.ops), before.length)
-        while k < end and before.is_same(recording, k):
+        while k < end and same_operation(recording, recording.constants, before, before.constants, k):
             if k in before.values and k not in self.values:
                 self.values[k] = before.values[k]
                 if k in before.since:

@@ -27,23 +27,19 @@ _read = Facts("what derivatives read", 10_000)
 """Which operands and results the derivative of an operation reads."""
 
 
-def release(
-    recording: Recording, roots: Sequence[int], values: dict[int, Any] | None = None, *, is_differentiated: bool = True
-) -> None:
+def release(recording: Recording, roots: Sequence[int], values: dict[int, Any], *, is_differentiated: bool = True) -> None:
     """Let go the values of a recording that will not be read.
 
     Args:
         recording: what is being recorded.
         roots: variables that are asked for now.
-        values: by variable, where they are not the recording's own.
+        values: by variable.
         is_differentiated: whether derivatives may be taken, which read values, too.
 
     Cost:
         about 1 us per operation recorded, and 20 ns per object that Python's collector knows.
     """
     ops: Sequence[Op] = recording.ops
-    if values is None:
-        values = recording.values
     kinds = _kinds(Tracer)
     live: set[int] = {o._id for o in gc.get_objects() if type(o) in kinds and o._recording is recording}
     live.update(roots)
