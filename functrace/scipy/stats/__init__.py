@@ -44,12 +44,25 @@ from functrace.scipy.stats.continuous import (
 from functrace.scipy.stats.discrete import bernoulli, betabinom, binom, geom, nbinom, poisson
 from functrace.scipy.stats.multivariate import dirichlet, multivariate_normal, wishart
 from functrace.scipy.stats.positive import chi2, expon, f, gamma, invgamma, invgauss, lognorm, pareto, weibull_min
+from functrace.scipy.stats.summary import (
+    entropy,
+    gmean,
+    hmean,
+    kurtosis,
+    moment,
+    rankdata,
+    sem,
+    skew,
+    zmap,
+    zscore,
+)
 
 __all__ = [
-    "bernoulli", "beta", "betabinom", "binom", "cauchy", "chi2", "dirichlet", "expon", "f", "gamma", "gennorm", "geom",
-    "gumbel_l", "gumbel_r", "invgamma", "invgauss", "laplace", "laplace_asymmetric", "loggamma", "logistic", "lognorm",
-    "multivariate_normal", "nbinom", "norm", "pareto", "poisson", "t", "truncnorm", "uniform", "vonmises", "weibull_min",
-    "wishart", "wrapcauchy",
+    "bernoulli", "beta", "betabinom", "binom", "cauchy", "chi2", "dirichlet", "entropy", "expon", "f", "gamma",
+    "gennorm", "geom", "gmean", "gumbel_l", "gumbel_r", "hmean", "invgamma", "invgauss", "kurtosis", "laplace",
+    "laplace_asymmetric", "loggamma", "logistic", "lognorm", "moment", "multivariate_normal", "nbinom", "norm",
+    "pareto", "poisson", "rankdata", "sem", "skew", "t", "truncnorm", "uniform", "vonmises", "weibull_min", "wishart",
+    "wrapcauchy", "zmap", "zscore",
 ]  # fmt: skip
 
 

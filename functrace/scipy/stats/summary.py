@@ -1,0 +1,221 @@
+"""Common statistics of samples: moments, scores, means, correlation, ranks; see `functrace.scipy.stats`.
+
+``nan_policy="propagate"``, SciPy's default, is what traced values have; the others look at values.
+
+Source: ``scipy.stats``.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.special
+import scipy.stats
+
+from functrace.errors import ShapeError, UnsupportedFunctionError
+from functrace.numpy.operands import Operand, arrayed
+from functrace.scipy.dispatch import on_traced
+from functrace.typing import Array
+
+
+def _sample(name: str, a: Operand, axis: int | None, nan_policy: str) -> tuple[Any, int]:
+    """A sample of floats, and the axis that it runs along."""
+    if nan_policy != "propagate":
+        raise UnsupportedFunctionError(
+            f"scipy.stats.{name} of traced values has no nan_policy={nan_policy!r}", fix="leave it out; or use np.nanmean"
+        )
+    x: Any = arrayed(a)
+    x = x if x.dtype.kind in "fc" else x.astype(np.float64)
+    return (x.ravel(), 0) if axis is None else (x, axis)
+
+
+def _central(x: Array, order: int, axis: int) -> Any:
+    """The mean of a power of the distances from the mean."""
+    away = x - np.mean(x, axis=axis, keepdims=True)
+    return np.mean(away**order, axis=axis)
+
+
+def _shape(result: Array, a: Operand, axis: int | None, keepdims: bool) -> Any:
+    if not keepdims:
+        return result
+    return np.reshape(result, (1,) * np.ndim(a)) if axis is None else np.expand_dims(result, axis)
+
+
+def _is_constant(x: Array, m2: Array, axis: int) -> Any:
+    """Where all elements are nearly equal, so that quotients by the variance have no digits, as SciPy decides."""
+    return m2 <= (np.finfo(x.dtype).eps * np.mean(x, axis=axis)) ** 2
+
+
+@on_traced(scipy.stats.moment)
+def moment(
+    a: Operand,
+    order: int = 1,
+    axis: int | None = 0,
+    nan_policy: str = "propagate",
+    *,
+    center: Operand | None = None,
+    keepdims: bool = False,
+) -> Any:
+    """As ``scipy.stats.moment``: the mean of a power of the distances from the mean, or from ``center``."""
+    x, along = _sample("moment", a, axis, nan_policy)
+    middle: Any = np.mean(x, axis=along, keepdims=True) if center is None else arrayed(center)
+    return _shape(np.mean((x - middle) ** order, axis=along), a, axis, keepdims)
+
+
+@on_traced(scipy.stats.skew)
+def skew(
+    a: Operand, axis: int | None = 0, bias: bool = True, nan_policy: str = "propagate", *, keepdims: bool = False
+) -> Any:
+    """As ``scipy.stats.skew``: the third moment over the variance to the power 3/2; NaN of constants."""
+    x, along = _sample("skew", a, axis, nan_policy)
+    n = x.shape[along]
+    m2, m3 = _central(x, 2, along), _central(x, 3, along)
+    flat = _is_constant(x, m2, along)
+    found = m3 / np.where(flat, 1.0, m2) ** 1.5
+    if not bias and n > 2:
+        found = found * np.sqrt((n - 1.0) * n) / (n - 2.0)
+    return _shape(np.where(flat, np.nan, found), a, axis, keepdims)
+
+
+@on_traced(scipy.stats.kurtosis)
+def kurtosis(
+    a: Operand,
+    axis: int | None = 0,
+    fisher: bool = True,
+    bias: bool = True,
+    nan_policy: str = "propagate",
+    *,
+    keepdims: bool = False,
+) -> Any:
+    """As ``scipy.stats.kurtosis``: the fourth moment over the squared variance, less 3 (``fisher``); NaN of constants."""
+    x, along = _sample("kurtosis", a, axis, nan_policy)
+    n = x.shape[along]
+    m2, m4 = _central(x, 2, along), _central(x, 4, along)
+    flat = _is_constant(x, m2, along)
+    found = m4 / np.where(flat, 1.0, m2) ** 2
+    if not bias and n > 3:
+        found = ((n**2 - 1.0) * found - 3 * (n - 1.0) ** 2) / ((n - 2.0) * (n - 3.0)) + 3.0
+    found = found - 3.0 if fisher else found
+    return _shape(np.where(flat, np.nan, found), a, axis, keepdims)
+
+
+@on_traced(scipy.stats.sem)
+def sem(a: Operand, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False) -> Any:
+    """As ``scipy.stats.sem``: the standard error of the mean."""
+    x, along = _sample("sem", a, axis, nan_policy)
+    return _shape(np.std(x, axis=along, ddof=ddof) / np.sqrt(x.shape[along]), a, axis, keepdims)
+
+
+@on_traced(scipy.stats.zmap)
+def zmap(scores: Operand, compare: Operand, axis: int | None = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
+    """As ``scipy.stats.zmap``: distances from the mean of ``compare``, in its standard deviations; NaN of constants."""
+    x, along = _sample("zmap", compare, axis, nan_policy)
+    mean, spread = np.mean(x, axis=along, keepdims=True), np.std(x, axis=along, ddof=ddof, keepdims=True)
+    flat = np.all(x == np.take(x, [0], axis=along), axis=along, keepdims=True)
+    found = (arrayed(scores) - (mean if axis is not None else mean[0])) / np.where(flat, 1.0, spread)  # type: ignore[operator]
+    return np.where(flat, np.nan, found)
+
+
+@on_traced(scipy.stats.zscore)
+def zscore(a: Operand, axis: int | None = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
+    """As ``scipy.stats.zscore``: distances from the mean, in standard deviations; NaN of constants."""
+    return zmap(a, a, axis, ddof, nan_policy)
+
+
+@on_traced(scipy.stats.gmean)
+def gmean(
+    a: Operand,
+    axis: int | None = 0,
+    dtype: None = None,
+    weights: Operand | None = None,
+    nan_policy: str = "propagate",
+    keepdims: bool = False,
+) -> Any:
+    """As ``scipy.stats.gmean``: the exponential of the mean of logarithms."""
+    x, along = _sample("gmean", a, axis, nan_policy)
+    found = np.exp(_weighted(np.log(x), along, weights, axis))
+    return _shape(found, a, axis, keepdims)
+
+
+@on_traced(scipy.stats.hmean)
+def hmean(
+    a: Operand,
+    axis: int | None = 0,
+    dtype: None = None,
+    *,
+    weights: Operand | None = None,
+    nan_policy: str = "propagate",
+    keepdims: bool = False,
+) -> Any:
+    """As ``scipy.stats.hmean``: the reciprocal of the mean of reciprocals."""
+    x, along = _sample("hmean", a, axis, nan_policy)
+    return _shape(1.0 / _weighted(1.0 / x, along, weights, axis), a, axis, keepdims)
+
+
+def _weighted(x: Array, along: int, weights: Operand | None, axis: int | None) -> Any:
+    if weights is None:
+        return np.mean(x, axis=along)
+    given: Any = arrayed(weights)
+    return np.average(x, axis=along, weights=given.ravel() if axis is None else given)
+
+
+@on_traced(scipy.stats.entropy)
+def entropy(
+    pk: Operand,
+    qk: Operand | None = None,
+    base: float | None = None,
+    axis: int | None = 0,
+    *,
+    nan_policy: str = "propagate",
+    keepdims: bool = False,
+) -> Any:
+    """As ``scipy.stats.entropy``: of a distribution, or relative to another; both are normalized.
+
+    Args:
+        pk, qk: shape (..., n, ...), not negative.
+        base: of the logarithm; e by default.
+        axis: along which probabilities add up to 1.
+        nan_policy, keepdims: as elsewhere.
+    """
+    if base is not None and base <= 0:
+        raise ShapeError("`base` must be a positive number or `None`.", fix="leave it out")
+    x, along = _sample("entropy", pk, axis, nan_policy)
+    p = x / np.sum(x, axis=along, keepdims=True)
+    if qk is None:
+        found = np.sum(scipy.special.entr(p), axis=along)
+    else:
+        y, _ = _sample("entropy", qk, axis, nan_policy)
+        found = np.sum(scipy.special.rel_entr(p, y / np.sum(y, axis=along, keepdims=True)), axis=along)
+    found = found if base is None else found / np.log(base)
+    return _shape(found, pk, axis, keepdims)
+
+
+@on_traced(scipy.stats.rankdata)
+def rankdata(a: Operand, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate") -> Any:
+    """As ``scipy.stats.rankdata``: numbers from 1, whose derivative is 0.
+
+    Args:
+        a: the sample, without NaN.
+        method: what elements that are equal have: "average", "min", "max", "dense" or "ordinal".
+        axis: along which elements are ranked; all of them by default.
+        nan_policy: as elsewhere.
+    """
+    x, along = _sample("rankdata", a, axis, nan_policy)
+    rows = np.moveaxis(x, along, -1)
+    if method == "ordinal":
+        order = np.argsort(np.argsort(rows, axis=-1, kind="stable"), axis=-1) + 1
+        return np.moveaxis(order, -1, along)
+    if method not in ("average", "min", "max", "dense"):
+        raise ShapeError(f'unknown method "{method}"', fix="leave it out for 'average'")
+    one, other = rows[..., :, None], rows[..., None, :]
+    least, most = np.sum(other < one, axis=-1) + 1, np.sum(other <= one, axis=-1)
+    if method == "dense":
+        ordered = np.sort(rows, axis=-1)
+        first = np.concatenate([np.ones((*rows.shape[:-1], 1), bool), ordered[..., 1:] != ordered[..., :-1]], axis=-1)
+        found = np.sum(first[..., None, :] & (ordered[..., None, :] <= one), axis=-1)
+    else:
+        found = {"min": least, "max": most, "average": (least + most) / 2}[method]
+    return np.moveaxis(found, -1, along)
