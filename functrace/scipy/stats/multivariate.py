@@ -27,6 +27,10 @@ def _double(x: Operand) -> Any:
 class MultivariateNormal:
     """``scipy.stats.multivariate_normal``: ``logpdf`` and ``pdf``, by a Cholesky factor of the covariance."""
 
+    def __getattr__(self, name: str) -> Any:
+        """Every other method is SciPy's, for plain values."""
+        return getattr(scipy.stats.multivariate_normal, name)
+
     def logpdf(self, x: Operand, mean: Operand | None = None, cov: Operand = 1, allow_singular: bool = False) -> Any:
         """As SciPy's: the logarithm of the density.
 
@@ -76,6 +80,10 @@ class MultivariateNormal:
 class Dirichlet:
     """``scipy.stats.dirichlet``: ``logpdf`` and ``pdf``."""
 
+    def __getattr__(self, name: str) -> Any:
+        """Every other method is SciPy's, for plain values."""
+        return getattr(scipy.stats.dirichlet, name)
+
     def logpdf(self, x: Operand, alpha: Operand) -> Any:
         """As SciPy's: the logarithm of the density.
 
@@ -104,6 +112,10 @@ class Dirichlet:
 @final
 class Wishart:
     """``scipy.stats.wishart``: ``logpdf`` and ``pdf`` of positive definite matrices."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Every other method is SciPy's, for plain values."""
+        return getattr(scipy.stats.wishart, name)
 
     def logpdf(self, x: Operand, df: Operand, scale: Operand) -> Any:
         """As SciPy's: the logarithm of the density.
