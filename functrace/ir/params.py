@@ -154,6 +154,7 @@ KINDS: dict[str, Kind] = {
         f"a tuple of numbers from 0 to {_LARGEST_ORDER}",
         _is_tuple_of(lambda k: _is_count(k) and k <= _LARGEST_ORDER),
     ),
+    "part": _is_one_of("full", "valid"),
     "policy": _ANY,
     "program": _PROGRAM,
     "rcond": ("a number", lambda value, _: isinstance(value, float) or _is_int(value)),
@@ -166,6 +167,7 @@ KINDS: dict[str, Kind] = {
     "shift": _INTEGER,
     "side": _is_one_of("left", "right"),
     "solve": _PROGRAM,
+    "stack": _COUNT,
     "stack.axis": ("a place for a new axis, from 0", lambda value, specs: _is_int(value) and 0 <= value <= _rank(specs)),
     "size": _COUNT,
     "subscripts": (

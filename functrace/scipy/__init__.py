@@ -11,6 +11,22 @@ try:
 except ImportError as error:
     raise ImportError("functrace.scipy needs SciPy, which is not installed: pip install 'scipy>=1.17'") from error
 
-from functrace.scipy import integrate, linalg, optimize, special, stats
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["integrate", "linalg", "optimize", "special", "stats"]
+if TYPE_CHECKING:
+    from functrace.scipy import fft, interpolate, linalg, ndimage, signal, special, stats
+
+__all__ = ["fft", "interpolate", "linalg", "ndimage", "signal", "special", "stats"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a module when it is first asked for, as SciPy does."""
+    if name in __all__:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The modules."""
+    return sorted(__all__)

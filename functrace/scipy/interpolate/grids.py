@@ -1,0 +1,266 @@
+"""Values on rectangular grids, at places between them; see `functrace.scipy.interpolate`.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+import scipy.interpolate
+
+from functrace.errors import DtypeError, ShapeError
+from functrace.numpy.operands import Operand, arrayed, holds_tracer
+from functrace.ops.checks import require
+from functrace.ops.indexing import ARRAY, gather
+from functrace.scipy.interpolate.pieces import beside, inexact, pchip_slopes, real
+from functrace.scipy.interpolate.splines import interval, through, weights
+from functrace.typing import Array
+
+DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5}
+METHODS = ("linear", "nearest", *DEGREES, "pchip", *[f"{name}_legacy" for name in DEGREES])
+
+
+def _places(name: str, xi: Operand | Sequence[Operand], count: int) -> Any:
+    """Read places as SciPy does: an array (..., count), or a tuple of arrays that broadcast."""
+    if isinstance(xi, tuple):
+        several: Any = xi
+        parts = [real(name, x) for x in several]
+        shape = np.broadcast_shapes(*[p.shape for p in parts])
+        at = np.stack([np.broadcast_to(p, shape) for p in parts], axis=-1)
+    else:
+        one: Any = xi
+        at = real(name, one)
+        if at.ndim == 1:
+            at = at[None, :] if count > 1 else at[:, None]
+    if at.ndim == 0 or at.shape[-1] != count:
+        raise ShapeError(
+            f"scipy.interpolate.{name}: the requested sample points xi have dimension {at.shape[-1:]} but the grid has "
+            f"{count}",
+            fix="pass places of shape (..., number of axes)",
+        )
+    return at
+
+
+@final
+class Grid:
+    """What ``scipy.interpolate.RegularGridInterpolator`` is, of points, values or places that are traced.
+
+    Args:
+        points: one vector per axis, increasing; plain ones may decrease.
+        values: shape (n, m, ..., and more).
+        method: "linear", "nearest", "slinear", "cubic", "quintic" or "pchip".
+        bounds_error: whether places outside raise.
+        fill_value: what is there else; ``None`` for extrapolation.
+        solver, solver_args: not needed here: splines are found by banded systems, one axis after the other.
+    """
+
+    def __init__(
+        self,
+        points: Sequence[Operand],
+        values: Operand,
+        method: str = "linear",
+        bounds_error: bool = True,
+        fill_value: Operand | None = np.nan,
+        *,
+        solver: Callable[..., object] | None = None,
+        solver_args: dict[str, object] | None = None,
+    ) -> None:
+        self.name = "RegularGridInterpolator"
+        grid = [np.atleast_1d(real(self.name, p)) for p in points]
+        read: Any = arrayed(values)
+        made = read if read.dtype.kind in "fc" else read.astype(np.float64)
+        if len(grid) > made.ndim:
+            raise ShapeError(
+                f"scipy.interpolate.{self.name}: there are {len(grid)} point arrays, but values has {made.ndim} dimensions",
+                fix="pass one vector per axis",
+            )
+        for k, p in enumerate(grid):
+            if p.ndim != 1 or p.shape[0] != made.shape[k]:
+                raise ShapeError(
+                    f"scipy.interpolate.{self.name}: there are {p.shape} points and {made.shape[k]} values in dimension {k}",
+                    fix="pass one value per point",
+                )
+            if not holds_tracer(p) and p.shape[0] > 1 and np.all(np.diff(p) < 0):
+                grid[k], made = p[::-1], np.flip(made, k)
+            else:
+                message = f"The points in dimension {k} must be strictly ascending or descending"
+                grid[k] = require(p, np.diff(p) > 0, "ValueError", message)
+        fill: Any = None if fill_value is None else arrayed(fill_value)
+        if fill is not None and not np.can_cast(fill.dtype, made.dtype, "same_kind"):
+            raise DtypeError(
+                f"scipy.interpolate.{self.name}: fill_value must be either None or of a type compatible with values",
+                fix="make the values complex",
+            )
+        self.grid, self.values, self.bounds_error, self.fill_value = tuple(grid), made, bounds_error, fill
+        self.method = self._checked(method)
+
+    def _checked(self, method: str) -> str:
+        if method not in METHODS:
+            raise ShapeError(
+                f"scipy.interpolate.{self.name}: method '{method}' is not defined", fix=f"pass one of {METHODS}"
+            )
+        method = method.removesuffix("_legacy")
+        least = {**DEGREES, "pchip": 3}.get(method)
+        for k, p in enumerate(self.grid):
+            if least is not None and p.shape[0] <= least:
+                raise ShapeError(
+                    f"scipy.interpolate.{self.name}: there are {p.shape[0]} points in dimension {k}, but method {method} "
+                    f"requires at least {least + 1} points per dimension",
+                    fix="use method='linear'",
+                )
+        if method == "pchip" and self.values.dtype.kind == "c":
+            raise DtypeError(f"scipy.interpolate.{self.name}: pchip takes real values", fix="pass real and imaginary parts")
+        return method
+
+    def __call__(
+        self, xi: Operand | tuple[Operand, ...], method: str | None = None, *, nu: Sequence[int] | None = None
+    ) -> Any:
+        """As SciPy's: values at places.
+
+        Args:
+            xi: shape (..., d), or d arrays that broadcast.
+            method: the interpolator's by default.
+            nu: orders of derivatives along each axis, for "slinear", "cubic" and "quintic".
+        """
+        method = self.method if method is None else self._checked(method)
+        if nu is not None and method not in DEGREES:
+            raise ShapeError(
+                f"scipy.interpolate.{self.name}: can only compute derivatives for methods {tuple(DEGREES)}, got {method}",
+                fix="leave nu out, and differentiate",
+            )
+        count = len(self.grid)
+        given = _places(self.name, xi, count)
+        flat = given.reshape(-1, count)
+        at = [flat[:, k] for k in range(count)]
+        outside: Any = None
+        for k, (p, x) in enumerate(zip(self.grid, at, strict=True)):
+            out = (x < p[0]) | (x > p[-1])
+            if self.bounds_error:
+                message = f"One of the requested xi is out of bounds in dimension {k}"
+                at[k] = require(x, ~out & ~np.isnan(x), "ValueError", message)
+            outside = out if outside is None else outside | out
+        if method in DEGREES:
+            found = self._by_splines(at, DEGREES[method], nu)
+        elif method == "pchip":
+            found = self._by_pchip(at)
+        else:
+            found = self._by_neighbours(at, method == "nearest")
+        rest = (1,) * (found.ndim - 1)
+        if not self.bounds_error and self.fill_value is not None:
+            found = np.where(outside.reshape(-1, *rest), self.fill_value.astype(found.dtype), found)
+        unknown = np.any(np.isnan(flat), axis=-1)
+        found = np.where(unknown.reshape(-1, *rest), np.nan, found)
+        return found.reshape(*given.shape[:-1], *self.values.shape[count:])
+
+    def _read(self, values: Array, index: Sequence[Any], factors: Sequence[Any]) -> Any:
+        """Sum values at all combinations of positions, shape (places, so many) per axis, with the product of factors."""
+        count = len(index)
+        lifted = []
+        for k, steps in enumerate(index):
+            lifted.append(steps.reshape(steps.shape[0], *[steps.shape[1] if j == k else 1 for j in range(count)]))
+        found = gather(values, (*[ARRAY] * count, Ellipsis), tuple(lifted))
+        for factor in reversed(factors):
+            place = len(lifted)
+            lifted.pop()
+            shape = (factor.shape[0], *(1,) * (place - 1), factor.shape[1], *(1,) * (values.ndim - count))
+            found = np.sum(found * factor.reshape(shape), axis=place)
+        return found
+
+    def _by_neighbours(self, at: Sequence[Any], nearest: bool) -> Any:
+        index, factors = [], []
+        for p, x in zip(self.grid, at, strict=True):
+            if p.shape[0] == 1:
+                index.append((x * 0.0).astype(np.intp)[:, None])
+                factors.append((x * 0.0 + 1.0)[:, None])
+                continue
+            low = np.clip(np.searchsorted(p, x, "right") - 1, 0, p.shape[0] - 2)
+            first = gather(p, (ARRAY,), (low,))
+            part = (x - first) / (gather(p, (ARRAY,), (low + 1,)) - first)
+            if nearest:
+                index.append(np.where(part <= 0.5, low, low + 1))
+            else:
+                index.append(np.stack([low, low + 1], axis=-1))
+                factors.append(np.stack([1 - part, part], axis=-1))
+        if nearest:
+            index = [k if k.ndim == 1 else k[:, 0] for k in index]
+            return gather(self.values, (*[ARRAY] * len(index), Ellipsis), tuple(index))
+        return self._read(self.values, index, factors)
+
+    def _by_splines(self, at: Sequence[Any], degree: int, nu: Sequence[int] | None) -> Any:
+        orders = [0] * len(at) if nu is None else [int(n) for n in nu]
+        if len(orders) != len(at) or min(orders) < 0:
+            raise ShapeError(
+                f"scipy.interpolate.{self.name}: {len(orders)} orders of derivatives for {len(at)} axes",
+                fix="give one per axis",
+            )
+        c, index, factors = inexact(self.values), [], []
+        for k, (p, x) in enumerate(zip(self.grid, at, strict=True)):
+            t, moved = through(self.name, p, np.moveaxis(c, k, 0), degree, None, None)
+            c = np.moveaxis(moved, 0, k)
+            left = interval(t, x, degree)
+            index.append(left[:, None] + np.arange(-degree, 1))
+            factors.append(np.stack(weights(t, x, left, degree, orders[k]), axis=-1))
+        return self._read(c, index, factors).astype(self.values.dtype)
+
+    def _by_pchip(self, at: Sequence[Any]) -> Any:
+        """Along the last axis for all lines of the grid, then along those before it, each place its own line."""
+        count = len(at)
+        # The places become the last axis of all, along which pieces are chosen.
+        values: Any = np.moveaxis(self.values, tuple(range(count)), tuple(range(self.values.ndim - count, self.values.ndim)))
+        values = np.broadcast_to(values[..., None], (*values.shape, at[0].shape[0]))
+        for p, x in zip(reversed(self.grid), reversed(at), strict=True):
+            y = np.moveaxis(values, -2, 0)
+            h = beside(np.diff(p), y)
+            slopes = pchip_slopes(beside(p, y), y)
+            piece = np.clip(np.searchsorted(p, x, "right") - 1, 0, p.shape[0] - 2)
+            here = (ARRAY, *((None, None, None),) * (y.ndim - 2), ARRAY)
+            index = (piece, np.arange(piece.shape[0]))
+
+            def chosen(v: Array, index: tuple[Any, ...] = index, here: tuple[Any, ...] = here) -> Any:
+                return np.moveaxis(gather(v, here, index), 0, -1)
+
+            step = x - gather(p, (ARRAY,), (piece,))
+            mean = np.diff(y, axis=0) / h
+            bend = (slopes[:-1] + slopes[1:] - 2 * mean) / h
+            cubic, square = chosen(bend / h), chosen((mean - slopes[:-1]) / h - bend)
+            values = ((cubic * step + square) * step + chosen(slopes[:-1])) * step + chosen(y[:-1])
+        return np.moveaxis(values, -1, 0)
+
+
+class RegularGridInterpolator(scipy.interpolate.RegularGridInterpolator):
+    """As ``scipy.interpolate.RegularGridInterpolator``; points, values and places may be traced.
+
+    Splines of traced values solve their equations to rounding; SciPy's own iterate by default, to about 1e-6.
+    """
+
+    def __new__(cls, *args: Operand | Sequence[Operand], **kwargs: object) -> Any:
+        """Make SciPy's own of plain arguments, and a `Grid` of traced ones."""
+        if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
+            made: Any = Grid
+            return made(*args, **kwargs)
+        return super().__new__(cls)
+
+    def __call__(
+        self, xi: Operand | tuple[Operand, ...], method: str | None = None, *, nu: Sequence[int] | None = None
+    ) -> Any:
+        """As SciPy's; the places may be traced."""
+        if holds_tracer(xi):
+            return Grid(self.grid, self.values, self.method, self.bounds_error, self.fill_value)(xi, method, nu=nu)
+        return super().__call__(xi, method, nu=nu)
+
+
+def interpn(
+    points: Sequence[Operand],
+    values: Operand,
+    xi: Operand | tuple[Operand, ...],
+    method: str = "linear",
+    bounds_error: bool = True,
+    fill_value: Operand | None = np.nan,
+) -> Any:
+    """As ``scipy.interpolate.interpn``; points, values and places may be traced (not by "splinef2d")."""
+    if not any(map(holds_tracer, (points, values, xi, fill_value))):
+        return scipy.interpolate.interpn(points, values, xi, method, bounds_error, fill_value)  # type: ignore[arg-type]
+    return Grid(points, values, method, bounds_error, fill_value)(xi)

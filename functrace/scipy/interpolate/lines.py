@@ -1,0 +1,148 @@
+"""``interp1d``; see `functrace.scipy.interpolate`.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, final
+
+import numpy as np
+import scipy.interpolate
+
+from functrace.errors import ArgumentError, ShapeError
+from functrace.numpy.operands import Operand, arrayed, holds_tracer, one_axis
+from functrace.ops.checks import require
+from functrace.ops.indexing import ARRAY, gather
+from functrace.scipy.interpolate.pieces import beside, placed, real
+from functrace.scipy.interpolate.splines import Spline, through
+from functrace.typing import Array
+
+Fill: TypeAlias = "Operand | tuple[Operand, Operand] | str"
+DEGREES = {"zero": 0, "slinear": 1, "quadratic": 2, "cubic": 3}
+STEPS = ("linear", "nearest", "nearest-up", "previous", "next")
+
+
+@final
+class Line:
+    """What ``scipy.interpolate.interp1d`` is, of positions, values or places that are traced.
+
+    Args:
+        x: positions, shape (n,).
+        y: values, n along the axis.
+        kind: "linear", "nearest", "nearest-up", "zero", "slinear", "quadratic", "cubic", "previous", "next", or the
+            degree of a spline.
+        axis: the axis of the values.
+        copy: not needed here.
+        bounds_error: whether places outside raise; unless there is a ``fill_value``, they do.
+        fill_value: what is there else: a value, one for below and one for above, or "extrapolate".
+        assume_sorted: whether positions rise.
+    """
+
+    def __init__(
+        self,
+        x: Operand,
+        y: Operand,
+        kind: str | int = "linear",
+        axis: int = -1,
+        copy: bool = True,
+        bounds_error: bool | None = None,
+        fill_value: Fill = np.nan,
+        assume_sorted: bool = False,
+    ) -> None:
+        at = real("interp1d", x)
+        read: Any = arrayed(y)
+        values: Any = read if read.dtype.kind in "fc" else read.astype(np.float64)
+        if at.ndim != 1 or not values.ndim:
+            raise ShapeError(
+                "scipy.interpolate.interp1d: x must have exactly one axis, and y at least one", fix="reshape them"
+            )
+        self.axis = one_axis(axis, values.ndim)
+        if values.shape[self.axis] != at.shape[0]:
+            raise ShapeError(
+                f"scipy.interpolate.interp1d: x and y arrays must be equal in length along interpolation axis, got "
+                f"{at.shape[0]} and {values.shape[self.axis]}",
+                fix="pass one value per position",
+            )
+        values = np.moveaxis(values, self.axis, 0)
+        if not assume_sorted:
+            order = np.argsort(at, kind="stable")
+            at, values = gather(at, (ARRAY,), (order,)), gather(values, (ARRAY, Ellipsis), (order,))
+        degree = DEGREES.get(kind) if isinstance(kind, str) else kind
+        if degree is None and kind not in STEPS:
+            raise ShapeError(f"scipy.interpolate.interp1d: {kind} is unsupported", fix=f"pass one of {(*STEPS, *DEGREES)}")
+        if at.shape[0] < (1 if degree is None else degree + 1):
+            raise ShapeError(
+                f"scipy.interpolate.interp1d: x and y arrays must have at least {degree or 0 + 1} entries", fix="pass more"
+            )
+        self.x, self.y, self.kind, self.degree = at, values, kind, degree
+        extrapolates = isinstance(fill_value, str) and fill_value == "extrapolate"
+        if extrapolates and bounds_error:
+            raise ArgumentError(
+                "scipy.interpolate.interp1d: cannot extrapolate and raise at the same time", fix="choose one"
+            )
+        self.fill: tuple[Operand, Operand] | None
+        if extrapolates and kind in ("previous", "next"):
+            self.fill = (np.nan, values[-1]) if kind == "previous" else (values[0], np.nan)
+            extrapolates = False
+            bounds_error = False
+        elif extrapolates:
+            self.fill = None
+        else:
+            self.fill = fill_value if isinstance(fill_value, tuple) and len(fill_value) == 2 else (fill_value,) * 2  # type: ignore[assignment]
+        self.bounds_error = (not extrapolates) if bounds_error is None else bounds_error
+
+    def __call__(self, x: Operand) -> Any:
+        """As SciPy's: values at places."""
+        given = real("interp1d", x)
+        at = given.reshape(-1)
+        below, above = at < self.x[0], at > self.x[-1]
+        if self.fill is not None and self.bounds_error:
+            at = require(at, ~below, "ValueError", "A value in x_new is below the interpolation range's minimum value.")
+            at = require(at, ~above, "ValueError", "A value in x_new is above the interpolation range's maximum value.")
+        found = self._found(at)
+        if self.fill is not None and not self.bounds_error:
+            for out, value in zip((below, above), self.fill, strict=True):
+                found = np.where(out.reshape(-1, *(1,) * (found.ndim - 1)), value, found)
+        return placed(found.reshape(*given.shape, *self.y.shape[1:]), given.ndim, self.axis)
+
+    def _found(self, at: Array) -> Any:
+        x, y, n = self.x, self.y, self.x.shape[0]
+        if self.degree is not None:
+            t, c = through("interp1d", x, y, self.degree, None, None)
+            return Spline(t, c, self.degree)(at)
+        if self.kind == "linear":
+            high = np.clip(np.searchsorted(x, at), 1, n - 1)
+            x0, y0 = gather(x, (ARRAY,), (high - 1,)), gather(y, (ARRAY, Ellipsis), (high - 1,))
+            x1, y1 = gather(x, (ARRAY,), (high,)), gather(y, (ARRAY, Ellipsis), (high,))
+            return (y1 - y0) / beside(x1 - x0, y) * beside(at - x0, y) + y0
+        if self.kind in ("nearest", "nearest-up"):
+            half = x / 2.0
+            place = np.searchsorted(half[1:] + half[:-1], at, "left" if self.kind == "nearest" else "right")
+        elif self.kind == "previous":
+            place = np.clip(np.searchsorted(x, at, "right"), 1, n) - 1
+        else:
+            place = np.clip(np.searchsorted(x, at, "left"), 0, n - 1)
+        return gather(y, (ARRAY, Ellipsis), (np.clip(place, 0, n - 1),))
+
+
+class interp1d(scipy.interpolate.interp1d):
+    """As ``scipy.interpolate.interp1d``; positions, values and places may be traced."""
+
+    def __new__(cls, *args: Operand, **kwargs: Operand) -> Any:
+        """Make SciPy's own of plain arguments, and a `Line` of traced ones."""
+        if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
+            made: Any = Line
+            return made(*args, **kwargs)
+        made = super().__new__(cls)
+        made._given = (args, kwargs)
+        return made
+
+    def __call__(self, x: Operand) -> Any:
+        """As SciPy's; the places may be traced."""
+        if holds_tracer(x):
+            own: Any = self
+            args, kwargs = own._given
+            line: Any = Line
+            return line(*args, **kwargs)(x)
+        return super().__call__(x)

@@ -1,0 +1,314 @@
+"""B-splines, and those through points; see `functrace.scipy.interpolate`.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, SupportsIndex, TypeAlias, final
+
+import numpy as np
+import scipy.interpolate
+
+from functrace.errors import ShapeError
+from functrace.numpy.operands import Operand, holds_tracer, one_axis
+from functrace.ops.banded import solve_banded
+from functrace.ops.checks import require
+from functrace.ops.indexing import ARRAY, gather, scatter_add
+from functrace.scipy.interpolate.pieces import Extrapolate, beside, inexact, placed, real
+from functrace.typing import Array
+
+Ends: TypeAlias = "Sequence[tuple[int, Operand]] | str | None"
+
+
+def interval(t: Array, x: Array, k: int) -> Any:
+    """The place of the last knot that is not above each ``x``, among those between which splines of degree ``k`` are."""
+    return np.clip(np.searchsorted(t, x, "right") - 1, k, t.shape[0] - k - 2)
+
+
+def _over(high: Array, low: Array) -> Any:
+    """One over a distance of knots; 0 where they are one."""
+    same = high == low
+    return np.where(same, 0.0, 1.0 / np.where(same, 1.0, high - low))
+
+
+def basis(t: Array, x: Array, left: Array, k: int) -> list[Any]:
+    """The k + 1 B-splines that are not 0 between two knots.
+
+    Source: C. de Boor, A Practical Guide to Splines, chapter X.
+    """
+    found: list[Any] = [x * 0.0 + 1.0]
+    for d in range(1, k + 1):
+        saved: Any = 0.0
+        row = []
+        for r in range(d):
+            high, low = (gather(t, (ARRAY,), (left + (r + 1 - j),)) for j in (0, d))
+            part = found[r] * _over(high, low)
+            row.append(saved + (high - x) * part)
+            saved = (x - low) * part
+        found = [*row, saved]
+    return found
+
+
+def weights(t: Array, x: Array, left: Array, k: int, nu: int = 0) -> list[Any]:
+    """With what the k + 1 coefficients at each place are weighted in the derivative of order ``nu``."""
+    if nu > k:
+        return [x * 0.0] * (k + 1)
+    # Each derivative takes differences of coefficients; here of their weights, backwards.
+    found = basis(t, x, left, k - nu)
+    for degree in range(k - nu + 1, k + 1):
+        parts = []
+        for i, weight in enumerate(found):
+            high, low = (gather(t, (ARRAY,), (left + (i + 1 - j),)) for j in (0, degree))
+            parts.append(weight * (degree * _over(high, low)))
+        found = [(parts[i - 1] if i else 0.0) - (parts[i] if i < degree else 0.0) for i in range(degree + 1)]
+    return found
+
+
+@final
+class Spline:
+    """What ``scipy.interpolate.BSpline`` is, of knots, coefficients or places that are traced.
+
+    Args:
+        t: knots, shape (n + k + 1,), that do not fall.
+        c: coefficients, at least n along the axis.
+        k: the degree.
+        extrapolate: whether places outside have the value of the first or last piece; "periodic"; else they have NaN.
+        axis: the axis of the coefficients.
+    """
+
+    def __init__(self, t: Operand, c: Operand, k: SupportsIndex, extrapolate: bool | str = True, axis: int = 0) -> None:
+        self.t, self.k = real("BSpline", t), operator.index(k)
+        made = inexact(c)
+        self.axis = one_axis(axis, made.ndim)
+        made = np.moveaxis(made, self.axis, 0)
+        count = self.t.shape[0] - self.k - 1
+        if self.k < 0 or self.t.ndim != 1 or count < self.k + 1 or made.shape[0] < count:
+            raise ShapeError(
+                f"scipy.interpolate.BSpline: {self.t.shape} knots, coefficients of shape {made.shape} and degree {self.k} "
+                "are inconsistent",
+                fix="pass n + k + 1 knots for n coefficients",
+            )
+        self.c = made[:count]
+        self.extrapolate = extrapolate
+
+    def __call__(self, x: Operand, nu: int = 0, extrapolate: Extrapolate = None) -> Any:
+        """As SciPy's: the value, or a derivative of order ``nu``, at places."""
+        at = real("BSpline", x)
+        return placed(self._evaluated(at, nu, self.extrapolate if extrapolate is None else extrapolate), at.ndim, self.axis)
+
+    def _evaluated(self, at: Array, nu: int, extrapolate: bool | str) -> Any:
+        t, k, n = self.t, self.k, self.c.shape[0]
+        if extrapolate == "periodic":
+            at = t[k] + (at - t[k]) % (t[n] - t[k])
+        left = interval(t, at, k)
+        total: Any = None
+        for i, weight in enumerate(weights(t, at, left, k, nu)):
+            weight = weight.reshape((*at.shape, *(1,) * (self.c.ndim - 1)))
+            part = weight * gather(self.c, (ARRAY, Ellipsis), (left + (i - k),))
+            total = part if total is None else total + part
+        if extrapolate and extrapolate != "periodic":
+            return total
+        inside = ((at >= t[k]) & (at <= t[n])).reshape((*at.shape, *(1,) * (self.c.ndim - 1)))
+        return np.where(inside, total, np.nan)
+
+    def derivative(self, nu: int = 1) -> Spline:
+        """As SciPy's: the derivative of an order."""
+        t, c, k = self.t, self.c, self.k
+        if nu < 0:
+            return self.antiderivative(-nu)
+        if nu > k:
+            raise ShapeError(
+                f"scipy.interpolate.BSpline: order of derivative (nu = {nu}) must be <= order of spline (k = {k})",
+                fix="lower it",
+            )
+        for _ in range(nu):
+            n = c.shape[0]
+            c = np.diff(c, axis=0) * k / beside(t[k + 1 : n + k] - t[1:n], c)
+            t, k = t[1:-1], k - 1
+        return Spline(t, np.moveaxis(c, 0, self.axis), k, self.extrapolate, self.axis)
+
+    def antiderivative(self, nu: int = 1) -> Spline:
+        """As SciPy's: an antiderivative, 0 at the first knot."""
+        if nu < 0:
+            return self.derivative(-nu)
+        t, c, k = self.t, self.c, self.k
+        for _ in range(nu):
+            n = c.shape[0]
+            sums = np.cumsum(c * beside(t[k + 1 :] - t[:n], c), axis=0) / (k + 1)
+            c = np.concatenate([sums[:1] * 0.0, sums], axis=0)
+            t, k = np.concatenate([t[:1], t, t[-1:]]), k + 1
+        way = False if self.extrapolate == "periodic" else self.extrapolate
+        return Spline(t, np.moveaxis(c, 0, self.axis), k, way, self.axis)
+
+    def integrate(self, a: Operand, b: Operand, extrapolate: Extrapolate = None) -> Any:
+        """As SciPy's: the definite integral from ``a`` to ``b``; without extrapolation, of what is inside."""
+        way = self.extrapolate if extrapolate is None else extrapolate
+        t, k, n = self.t, self.k, self.c.shape[0]
+        whole = Spline(t, self.c, k).antiderivative()
+        first, last = t[k], t[n]
+        start, stop = real("BSpline.integrate", a), real("BSpline.integrate", b)
+        if way == "periodic":
+            turn = whole(last) - whole(first)
+
+            def up_to(at: Array) -> Any:
+                return np.floor((at - first) / (last - first)) * turn + whole(first + (at - first) % (last - first))
+
+            return up_to(stop) - up_to(start)
+        if not way:
+            start, stop = (np.minimum(np.maximum(end, first), last) for end in (start, stop))
+        return whole(stop) - whole(start)
+
+
+class BSpline(scipy.interpolate.BSpline):
+    """As ``scipy.interpolate.BSpline``; knots, coefficients and places may be traced."""
+
+    def __new__(cls, *args: Operand, **kwargs: Operand) -> Any:
+        """Make SciPy's own of plain arguments, and a `Spline` of traced ones."""
+        if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
+            made: Any = Spline
+            return made(*args, **kwargs)
+        return super().__new__(cls)
+
+    def _spline(self) -> Spline:
+        return Spline(self.t, np.moveaxis(self.c, 0, self.axis), self.k, self.extrapolate, self.axis)
+
+    def __call__(self, x: Operand, nu: int = 0, extrapolate: Extrapolate = None) -> Any:
+        """As SciPy's; the places may be traced."""
+        if holds_tracer(x):
+            return self._spline()(x, nu, extrapolate)
+        return super().__call__(x, nu, extrapolate)  # type: ignore[arg-type]
+
+    def integrate(self, a: Operand, b: Operand, extrapolate: Extrapolate = None) -> Any:
+        """As SciPy's; the limits may be traced."""
+        if holds_tracer(a) or holds_tracer(b):
+            return self._spline().integrate(a, b, extrapolate)
+        return super().integrate(a, b, extrapolate)  # type: ignore[arg-type]
+
+
+# -- through points ------------------------------------------------------------------------------------------------------
+
+
+def _knots(x: Array, k: int, ends: bool) -> Any:
+    """SciPy's own choice of knots: all points, where ends have conditions; else as many as there are points."""
+    first, last = np.broadcast_to(x[:1], (k + 1,)), np.broadcast_to(x[-1:], (k + 1,))
+    if ends:
+        return np.concatenate([first[1:], x, last[1:]])
+    inner = x if k % 2 else (x[1:] + x[:-1]) / 2
+    skipped = (k + 1) // 2 if k % 2 else k // 2
+    return np.concatenate([first, inner[skipped:-skipped], last])
+
+
+def _periodic_knots(x: Array, k: int) -> Any:
+    if k % 2 == 0:
+        x = np.concatenate([x[:1], x[1:-1] - np.diff(x)[:-1] / 2, x[-1:]])
+    d = np.diff(x)
+    count = d.shape[0]
+    before = [x[:1]]
+    behind = [x[-1:]]
+    for i in range(k):
+        j = count - 1 - i % count
+        before.append(before[-1] - d[j : j + 1])
+        behind.append(behind[-1] + d[i % count : i % count + 1])
+    return np.concatenate([*before[:0:-1], x, *behind[1:]])
+
+
+def _condition(ends: Ends, y: Array) -> tuple[list[int], list[Any]]:
+    if ends is None:
+        return [], []
+    if isinstance(ends, str):
+        if ends not in ("clamped", "natural"):
+            raise ShapeError(f"scipy.interpolate.make_interp_spline: unknown boundary condition: {ends}", fix="see SciPy")
+        return [1 if ends == "clamped" else 2], [np.zeros(y.shape[1:])]
+    return [int(order) for order, _ in ends], [inexact(value) for _, value in ends]
+
+
+def _rows(t: Array, x: Array, k: int, nu: int = 0) -> tuple[Any, Any]:
+    """Rows of the matrix from coefficients to values at places: their columns and elements, shape (places, k + 1)."""
+    left = interval(t, x, k)
+    found = np.stack(weights(t, x, left, k, nu), axis=-1)
+    return left[:, None] + np.arange(-k, 1), found
+
+
+def through(
+    name: str, x: Array, y: Array, k: int, t: Any | None, bc_type: str | tuple[Ends, Ends] | None
+) -> tuple[Any, Any]:
+    """Return knots and coefficients of the spline of degree ``k`` through values, whose axis is the first one."""
+    if k == 0:
+        return np.concatenate([x, x[-1:]]), y
+    if k == 1 and t is None and bc_type in (None, "not-a-knot", "periodic"):
+        return np.concatenate([x[:1], x, x[-1:]]), y
+    n = x.shape[0]
+    if bc_type == "periodic":
+        return _closed(name, x, y, k, t)
+    ends = (None, None) if bc_type in (None, "not-a-knot") else (bc_type, bc_type) if isinstance(bc_type, str) else bc_type
+    (low, first), (high, last) = (_condition(e, y) for e in ends)  # type: ignore[union-attr]
+    knots: Any = _knots(x, k, bool(low or high)) if t is None else t
+    size = knots.shape[0] - k - 1
+    if size - n != len(low) + len(high):
+        raise ShapeError(
+            f"scipy.interpolate.{name}: the number of derivatives at boundaries does not match: expected {size - n}, got "
+            f"{len(low)}+{len(high)}",
+            fix="pass that many conditions, or other knots",
+        )
+    parts = [(nu, x[:1]) for nu in low] + [(0, x)] + [(nu, x[-1:]) for nu in high]
+    columns, elements = zip(*[_rows(knots, at, k, nu) for nu, at in parts], strict=True)
+    columns, elements = np.concatenate(columns, axis=0), np.concatenate(elements, axis=0)
+    rows = np.arange(size)[:, None]
+    bands = scatter_add(elements, (ARRAY, ARRAY), (k + rows - columns, columns), (2 * k + 1, size))
+    right = np.concatenate([*[v[None] for v in first], y, *[v[None] for v in last]], axis=0)
+    return knots, solve_banded(bands, right.reshape(size, -1), k, k).reshape(right.shape)
+
+
+def _closed(name: str, x: Array, y: Array, k: int, t: Any | None) -> tuple[Any, Any]:
+    """A spline that closes: as many coefficients as there are points but for the last, which come round."""
+    if t is not None:
+        raise ShapeError(
+            f"scipy.interpolate.{name}: for the periodic case t is constructed automatically and cannot be passed",
+            fix="leave t out",
+        )
+    message = f"scipy.interpolate.{name}: first and last points do not match while periodic case expected"
+    y = require(y, np.abs(y[0] - y[-1]) <= 1e-15 + 1e-5 * np.abs(y[-1]), "ValueError", message)
+    knots: Any = _periodic_knots(x, k)
+    n = x.shape[0] - 1
+    columns, elements = _rows(knots, x[:-1], k)
+    matrix = scatter_add(elements, (ARRAY, ARRAY), (np.arange(n)[:, None] + 0 * columns, columns % n), (n, n))
+    c = np.linalg.solve(matrix, y[:-1].reshape(n, -1)).reshape(y[:-1].shape)
+    return knots, gather(c, (ARRAY, Ellipsis), (np.arange(n + k) % n,))
+
+
+def make_interp_spline(
+    x: Operand,
+    y: Operand,
+    k: SupportsIndex = 3,
+    t: Operand | None = None,
+    bc_type: str | tuple[Ends, Ends] | None = None,
+    axis: int = 0,
+    check_finite: bool = True,
+) -> Any:
+    """As ``scipy.interpolate.make_interp_spline``; positions, values, knots and conditions may be traced.
+
+    Returns:
+        a spline that takes traced places, whether the points are or not.
+
+    Cost:
+        a banded system of as many equations as there are points; of a closed spline, a full one.
+    """
+    if not any(map(holds_tracer, (x, y, t, bc_type))):
+        made: Any = scipy.interpolate.make_interp_spline(x, y, k, t, bc_type, axis, check_finite)  # type: ignore[arg-type]
+        return BSpline.construct_fast(made.t, made.c, made.k, made.extrapolate, made.axis)
+    name = "make_interp_spline"
+    at, values = real(name, x), inexact(y)
+    place = one_axis(axis, values.ndim)
+    values = np.moveaxis(values, place, 0)
+    if at.ndim != 1 or values.shape[0] != at.shape[0]:
+        raise ShapeError(
+            f"scipy.interpolate.{name}: shapes of x {at.shape} and y {values.shape} are incompatible",
+            fix="pass one per point",
+        )
+    at = require(at, np.diff(at) > 0, "ValueError", "Expect x to be a 1D strictly increasing sequence.")
+    knots, c = through(name, at, values, operator.index(k), None if t is None else real(name, t), bc_type)
+    closes = bc_type == "periodic" and operator.index(k) > 1
+    return Spline(knots, np.moveaxis(c, 0, place), k, "periodic" if closes else True, place)

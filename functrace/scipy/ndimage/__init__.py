@@ -1,0 +1,56 @@
+"""``scipy.ndimage`` for traced values: filters of images, and images at other places.
+
+Images have any number of axes, and are real or complex where SciPy takes complex ones. A name that is not written here is
+SciPy's own: what works on plain masks and labels, and what calls a Python function per element.
+
+Example:
+    >>> import numpy as np, functrace as ft
+    >>> from functrace.scipy import ndimage
+    >>> x = np.array([0.0, 1.0, 4.0, 9.0])
+    >>> ft.grad(lambda at: ndimage.map_coordinates(x, at, order=1)[0])(np.array([[1.5]]))
+    array([[3.]])
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import scipy.ndimage
+
+from functrace.scipy.ndimage.filters import (  # noqa: F401
+    convolve,
+    convolve1d,
+    correlate,
+    correlate1d,
+    gaussian_filter,
+    gaussian_filter1d,
+    gaussian_gradient_magnitude,
+    gaussian_laplace,
+    laplace,
+    prewitt,
+    sobel,
+    uniform_filter,
+    uniform_filter1d,
+)
+from functrace.scipy.ndimage.interpolation import (  # noqa: F401
+    affine_transform,
+    geometric_transform,
+    map_coordinates,
+    rotate,
+    shift,
+    spline_filter,
+    spline_filter1d,
+    zoom,
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Every other name is SciPy's."""
+    return getattr(scipy.ndimage, name)
+
+
+def __dir__() -> list[str]:
+    """SciPy's names."""
+    return sorted({*globals(), *dir(scipy.ndimage)})

@@ -1,0 +1,417 @@
+"""Linear filters of images; see `functrace.scipy.ndimage`.
+
+All is computed in double precision, and rounded once in the end; SciPy rounds after each axis.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, SupportsIndex, TypeAlias
+
+import numpy as np
+import scipy.ndimage
+
+from functrace.errors import ConcretizationError, ShapeError
+from functrace.numpy.operands import Axis, Operand, arrayed, holds_tracer, known, one_axis
+from functrace.scipy.dispatch import on_traced
+from functrace.scipy.ndimage.reading import Modes, Output, each, finished, image, padded, places, reach, slid
+from functrace.typing import Array
+
+Numbers: TypeAlias = "Sequence[float] | Operand"
+
+
+def _one_axis(name: str, x: Array, weights: Array, axis: int, mode: str, cval: Operand, origin: int = 0) -> Any:
+    shape = [1] * x.ndim
+    shape[axis] = weights.shape[0]
+    origins = [0] * x.ndim
+    origins[axis] = origin
+    return slid(name, x, weights.reshape(shape), origins, {axis: mode}, cval)
+
+
+def _weights(name: str, weights: Operand, *, conjugate: bool) -> Any:
+    made = image(name, weights)
+    if made.ndim != 1 or not made.shape[0]:
+        raise ShapeError(f"scipy.ndimage.{name}: no filter weights given", fix="pass a vector of weights")
+    return np.conj(made) if conjugate and made.dtype.kind == "c" else made
+
+
+# -- with weights --------------------------------------------------------------------------------------------------------
+
+
+@on_traced(scipy.ndimage.correlate1d)
+def correlate1d(
+    input: Operand,
+    weights: Operand,
+    axis: SupportsIndex = -1,
+    output: Output | None = None,
+    mode: str = "reflect",
+    cval: Operand = 0.0,
+    origin: int = 0,
+) -> Any:
+    """As ``scipy.ndimage.correlate1d``; differentiable by the input, the weights and ``cval``."""
+    x = image("correlate1d", input)
+    made = _weights("correlate1d", weights, conjugate=True)
+    found = _one_axis("correlate1d", x, made, one_axis(axis, x.ndim), mode, cval, origin)
+    return finished("correlate1d", found, input, output)
+
+
+@on_traced(scipy.ndimage.convolve1d)
+def convolve1d(
+    input: Operand,
+    weights: Operand,
+    axis: SupportsIndex = -1,
+    output: Output | None = None,
+    mode: str = "reflect",
+    cval: Operand = 0.0,
+    origin: int = 0,
+) -> Any:
+    """As ``scipy.ndimage.convolve1d``; differentiable by the input, the weights and ``cval``."""
+    x = image("convolve1d", input)
+    made = _weights("convolve1d", weights, conjugate=False)[::-1]
+    moved = -origin - (made.shape[0] % 2 == 0)
+    found = _one_axis("convolve1d", x, made, one_axis(axis, x.ndim), mode, cval, moved)
+    return finished("convolve1d", found, input, output)
+
+
+def _several(
+    name: str,
+    input: Operand,
+    weights: Operand,
+    output: Output | None,
+    mode: str,
+    cval: Operand,
+    origin: int | Sequence[int],
+    axes: Axis,
+    turn: bool,
+) -> Any:
+    x, made = image(name, input), image(name, weights)
+    along = places(name, axes, x.ndim)
+    origins = each(name, origin, len(along))
+    if made.ndim != len(along) or 0 in made.shape:
+        raise ShapeError(
+            f"scipy.ndimage.{name}: weights.ndim ({made.ndim}) must match len(axes) ({len(along)})",
+            fix="pass one axis of weights per axis",
+        )
+    if not isinstance(mode, str):
+        raise ShapeError(f"scipy.ndimage.{name}: a sequence of modes is not supported", fix="pass one mode")
+    # Weights stand along the axes in order, whatever the order is in which these are named; origins, too, if all are.
+    shape, moved = [1] * x.ndim, [0] * x.ndim
+    for k, n in zip(sorted(along), made.shape, strict=True):
+        shape[k] = n
+    for k, at in zip(along if len(along) < x.ndim else range(x.ndim), origins, strict=True):
+        moved[k] = at
+    if turn:
+        made = made[(slice(None, None, -1),) * made.ndim]
+        moved = [-at - (n % 2 == 0) for at, n in zip(moved, shape, strict=True)]
+    elif made.dtype.kind == "c":
+        made = np.conj(made)
+    found = slid(name, x, made.reshape(shape), moved, dict.fromkeys(range(x.ndim), mode), cval)
+    return finished(name, found, input, output)
+
+
+@on_traced(scipy.ndimage.correlate)
+def correlate(
+    input: Operand,
+    weights: Operand,
+    output: Output | None = None,
+    mode: str = "reflect",
+    cval: Operand = 0.0,
+    origin: int | Sequence[int] = 0,
+    *,
+    axes: Axis = None,
+) -> Any:
+    """As ``scipy.ndimage.correlate``; differentiable by the input, the weights and ``cval``.
+
+    Args:
+        input: shape (n, ...).
+        weights: of as many axes as are filtered along.
+        output: a dtype, or a traced array that the result is written into.
+        mode: what stands beyond the edges: "reflect", "constant", "nearest", "mirror", "wrap".
+        cval: what does for "constant".
+        origin: where the filter's middle is moved, per axis.
+        axes: which are filtered along; all by default.
+
+    Cost:
+        the product of the sizes of the input and of the weights.
+    """
+    return _several("correlate", input, weights, output, mode, cval, origin, axes, False)
+
+
+@on_traced(scipy.ndimage.convolve)
+def convolve(
+    input: Operand,
+    weights: Operand,
+    output: Output | None = None,
+    mode: str = "reflect",
+    cval: Operand = 0.0,
+    origin: int | Sequence[int] = 0,
+    *,
+    axes: Axis = None,
+) -> Any:
+    """As ``scipy.ndimage.convolve``; see `correlate`."""
+    return _several("convolve", input, weights, output, mode, cval, origin, axes, True)
+
+
+# -- of a shape ----------------------------------------------------------------------------------------------------------
+
+
+def _kernel(name: str, sigma: Operand, order: int, truncate: float, radius: int | None) -> Any:
+    """The weights of a Gaussian, or of a derivative of it; differentiable by ``sigma``."""
+    if order < 0:
+        raise ShapeError(f"scipy.ndimage.{name}: order must be non-negative", fix="pass 0 for the Gaussian itself")
+    if radius is None:
+        try:
+            radius = int(truncate * float(known(sigma)) + 0.5)
+        except ConcretizationError as error:
+            raise ConcretizationError(
+                f"scipy.ndimage.{name}: how many weights there are depends on sigma", fix="pass radius="
+            ) from error
+    if radius < 0:
+        raise ShapeError(f"scipy.ndimage.{name}: radius must be a nonnegative integer", fix="leave it out")
+    variance: Any = sigma * sigma  # type: ignore[operator]
+    x = np.arange(-radius, radius + 1)
+    kernel = np.exp(-0.5 / variance * x**2)
+    kernel = kernel / np.sum(kernel)
+    # The derivative of q(x) exp(p(x)) has the polynomial q' + q p', p' = -x / variance; q by its coefficients.
+    q: list[Any] = [1.0]
+    for _ in range(order):
+        lowered = [k * c for k, c in enumerate(q)][1:]
+        raised = [0.0, *[c / -variance for c in q]]
+        q = [c + (lowered[k] if k < len(lowered) else 0.0) for k, c in enumerate(raised)]
+    if order:
+        kernel = kernel * sum(c * x**k for k, c in enumerate(q))
+    return kernel[::-1]
+
+
+@on_traced(scipy.ndimage.gaussian_filter1d)
+def gaussian_filter1d(
+    input: Operand,
+    sigma: Operand,
+    axis: SupportsIndex = -1,
+    order: int = 0,
+    output: Output | None = None,
+    mode: str = "reflect",
+    cval: Operand = 0.0,
+    truncate: float = 4.0,
+    *,
+    radius: int | None = None,
+) -> Any:
+    """As ``scipy.ndimage.gaussian_filter1d``; see `gaussian_filter`."""
+    x = image("gaussian_filter1d", input)
+    kernel = _kernel("gaussian_filter1d", sigma, order, truncate, radius)
+    found = _one_axis("gaussian_filter1d", x, kernel, one_axis(axis, x.ndim), mode, cval)
+    return finished("gaussian_filter1d", found, input, output)
+
+
+def _gaussian(
+    name: str,
+    x: Array,
+    sigma: Numbers,
+    order: int | Sequence[int],
+    mode: Modes,
+    cval: Operand,
+    truncate: float,
+    radius: int | Sequence[int] | None,
+    axes: Axis,
+) -> Any:
+    along = places(name, axes, x.ndim)
+    count = len(along)
+    several = list(sigma) if holds_tracer(sigma) and arrayed(sigma).ndim else sigma  # type: ignore[arg-type]
+    widths, orders = each(name, several, count), each(name, order, count)
+    modes, radii = each(name, mode, count), each(name, radius, count)
+    for k, width, how, edge, far in zip(along, widths, orders, modes, radii, strict=True):
+        if holds_tracer(width) or width > 1e-15:
+            x = _one_axis(name, x, _kernel(name, width, how, truncate, far), k, edge, cval)
+    return x
+
+
+@on_traced(scipy.ndimage.gaussian_filter)
+def gaussian_filter(
+    input: Operand,
+    sigma: Numbers,
+    order: int | Sequence[int] = 0,
+    output: Output | None = None,
+    mode: Modes = "reflect",
+    cval: Operand = 0.0,
+    truncate: float = 4.0,
+    *,
+    radius: int | Sequence[int] | None = None,
+    axes: Axis = None,
+) -> Any:
+    """As ``scipy.ndimage.gaussian_filter``; differentiable by the input, ``cval``, and ``sigma``.
+
+    Args:
+        input: shape (n, ...).
+        sigma: standard deviation, or one per axis. The number of weights depends on it, as on a plain number.
+        order: of the derivative of the Gaussian, per axis.
+        output: a dtype, or a traced array that the result is written into.
+        mode: what stands beyond the edges, per axis.
+        cval: what does for "constant".
+        truncate: of how many standard deviations weights are taken.
+        radius: how many weights there are on either side; while staging, it must be given if ``sigma`` is traced.
+        axes: which are filtered along; all by default.
+    """
+    found = _gaussian("gaussian_filter", image("gaussian_filter", input), sigma, order, mode, cval, truncate, radius, axes)
+    return finished("gaussian_filter", found, input, output)
+
+
+@on_traced(scipy.ndimage.uniform_filter1d)
+def uniform_filter1d(
+    input: Operand,
+    size: int,
+    axis: SupportsIndex = -1,
+    output: Output | None = None,
+    mode: str = "reflect",
+    cval: Operand = 0.0,
+    origin: int = 0,
+) -> Any:
+    """As ``scipy.ndimage.uniform_filter1d``: the mean of so many neighbours."""
+    x = image("uniform_filter1d", input)
+    found = _uniform("uniform_filter1d", x, size, one_axis(axis, x.ndim), mode, cval, origin)
+    return finished("uniform_filter1d", found, input, output)
+
+
+def _uniform(name: str, x: Array, size: int, axis: int, mode: str, cval: Operand, origin: int) -> Any:
+    reach(name, int(size), origin)
+    return _one_axis(name, x, np.full(int(size), 1.0 / int(size)), axis, mode, cval, origin)
+
+
+@on_traced(scipy.ndimage.uniform_filter)
+def uniform_filter(
+    input: Operand,
+    size: int | Sequence[int] = 3,
+    output: Output | None = None,
+    mode: Modes = "reflect",
+    cval: Operand = 0.0,
+    origin: int | Sequence[int] = 0,
+    *,
+    axes: Axis = None,
+) -> Any:
+    """As ``scipy.ndimage.uniform_filter``: the mean of the neighbours in a box."""
+    x = image("uniform_filter", input)
+    along = places("uniform_filter", axes, x.ndim)
+    given = [each("uniform_filter", values, len(along)) for values in (size, mode, origin)]
+    for k, n, edge, at in zip(along, *given, strict=True):
+        if n > 1:
+            x = _uniform("uniform_filter", x, n, k, edge, cval, at)
+    return finished("uniform_filter", x, input, output)
+
+
+# -- derivatives ---------------------------------------------------------------------------------------------------------
+
+
+def _edge_filter(name: str, smooth: Sequence[float]) -> Callable[..., Any]:
+    def function(
+        input: Operand,
+        axis: SupportsIndex = -1,
+        output: Output | None = None,
+        mode: Modes = "reflect",
+        cval: Operand = 0.0,
+    ) -> Any:
+        x = image(name, input)
+        place = one_axis(axis, x.ndim)
+        modes = each(name, mode, x.ndim)
+        made = _one_axis(name, x, np.array([-1.0, 0.0, 1.0]), place, modes[place], cval)
+        for k in range(x.ndim):
+            if k != place:
+                made = _one_axis(name, made, np.array(smooth), k, modes[k], cval)
+        return finished(name, made, input, output)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"As ``scipy.ndimage.{name}``: differences along an axis, smoothed along the others."
+    return on_traced(getattr(scipy.ndimage, name))(function)
+
+
+prewitt = _edge_filter("prewitt", (1.0, 1.0, 1.0))
+sobel = _edge_filter("sobel", (1.0, 2.0, 1.0))
+
+
+@on_traced(scipy.ndimage.laplace)
+def laplace(
+    input: Operand, output: Output | None = None, mode: Modes = "reflect", cval: Operand = 0.0, *, axes: Axis = None
+) -> Any:
+    """As ``scipy.ndimage.laplace``: the sum of second differences."""
+    x = image("laplace", input)
+    along = places("laplace", axes, x.ndim)
+    weights = np.array([1.0, -2.0, 1.0])
+    modes = each("laplace", mode, len(along))
+    parts = [_one_axis("laplace", x, weights, k, edge, cval) for k, edge in zip(along, modes, strict=True)]
+    return finished("laplace", functools.reduce(operator.add, parts) if parts else x, input, output)
+
+
+def _derivatives(
+    name: str,
+    input: Operand,
+    sigma: Numbers,
+    mode: Modes,
+    cval: Operand,
+    axes: Axis,
+    order: int,
+    truncate: float,
+    radius: int | Sequence[int] | None,
+) -> tuple[Any, list[Any]]:
+    """Derivatives of a Gaussian along each axis in turn, along all of which it smooths."""
+    x = image(name, input)
+    along = places(name, axes, x.ndim)
+    several = list(sigma) if holds_tracer(sigma) and arrayed(sigma).ndim else sigma  # type: ignore[arg-type]
+    if order == 2:
+        widths: list[Any] = [0.0] * x.ndim
+        for k, width in zip(along, each(name, several, len(along)), strict=True):
+            widths[k] = width
+    else:
+        widths = each(name, several, x.ndim)
+    parts = []
+    for k, edge in zip(along, each(name, mode, len(along)), strict=True):
+        orders = [order if j == k else 0 for j in range(x.ndim)]
+        parts.append(_gaussian(name, x, widths, orders, edge, cval, truncate, radius, None))
+    return x, parts
+
+
+@on_traced(scipy.ndimage.gaussian_laplace)
+def gaussian_laplace(
+    input: Operand,
+    sigma: Numbers,
+    output: Output | None = None,
+    mode: Modes = "reflect",
+    cval: Operand = 0.0,
+    *,
+    axes: Axis = None,
+    truncate: float = 4.0,
+    radius: int | Sequence[int] | None = None,
+) -> Any:
+    """As ``scipy.ndimage.gaussian_laplace``: the sum of second derivatives, by those of a Gaussian."""
+    x, parts = _derivatives("gaussian_laplace", input, sigma, mode, cval, axes, 2, truncate, radius)
+    return finished("gaussian_laplace", functools.reduce(operator.add, parts) if parts else x, input, output)
+
+
+@on_traced(scipy.ndimage.gaussian_gradient_magnitude)
+def gaussian_gradient_magnitude(
+    input: Operand,
+    sigma: Numbers,
+    output: Output | None = None,
+    mode: Modes = "reflect",
+    cval: Operand = 0.0,
+    *,
+    axes: Axis = None,
+    truncate: float = 4.0,
+    radius: int | Sequence[int] | None = None,
+) -> Any:
+    """As ``scipy.ndimage.gaussian_gradient_magnitude``: the length of the gradient; where that is 0, its derivative is 0."""
+    x, parts = _derivatives("gaussian_gradient_magnitude", input, sigma, mode, cval, axes, 1, truncate, radius)
+    if not parts:
+        return finished("gaussian_gradient_magnitude", x, input, output)
+    squares = sum([part * part for part in parts[1:]], start=parts[0] * parts[0])
+    flat = squares == 0
+    length = np.where(flat, 0.0, np.sqrt(np.where(flat, 1.0, squares)))
+    return finished("gaussian_gradient_magnitude", length, input, output)
+
+
+__all__ = [
+    "convolve", "convolve1d", "correlate", "correlate1d", "gaussian_filter", "gaussian_filter1d",
+    "gaussian_gradient_magnitude", "gaussian_laplace", "laplace", "padded", "prewitt", "sobel", "uniform_filter",
+    "uniform_filter1d",
+]  # fmt: skip

@@ -1,0 +1,66 @@
+"""``scipy.signal`` for traced values: convolution, filters, spectra, resampling.
+
+What a function here is given of windows, filters' orders and the like is static; samples and filters' coefficients are
+differentiable. A name that is not written here is SciPy's own: design of filters, windows, ``correlation_lags``.
+
+Example:
+    >>> import numpy as np, functrace as ft
+    >>> from functrace.scipy import signal
+    >>> x = np.array([1.0, 0.0, 0.0, 0.0])
+    >>> ft.grad(lambda a: np.sum(signal.lfilter([1.0], [1.0, a], x)))(-0.5)
+    np.float64(-2.75)
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import scipy.signal
+
+from functrace.scipy.signal.convolving import (  # noqa: F401
+    convolve,
+    convolve2d,
+    correlate,
+    correlate2d,
+    fftconvolve,
+    oaconvolve,
+)
+from functrace.scipy.signal.filtering import (  # noqa: F401
+    filtfilt,
+    lfilter,
+    lfilter_zi,
+    sosfilt,
+    sosfilt_zi,
+    sosfiltfilt,
+)
+from functrace.scipy.signal.spectra import (  # noqa: F401
+    coherence,
+    csd,
+    istft,
+    periodogram,
+    spectrogram,
+    stft,
+    welch,
+)
+from functrace.scipy.signal.trends import (  # noqa: F401
+    decimate,
+    detrend,
+    hilbert,
+    hilbert2,
+    resample,
+    resample_poly,
+    savgol_filter,
+    upfirdn,
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Every other name is SciPy's."""
+    return getattr(scipy.signal, name)
+
+
+def __dir__() -> list[str]:
+    """SciPy's names."""
+    return sorted({*globals(), *dir(scipy.signal)})

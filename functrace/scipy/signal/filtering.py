@@ -1,0 +1,299 @@
+"""Filters of signals, forwards and both ways; see `functrace.scipy.signal`.
+
+Note [Recursive filters]
+    A filter is its moving average ``b``, a convolution, followed by its recursive part ``a`` (`functrace.ops.grids.recur`),
+    which has SciPy's loop and a transpose of its own: the same filter, run backwards. What a filter starts from (``zi``, of
+    the transposed direct form II) is added to the first elements between the two.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from typing import Any, SupportsIndex
+
+import numpy as np
+import scipy.signal
+
+from functrace.errors import ConcretizationError, ShapeError
+from functrace.numpy.operands import Operand, holds_tracer, one_axis
+from functrace.ops.grids import convolve_grids, recur
+from functrace.scipy.dispatch import on_traced
+from functrace.scipy.signal.convolving import numbers
+from functrace.typing import Array
+
+
+def _coefficients(name: str, b: Operand, a: Operand) -> tuple[Any, Any]:
+    """Return both with ``a[0]`` divided out, as vectors."""
+    b, a = np.atleast_1d(numbers(b)), np.atleast_1d(numbers(a))
+    if b.ndim != 1 or a.ndim != 1 or not b.shape[0] or not a.shape[0]:
+        raise ShapeError(f"scipy.signal.{name}: b and a must be vectors, got {b.shape} and {a.shape}", fix="map with vmap")
+    if not holds_tracer(a) and not a[0]:
+        raise ShapeError(f"scipy.signal.{name}: a[0] is 0", fix="leave zeros in front out")
+    return b / a[0], a / a[0]
+
+
+def _rows(x: Array, rank: int) -> Any:
+    return x.reshape(*(1,) * (rank - 1), -1)
+
+
+def _filtered(b: Array, a: Array, x: Array, zi: Any | None) -> tuple[Any, Any | None]:
+    """Filter along the last axis; ``zi`` has the order of the filter along it. Also returns the state in the end."""
+    n, rank = x.shape[-1], x.ndim
+    order = max(b.shape[0], a.shape[0]) - 1
+    moved = convolve_grids(x, _rows(b, rank), rank - 1) if n else np.zeros((*x.shape[:-1], b.shape[0] - 1), x.dtype)
+    total = moved[..., :n]
+    if zi is not None and order:
+        total = total + np.pad(zi[..., :n], [(0, 0)] * (rank - 1) + [(0, max(n - order, 0))])
+    y = total if a.shape[0] == 1 else recur(_rows(a[1:], rank), total)
+    if zi is None:
+        return y, None
+    shape = (*y.shape[:-1], order)
+    last = np.zeros(shape, y.dtype)
+    parts = [moved[..., n:]]
+    if a.shape[0] > 1 and n:
+        parts.append(-convolve_grids(y, _rows(a, rank), rank - 1)[..., n:])
+    if order > n:
+        parts.append(zi[..., n:])
+    for part in parts:
+        last = last + np.pad(part, [(0, 0)] * (rank - 1) + [(0, order - part.shape[-1])])
+    return y, last
+
+
+@on_traced(scipy.signal.lfilter)
+def lfilter(b: Operand, a: Operand, x: Operand, axis: SupportsIndex = -1, zi: Operand | None = None) -> Any:
+    """As ``scipy.signal.lfilter``; differentiable by coefficients, samples and the initial state.
+
+    Args:
+        b, a: coefficients of the filter, vectors.
+        x: samples.
+        axis: what is filtered along.
+        zi: the state to start from, of the shape of ``x`` but for ``max(len(a), len(b)) - 1`` elements along the axis.
+
+    Returns:
+        the filtered samples; with ``zi``, these and the state in the end.
+
+    Cost:
+        SciPy's loop, twice in reverse.
+    """
+    numerator, denominator = _coefficients("lfilter", b, a)
+    samples = numbers(x)
+    start = None if zi is None else numbers(zi)
+    kinds = [v.dtype for v in (numerator, denominator, samples, start) if v is not None]
+    dtype = np.result_type(*kinds)
+    numerator, denominator, samples = (v.astype(dtype) for v in (numerator, denominator, samples))
+    place = one_axis(axis, samples.ndim)
+    samples = np.moveaxis(samples, place, -1)
+    if start is not None:
+        order = max(numerator.shape[0], denominator.shape[0]) - 1
+        shape = (*samples.shape[:-1], order)
+        if start.ndim != samples.ndim:
+            raise ShapeError(
+                f"scipy.signal.lfilter: zi has {start.ndim} axes, and x {samples.ndim}", fix="add axes of size 1 to zi"
+            )
+        start = np.moveaxis(start.astype(dtype), place, -1)
+        if start.shape[-1] != order or any(n not in (1, m) for n, m in zip(start.shape, shape, strict=True)):
+            raise ShapeError(
+                f"scipy.signal.lfilter: unexpected shape for zi: expected {shape} (the axis last), found {start.shape}",
+                fix="see scipy.signal.lfilter_zi and lfiltic",
+            )
+        start = np.broadcast_to(start, shape)
+    y, last = _filtered(numerator, denominator, samples, start)
+    y = np.moveaxis(y, -1, place)
+    return y if last is None else (y, np.moveaxis(last, -1, place))
+
+
+@on_traced(scipy.signal.lfilter_zi)
+def lfilter_zi(b: Operand, a: Operand) -> Any:
+    """As ``scipy.signal.lfilter_zi``: the state of a filter that has always been given ones."""
+    numerator, denominator = _coefficients("lfilter_zi", b, a)
+    order = max(numerator.shape[0], denominator.shape[0]) - 1
+    numerator, denominator = (np.pad(v, (0, order + 1 - v.shape[0])) for v in (numerator, denominator))
+    rest = denominator[1:]
+    first = np.pad(rest[:, None], ((0, 0), (0, max(order - 1, 0))))[:, :order]
+    system = np.eye(order) - np.eye(order, k=1) + first
+    return np.linalg.solve(system.astype(np.result_type(numerator, denominator)), numerator[1:] - rest * numerator[0])
+
+
+def _sections(name: str, sos: Operand) -> Any:
+    made = np.atleast_2d(numbers(sos))
+    if made.ndim != 2 or made.shape[1] != 6:
+        raise ShapeError(f"scipy.signal.{name}: sos array must be shape (n_sections, 6), got {made.shape}", fix="see tf2sos")
+    if not holds_tracer(made) and not np.all(made[:, 3] == 1):
+        raise ShapeError(f"scipy.signal.{name}: sos[:, 3] should be all ones", fix="divide each section by it")
+    return made
+
+
+@on_traced(scipy.signal.sosfilt_zi)
+def sosfilt_zi(sos: Operand) -> Any:
+    """As ``scipy.signal.sosfilt_zi``: the states of a filter that has always been given ones, shape (sections, 2)."""
+    sections = _sections("sosfilt_zi", sos)
+    states: list[Any] = []
+    scale: Any = 1.0
+    for k in range(sections.shape[0]):
+        b, a = sections[k, :3], sections[k, 3:]
+        states.append(scale * lfilter_zi(b, a))
+        scale = scale * np.sum(b) / np.sum(a)
+    return np.stack(states)
+
+
+@on_traced(scipy.signal.sosfilt)
+def sosfilt(sos: Operand, x: Operand, axis: SupportsIndex = -1, zi: Operand | None = None) -> Any:
+    """As ``scipy.signal.sosfilt``: one section of second order after the other.
+
+    Args:
+        sos: shape (sections, 6).
+        x: samples.
+        axis: what is filtered along.
+        zi: states to start from, of shape (sections, ...), with 2 elements along the axis of ``x``.
+
+    Returns:
+        the filtered samples; with ``zi``, these and the states in the end.
+    """
+    sections, samples = _sections("sosfilt", sos), numbers(x)
+    if not samples.ndim:
+        raise ShapeError("scipy.signal.sosfilt: x must be at least 1-D", fix="pass an array of samples")
+    place = one_axis(axis, samples.ndim)
+    starts = None if zi is None else numbers(zi)
+    dtype = np.result_type(*[v.dtype for v in (sections, samples, starts) if v is not None])
+    sections, samples = sections.astype(dtype), np.moveaxis(samples.astype(dtype), place, -1)
+    if starts is not None:
+        starts = np.moveaxis(starts.astype(dtype), place + 1, -1)
+        shape = (sections.shape[0], *samples.shape[:-1], 2)
+        if starts.shape != shape:
+            raise ShapeError(
+                f"scipy.signal.sosfilt: zi must have shape {shape} (the axis last), got {starts.shape}", fix="see sosfilt_zi"
+            )
+    lasts = []
+    for k in range(sections.shape[0]):
+        start = None if starts is None else starts[k]
+        samples, last = _filtered(sections[k, :3], sections[k, 3:], samples, start)
+        lasts.append(last)
+    samples = np.moveaxis(samples, -1, place)
+    return samples if starts is None else (samples, np.moveaxis(np.stack(lasts), -1, place + 1))
+
+
+# -- both ways -----------------------------------------------------------------------------------------------------------
+
+
+def extended(x: Array, count: int, kind: str) -> Any:
+    """Continue samples along the last axis, at both ends."""
+    if not count:
+        return x
+    room = [(0, 0)] * (x.ndim - 1) + [(count, count)]
+    if kind == "zeros":
+        return np.pad(x, room)
+    if kind == "constant":
+        return np.pad(x, room, mode="edge")
+    if kind == "even":
+        return np.pad(x, room, mode="reflect")
+    before, behind = x[..., count:0:-1], x[..., -2 : -(count + 2) : -1]
+    return np.concatenate([2 * x[..., :1] - before, x, 2 * x[..., -1:] - behind], axis=-1)
+
+
+def _padded(name: str, x: Array, padtype: str | None, padlen: int | None, taps: int) -> tuple[int, Any]:
+    if padtype not in ("even", "odd", "constant", None):
+        raise ShapeError(
+            f"scipy.signal.{name}: padtype={padtype!r} must be 'even', 'odd', 'constant', or None",
+            fix="leave it out for 'odd'",
+        )
+    edge = 0 if padtype is None else 3 * taps if padlen is None else padlen
+    if x.shape[-1] <= edge:
+        raise ShapeError(
+            f"scipy.signal.{name}: the length of the input vector x must be greater than padlen, which is {edge}",
+            fix="pass padlen=",
+        )
+    return edge, x if padtype is None else extended(x, edge, padtype)
+
+
+@on_traced(scipy.signal.filtfilt)
+def filtfilt(
+    b: Operand,
+    a: Operand,
+    x: Operand,
+    axis: SupportsIndex = -1,
+    padtype: str | None = "odd",
+    padlen: int | None = None,
+    method: str = "pad",
+    irlen: int | None = None,
+) -> Any:
+    """As ``scipy.signal.filtfilt``: forwards, and backwards; ``method="gust"`` too."""
+    if method not in ("pad", "gust"):
+        raise ShapeError(f"scipy.signal.filtfilt: method={method!r} must be 'pad' or 'gust'", fix="leave it out for 'pad'")
+    numerator, denominator = _coefficients("filtfilt", b, a)
+    samples = numbers(x)
+    place = one_axis(axis, samples.ndim)
+    samples = np.moveaxis(samples, place, -1)
+    if method == "gust":
+        return np.moveaxis(_by_gustafsson(numerator, denominator, samples, irlen), -1, place)
+    taps = max(numerator.shape[0], denominator.shape[0])
+    edge, samples = _padded("filtfilt", samples, padtype, padlen, taps)
+    state = lfilter_zi(numerator, denominator)
+    y, _ = lfilter(numerator, denominator, samples, zi=state * samples[..., :1])
+    y, _ = lfilter(numerator, denominator, y[..., ::-1], zi=state * y[..., -1:])
+    y = y[..., ::-1]
+    return np.moveaxis(y[..., edge : y.shape[-1] - edge], -1, place)
+
+
+def _by_gustafsson(b: Array, a: Array, x: Array, irlen: int | None) -> Any:
+    """Choose the states at both ends so that it does not matter which way comes first.
+
+    Source: F. Gustafsson, Determining the initial states in forward-backward filtering, 1996; as SciPy has it.
+    """
+    order = max(b.shape[0], a.shape[0]) - 1
+    if order == 0:
+        return (b[0] / a[0]) ** 2 * x
+    n = x.shape[-1]
+    m = n if irlen is None or n <= 2 * irlen else irlen
+    impulse = np.zeros(order)
+    impulse[0] = 1
+    observed = lfilter(b, a, np.zeros(m), zi=impulse)[0]
+    columns = [np.pad(observed[: m - k], (k, 0)) for k in range(order)]
+    seen = np.stack(columns, axis=1)
+    again = lfilter(b, a, seen[::-1], axis=0)
+    turned, back = again[::-1], seen[::-1]
+
+    def at_ends(first: Array, last: Array) -> Any:
+        if m == n:
+            return np.concatenate([first, last], axis=1)
+        return np.concatenate([np.pad(first, ((0, 0), (0, order))), np.pad(last, ((0, 0), (order, 0)))], axis=0)
+
+    forwards = lfilter(b, a, lfilter(b, a, x)[..., ::-1])[..., ::-1]
+    backwards = lfilter(b, a, lfilter(b, a, x[..., ::-1])[..., ::-1])
+    difference = backwards - forwards
+    if m != n:
+        difference = np.concatenate([difference[..., :m], difference[..., -m:]], axis=-1)
+    rows = difference.reshape(-1, difference.shape[-1]).T
+    states = np.linalg.lstsq(at_ends(turned - seen, back - again), rows, rcond=None)[0].T
+    moved = states @ at_ends(turned, back).T
+    moved = moved.reshape(*difference.shape)
+    if m != n:
+        between = np.zeros((*moved.shape[:-1], n - 2 * m))
+        moved = np.concatenate([moved[..., :m], between, moved[..., m:]], axis=-1)
+    return forwards + moved
+
+
+@on_traced(scipy.signal.sosfiltfilt)
+def sosfiltfilt(
+    sos: Operand, x: Operand, axis: SupportsIndex = -1, padtype: str | None = "odd", padlen: int | None = None
+) -> Any:
+    """As ``scipy.signal.sosfiltfilt``: forwards, and backwards, by sections of second order."""
+    sections, samples = _sections("sosfiltfilt", sos), numbers(x)
+    place = one_axis(axis, samples.ndim)
+    samples = np.moveaxis(samples, place, -1)
+    count = sections.shape[0]
+    taps = 2 * count + 1
+    if padlen is None and padtype is not None:
+        try:
+            taps -= min(int(np.sum(sections[:, 2] == 0)), int(np.sum(sections[:, 5] == 0)))
+        except ConcretizationError as error:
+            raise ConcretizationError(
+                "scipy.signal.sosfiltfilt: how far samples are continued depends on which coefficients are 0",
+                fix="pass padlen=",
+            ) from error
+    edge, samples = _padded("sosfiltfilt", samples, padtype, padlen, taps)
+    state = sosfilt_zi(sections).reshape(count, *(1,) * (samples.ndim - 1), 2)
+    y, _ = sosfilt(sections, samples, zi=state * samples[..., :1])
+    y, _ = sosfilt(sections, y[..., ::-1], zi=state * y[..., -1:])
+    y = y[..., ::-1]
+    return np.moveaxis(y[..., edge : y.shape[-1] - edge], -1, place)
