@@ -22,6 +22,7 @@ from functrace.source import PACKAGE_PREFIX
 from functrace.tracing.recording import bind
 
 _new = object.__new__
+_ndarray = np.ndarray
 _getframe = sys._getframe
 
 
@@ -46,6 +47,10 @@ def _binary(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
             operand, spec = -len(literals), kind
         elif kind is str or other is None:
             return NotImplemented if unequal is None else np.full(self.aval.shape, unequal)[()]
+        elif (
+            kind is not _ndarray and getattr(kind, "__array_ufunc__", kind) is None
+        ):  # NumPy's own way of leaving it to them
+            return NotImplemented
         else:
             return bind(primitive, (other, self) if reflected else (self, other))
         if reflected:

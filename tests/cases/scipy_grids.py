@@ -1,12 +1,13 @@
-"""Cases of functrace.scipy's rooms for data on grids: signal, fft, ndimage, interpolate."""
+"""Cases of functrace.scipy's rooms for data on grids: signal, fft, ndimage, interpolate, sparse."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
-from functrace.scipy import fft, interpolate, ndimage, signal
+from functrace.scipy import fft, interpolate, ndimage, signal, sparse
 from tests.cases.case import Case
 
 _rng = np.random.default_rng(33)
@@ -118,4 +119,30 @@ INTERPOLATION = [
       for m in ("linear", "nearest", "pchip", "cubic_legacy")],
 ]  # fmt: skip
 
-CASES: list[Case] = SIGNAL + FFT + IMAGES + INTERPOLATION
+_M = scipy.sparse.random_array((5, 4), density=0.5, rng=_rng).tocsr()
+_C, _O = _M.tocsc(), _M.tocoo()
+_Q = (scipy.sparse.random_array((5, 5), density=0.4, rng=_rng) + 4 * scipy.sparse.eye_array(5)).tocsr()
+
+
+def _of(data: Any) -> Any:
+    return sparse.csr_array((data, _M.indices, _M.indptr), shape=(5, 4))
+
+
+def _square(data: Any) -> Any:
+    return sparse.csc_array((data, _Q.indices, _Q.indptr), shape=(5, 5))
+
+
+SPARSE = [
+    Case("sparse/matrix @ vector", lambda x: sparse.csr_array(_M) @ x, (draw(4),)), Case("sparse/matrix @ columns", lambda x: sparse.csc_array(_M) @ x, (draw(4, 3),)),
+    Case("sparse/elements @ columns", lambda d, x: _of(d) @ x, (_M.data, draw(4, 3)), diff=(0, 1)), Case("sparse/rows @ elements", lambda d, y: y @ _of(d), (_M.data, draw(3, 5)), diff=(0, 1)),
+    Case("sparse/elements.T @ vector", lambda d, y: _of(d).T @ y, (_M.data, draw(5)), diff=(0, 1)),
+    Case("sparse/csc", lambda d, x: sparse.csc_array((d, _C.indices, _C.indptr), shape=(5, 4)) @ x, (_M.data, draw(4)), diff=(0, 1)),
+    Case("sparse/coo", lambda d, x: sparse.coo_array((d, (_O.row[::-1], _O.col[::-1])), shape=(5, 4)) @ x, (_M.data, draw(4)), diff=(0, 1)),
+    Case("sparse/complex", lambda d, x: _of(d) @ x, (_M.data + 0.3j, wave(4)), diff=(0, 1), order=1),
+    Case("sparse/toarray", lambda d: _of(d).toarray(), (_M.data,)), Case("sparse/multiply", lambda d, w: _of(d).multiply(w).toarray(), (_M.data, draw(5, 4)), diff=(0, 1)),
+    Case("sparse/sums", lambda d: (_of(d).sum(0), _of(d).sum(1), _of(d).sum(), _of(d).diagonal()), (_M.data,)), Case("sparse/add", lambda d, w: (_of(d) + _of(d)).toarray() - w, (_M.data, draw(5, 4)), diff=(0, 1)),
+    Case("sparse.linalg.spsolve", lambda d, b: sparse.linalg.spsolve(_square(d), b), (_Q.data, draw(5)), diff=(0, 1)),
+    Case("sparse.linalg.spsolve/columns", lambda d, b: sparse.linalg.spsolve(_square(d), b), (_Q.data, draw(5, 2)), diff=(0, 1)),
+]  # fmt: skip
+
+CASES: list[Case] = SIGNAL + FFT + IMAGES + INTERPOLATION + SPARSE

@@ -1,0 +1,46 @@
+"""``scipy.sparse`` for traced values: products with matrices whose elements are plain or traced, and systems of equations.
+
+The classes here are SciPy's own where their arguments are plain, and take traced operands, too: ``A @ x``, ``x @ A``,
+``A * x``. Made of traced elements, ``csr_array((data, indices, indptr))`` and its kin are a `Sparse`: the pattern is plain,
+the elements are differentiated. A name that is not written here is SciPy's own.
+
+Example:
+    >>> import numpy as np, functrace as ft
+    >>> from functrace.scipy import sparse
+    >>> a = sparse.csr_array(np.array([[2.0, 0.0], [1.0, 3.0]]))
+    >>> ft.grad(lambda x: np.sum((a @ x) ** 2))(np.array([1.0, 1.0]))
+    array([16., 24.])
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import scipy.sparse
+
+from functrace.scipy.sparse import linalg  # noqa: F401
+from functrace.scipy.sparse.matrices import (  # noqa: F401
+    Sparse,
+    bsr_array,
+    bsr_matrix,
+    coo_array,
+    coo_matrix,
+    csc_array,
+    csc_matrix,
+    csr_array,
+    csr_matrix,
+    dia_array,
+    dia_matrix,
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Every other name is SciPy's."""
+    return getattr(scipy.sparse, name)
+
+
+def __dir__() -> list[str]:
+    """SciPy's names."""
+    return sorted({*globals(), *dir(scipy.sparse)})

@@ -1,0 +1,148 @@
+"""``scipy.sparse.linalg`` for traced values: systems of equations, differentiated as what they define.
+
+Iterative methods are SciPy's own, called while the program runs; a derivative is one more system, solved by the same method
+with the same tolerances, of the transposed matrix in reverse. A name that is not written here is SciPy's own.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import scipy.sparse.linalg
+
+from functrace.api.foreign import pure_callback
+from functrace.api.implicit import custom_linear_solve
+from functrace.errors import ShapeError, UnsupportedFunctionError
+from functrace.ir.aval import ShapeDtype
+from functrace.numpy.operands import Operand, arrayed, holds_tracer
+from functrace.ops.sparse import sparse_solve
+from functrace.scipy.sparse.matrices import Sparse, csr_array, of
+from functrace.tracing.recording import Tracer
+from functrace.typing import Array
+
+
+def _inexact(x: Operand) -> Any:
+    made: Any = arrayed(x)
+    return made if made.dtype.kind in "fc" else made.astype(np.float64)
+
+
+def _is_traced(*values: object) -> bool:
+    return any(isinstance(v, Sparse) or holds_tracer(v) for v in values)
+
+
+def _matrix(name: str, a: object) -> Sparse:
+    if isinstance(a, Sparse) or scipy.sparse.issparse(a):
+        made = of(a)
+    elif isinstance(a, Tracer | np.ndarray):
+        rows: Any = csr_array
+        made = of(rows(a))
+    else:
+        raise UnsupportedFunctionError(
+            f"scipy.sparse.linalg.{name} of traced values takes matrices, not a {type(a).__name__}",
+            fix="pass a sparse matrix, or use functrace.custom_linear_solve with the operator's own product",
+        )
+    if made.shape[0] != made.shape[1]:
+        raise ShapeError(f"scipy.sparse.linalg.{name} needs a square matrix, got shape {made.shape}", fix="make it square")
+    return made
+
+
+def spsolve(A: object, b: Operand, permc_spec: str | None = None, use_umfpack: bool = True) -> Any:
+    """As ``scipy.sparse.linalg.spsolve``, by SuperLU; differentiable by the matrix's elements and by ``b``.
+
+    Args:
+        A: a sparse matrix, shape (n, n): one of SciPy's, or a `Sparse` with traced elements.
+        b: right-hand sides, shape (n,) or (n, k).
+        permc_spec, use_umfpack: of SciPy's own; not needed for traced values.
+    """
+    if not _is_traced(A, b):
+        plain: Any = scipy.sparse.linalg
+        return plain.spsolve(A, b, permc_spec, use_umfpack)
+    matrix, right = _matrix("spsolve", A), _inexact(b)
+    if right.ndim not in (1, 2) or right.shape[0] != matrix.shape[0]:
+        raise ShapeError(
+            f"scipy.sparse.linalg.spsolve: matrix {matrix.shape} and right-hand side {right.shape} do not fit",
+            fix="pass one row per equation",
+        )
+    columns = right if right.ndim == 2 else right[:, None]
+    data = matrix.data if matrix.data.dtype.kind in "fc" else matrix.data.astype(np.float64)
+    found = sparse_solve(data, matrix.pattern, columns, backwards=matrix.turned)
+    return found if right.ndim == 2 else found[:, 0]
+
+
+def _iterative(name: str) -> Callable[..., tuple[Any, Any]]:
+    theirs: Any = getattr(scipy.sparse.linalg, name)
+
+    def solver(A: object, b: Operand, x0: Operand | None = None, **options: object) -> tuple[Any, Any]:
+        if not _is_traced(A, b, x0):
+            return theirs(A, b, x0, **options)
+        matrix, right = _matrix(name, A), _inexact(b)
+        if right.shape != (matrix.shape[0],):
+            raise ShapeError(
+                f"scipy.sparse.linalg.{name}: matrix {matrix.shape} and right-hand side {right.shape} do not fit",
+                fix="pass one element per equation; map several right-hand sides with vmap",
+            )
+        dtype = np.result_type(matrix.dtype, right.dtype, np.float32)
+        right = right.astype(dtype)
+        index, starts, _ = matrix.pattern
+        start = np.zeros(right.shape, dtype) if x0 is None else arrayed(x0)
+
+        def run(turned: bool, first: bool) -> Callable[..., Any]:
+            def call(data: Array, b: Array, x0: Array) -> tuple[Any, Any]:
+                a: Any = scipy.sparse.csr_array((data, index, starts), shape=matrix.whole)
+                given = dict(options)
+                if not first:
+                    given.pop("callback", None)
+                x, info = theirs(a.T if turned else a, b, x0 if first else None, **given)
+                return x, np.int64(info)
+
+            shapes = (ShapeDtype(right.shape, np.dtype(dtype)), ShapeDtype((), np.dtype(np.int64)))
+            return lambda _, b: pure_callback(call, shapes, matrix.data, b, start)
+
+        return custom_linear_solve(
+            lambda x: matrix @ x,
+            right,
+            run(matrix.turned, True),
+            run(not matrix.turned, False),
+            has_aux=True,
+        )
+
+    solver.__name__ = solver.__qualname__ = name
+    solver.__doc__ = f"""As ``scipy.sparse.linalg.{name}``; differentiable by the matrix's elements and by ``b``.
+
+    Args:
+        A: a sparse matrix, shape (n, n): one of SciPy's, or a `Sparse` with traced elements; or a full one.
+        b: shape (n,).
+        x0: where to start; there is no derivative by it.
+        options: SciPy's own, such as ``rtol`` and ``maxiter``. A derivative is as exact as they make it.
+
+    Returns:
+        the solution, and whether it was found (0).
+    """
+    return solver
+
+
+cg = _iterative("cg")
+cgs = _iterative("cgs")
+bicg = _iterative("bicg")
+bicgstab = _iterative("bicgstab")
+gmres = _iterative("gmres")
+lgmres = _iterative("lgmres")
+minres = _iterative("minres")
+qmr = _iterative("qmr")
+gcrotmk = _iterative("gcrotmk")
+tfqmr = _iterative("tfqmr")
+
+
+def __getattr__(name: str) -> Any:
+    """Every other name is SciPy's."""
+    return getattr(scipy.sparse.linalg, name)
+
+
+def __dir__() -> list[str]:
+    """SciPy's names."""
+    return sorted({*globals(), *dir(scipy.sparse.linalg)})

@@ -1,0 +1,314 @@
+"""Sparse matrices with traced elements, and SciPy's own that take traced operands; see `functrace.scipy.sparse`.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+import scipy.sparse
+
+from functrace.errors import ShapeError, UnsupportedFunctionError
+from functrace.numpy.operands import Operand, arrayed, holds_tracer
+from functrace.ops.indexing import ARRAY, gather, scatter_add
+from functrace.ops.sparse import Pattern, sparse_matmul
+from functrace.tracing.recording import Tracer
+from functrace.typing import Array
+
+_FIX = "pass (data, indices, indptr), or (data, (row, column)) for coo, with plain positions and traced data"
+
+
+@final
+class Sparse:
+    """A sparse matrix with a plain pattern, whose elements may be traced.
+
+    Args:
+        data: elements, shape (nz,); those that stand at one place are added.
+        pattern: their columns, where rows start, and their rows.
+        shape: of the matrix, before it is transposed.
+        turned: whether it is transposed.
+    """
+
+    __slots__ = ("data", "pattern", "turned", "whole")
+    __array_ufunc__ = None  # operators of arrays leave the operation to those of this class
+
+    def __init__(self, data: Array, pattern: Pattern, shape: tuple[int, int], turned: bool = False) -> None:
+        self.data, self.pattern, self.whole, self.turned = data, pattern, shape, turned
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.whole[::-1] if self.turned else self.whole
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the elements."""
+        return self.data.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Two."""
+        return 2
+
+    @property
+    def nnz(self) -> int:
+        """How many elements are kept."""
+        return self.data.shape[0]
+
+    @property
+    def T(self) -> Sparse:
+        """The transpose, of the same elements."""
+        return Sparse(self.data, self.pattern, self.whole, not self.turned)
+
+    def __repr__(self) -> str:
+        return f"Sparse({self.shape[0]} x {self.shape[1]}, {self.nnz} elements of {self.dtype})"
+
+    def transpose(self) -> Sparse:
+        """The transpose, of the same elements."""
+        return self.T
+
+    def conj(self) -> Sparse:
+        """The complex conjugate."""
+        return self._with(np.conj(self.data))
+
+    def _with(self, data: Array) -> Sparse:
+        return Sparse(data, self.pattern, self.whole, self.turned)
+
+    def _coordinates(self) -> tuple[Any, Any]:
+        index, _, row = self.pattern
+        return (index, row) if self.turned else (row, index)
+
+    # -- products ------------------------------------------------------------------------------------------------------
+
+    def __matmul__(self, other: Operand) -> Any:
+        if isinstance(other, Sparse) or scipy.sparse.issparse(other):
+            raise UnsupportedFunctionError(
+                "the product of two sparse matrices, one of them with traced elements, has a pattern of its own",
+                fix="apply one after the other, A @ (B @ x); or use A @ B.toarray()",
+            )
+        x: Any = arrayed(other)
+        if x.ndim not in (1, 2) or x.shape[0] != self.shape[1]:
+            raise ShapeError(
+                f"matmul: dimension mismatch of a sparse matrix {self.shape} and an array {x.shape}",
+                fix=f"pass shape ({self.shape[1]},) or ({self.shape[1]}, k)",
+            )
+        columns = x if x.ndim == 2 else x[:, None]
+        found = sparse_matmul(self.data, self.pattern, columns, self.whole, backwards=self.turned)
+        return found if x.ndim == 2 else found[:, 0]
+
+    def __rmatmul__(self, other: Operand) -> Any:
+        x: Any = arrayed(other)
+        return np.transpose(self.T @ np.transpose(x))
+
+    def dot(self, other: Operand) -> Any:
+        """As ``self @ other``."""
+        return self @ other
+
+    def multiply(self, other: Operand) -> Any:
+        """Multiply element by element with a number, or with an array that broadcasts to the shape."""
+        x: Any = arrayed(other)
+        if x.ndim == 0:
+            return self._with(self.data * x)
+        whole = np.broadcast_to(x, self.shape) if x.ndim < 2 or x.shape != self.shape else x
+        return self._with(self.data * gather(whole, (ARRAY, ARRAY), self._coordinates()))
+
+    def __mul__(self, other: Operand) -> Any:
+        return self.multiply(other)
+
+    def __rmul__(self, other: Operand) -> Any:
+        return self.multiply(other)
+
+    def __truediv__(self, other: Operand) -> Any:
+        return self.multiply(1.0 / arrayed(other))  # type: ignore[operator]
+
+    def __neg__(self) -> Sparse:
+        return self._with(-self.data)
+
+    # -- sums ----------------------------------------------------------------------------------------------------------
+
+    def __add__(self, other: object) -> Any:
+        if isinstance(other, Sparse) or scipy.sparse.issparse(other):
+            right = other if isinstance(other, Sparse) else of(other)
+            if right.shape != self.shape:
+                raise ShapeError(f"inconsistent shapes {self.shape} and {right.shape}", fix="add matrices of one shape")
+            (r0, c0), (r1, c1) = self._coordinates(), right._coordinates()
+            data = np.concatenate([self.data, right.data])
+            return from_coordinates(data, np.concatenate([r0, r1]), np.concatenate([c0, c1]), self.shape)
+        return self.toarray() + other
+
+    def __radd__(self, other: object) -> Any:
+        return self + other
+
+    def __sub__(self, other: Array) -> Any:
+        return self + (-other)
+
+    def __rsub__(self, other: Array) -> Any:
+        return -self + other
+
+    def toarray(self) -> Any:
+        """The matrix with all of its zeros."""
+        return scatter_add(self.data, (ARRAY, ARRAY), self._coordinates(), self.shape)
+
+    todense = toarray
+
+    def sum(self, axis: int | None = None) -> Any:
+        """As SciPy's: of all elements, of columns (0), or of rows (1)."""
+        if axis is None:
+            return np.sum(self.data)
+        kept = self._coordinates()[1 if axis % 2 == 0 else 0]
+        return scatter_add(self.data, (ARRAY,), (kept,), (self.shape[1 if axis % 2 == 0 else 0],))
+
+    def diagonal(self) -> Any:
+        """As SciPy's: the main diagonal."""
+        row, column = self._coordinates()
+        kept = np.flatnonzero(row == column)
+        return scatter_add(gather(self.data, (ARRAY,), (kept,)), (ARRAY,), (row[kept],), (min(self.shape),))
+
+    def trace(self) -> Any:
+        """The sum of the main diagonal."""
+        return np.sum(self.diagonal())
+
+
+def from_coordinates(data: Array, row: Array, column: Array, shape: tuple[int, int]) -> Sparse:
+    """Return the matrix with elements at rows and columns, which need not be in order."""
+    order = np.argsort(row, kind="stable")
+    row, column = row[order], column[order]
+    starts = np.searchsorted(row, np.arange(shape[0] + 1)).astype(np.intp)
+    return Sparse(gather(data, (ARRAY,), (order,)), (column, starts, row), shape)
+
+
+def of(matrix: object) -> Sparse:
+    """Return one of SciPy's matrices with its elements, or a `Sparse` as it is."""
+    if isinstance(matrix, Sparse):
+        return matrix
+    plain: Any = matrix
+    rows = plain.tocsr()
+    if rows.ndim != 2:
+        raise ShapeError(f"a sparse array of shape {rows.shape} is no matrix", fix="pass one of two axes")
+    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    data = rows.data if rows.data.dtype.kind in "fc" else rows.data.astype(np.float64)
+    return Sparse(data, (rows.indices.astype(np.intp), rows.indptr.astype(np.intp), row), rows.shape)
+
+
+def _made(kind: str, given: object, shape: tuple[int, int] | None) -> Sparse:
+    if isinstance(given, Tracer) and given.aval.ndim == 2:
+        n, m = given.aval.shape
+        row, column = (k.ravel() for k in np.indices((n, m)))
+        return from_coordinates(given.reshape((n * m,)), row, column, (n, m))  # type: ignore[attr-defined]
+    if not isinstance(given, tuple) or kind not in ("csr", "csc", "coo"):
+        raise UnsupportedFunctionError(
+            f"scipy.sparse: a {kind} matrix cannot be made of this with traced elements", fix=_FIX
+        )
+    data: Any = arrayed(given[0])
+    if kind == "coo":
+        row, column = (np.asarray(k, np.intp) for k in given[1])
+        size = shape or (int(row.max(initial=-1)) + 1, int(column.max(initial=-1)) + 1)
+        return from_coordinates(data, row, column, size)
+    if len(given) == 2:
+        return _made("coo", given, shape)
+    index, starts = (np.asarray(k, np.intp) for k in given[1:])
+    row = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    across = int(index.max(initial=-1)) + 1
+    if kind == "csr":
+        return Sparse(data, (index, starts, row), shape or (len(starts) - 1, across))
+    whole = (shape[1], shape[0]) if shape else (len(starts) - 1, across)
+    return Sparse(data, (index, starts, row), whole, turned=True)
+
+
+class Takes:
+    """One of SciPy's matrices, that takes traced operands."""
+
+    __array_ufunc__ = None  # operators of arrays leave the operation to those of this class
+
+    def __new__(cls, *args: object, **kwargs: object) -> Any:
+        """Make SciPy's own of plain arguments, and a `Sparse` of traced elements."""
+        if any(map(holds_tracer, args)):
+            shape: Any = args[1] if len(args) > 1 else kwargs.get("shape")
+            return _made(cls.__name__[:3], args[0], shape)
+        return super().__new__(cls)
+
+    def _matmul_dispatch(self, other: Operand) -> Any:
+        return of(self) @ other if holds_tracer(other) else super()._matmul_dispatch(other)  # type: ignore[misc]
+
+    def _rmatmul_dispatch(self, other: Operand) -> Any:
+        if holds_tracer(other):
+            return of(self).__rmatmul__(other)
+        return super()._rmatmul_dispatch(other)  # type: ignore[misc]
+
+    def dot(self, other: Operand) -> Any:
+        """As SciPy's; the operand may be traced."""
+        return of(self) @ other if holds_tracer(other) else super().dot(other)  # type: ignore[misc]
+
+    def multiply(self, other: Operand) -> Any:
+        """As SciPy's; a traced operand makes a `Sparse`."""
+        return of(self).multiply(other) if holds_tracer(other) else super().multiply(other)  # type: ignore[misc]
+
+    def __add__(self, other: Operand) -> Any:
+        if holds_tracer(other) or isinstance(other, Sparse):
+            return of(self) + other
+        return super().__add__(other)  # type: ignore[misc]
+
+    def __radd__(self, other: Operand) -> Any:
+        return self + other if holds_tracer(other) else super().__radd__(other)  # type: ignore[misc]
+
+    def __sub__(self, other: Operand) -> Any:
+        if holds_tracer(other) or isinstance(other, Sparse):
+            return of(self) - other
+        return super().__sub__(other)  # type: ignore[misc]
+
+    def __rsub__(self, other: Operand) -> Any:
+        return other - of(self) if holds_tracer(other) else super().__rsub__(other)  # type: ignore[misc]
+
+
+def _container(kind: str) -> property:
+    def container(self: Takes) -> Any:
+        own: Any = globals()
+        return own[f"{kind}_array" if isinstance(self, scipy.sparse.sparray) else f"{kind}_matrix"]
+
+    return property(container)
+
+
+for _kind in ("csr", "csc", "coo", "bsr", "dia"):
+    setattr(Takes, f"_{_kind}_container", _container(_kind))
+
+
+class csr_array(Takes, scipy.sparse.csr_array):
+    """As ``scipy.sparse.csr_array``."""
+
+
+class csc_array(Takes, scipy.sparse.csc_array):
+    """As ``scipy.sparse.csc_array``."""
+
+
+class coo_array(Takes, scipy.sparse.coo_array):
+    """As ``scipy.sparse.coo_array``."""
+
+
+class bsr_array(Takes, scipy.sparse.bsr_array):
+    """As ``scipy.sparse.bsr_array``, of plain elements."""
+
+
+class dia_array(Takes, scipy.sparse.dia_array):
+    """As ``scipy.sparse.dia_array``, of plain elements."""
+
+
+class csr_matrix(Takes, scipy.sparse.csr_matrix):
+    """As ``scipy.sparse.csr_matrix``."""
+
+
+class csc_matrix(Takes, scipy.sparse.csc_matrix):
+    """As ``scipy.sparse.csc_matrix``."""
+
+
+class coo_matrix(Takes, scipy.sparse.coo_matrix):
+    """As ``scipy.sparse.coo_matrix``."""
+
+
+class bsr_matrix(Takes, scipy.sparse.bsr_matrix):
+    """As ``scipy.sparse.bsr_matrix``, of plain elements."""
+
+
+class dia_matrix(Takes, scipy.sparse.dia_matrix):
+    """As ``scipy.sparse.dia_matrix``, of plain elements."""

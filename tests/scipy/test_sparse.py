@@ -1,0 +1,107 @@
+"""functrace.scipy.sparse: SciPy's matrices with traced operands, matrices of traced elements, systems of equations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+import scipy.sparse.linalg
+
+import functrace as ft
+from functrace.errors import ShapeError, UnsupportedFunctionError
+from functrace.scipy import sparse
+from tests.oracles import differences
+
+rng = np.random.default_rng(35)
+M = scipy.sparse.random_array((5, 4), density=0.5, rng=rng).tocsr()
+D = M.toarray()
+Q = (scipy.sparse.random_array((5, 5), density=0.4, rng=rng) + 4 * scipy.sparse.eye_array(5)).tocsr()
+H = (Q + Q.T).tocsr()
+COLUMN, COLUMNS, ROW, ROWS, WHOLE = (rng.normal(size=s) for s in ((4,), (4, 3), (5,), (3, 5), (5, 4)))
+KINDS = [f"{kind}_{end}" for kind in ("csr", "csc", "coo", "bsr", "dia") for end in ("array", "matrix")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scipys_matrices_take_traced_operands(kind: str) -> None:
+    a = getattr(sparse, kind)(M)
+    assert isinstance(a, getattr(scipy.sparse, kind))
+    calls: list[tuple[Any, Any, Any]] = [
+        (lambda x: a @ x, lambda x: D @ x, COLUMN), (lambda x: a @ x, lambda x: D @ x, COLUMNS), (lambda y: y @ a, lambda y: y @ D, ROW),  # noqa: E501
+        (lambda y: y @ a, lambda y: y @ D, ROWS), (lambda y: a.T @ y, lambda y: D.T @ y, ROW), (lambda x: a.dot(x), lambda x: D @ x, COLUMN),  # noqa: E501
+        (lambda w: a.multiply(w).toarray(), lambda w: D * w, WHOLE), (lambda w: a + w, lambda w: D + w, WHOLE), (lambda w: w + a, lambda w: D + w, WHOLE),  # noqa: E501
+        (lambda w: a - w, lambda w: D - w, WHOLE), (lambda w: w - a, lambda w: w - D, WHOLE), (lambda w: (2.0 * a) @ w, lambda w: 2 * D @ w, COLUMN),  # noqa: E501
+    ]  # fmt: skip
+    if kind.endswith("array"):
+        calls += [
+            (lambda w: (a * w).toarray(), lambda w: D * w, WHOLE),
+            (lambda w: (w * a).toarray(), lambda w: D * w, WHOLE),
+        ]
+    for call, dense, x in calls:
+        np.testing.assert_allclose(ft.jit(call)(x), dense(x), rtol=1e-13, atol=1e-14)
+        found, expected = (ft.grad(lambda x, f=f: np.sum(np.sin(f(x))))(x) for f in (call, dense))
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_plain_operands_are_scipys_business(kind: str) -> None:
+    a, theirs = getattr(sparse, kind)(M), getattr(scipy.sparse, kind)(M)
+    np.testing.assert_array_equal(a @ COLUMN, theirs @ COLUMN)
+    np.testing.assert_array_equal(ROW @ a, ROW @ theirs)
+    assert type(a.T).__module__.startswith("functrace")
+    assert scipy.sparse.issparse(a.multiply(WHOLE))
+    assert (a + a).nnz == (theirs + theirs).nnz
+
+
+def test_errors_say_what_to_do() -> None:
+    data = M.data
+    with pytest.raises(ShapeError, match="dimension mismatch"):
+        ft.grad(lambda x: np.sum(sparse.csr_array(M) @ x))(ROW)
+    with pytest.raises(UnsupportedFunctionError, match=r"fix: apply one after the other"):
+        ft.grad(lambda d: (sparse.csr_array((d, M.indices, M.indptr), shape=(5, 4)) @ M.T).sum())(data)
+    with pytest.raises(UnsupportedFunctionError, match="a dia matrix cannot be made"):
+        ft.grad(lambda d: sparse.dia_array((d, [0]), shape=(4, 4)).sum())(np.ones((1, 4)))
+    with pytest.raises(UnsupportedFunctionError, match="takes matrices, not a"):
+        operator = scipy.sparse.linalg.aslinearoperator(Q)
+        ft.grad(lambda b: np.sum(sparse.linalg.cg(operator, b)[0]))(ROW)
+
+
+SOLVERS = ["cg", "minres", "cgs", "bicg", "bicgstab", "gmres", "lgmres", "qmr", "tfqmr", "gcrotmk"]
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_iterative_solvers(name: str) -> None:
+    solver, theirs = getattr(sparse.linalg, name), getattr(scipy.sparse.linalg, name)
+    for call in (lambda b: solver(H, b, rtol=1e-9), ft.jit(lambda b: solver(H, b, rtol=1e-9))):
+        for found, expected in zip(call(ROW), theirs(H, ROW, rtol=1e-9), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+    def solved(scale: Any, b: Any) -> Any:
+        data = H.data * scale
+        return np.sum(np.sin(solver(sparse.csr_array((data, H.indices, H.indptr), shape=(5, 5)), b, rtol=1e-13)[0]))
+
+    def exact(scale: Any, b: Any) -> Any:
+        return np.sum(np.sin(np.linalg.solve(H.toarray() * scale, b)))
+
+    scale, b = np.array(1.3), ROW
+    for order in (lambda f: f, lambda f: lambda *xs: ft.grad(f)(*xs), lambda f: lambda *xs: ft.grad(ft.grad(f))(*xs)):
+        np.testing.assert_allclose(order(solved)(scale, b), order(exact)(scale, b), rtol=1e-8)
+    np.testing.assert_allclose(ft.grad(solved, 1)(scale, b), ft.grad(exact, 1)(scale, b), rtol=1e-8)
+    stack = np.stack([b, 2 * b])
+    np.testing.assert_allclose(ft.vmap(lambda b: solved(scale, b))(stack), [exact(scale, x) for x in stack], rtol=1e-8)
+    (expected,) = differences(lambda s: exact(s, b), (scale,), (np.array(1.0),))
+    np.testing.assert_allclose(ft.jvp(lambda s: solved(s, b), (scale,), (np.array(1.0),))[1], expected, rtol=1e-6)
+
+
+def test_a_singular_matrix_warns_as_scipys() -> None:
+    singular = scipy.sparse.csc_array(np.array([[1.0, 0.0], [0.0, 0.0]]))
+    with pytest.warns(scipy.sparse.linalg.MatrixRankWarning):
+        found = ft.jit(lambda b: sparse.linalg.spsolve(singular, b))(np.ones(2))
+    assert np.all(np.isnan(found))
+
+
+def test_plain_systems_are_scipys() -> None:
+    np.testing.assert_array_equal(sparse.linalg.spsolve(Q.tocsc(), ROW), scipy.sparse.linalg.spsolve(Q.tocsc(), ROW))
+    assert sparse.linalg.splu is scipy.sparse.linalg.splu
+    assert sparse.eye_array is scipy.sparse.eye_array
