@@ -15,9 +15,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from functrace.scipy import fft, interpolate, linalg, ndimage, signal, sparse, special, stats
+    from functrace.scipy import fft, integrate, interpolate, linalg, ndimage, optimize, signal, sparse, special, stats
 
-__all__ = ["fft", "interpolate", "linalg", "ndimage", "signal", "sparse", "special", "stats"]
+__all__ = ["fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "special", "stats"]
 
 
 def __getattr__(name: str) -> Any:

@@ -40,7 +40,8 @@ class Sparse:
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
-        return self.whole[::-1] if self.turned else self.whole
+        rows, columns = self.whole
+        return (columns, rows) if self.turned else (rows, columns)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -225,8 +226,8 @@ class Takes:
     def __new__(cls, *args: object, **kwargs: object) -> Any:
         """Make SciPy's own of plain arguments, and a `Sparse` of traced elements."""
         if any(map(holds_tracer, args)):
-            shape: Any = args[1] if len(args) > 1 else kwargs.get("shape")
-            return _made(cls.__name__[:3], args[0], shape)
+            given: Any = (*args, kwargs.get("shape"))
+            return _made(cls.__name__[:3], given[0], given[1])
         return super().__new__(cls)
 
     def _matmul_dispatch(self, other: Operand) -> Any:
@@ -255,11 +256,11 @@ class Takes:
 
     def __sub__(self, other: Operand) -> Any:
         if holds_tracer(other) or isinstance(other, Sparse):
-            return of(self) - other
+            return of(self).__sub__(other)
         return super().__sub__(other)  # type: ignore[misc]
 
     def __rsub__(self, other: Operand) -> Any:
-        return other - of(self) if holds_tracer(other) else super().__rsub__(other)  # type: ignore[misc]
+        return of(self).__rsub__(other) if holds_tracer(other) else super().__rsub__(other)  # type: ignore[misc]
 
 
 def _container(kind: str) -> property:
