@@ -142,10 +142,11 @@ class Sparse:
     def __radd__(self, other: object) -> Any:
         return self + other
 
-    def __sub__(self, other: Array) -> Any:
-        return self + (-other)
+    def __sub__(self, other: object) -> Any:
+        right: Any = other
+        return self + (-right)
 
-    def __rsub__(self, other: Array) -> Any:
+    def __rsub__(self, other: object) -> Any:
         return -self + other
 
     def toarray(self) -> Any:
