@@ -26,6 +26,7 @@ from functrace.transforms.release import release as _release  # noqa: E402
 _Recording.release = _release  # type: ignore[method-assign]
 
 from functrace import ir, numpy, policies, transforms, tree  # noqa: E402
+from functrace.api.associative import associative_scan  # noqa: E402
 from functrace.api.control_flow import cond, switch  # noqa: E402
 from functrace.api.custom import custom_jvp, custom_vjp  # noqa: E402
 from functrace.api.differentiate import grad, jvp, linearize, value_and_grad, vjp  # noqa: E402
@@ -48,12 +49,12 @@ Program.primitives = _MappingProxyType(_ChainMap(_CONTROL, _PRIMITIVES))
 __version__ = "0.1.0"
 
 __all__ = [
-    "Array", "Jitted", "Program", "ShapeDtype", "Tracer", "checkpoint", "checkpoint_name", "clear_caches",
-    "closure_convert", "cond", "custom_jvp", "custom_linear_solve", "custom_root", "custom_vjp", "elementwise_grad",
-    "evaluate", "fori_loop", "grad", "hessian", "hvp", "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp",
-    "linear_transpose", "linearize", "map", "numpy", "policies", "primitive", "pure_callback", "saved_residuals",
-    "scan", "stop_gradient", "switch", "trace", "transforms", "tree", "value", "value_and_grad", "vjp", "vmap",
-    "while_loop",
+    "Array", "Jitted", "Program", "ShapeDtype", "Tracer", "associative_scan", "checkpoint", "checkpoint_name",
+    "clear_caches", "closure_convert", "cond", "custom_jvp", "custom_linear_solve", "custom_root", "custom_vjp",
+    "elementwise_grad", "evaluate", "fori_loop", "grad", "hessian", "hvp", "ir", "is_traced", "jacfwd", "jacrev",
+    "jit", "jvp", "linear_transpose", "linearize", "map", "numpy", "policies", "primitive", "pure_callback",
+    "saved_residuals", "scan", "stop_gradient", "switch", "trace", "transforms", "tree", "value", "value_and_grad",
+    "vjp", "vmap", "while_loop",
 ]  # fmt: skip
 
 _LATER = ("random", "scipy", "testing", "torch")

@@ -30,6 +30,7 @@ PAGES = [
         for name in (
             "sharp_bits",
             "python_control_flow",
+            "control_flow",
             "porting",
             "everyday",
             "foreign_code",

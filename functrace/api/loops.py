@@ -19,7 +19,9 @@ from functrace.api.control_flow import predicate, takes, with_dtypes
 from functrace.api.mapping import vmap
 from functrace.api.record import Operands, Staged, explain, stage
 from functrace.api.results import guard_results, number_type
+from functrace.control.call import call_program
 from functrace.control.scan import scan_program
+from functrace.control.unrolling import repeated
 from functrace.control.while_loop import Trip, while_program
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
@@ -450,8 +452,28 @@ def _constants_first(program: Program, explicit: int) -> Program:
 
 
 def _scanned(body: _Body, carry: Carry, arrays: list[Any], steps: int, reverse: bool, block: int) -> list[Any]:
+    """Apply a loop, of which ``block`` steps are one turn; what is left over stands behind it, in line."""
     program, captured = _constants_first(body.program, body.carries + len(arrays)), body.staged.captured
-    return scan_program(program, [*captured, *carry.values, *arrays], steps, reverse, len(captured), body.carries)
+    sizes = (len(captured), body.carries)
+    if block <= 1 or not steps:
+        return scan_program(program, [*captured, *carry.values, *arrays], steps, reverse, *sizes)
+    rest, turns = steps % block, steps // block
+    begin, end = (rest, steps) if reverse else (0, steps - rest)
+    state, stacks = carry.values, list[Any]()
+    if turns:
+        blocks = [x[begin:end].reshape((turns, block, *x.shape[1:])) for x in arrays]
+        turn = repeated(program, block, reverse, *sizes)
+        results = scan_program(turn, [*captured, *state, *blocks], turns, reverse, *sizes)
+        state = results[: body.carries]
+        stacks = [y.reshape((end - begin, *y.shape[2:])) for y in results[body.carries :]]
+    if rest:
+        others = [x[:begin] if reverse else x[end:] for x in arrays]
+        last = repeated(program, rest, reverse, *sizes).interned()
+        results = call_program(last, [*captured, *state, *others])
+        state, more = results[: body.carries], results[body.carries :]
+        both = zip(more, stacks, strict=True) if reverse else zip(stacks, more, strict=True)
+        stacks = [np.concatenate(pair) for pair in both] if turns else more
+    return [*state, *stacks]
 
 
 # -- plainly ---------------------------------------------------------------------------------------------------------------
