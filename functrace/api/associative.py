@@ -14,7 +14,7 @@ from functrace.api.calls import as_value, function_name
 from functrace.errors import AxisError, DtypeError, ShapeError, TreeError
 from functrace.ir.aval import aval_of, shape_of
 from functrace.tree import flatten, paths, unflatten
-from functrace.typing import T
+from functrace.typing import Array, T
 
 
 def associative_scan(fn: Callable[[T, T], T], elems: T, reverse: bool = False, axis: int = 0) -> T:
@@ -69,7 +69,7 @@ def associative_scan(fn: Callable[[T, T], T], elems: T, reverse: bool = False, a
         return elems
     places = [axis % len(shape_of(x)) for x in leaves]
 
-    def part(x: Any, place: int, piece: slice) -> Any:
+    def part(x: Array, place: int, piece: slice) -> Any:
         return x[(*[slice(None)] * place, piece)]
 
     def parts(values: list[Any], begin: int | None, end: int | None, step: int = 1) -> list[Any]:
@@ -104,7 +104,7 @@ def associative_scan(fn: Callable[[T, T], T], elems: T, reverse: bool = False, a
     return unflatten(tree, [np.flip(x, k) for x, k in zip(found, places, strict=True)] if reverse else found)
 
 
-def _interleaved(even: Any, odd: Any, axis: int) -> Any:
+def _interleaved(even: Array, odd: Array, axis: int) -> Array:
     """Slices of two arrays in turn; the first has as many as the second, or one more."""
     count = shape_of(odd)[axis]
     both = (*[slice(None)] * axis, slice(0, count))
