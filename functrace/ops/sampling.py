@@ -38,7 +38,9 @@ def _sequential(operands: Sequence[Any], distribution: str, shape: Shape, kind: 
 
     seed, *parameters = operands
     drawn = getattr(scipy.stats, distribution).rvs(
-        *parameters, size=shape[: len(shape) - _EVENT.get(distribution, 0)], random_state=int(seed)
+        *[np.asarray(x)[()] for x in parameters],
+        size=shape[: len(shape) - _EVENT.get(distribution, 0)],
+        random_state=int(seed),
     )
     return np.asarray(drawn, kind).reshape(shape)
 

@@ -108,3 +108,29 @@ def test_sizes_and_parameters_that_scipy_refuses() -> None:
         ft.grad(lambda scale: stats.norm.rvs(0.0, scale, random_state=0))(-1.0)
     with pytest.raises(ValueError, match="Domain error in arguments"):
         ft.grad(lambda a: stats.gamma.rvs(a, random_state=0))(-1.0)
+
+
+def test_vectors_and_matrices_are_scipys_and_move() -> None:
+    mean, alpha = np.array([0.3, -1.0, 0.5]), np.array([0.7, 1.5, 2.5])
+    cov = np.array([[2.0, 0.3, 0.1], [0.3, 1.0, -0.2], [0.1, -0.2, 0.7]])
+    calls = {
+        "multivariate_normal": (lambda s, m, c, **k: s.multivariate_normal.rvs(m, c, **k), (mean, cov)),
+        "dirichlet": (lambda s, a, **k: s.dirichlet.rvs(a, **k), (alpha,)),
+        "wishart": (lambda s, df, c, **k: s.wishart.rvs(df, c, **k), (4.5, cov)),
+    }
+    for name, (call, args) in calls.items():
+        for size in (1, 4, (2, 3)):
+            expected = call(scipy.stats, *args, size=size, random_state=3)
+            found = ft.jit(lambda *a, call=call, size=size: call(stats, *a, size=size, random_state=3))(*args)
+            np.testing.assert_allclose(found, expected, rtol=1e-9, err_msg=name)
+    many = 40000
+    # expectations, and their derivatives, are known
+    second = lambda c: np.mean(stats.multivariate_normal.rvs(mean, c, size=many, random_state=0)[:, 0] ** 2)  # noqa: E731
+    np.testing.assert_allclose(ft.grad(second)(cov)[0, 0], 1.0, atol=0.03)
+    share = lambda a: np.mean(stats.dirichlet.rvs(a, size=many, random_state=0)[:, 1])  # noqa: E731
+    total = np.sum(alpha)
+    np.testing.assert_allclose(ft.grad(share)(alpha), (np.arange(3) == 1) / total - alpha[1] / total**2, atol=5e-3)
+    trace = lambda df: np.mean(np.trace(stats.wishart.rvs(df, cov, size=4000, random_state=0), axis1=1, axis2=2))  # noqa: E731
+    np.testing.assert_allclose(ft.grad(trace)(4.5), np.trace(cov), rtol=0.03)
+    with pytest.raises(ConcretizationError, match="every run would have the same"):
+        ft.jit(lambda m: stats.multivariate_normal.rvs(m, cov))(mean)

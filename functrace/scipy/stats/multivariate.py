@@ -11,9 +11,14 @@ from typing import Any, final
 import numpy as np
 import scipy.stats
 
+from functrace.api.programs import stop_gradient
 from functrace.errors import ShapeError
 from functrace.numpy.operands import Operand, arrayed, holds_tracer
 from functrace.scipy import linalg, special
+from functrace.scipy.stats.continuous import beta
+from functrace.scipy.stats.positive import chi2
+from functrace.scipy.stats.sampling import RandomState, Size, check_drawn_here, drawn, follower
+from functrace.typing import Array
 
 _LOG_2PI = math.log(2 * math.pi)
 
@@ -23,6 +28,19 @@ def _double(x: Operand) -> Any:
     return made if made.dtype == np.float64 else made.astype(np.float64)
 
 
+def _is_traced(*arguments: object) -> bool:
+    return any(map(holds_tracer, arguments))  # type: ignore[arg-type]
+
+
+def _sizes(size: Size) -> tuple[int, ...]:
+    return tuple(np.atleast_1d(np.asarray(1 if size is None else size, int)).tolist())
+
+
+def _as_scipys(x: Array) -> Any:
+    """A sample of vectors as SciPy returns it: without axes of length 1."""
+    return np.squeeze(x) if x.size != 1 else x.reshape(())
+
+
 @final
 class MultivariateNormal:
     """``scipy.stats.multivariate_normal``: ``logpdf`` and ``pdf``, by a Cholesky factor of the covariance."""
@@ -30,6 +48,29 @@ class MultivariateNormal:
     def __getattr__(self, name: str) -> Any:
         """Every other method is SciPy's, for plain values."""
         return getattr(scipy.stats.multivariate_normal, name)
+
+    def rvs(self, mean: Operand | None = None, cov: Operand = 1, size: Size = 1, random_state: RandomState = None) -> Any:
+        """As SciPy's: a sample, which moves with the mean and with the Cholesky factor of the covariance.
+
+        Args:
+            mean: shape (d,); zeros by default.
+            cov: shape (d, d), positive definite; a vector is its diagonal.
+            size: of the sample.
+            random_state: see `functrace.scipy.stats.distribution.Distribution.rvs`.
+        """
+        if not _is_traced(mean, cov, random_state):
+            check_drawn_here("scipy.stats.multivariate_normal.rvs", random_state)
+            return scipy.stats.multivariate_normal.rvs(mean, cov, size, random_state)  # type: ignore[arg-type]
+        matrix, centre = _double(cov), _double(0.0 if mean is None else mean)
+        d = max(matrix.shape[-1] if matrix.ndim else 1, centre.shape[-1] if centre.ndim else 1)
+        matrix = matrix * np.eye(d) if matrix.ndim < 2 else matrix
+        centre = np.broadcast_to(centre, (d,))
+        shape = (*_sizes(size), d)
+        x = drawn("multivariate_normal", random_state, shape, "float64", (centre, matrix), event=1)
+        held = np.linalg.cholesky(stop_gradient(matrix))
+        standard = linalg.solve_triangular(held, (x - stop_gradient(centre)).reshape(-1, d).T, lower=True)
+        moved = (np.linalg.cholesky(matrix) @ standard).T.reshape(shape) + centre
+        return _as_scipys(moved)
 
     def logpdf(self, x: Operand, mean: Operand | None = None, cov: Operand = 1, allow_singular: bool = False) -> Any:
         """As SciPy's: the logarithm of the density.
@@ -84,6 +125,29 @@ class Dirichlet:
         """Every other method is SciPy's, for plain values."""
         return getattr(scipy.stats.dirichlet, name)
 
+    def rvs(self, alpha: Operand, size: Size = 1, random_state: RandomState = None) -> Any:
+        """As SciPy's: a sample, shape (size, d); each element is a share, with a beta distribution, of what is left.
+
+        Args:
+            alpha: shape (d,), positive.
+            size: of the sample.
+            random_state: see `functrace.scipy.stats.distribution.Distribution.rvs`.
+        """
+        if not _is_traced(alpha, random_state):
+            check_drawn_here("scipy.stats.dirichlet.rvs", random_state)
+            return scipy.stats.dirichlet.rvs(alpha, size, random_state)  # type: ignore[arg-type]
+        powers = _double(alpha)
+        d = powers.shape[-1]
+        x = drawn("dirichlet", random_state, (*_sizes(size), d), "float64", (powers,), event=1)
+        left: Any = 1.0
+        parts = []
+        for k in range(d - 1):
+            rest = np.sum(x[..., k + 1 :], axis=-1)
+            share = follower(beta)(x[..., k] / (x[..., k] + rest), powers[k], np.sum(powers[k + 1 :]))
+            parts.append(left * share)
+            left = left * (1.0 - share)
+        return np.stack([*parts, left * np.ones(x.shape[:-1])], axis=-1)
+
     def logpdf(self, x: Operand, alpha: Operand) -> Any:
         """As SciPy's: the logarithm of the density.
 
@@ -116,6 +180,30 @@ class Wishart:
     def __getattr__(self, name: str) -> Any:
         """Every other method is SciPy's, for plain values."""
         return getattr(scipy.stats.wishart, name)
+
+    def rvs(self, df: Operand, scale: Operand, size: Size = 1, random_state: RandomState = None) -> Any:
+        """As SciPy's: a sample, which moves as Bartlett's decomposition of it: chi-squared diagonals, and normal elements.
+
+        Args:
+            df: degrees of freedom, more than d - 1.
+            scale: shape (d, d), positive definite.
+            size: of the sample.
+            random_state: see `functrace.scipy.stats.distribution.Distribution.rvs`.
+        """
+        if not _is_traced(df, scale, random_state):
+            check_drawn_here("scipy.stats.wishart.rvs", random_state)
+            return scipy.stats.wishart.rvs(df, scale, size, random_state)  # type: ignore[arg-type]
+        freedom, matrix = _double(df), _double(scale)
+        d = matrix.shape[-1]
+        shape = (*_sizes(size), d, d)
+        x = drawn("wishart", random_state, shape, "float64", (freedom, matrix), event=2)
+        held = np.linalg.cholesky(stop_gradient(matrix))
+        factor = linalg.solve_triangular(held, np.linalg.cholesky(x), lower=True)
+        squares = np.diagonal(factor, axis1=-2, axis2=-1) ** 2
+        moved = np.sqrt(follower(chi2)(squares, freedom - np.arange(d)))
+        whole = np.linalg.cholesky(matrix) @ (np.tril(factor, -1) + moved[..., None] * np.eye(d))
+        found = whole @ np.swapaxes(whole, -1, -2)
+        return found[0] if _sizes(size) == (1,) else found
 
     def logpdf(self, x: Operand, df: Operand, scale: Operand) -> Any:
         """As SciPy's: the logarithm of the density.

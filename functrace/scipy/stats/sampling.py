@@ -87,6 +87,7 @@ def drawn(distribution: str, state: RandomState, shape: Shape, kind: str, parame
             fix="pass an integer as random_state, or draw outside",
         )
     size = shape[: len(shape) - event]
+    known = [np.asarray(x)[()] for x in known]
     return np.asarray(getattr(scipy.stats, distribution).rvs(*known, size=size, random_state=state), kind).reshape(shape)
 
 
@@ -106,7 +107,7 @@ def sampled(distribution: Distribution, given: dict[str, Any], size: Size, rando
         return drawn(distribution.name, random_state, shape, "int64", parameters) + stop_gradient(loc).astype(np.int64)
     z = drawn(distribution.name, random_state, shape, "float64", parameters)
     if any(map(holds_tracer, shapes)):
-        z = _follower(distribution)(z, *[x if x.dtype == np.float64 else x.astype(np.float64) for x in shapes])
+        z = follower(distribution)(z, *[x if x.dtype == np.float64 else x.astype(np.float64) for x in shapes])
     found = z * require(scale, scale >= 0, "ValueError", _DOMAIN) + loc
     return found if distribution.wrapped is None else distribution.wrapped(found)
 
@@ -129,7 +130,7 @@ def sample_shape(parameters: Sequence[Shape], size: Size) -> Shape:
 
 
 @functools.lru_cache(maxsize=64)
-def _follower(distribution: Distribution) -> Callable[..., Any]:
+def follower(distribution: Distribution) -> Callable[..., Any]:
     """A sample as a function of the shapes: see Note [Samples]."""
 
     def follow(z: Array, *shapes: Array) -> Any:
