@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
+from functrace.errors import ConcretizationError, DtypeError, ShapeError, UnsupportedFunctionError
 from functrace.numpy.number import DTYPES, TracedNumber, alike, common_dtype, weak_kind
 from functrace.numpy.operands import (
     NOT_GIVEN,
@@ -22,6 +22,7 @@ from functrace.numpy.operands import (
     Out,
     arrayed,
     cast_to,
+    known,
     need_traced,
     operand,
     stored,
@@ -207,12 +208,24 @@ def angle(z: Operand, deg: bool = False) -> Any:
 
 @implements(np.real_if_close)
 def real_if_close(a: Operand, tol: float = 100) -> Any:
-    """As ``numpy.real_if_close``; asks for values, so not under vmap or trace."""
+    """As ``numpy.real_if_close``.
+
+    Raises:
+        ConcretizationError: for complex arrays whose values are not known, which decide whether the result is real.
+    """
     x: Any = arrayed(a)
     if x.dtype.kind != "c":
         return x
     limit = tol * np.finfo(x.dtype).eps if tol > 1 else tol
-    return x.real if bool(all_(ew.less(ew.absolute(x.imag), limit))) else x
+    try:
+        is_close = bool(np.all(np.absolute(known(x).imag) < limit))
+    except ConcretizationError as error:
+        raise ConcretizationError(
+            "whether numpy.real_if_close is real depends on values, which are not known here",
+            made=error.made,
+            fix="use np.real(x), or x itself",
+        ) from error
+    return x.real if is_close else x
 
 
 @implements(np.isreal)

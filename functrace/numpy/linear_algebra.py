@@ -323,7 +323,8 @@ def cond(x: Operand, p: float | str | None = None) -> Any:
 def _quotient(x: Arrayed, y: Arrayed) -> Any:
     """x / y, without NumPy's warning where y is 0."""
     zero = ew.equal(y, 0)
-    return ew.where(zero, ew.where(ew.equal(x, 0), math.nan, math.inf), ew.div(x, ew.where(zero, 1.0, y)))
+    made = ew.where(zero, ew.where(ew.equal(x, 0), math.nan, math.inf), ew.div(x, ew.where(zero, 1.0, y)))
+    return convert(made, x.dtype)
 
 
 @implements(np.linalg.matrix_rank)

@@ -121,7 +121,9 @@ def known(x: Operand | Tracer) -> np.ndarray[Any, Any]:
 def _plain(x: object) -> Any:
     if isinstance(x, list | tuple):
         return [_plain(part) for part in x]
-    return x._concrete() if isinstance(x, Tracer) else x
+    if not isinstance(x, Tracer):
+        return x
+    return x._concrete() if x.aval.size else np.empty(x.shape, x.dtype)  # of no elements all are known
 
 
 def without_derivatives(value: Any) -> Any:

@@ -87,7 +87,14 @@ def poly(seq_of_zeros: Operand) -> Any:
         raise ShapeError("input must be 1d or non-empty square 2d array.", fix="pass a vector of roots")
     if made.dtype.kind != "c":
         return made
-    values = known(eigvals(zeros) if zeros.ndim == 2 else zeros)
+    try:
+        values = known(eigvals(zeros) if zeros.ndim == 2 else zeros)
+    except ConcretizationError as error:
+        raise ConcretizationError(
+            "whether numpy.poly of complex roots is real depends on their values, which are not known here",
+            made=error.made,
+            fix="multiply the factors: functools.reduce(np.convolve, [np.stack([1.0, -root]) for root in roots])",
+        ) from error
     in_pairs = np.all(np.sort(values) == np.sort(values.conjugate()))
     return ew.positive(ew.real(made)) if in_pairs else made
 
@@ -110,6 +117,8 @@ def roots(p: Operand) -> Any:
     x: Any = _coefficients(p)
     if x.ndim != 1:
         raise ShapeError("Input must be a rank-1 array.", fix="pass a vector of coefficients")
+    if x.shape[0] <= 1:
+        return np.array([])
     fix = "compute np.linalg.eigvals of the companion matrix, with .astype(complex)"
     start, stop = _nonzero_part(x, "roots", fix)
     if start == stop:
@@ -200,10 +209,8 @@ def polydiv(u: Operand, v: Operand) -> tuple[Any, Any]:
         fix = "use the quotient q alone, and u - np.convolve(q, v) for the remainder with its leading zeros"
         what = "how many coefficients the remainder of numpy.polydiv has depends on which are 0, which is not known here"
         return q, Unanswerable("the remainder of numpy.polydiv", ConcretizationError(what, fix=fix))
-    values = known(rest)
-    start = 0
-    while start < m and np.allclose(values[start], 0, rtol=1e-14):
-        start += 1
+    values = np.polydiv(known(x), known(y))[1]  # what NumPy takes for 0 depends on the last bits
+    start = m + 1 - len(values)
     rest = _part(rest, start, None)
     return _as_given(q, u, v), _as_given(rest, u, v)
 

@@ -67,7 +67,7 @@ def unique(
 ) -> Any:
     """As ``numpy.unique``; the values must be known."""
     x = arrayed(ar)
-    values = _values(x, "unique")
+    values = np.zeros(x.shape, x.dtype) if x.size == 1 else _values(x, "unique")  # one element is one, whatever it is
     options: dict[str, Any] = {"axis": axis, "equal_nan": equal_nan, "sorted": sorted}
     wanted: Any = np.unique(values, return_index, return_inverse, return_counts, **options)
     several = return_index or return_inverse or return_counts
