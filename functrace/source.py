@@ -39,6 +39,9 @@ GENERATED_FILES = "<functrace "
 
 OWN_AND_NUMPYS = (PACKAGE_PREFIX, os.path.dirname(np.__file__) + os.sep, GENERATED_FILES)
 """Frames whose file begins with one of these are not the user's, nor of another library."""
+CYTHONS = (".pyx", ".pxd", ".pxi", "<stringsource>")
+"""Files of frames that Cython adds to a traceback end with one of these."""
+
 _STANDARD_LIBRARY = os.path.dirname(contextlib.__file__) + os.sep
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
@@ -156,7 +159,7 @@ def printable(text: str) -> str:
 
 def is_users(file: str) -> bool:
     """Whether a file is the user's own: not functrace's or NumPy's, and of no installed library."""
-    if file.startswith(OWN_AND_NUMPYS):
+    if file.startswith(OWN_AND_NUMPYS) or file.endswith(CYTHONS):
         return False
     return not (file.startswith(_STANDARD_LIBRARY) or any(part in file for part in _INSTALLED))
 

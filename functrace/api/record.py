@@ -12,13 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from opcode import opmap
+from types import TracebackType
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from functrace.api.calls import ARRAYS, NUMERIC, as_value
 from functrace.api.results import Origin, computed_leaves, number_type, origin_of
-from functrace.errors import ArgumentError, CapturedArrayError, ConcretizationError, DtypeError, FunctraceError
+from functrace.errors import (
+    ArgumentError,
+    CapturedArrayError,
+    ConcretizationError,
+    DtypeError,
+    FunctraceError,
+    UnsupportedFunctionError,
+)
 from functrace.executor import run_recorded
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import closed_over
@@ -26,8 +34,9 @@ from functrace.ir.program import Position, Program
 from functrace.numpy.array import TracedArray
 from functrace.numpy.masked import MaskedSelection, Unanswerable
 from functrace.numpy.number import TracedNumber
+from functrace.numpy.operands import holds_tracer
 from functrace.numpy.views import new_array
-from functrace.source import is_users, source_of_traceback
+from functrace.source import CYTHONS, OWN_AND_NUMPYS, PACKAGE_PREFIX, is_users, source_of_traceback
 from functrace.tracing.capture import Held, held_array, read_only_memory
 from functrace.tracing.recording import BODY, Recording, Tracer, Value, call_recorded
 from functrace.tree import PyTreeSpec, flatten, unflatten
@@ -81,7 +90,7 @@ class Recorded:
         try:
             args, kwargs = arguments(recording)
             result = call_recorded(recording, f, args, kwargs)
-        except (ValueError, SystemError, TypeError) as error:
+        except Exception as error:
             explain(error, recording.owner)
             raise
         self._own: list[tuple[int, int]] = []
@@ -143,6 +152,8 @@ def explain(error: Exception, owner: str) -> None:
                 at=source_of_traceback(error.__traceback__),
                 fix="take sizes from shapes or from arguments that are not traced",
             ) from None
+        if not isinstance(error, FunctraceError):
+            _explain_refusal(error)
         return
     # C code hides it: "setting an array element with a sequence", "returned a result with an exception set"
     if isinstance(error.__cause__, FunctraceError):
@@ -155,17 +166,49 @@ def explain(error: Exception, owner: str) -> None:
         ) from error
 
 
+def _explain_refusal(error: Exception) -> None:
+    """Raise what to do where compiled code, or a library, does not take a traced value."""
+    text = error.args[0] if error.args and isinstance(error.args[0], str) else ""
+    line = next((line.strip() for line in text.splitlines() if "Traced" in line), "")
+    innermost = _innermost(error.__traceback__)
+    if innermost is None:
+        return
+    frame, file = innermost.tb_frame, innermost.tb_frame.f_code.co_filename
+    if not is_users(file) and not file.startswith(OWN_AND_NUMPYS) and isinstance(error, TypeError) and not line:
+        is_raised = frame.f_code.co_code[innermost.tb_lasti] in _RAISE
+        if not is_raised and holds_tracer(list(frame.f_locals.values())):
+            line = text  # of compiled code that the library has called
+    elif "not Traced" not in line and (is_users(file) or file.startswith(PACKAGE_PREFIX)):
+        return
+    if line:
+        raise UnsupportedFunctionError(
+            f"code that takes plain arrays only was given a traced value ({line})",
+            at=source_of_traceback(error.__traceback__),
+            fix="call it by functrace.pure_callback, or give it a derivative with functrace.primitive "
+            "(docs/foreign_code.md); functrace.scipy has functions of SciPy's; functrace.value(x) gives the plain value, "
+            "without derivative",
+        ) from error
+
+
 _RAISE = (opmap["RAISE_VARARGS"], opmap["RERAISE"])
 
 
 def _is_users_own(error: Exception) -> bool:
     """Whether an exception comes from a ``raise`` of the user's, and not from what one of his statements called."""
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
+    traceback = _innermost(error.__traceback__)
     if traceback is None or not is_users(traceback.tb_frame.f_code.co_filename):
         return False
     return traceback.tb_frame.f_code.co_code[traceback.tb_lasti] in _RAISE
+
+
+def _innermost(traceback: TracebackType | None) -> TracebackType | None:
+    """The innermost frame of Python code; Cython adds frames of its own to a traceback."""
+    found = None
+    while traceback is not None:
+        if not traceback.tb_frame.f_code.co_filename.endswith(CYTHONS):
+            found = traceback
+        traceback = traceback.tb_next
+    return found
 
 
 def identifier(name: str) -> str:

@@ -17,10 +17,13 @@ import numpy as np
 
 from functrace.errors import ConcretizationError, LostGradientError
 from functrace.numpy.tables import FUNCTIONS, OR_LIFT, function_name
-from functrace.source import OWN_AND_NUMPYS, PACKAGE_PREFIX, Source
+from functrace.source import OWN_AND_NUMPYS, PACKAGE_PREFIX, Source, is_users
 from functrace.tracing.recording import Tracer
 
-_ITSELF = "leave it out: a traced value is an array already"
+_ITSELF = (
+    "leave it out: a traced value is an array already; functrace.primitive or functrace.pure_callback call code that takes "
+    "plain arrays"
+)
 _MATRIX = "numpy.matrix holds no traced values: use arrays of two axes and @, np.block"
 _GRID = "use np.meshgrid of np.linspace(start, stop, n), whose ends may be traced"
 _JOINED = "use np.concatenate or np.column_stack"
@@ -66,6 +69,8 @@ BEYOND = {
 _OF_MODULES = {
     "numpy.random": "draw from the standard distribution and move what was drawn: loc + scale * rng.standard_normal(shape)",
     "numpy.ma": "masked arrays hold no traced values: use np.where(mask, 0.0, x), or np.sum(x, where=~mask) and the like",
+    "scipy": "use the function of the same name in functrace.scipy, which takes traced values (docs/scipy.md); if there is "
+    "none, functrace.pure_callback calls SciPy's and functrace.primitive gives it a derivative",
     "numpy.testing": "compare the plain values, functrace.value(x)",
 }
 
@@ -105,7 +110,7 @@ def way_out(name: str) -> str:
     """Return what to write instead of the call of a function, given by its dotted name (empty if it is not known)."""
     module, _, last = name.rpartition(".")
     for prefix, way in _OF_MODULES.items():
-        if module.startswith(prefix):
+        if f"{module}.".startswith(f"{prefix}."):
             return way
     if module.startswith("numpy.polynomial"):
         return "call it under @functrace.numpy.lift (docs/numpy.md); np.polyval and its kin take traced values as they are"
@@ -146,9 +151,20 @@ def converter(frame: FrameType | None) -> str:
         if not frame.f_code.co_filename.startswith(PACKAGE_PREFIX):
             numpys = frame
         frame = frame.f_back
+    if frame is not None and not is_users(frame.f_code.co_filename):
+        inner: FrameType = frame
+        while (outer := inner.f_back) is not None:
+            if is_users(outer.f_code.co_filename):  # what the user has called of a library
+                return _called_at(outer) or f"{_public(inner.f_globals.get('__name__'))}.{inner.f_code.co_qualname}"
+            inner = outer
     if numpys is not None:
         return _name_of(numpys)
     return "" if frame is None else _called_at(frame)
+
+
+def _public(module: object) -> str:
+    """The name of a module without the parts that are private to a library."""
+    return str(module).partition("._")[0]
 
 
 _CLASSES = {"RClass": "r_", "CClass": "c_", "MGridClass": "mgrid", "OGridClass": "ogrid"}
@@ -161,11 +177,10 @@ def _name_of(frame: FrameType) -> str:
     if method and "self" in frame.f_locals:
         first = type(frame.f_locals["self"]).__name__
     first = _CLASSES.get(first, first)
-    module = str(frame.f_globals.get("__name__", "numpy"))
     for place in _PLACES:
         if place in sys.modules and _found(f"{place}.{first}") is not None:
             return f"{place}.{first}"
-    return f"{module.partition('._')[0]}.{first}"
+    return f"{_public(frame.f_globals.get('__name__'))}.{first}"
 
 
 def _called_at(frame: FrameType) -> str:
@@ -186,7 +201,9 @@ def _called_at(frame: FrameType) -> str:
     maker = type(found).__module__  # nothing of the user's is run to find a name
     if maker.startswith("functrace."):
         found = found.__wrapped__
-    is_numpys = maker.startswith(("builtins", "numpy", "functrace.")) and str(getattr(found, "__module__", "")).startswith(
-        "numpy"
-    )
-    return function_name(found) if is_numpys else place
+    if maker.startswith("scipy"):
+        return f"{_public(maker)}.{type(found).__name__}"
+    module = str(getattr(found, "__module__", "")) if maker.startswith(("builtins", "numpy", "functrace.")) else ""
+    if module.startswith("numpy"):
+        return function_name(found)
+    return f"{_public(module)}.{found.__name__}" if module.startswith("scipy") else place

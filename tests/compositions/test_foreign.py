@@ -20,6 +20,7 @@ from functrace.errors import (
     ProgramError,
     ShapeError,
     TreeError,
+    UnsupportedFunctionError,
 )
 
 RNG = np.random.default_rng(3)
@@ -220,20 +221,25 @@ def test_a_filter_of_scipy() -> None:
     np.testing.assert_allclose(ft.jit(ft.vmap(ft.hessian(f)))(x), ft.vmap(ft.hessian(g))(x), rtol=1e-12, atol=1e-14)
 
 
-def test_a_kernel_of_numba() -> None:
-    numba = pytest.importorskip("numba")
+@pytest.mark.parametrize(
+    "name", ["sqrtm", "expm", "inv", "det", "lu", "cosm", "cholesky", "eig", "schur", "svd", "hessenberg"]
+)
+def test_code_that_refuses_traced_values_is_named_with_the_ways_out(name: str) -> None:
+    function = getattr(pytest.importorskip("scipy.linalg"), name)
+    call = lambda x: function(np.outer(x, x) + np.eye(3))  # noqa: E731
+    for f in (call, ft.numpy.lift(call)):
+        for transform in (lambda f: ft.vjp(f, X), lambda f: ft.jit(f)(X)):
+            with pytest.raises((UnsupportedFunctionError, LostGradientError, ConcretizationError)) as caught:
+                transform(f)
+            assert caught.value.at is not None and caught.value.at.file == __file__
+            if not isinstance(caught.value, ConcretizationError):
+                assert caught.match(r"functrace\.scipy") and caught.match("pure_callback") and caught.match("primitive")
 
-    @numba.njit
-    def kernel(x: Any) -> Any:
-        out = np.empty_like(x)
-        for i in range(x.size):
-            out[i] = x[i] ** 3
-        return out
 
-    cube = ft.primitive(kernel, vjp=lambda ct, y, x: (3 * ct * x**2,), results=like)
-    f = lambda x: np.sum(cube(x))  # noqa: E731
-    np.testing.assert_allclose(ft.hessian(f)(X), np.diag(6 * X), rtol=1e-12)
-    np.testing.assert_allclose(ft.jit(ft.vmap(ft.grad(f)))(BATCH), 3 * BATCH**2, rtol=1e-12)
+def test_what_is_not_about_code_of_others_stays() -> None:
+    with pytest.raises(TypeError, match="unsupported operand") as plain:
+        ft.grad(lambda x: x + "1")(X)
+    assert not isinstance(plain.value, UnsupportedFunctionError)
 
 
 # -- how it is called ------------------------------------------------------------------------------------------------------
