@@ -13,6 +13,11 @@ Note [How NumPy's names are lifted]
     which is not one that reads a name.
     What is handed out and kept (``zeros = np.zeros``) asks again at every call, and is NumPy's function outside.
 
+Note [SciPy's names are lifted, too]
+    SciPy's modules that are imported when a lift is opened have such a class, too, if `functrace.scipy` has a module of the
+    name. What is handed out is the function of `functrace.scipy`, which on plain values is SciPy's. That room is above this
+    one, so it is named here and imported when such a name is first read.
+
 Floor: 6.
 """
 
@@ -22,12 +27,13 @@ import functools
 import importlib
 import inspect
 import os
+import pkgutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from opcode import opmap
-from types import CodeType, FrameType, ModuleType, TracebackType
+from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any, TypeVar, final, overload
 
 import numpy as np
@@ -235,14 +241,26 @@ class _LiftedModule(ModuleType):
         return importlib.import_module, (self.__name__,)  # cloudpickle knows modules by their exact class
 
 
+_raised: list[tuple[ModuleType, type[_LiftedModule]]] = []
+"""The modules that have another class now."""
+
+
 def _lift_modules() -> None:
-    for module, lifted in _classes():
+    _raised[:] = _liftable(len(sys.modules))
+    for module, lifted in _raised:
         module.__class__ = lifted
 
 
 def _lower_modules() -> None:
-    for module, _ in _classes():
+    for module, _ in _raised:
         module.__class__ = ModuleType
+    _raised.clear()
+
+
+@functools.lru_cache(maxsize=1)
+def _liftable(_count: int) -> list[tuple[ModuleType, type[_LiftedModule]]]:
+    """All modules that can be lifted, looked for again when others have been imported."""
+    return [*_classes(), *_scipys()]
 
 
 @functools.lru_cache(maxsize=1)
@@ -255,6 +273,50 @@ def _classes() -> list[tuple[ModuleType, type[_LiftedModule]]]:
         properties = {name: _property(module, name) for name in names}
         made.append((module, type(f"_Lifted_{where}", (_LiftedModule,), properties)))
     return made
+
+
+@functools.lru_cache(maxsize=1)
+def _companions() -> tuple[str, ...]:
+    """SciPy's modules that there is one of here."""
+    place = os.path.join(os.path.dirname(os.path.dirname(__file__)), "scipy")
+    return tuple([f"scipy.{found.name}" for found in pkgutil.iter_modules([place])])
+
+
+def _scipys() -> list[tuple[ModuleType, type[_LiftedModule]]]:
+    """SciPy's modules that are imported already, and the classes that they have while lifted."""
+    found = [sys.modules.get(where) for where in _companions()]
+    return [(module, _scipys_class(module)) for module in found if type(module) is ModuleType]
+
+
+@functools.lru_cache(maxsize=64)
+def _scipys_class(module: ModuleType) -> type[_LiftedModule]:
+    names = [name for name in getattr(module, "__all__", ()) if isinstance(vars(module).get(name), FunctionType)]
+    return type(f"_Lifted_{module.__name__}", (_LiftedModule,), {name: _companion_property(module, name) for name in names})
+
+
+def _companion_property(module: ModuleType, name: str) -> property:
+    own = module.__dict__
+
+    def read(_module: ModuleType) -> Any:
+        found = own[name]
+        if _innermost.get() is None or not is_lifted() or not _may_see_lifted(sys._getframe(1)):
+            return found
+        ours = getattr(importlib.import_module(f"functrace.{module.__name__}"), name, None)
+        return ours if getattr(ours, "of_scipy", None) is found else found
+
+    return _stored(own, name, read)
+
+
+def _stored(own: dict[str, Any], name: str, read: Callable[[ModuleType], Any]) -> property:
+    """A property of a module that is read by ``read``, and written to the module's dictionary."""
+
+    def write(_module: ModuleType, value: object) -> None:
+        own[name] = value
+
+    def delete(_module: ModuleType) -> None:
+        del own[name]
+
+    return property(read, write, delete)
 
 
 def _is_lifted_name(module: ModuleType, name: str) -> bool:
@@ -294,13 +356,7 @@ def _property(module: ModuleType, name: str) -> property:
             return converts
         return found
 
-    def write(_module: ModuleType, value: object) -> None:
-        own[name] = value
-
-    def delete(_module: ModuleType) -> None:
-        del own[name]
-
-    return property(read, write, delete)
+    return _stored(own, name, read)
 
 
 def _may_see_lifted(frame: FrameType) -> bool:

@@ -28,6 +28,7 @@ def on_traced(function: Callable[..., Any]) -> Callable[[F], F]:
                 return does(*args, **kwargs)
             return function(*args, **kwargs)
 
+        call.of_scipy = function  # type: ignore[attr-defined]  # which `functrace.numpy.lift` hands it out for
         return call  # type: ignore[return-value]
 
     return wrap
