@@ -80,6 +80,9 @@ def slogdet(a: Operand) -> Any:
 @implements(np.linalg.pinv)
 def pinv(a: Operand, rcond: Operand | None = None, hermitian: bool = False, *, rtol: Operand | None = NOT_GIVEN) -> Any:
     """As ``numpy.linalg.pinv``; the derivative holds where the rank does not change."""
+    given = arrayed(a)
+    if given.ndim >= 2 and 0 in given.shape[-2:]:
+        return np.empty((*given.shape[:-2], given.shape[-1], given.shape[-2]), given.dtype)
     a = matrices("pinv", a)
     if rtol is not NOT_GIVEN:
         if rcond is not None:
@@ -249,7 +252,7 @@ def _vector_norm(x: Arrayed, ord: float | str | None, axis: int) -> Any:
         return linalg.euclidean_norm(x, (axis,))
     size = ew.absolute(x)
     if ord == np.inf:
-        return FUNCTIONS[np.max](size, axis=axis)
+        return _largest(size, axis)
     if ord == -np.inf:
         return FUNCTIONS[np.min](size, axis=axis)
     if ord == 0:
@@ -274,15 +277,23 @@ def _matrix_norm(x: Arrayed, ord: float | str | None, row: int, column: int) -> 
         values = svdvals(permute(x, (*rest, row, column)))
         if ord == "nuc":
             return reduce_sum(values, (values.ndim - 1,))
-        return (FUNCTIONS[np.max] if ord == 2 else FUNCTIONS[np.min])(values, axis=-1)
+        return _largest(values, -1) if ord == 2 else FUNCTIONS[np.min](values, axis=-1)
     if ord not in (1, -1, np.inf, -np.inf):
         raise _unknown_order(ord, "matrices")
     along, across = (row, column) if abs(ord) == 1 else (column, row)
     sums = reduce_sum(ew.absolute(x), (along,))
-    return (FUNCTIONS[np.max] if ord > 0 else FUNCTIONS[np.min])(sums, axis=across - (across > along))
+    axis = across - (across > along)
+    return _largest(sums, axis) if ord > 0 else FUNCTIONS[np.min](sums, axis=axis)
 
 
-@implements(np.linalg.vector_norm)
+def _largest(sizes: Arrayed, axis: int) -> Any:
+    """The largest of sizes along an axis; of none of them 0."""
+    if not shape_of(sizes)[axis]:
+        return reduce_sum(sizes, (axis % len(shape_of(sizes)),))
+    return FUNCTIONS[np.max](sizes, axis=axis)
+
+
+@implements(np.linalg.vector_norm, scalars=True)
 def vector_norm(x: Operand, /, *, axis: Axis = None, keepdims: bool = False, ord: float | str | None = 2) -> Any:
     """As ``numpy.linalg.vector_norm``: over any number of axes, as if flattened."""
     x = arrayed(x)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import DtypeError
+from functrace.ir.aval import shape_of
 from functrace.numpy.operands import NOT_GIVEN, Arrayed, Axis, DtypeLike, Flag, OneAxis, Operand, Out, arrayed, stored
 from functrace.numpy.reductions import (
     any_,
@@ -115,7 +116,13 @@ def nanmean(
     if dtype is not None and arrayed(a).dtype.kind in "fc" and np.dtype(dtype).kind not in "fc":
         raise DtypeError("If a is inexact, then dtype must be inexact", fix="convert the result")
     filled, mask = _without_nan(a, 0.0)
+    axis = _of_no_axes(filled, axis)
     return mean(filled, axis, dtype, out, keepdims, where=_and(mask, where))
+
+
+def _of_no_axes(a: Arrayed, axis: Axis) -> Axis:
+    """NumPy adds what is left of a 0-d array of floats along an axis that it does not have."""
+    return None if not shape_of(a) and a.dtype.kind in "fc" and axis in (0, -1) else axis
 
 
 @implements(np.nanvar, scalars=True)
@@ -165,6 +172,7 @@ def _nan_variance(
     correction: float | Arrayed,
 ) -> Any:
     filled, mask = _without_nan(a, 0.0)
+    axis = _of_no_axes(filled, axis)
     mask = _and(mask, where)
     result, shape, axes = variance_of(filled, axis, dtype, ddof, mask, given_mean, correction)
     if mask is not True:

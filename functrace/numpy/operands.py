@@ -190,6 +190,12 @@ def lined_up(a: Arrayed, axis: OneAxis) -> tuple[Arrayed, int]:
     return (flattened(a), 0) if axis is None else (a, one_axis(axis, len(shape_of(a))))
 
 
+def exactly_lined_up(a: Arrayed, axis: OneAxis) -> tuple[Arrayed, int]:
+    """As `lined_up`, for what NumPy has compiled: ``axis`` is exact, and a 0-d array is a vector of one element."""
+    axis = exact_axis(axis)
+    return lined_up(a, None if not shape_of(a) and axis in (0, -1) else axis)
+
+
 def along(axis: int, part: object) -> tuple[Any, ...]:
     """Return the static index that takes ``part`` of one axis."""
     return (*(_ALL,) * axis, part)

@@ -22,10 +22,9 @@ from functrace.numpy.operands import (
     Sizes,
     arrayed,
     axis_tuple,
-    exact_axis,
+    exactly_lined_up,
     flattened,
     int_tuple,
-    lined_up,
 )
 from functrace.numpy.shaping import broadcast_arrays
 from functrace.numpy.tables import implements
@@ -61,7 +60,7 @@ def tile(A: Arrayed, reps: Any) -> Any:
 def repeat(a: Operand, repeats: Any, axis: OneAxis = None) -> Any:
     """As ``numpy.repeat``; traced counts are asked for their values."""
     a = arrayed(a)
-    a, axis = lined_up(a, exact_axis(axis))
+    a, axis = exactly_lined_up(a, axis)
     shape = shape_of(a)
     counts = np.asarray(int_tuple(repeats)) if np.ndim(repeats) else np.asarray(operator.index(repeats))
     if counts.size == 1:

@@ -22,8 +22,7 @@ from functrace.numpy.operands import (
     along,
     arrayed,
     cast_to,
-    exact_axis,
-    lined_up,
+    exactly_lined_up,
     one_axis,
     stored,
 )
@@ -40,7 +39,7 @@ from functrace.tracing.recording import LITERALS, Tracer, Value
 @implements(np.cumsum, method="cumsum", accumulate=np.add)
 def cumsum(a: Operand, axis: OneAxis = None, dtype: DtypeLike = None, out: Out = None) -> Any:
     """As ``numpy.cumsum``."""
-    a, axis = lined_up(cast_to(arrayed(a), dtype), exact_axis(axis))
+    a, axis = exactly_lined_up(cast_to(arrayed(a), dtype), axis)
     result = cast_to(cumulative.cumsum(a, axis), dtype)
     return stored(result, out, "cumsum")
 
@@ -48,7 +47,7 @@ def cumsum(a: Operand, axis: OneAxis = None, dtype: DtypeLike = None, out: Out =
 @implements(np.cumprod, method="cumprod", accumulate=np.multiply)
 def cumprod(a: Operand, axis: OneAxis = None, dtype: DtypeLike = None, out: Out = None) -> Any:
     """As ``numpy.cumprod``; the derivative is exact where factors are zero."""
-    a, axis = lined_up(cast_to(arrayed(a), dtype), exact_axis(axis))
+    a, axis = exactly_lined_up(cast_to(arrayed(a), dtype), axis)
     result = cast_to(cumulative.cumprod(a, axis), dtype)
     return stored(result, out, "cumprod")
 
@@ -58,6 +57,7 @@ def _with_initial(name: str, running: Callable[..., Any], neutral: int) -> Calla
         x: Operand, /, *, axis: OneAxis = None, dtype: DtypeLike = None, out: Out = None, include_initial: bool = False
     ) -> Any:
         x = arrayed(x)
+        x = reshape(x, (1,)) if not x.ndim else x
         if axis is None:
             if x.ndim != 1:
                 raise AxisError(f"{name} of an array with {x.ndim} axes needs axis=", fix="pass axis=")

@@ -228,7 +228,7 @@ def squeeze(a: TracedArray, axis: Axis = None) -> Any:
     if axis is None:
         axes = tuple(k for k, n in enumerate(a.shape) if n == 1)
     else:
-        axes = axis_tuple(exact_axis(axis), a.ndim)
+        axes = () if not a.ndim and axis in (0, -1) else axis_tuple(exact_axis(axis), a.ndim)
         for k in axes:
             if a.shape[k] != 1:
                 raise ShapeError(f"squeeze: axis {k} of {a.aval} has size {a.shape[k]}, not 1", fix="choose another axis")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
-from functrace.numpy.operands import Arrayed, OneAxis, Operand, arrayed, exact_axis, known, lined_up, one_axis
+from functrace.numpy.operands import Arrayed, OneAxis, Operand, arrayed, exactly_lined_up, known, lined_up, one_axis
 from functrace.numpy.reductions import all_
 from functrace.numpy.tables import array_method, implements
 from functrace.ops import elementwise as ew
@@ -54,7 +54,7 @@ def argsort(
     a: Operand, axis: OneAxis = -1, kind: str | None = None, order: str | None = None, *, stable: bool | None = None
 ) -> Any:
     """As ``numpy.argsort``: integers, without derivative."""
-    a, axis = lined_up(arrayed(a), exact_axis(axis))
+    a, axis = exactly_lined_up(arrayed(a), axis)
     return ops.argsort(a, axis, _kind(kind, order, stable))
 
 
@@ -80,7 +80,7 @@ def _places(kth: Operand, n: int) -> tuple[int, ...]:
 @implements(np.argpartition, method="argpartition")
 def argpartition(a: Operand, kth: Operand, axis: OneAxis = -1, kind: str = "introselect", order: str | None = None) -> Any:
     """As ``numpy.argpartition``: integers, without derivative."""
-    a, axis = lined_up(arrayed(a), exact_axis(axis))
+    a, axis = exactly_lined_up(arrayed(a), axis)
     _kind(None, order, None)
     return ops.argpartition(a, _places(kth, a.shape[axis]), axis)
 
@@ -106,6 +106,8 @@ def lexsort(keys: Iterable[Operand], axis: int = -1) -> Any:
     arrays = tuple(arrayed(k) for k in keys)
     if len({k.shape for k in arrays}) != 1:
         raise ShapeError("lexsort: the keys must have equal shapes", fix="broadcast them first")
+    if not arrays[0].ndim and axis in (0, -1):
+        return np.zeros((), np.intp)[()]
     return bind(ops.lexsort_p, arrays, (one_axis(axis, arrays[0].ndim),))
 
 

@@ -25,7 +25,7 @@ from functrace.numpy.operands import (
     Out,
     along,
     arrayed,
-    exact_axis,
+    exactly_lined_up,
     flattened,
     holds_tracer,
     known,
@@ -59,7 +59,7 @@ def _integers(indices: Operand, what: str) -> Arrayed:
 def take(a: Operand, indices: Operand, axis: OneAxis = None, out: Out = None, mode: str = "raise") -> Arrayed:
     """As ``numpy.take``; the indices may be traced."""
     a, indices = arrayed(a), _integers(indices, "the indices of take")
-    a, axis = lined_up(a, exact_axis(axis))
+    a, axis = exactly_lined_up(a, axis)
     indices = _bounded(indices, shape_of(a)[axis], mode)
     return stored(laid_out(gather(a, along(axis, ARRAY), (indices,))), out, "take")
 

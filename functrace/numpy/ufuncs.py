@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import DtypeError, UnsupportedFunctionError
-from functrace.numpy.operands import Casting, DtypeLike, holds_tracer, need_traced, stored, without_derivatives
+from functrace.ir.aval import shape_of
+from functrace.numpy.operands import Casting, DtypeLike, arrayed, holds_tracer, need_traced, stored, without_derivatives
 from functrace.numpy.tables import FUNCTIONS, UFUNC_METHODS
 from functrace.numpy.ufunc_folds import fold_method
 from functrace.ops import elementwise as ew
@@ -62,6 +63,10 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
     x, *rest = inputs
     if not rest:
         kwargs.setdefault("axis", 0)
+    if method == "accumulate" and not shape_of(arrayed(x)):
+        raise DtypeError(
+            f"numpy.{ufunc.__name__}.accumulate: cannot accumulate on a scalar", fix="pass an array with an axis"
+        )
     code = found.__code__
     takes = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     unknown = [name for name in kwargs if name not in takes]
