@@ -155,7 +155,7 @@ REPEATS = [
     _unary("tile/fewer", lambda x: np.tile(x, (2,)), M),
     _unary("tile/zero", lambda x: np.tile(x, (0, 2)), M),
     _unary("repeat", lambda x: np.repeat(x, 2), M, edge=(*_KINDS, (S,))),
-    _unary("repeat/axis", lambda x: np.repeat(x, 3, axis=0), M, raises=(((S,), AxisError),)),
+    _unary("repeat/axis", lambda x: np.repeat(x, 3, axis=1), M, raises=(((V,), AxisError),)),
     _unary("repeat/counts", lambda x: np.repeat(x, [2, 0, 3], axis=0), M, raises=(((_draw(2, 2),), ShapeError),)),
     _unary("repeat/one count", lambda x: np.repeat(x, [2], axis=1), M),
     _unary(
