@@ -21,7 +21,7 @@ FLOORS = [
     {"base"}, {"ir"}, {"tracing"}, {"ops"}, {"transforms"}, {"control"}, {"passes"}, {"numpy", "executor"}, {"api"},
     {"scipy", "torch"},
 ]  # fmt: skip
-API_FILES = {"testing", "debug", "viz", "random", "policies"}
+API_FILES = {"testing", "debug", "nn", "viz", "random", "policies"}
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 HEAVY = ("scipy", "jax", "torch", "sklearn", "matplotlib", "autograd", "pytest", "hypothesis", "pandas", "tqdm")

@@ -20,7 +20,6 @@ ELSEWHERE = {
     "lax": "functrace.cond, functrace.scan, functrace.while_loop … for control flow; the rest of lax is NumPy",
     "linalg": "np.linalg",
     "make_jaxpr": "functrace.trace",
-    "nn": "plain functions of NumPy; functrace.torch.nn.functional has PyTorch's",
     "no_grad": "functrace.stop_gradient(x) in a function; functrace.torch.no_grad for PyTorch's tensors",
     "np": "NumPy itself: import numpy as np",
     "pmap": "functrace.vmap: there is one device",

@@ -1,0 +1,44 @@
+"""Functions of neural networks: activations, softmax and its kin, normalisation, attention.
+
+They are written in NumPy: on arrays they return arrays, on traced values they are recorded, and every transform applies.
+Names, arguments and derivatives at kinks are those of ``jax.nn``. Values and gradients stay finite wherever the limit is, at
+infinities and in masked rows, too.
+
+Floor: 7 (api).
+"""
+
+from functrace.nn.activations import (
+    celu,
+    elu,
+    gelu,
+    glu,
+    hard_sigmoid,
+    hard_silu,
+    hard_swish,
+    hard_tanh,
+    leaky_relu,
+    log_sigmoid,
+    mish,
+    relu,
+    relu6,
+    selu,
+    sigmoid,
+    silu,
+    soft_sign,
+    softplus,
+    squareplus,
+    swish,
+)
+from functrace.nn.attention import dot_product_attention
+from functrace.nn.normalizing import layer_norm, log_softmax, logsumexp, one_hot, softmax, standardize
+
+__all__ = [
+    "celu", "dot_product_attention", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh",
+    "layer_norm", "leaky_relu", "log_sigmoid", "log_softmax", "logsumexp", "mish", "one_hot", "relu", "relu6", "selu",
+    "sigmoid", "silu", "soft_sign", "softmax", "softplus", "squareplus", "standardize", "swish",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

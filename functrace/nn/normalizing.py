@@ -1,0 +1,218 @@
+"""Softmax and its kin, normalisation, and one-hot vectors.
+
+Floor: 7 (api).
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from functrace.errors import ArgumentError
+from functrace.nn.operands import Axis, floating, numeric, plain_scalar
+from functrace.ops.elementwise import stop_gradient
+from functrace.tracing.recording import Tracer
+from functrace.typing import ArrayLike
+
+X: TypeAlias = "ArrayLike | Tracer"
+
+
+def _axes(axis: Axis) -> Any:
+    return axis if axis is None or isinstance(axis, int) else tuple(map(operator.index, axis))
+
+
+def _largest(x: Any, axis: Any, where: Any) -> Any:
+    """The largest elements, as constants; 0 where none takes part."""
+    options: dict[str, Any] = {} if where is None else {"where": where}
+    found = np.max(x.real if x.dtype.kind == "c" else x, axis=axis, keepdims=True, initial=-np.inf, **options)
+    found = stop_gradient(found)
+    return found if where is None else np.where(found == -np.inf, 0.0, found).astype(found.dtype)
+
+
+def softmax(x: X, axis: Axis = -1, where: X | None = None) -> Any:
+    """Return ``exp(x) / sum(exp(x))`` along an axis, without overflow.
+
+    Args:
+        x: any array of floats.
+        axis: the axis or axes along which results add up to 1; ``None`` for all.
+        where: which elements take part; the others are 0, also where none takes part. Without it, a row that is -inf
+            everywhere is nan, as it is in NumPy.
+
+    Example:
+        >>> import numpy as np
+        >>> softmax(np.array([1000.0, 1000.0, -np.inf]))
+        array([0.5, 0.5, 0. ])
+    """
+    value, axes = floating(x, "the argument of softmax"), _axes(axis)
+    if where is None:
+        terms = np.exp(value - _largest(value, axes, None))
+        return terms / np.sum(terms, axis=axes, keepdims=True)
+    taken = numeric(where, "where of softmax")
+    terms = np.where(taken, np.exp(np.where(taken, value, -np.inf) - _largest(value, axes, taken)), 0.0).astype(value.dtype)
+    return terms / _or_one(np.sum(terms, axis=axes, keepdims=True))
+
+
+def log_softmax(x: X, axis: Axis = -1, where: X | None = None) -> Any:
+    """Return the logarithm of `softmax`, without its rounding.
+
+    Args:
+        x, axis: as `softmax` has them.
+        where: which elements take part; the others are -inf.
+
+    Example:
+        >>> import numpy as np
+        >>> log_softmax(np.array([0.0, -2000.0]))
+        array([    0., -2000.])
+    """
+    value, axes = floating(x, "the argument of log_softmax"), _axes(axis)
+    if where is None:
+        shifted = value - _largest(value, axes, None)
+        return shifted - np.log(np.sum(np.exp(shifted), axis=axes, keepdims=True))
+    taken = numeric(where, "where of log_softmax")
+    shifted = np.where(taken, value, 0.0) - _largest(value, axes, taken)
+    terms = np.where(taken, np.exp(np.where(taken, shifted, 0.0)), 0.0)
+    result = shifted - np.log(_or_one(np.sum(terms, axis=axes, keepdims=True)))
+    return plain_scalar(np.where(taken, result, -np.inf).astype(value.dtype))
+
+
+def _or_one(total: Any) -> Any:
+    return np.where(total == 0, 1.0, total).astype(total.dtype)
+
+
+def logsumexp(
+    a: X,
+    axis: Axis = None,
+    b: X | None = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: X | None = None,
+) -> Any:
+    """Return ``log(sum(b * exp(a)))`` along axes, without overflow.
+
+    Args:
+        a: exponents, real or complex.
+        axis: the axis or axes to sum along; all by default.
+        b: factors, which broadcast against ``a``; they may be negative or 0.
+        keepdims: whether summed axes stay, with size 1.
+        return_sign: whether the sign of the sum is returned beside the logarithm of its absolute value. Without it, the
+            logarithm of a negative sum is nan.
+        where: which elements take part.
+
+    Returns:
+        the logarithms, -inf where no element takes part or all are -inf, the derivative being 0 there; with
+        ``return_sign`` a pair.
+
+    Example:
+        >>> import numpy as np
+        >>> logsumexp(np.array([1000.0, 1000.0]))
+        np.float64(1000.6931471805599)
+
+    Source:
+        ``jax.nn.logsumexp``, ``scipy.special.logsumexp``.
+    """
+    value, axes = floating(a, "the argument of logsumexp"), _axes(axis)
+    factor: Any = None
+    if b is not None:
+        factor = floating(b, "b of logsumexp")
+        value, factor = np.broadcast_arrays(value, factor)
+        value = np.where(factor == 0, -np.inf, value)
+    if where is not None:
+        value = np.where(numeric(where, "where of logsumexp"), value, -np.inf)
+    largest = _largest(value, axes, None)
+    largest = np.where(np.isfinite(largest), largest, 0.0).astype(largest.dtype)
+    terms = np.exp(value - largest)
+    total = np.sum(terms if factor is None else factor * terms, axis=axes, keepdims=True)
+    sign = np.sign(total)
+    if return_sign:
+        total = np.abs(total)
+    # Where the sum is 0, its logarithm is -inf, and the derivative is taken as 0.
+    empty = total == 0
+    usual = ~empty if total.dtype.kind == "c" else ~empty & ~(total < 0)
+    result = np.where(usual, np.log(np.where(usual, total, 1.0)) + largest, np.nan)
+    result = np.where(empty, -np.inf, result).astype(total.dtype)
+    found = [result, sign] if return_sign else [result]
+    if not keepdims:
+        found = [np.squeeze(y, axis=tuple(range(value.ndim)) if axes is None else axes) for y in found]
+    found = list(map(plain_scalar, found))
+    return tuple(found) if return_sign else found[0]
+
+
+def standardize(
+    x: X,
+    axis: Axis = -1,
+    mean: X | None = None,
+    variance: X | None = None,
+    epsilon: X = 1e-5,
+    where: X | None = None,
+) -> Any:
+    """Return ``(x - mean) / sqrt(variance + epsilon)``.
+
+    Args:
+        x: any array of floats.
+        axis: the axis or axes that mean and variance are taken along.
+        mean, variance: those, if they are known; arrays that broadcast against ``x``.
+        epsilon: keeps the root away from 0.
+        where: which elements mean and variance are taken of.
+
+    Example:
+        >>> import numpy as np
+        >>> standardize(np.array([1.0, 3.0]), epsilon=0.0)
+        array([-1.,  1.])
+    """
+    value, axes = floating(x, "the argument of standardize"), _axes(axis)
+    options: dict[str, Any] = {} if where is None else {"where": numeric(where, "where of standardize")}
+    if mean is None:
+        mean = np.mean(value, axis=axes, keepdims=True, **options)
+    centred = value - mean
+    if variance is None:
+        variance = np.mean(np.square(centred), axis=axes, keepdims=True, **options)
+    return centred / np.sqrt(variance + epsilon)  # type: ignore[operator]
+
+
+def layer_norm(x: X, scale: X | None = None, bias: X | None = None, axis: Axis = -1, epsilon: float = 1e-5) -> Any:
+    """Standardize along an axis, then scale and shift.
+
+    Args:
+        x: any array of floats.
+        scale, bias: arrays that broadcast against ``x``; ``None`` for neither.
+        axis: the axis or axes of a layer.
+        epsilon: as `standardize` has it.
+
+    Source:
+        Ba, Kiros and Hinton, "Layer normalization" (2016).
+    """
+    result = standardize(x, axis, epsilon=epsilon)
+    result = result if scale is None else result * numeric(scale, "scale of layer_norm")
+    return result if bias is None else result + numeric(bias, "bias of layer_norm")
+
+
+def one_hot(x: X, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1) -> Any:
+    """Return vectors that are 1 at an index, and 0 elsewhere.
+
+    Args:
+        x: indices, of any shape; an index that is no class makes zeros.
+        num_classes: the length of the vectors.
+        dtype: of the result; double precision by default.
+        axis: where in the result the vectors lie.
+
+    Example:
+        >>> import numpy as np
+        >>> one_hot(np.array([0, 2, 3]), 3)
+        array([[1., 0., 0.],
+               [0., 0., 1.],
+               [0., 0., 0.]])
+    """
+    indices = numeric(x, "the argument of one_hot")
+    try:
+        count = operator.index(num_classes)
+    except TypeError:
+        raise ArgumentError(
+            f"one_hot: num_classes is a {type(num_classes).__name__}", fix="pass an int: it is a size, and sizes are known"
+        ) from None
+    expanded = np.expand_dims(indices, axis)
+    place = axis % expanded.ndim
+    classes = np.arange(count).reshape([count if k == place else 1 for k in range(expanded.ndim)])
+    return (expanded == classes).astype(np.float64 if dtype is None else dtype)

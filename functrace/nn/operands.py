@@ -1,0 +1,38 @@
+"""What the functions of this room take: arrays, numbers and traced values, as something that NumPy's functions take.
+
+Floor: 7 (api).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.api.calls import as_value
+from functrace.tracing.recording import Tracer
+from functrace.typing import ArrayLike
+
+Axis = int | Sequence[int] | None
+"""An axis, several, or all."""
+
+
+def numeric(x: ArrayLike | Tracer, what: str) -> Any:
+    """An argument as an array, a NumPy scalar or a traced value.
+
+    Raises:
+        DtypeError: if it is not numeric.
+    """
+    return as_value(x, what)
+
+
+def floating(x: ArrayLike | Tracer, what: str) -> Any:
+    """The same, as floats: integers and bools in double precision."""
+    value = numeric(x, what)
+    return value if value.dtype.kind in "fc" else value.astype(np.float64)
+
+
+def plain_scalar(result: Any) -> Any:
+    """A result, as a scalar where it is a plain array without axes, as NumPy's own functions return it."""
+    return result[()] if isinstance(result, np.ndarray) and not result.ndim else result
