@@ -57,10 +57,11 @@ __all__ = [
     "vjp", "vmap", "while_loop",
 ]  # fmt: skip
 
-_LATER = ("nn", "random", "scipy", "testing", "torch")
+_LATER = ("debug", "nn", "random", "scipy", "testing", "torch")
 
 
 if _typing.TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
+    from functrace import debug as debug
     from functrace import nn as nn
     from functrace import random as random
     from functrace import scipy as scipy

@@ -9,7 +9,6 @@ ELSEWHERE = {
     "array": "np.array, or functrace.numpy.array of traced values",
     "checkpoint_policies": "functrace.policies",
     "custom_gradient": "functrace.custom_vjp",
-    "debug": "Python's own print, where values are known; functrace.value(x) is the plain value",
     "device_get": "nothing: arrays are NumPy's own",
     "device_put": "nothing: arrays are NumPy's own",
     "enable_grad": "nothing: derivatives are taken by functrace.grad(f)(x), not by a mode",

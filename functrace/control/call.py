@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from functrace.control.residuals import SAVE, Pack, Policy, is_policy, pack_p, unpack_p
 from functrace.errors import ArgumentError, ShapeError
 from functrace.ir.numpy_source import Spelling, Writer, call_source
-from functrace.ir.parts import Rewrite, inline, output_avals, restrict
+from functrace.ir.parts import Rewrite, inline, holds_kept, output_avals, restrict
 from functrace.ir.primitive import Flags, Holds, Joint, Onto, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
 from functrace.ir.tape import Op, Spec
@@ -181,7 +181,7 @@ def _recomputing(primals: Values, moved: list[Any], active: list[bool], program:
     named = [k for k, _ in program.schedule if program.ops[k][0] is name_p and program.ops[k][2][0] in names]
     pushed, needed = tangent_program(program, active, [*named, *program.input_ids])
     kept = [i for i in needed if i not in program.input_ids]
-    build = restrict(program, program.input_ids, [*program.output_ids, *kept])
+    build = restrict(program, program.input_ids, [*program.output_ids, *kept], effects=True)
     place = {i: k for k, i in enumerate(program.input_ids)}
     count = len(program.output_ids)
     results = call_program(build.program.interned(), [primals[place[i]] for i in build.used], policy)
@@ -216,6 +216,7 @@ def _packing_soon(forward: Program, count: int, residuals: list[int], policy: Pa
     Operations that only residuals need are carried out at once, too: so what they read can die in between.
     """
     needed = set(forward.output_ids[:count])
+    needed.update(k for k, (primitive, _, params) in enumerate(forward.ops) if primitive.kept and primitive.kept(*params))
     for k in range(len(forward.ops) - 1, -1, -1):
         if k in needed:
             needed.update(forward.ops[k][1])
@@ -304,6 +305,7 @@ call_p = Primitive(
     params=("program", "policy"),
     many=True,
     written=written,
+    kept=holds_kept,
     holds=Holds(run_once, stands_for=_itself),
     mapped=_mapped,
 )

@@ -25,7 +25,7 @@ from functrace.control.call import at_places, check_operands, evaluate_fresh, tr
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.numpy_source import Spelling, Writer
-from functrace.ir.parts import Assembly, Compiled, Lowering, output_avals, restrict
+from functrace.ir.parts import Assembly, Compiled, Lowering, holds_kept, output_avals, restrict
 from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec
@@ -359,6 +359,7 @@ cond_p = Primitive(
     batch=_batch,
     params=("branches", "batched"),
     many=True,
+    kept=holds_kept,
     holds=Holds(
         _runs,
         kept=lambda read, *_: sorted(read),

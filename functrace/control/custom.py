@@ -24,7 +24,7 @@ from functrace.control.call import SAVE, at_places, call_p, call_program, check_
 from functrace.errors import ArgumentError, NotDifferentiableError, ProgramError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.numpy_source import Spelling, Writer
-from functrace.ir.parts import Rewrite, output_avals, restrict
+from functrace.ir.parts import Rewrite, holds_kept, output_avals, restrict
 from functrace.ir.primitive import Absent, Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec
@@ -266,6 +266,7 @@ custom_jvp_p = Primitive(
     params=("program", "rule", "explicit"),
     many=True,
     written=written,
+    kept=holds_kept,
     holds=call_p.holds,
 )
 """``custom_jvp x {program={…}, rule={…}, explicit=1}``: the outputs of a function that brings its jvp."""
@@ -396,6 +397,7 @@ custom_vjp_p = Primitive(
     params=("program", "forward", "backward", "explicit"),
     many=True,
     written=written,
+    kept=holds_kept,
     holds=call_p.holds,
 )
 """``custom_vjp x {program={…}, forward={…}, backward={…}, explicit=1}``: the outputs of a function that brings its vjp."""
@@ -450,6 +452,7 @@ custom_derivative_p = Primitive(
     params=("program", "forward", "backward", "rule", "explicit"),
     many=True,
     written=written,
+    kept=holds_kept,
     holds=call_p.holds,
 )
 """``custom_derivative x {program={…}, forward={…}, backward={…}, rule={…}, explicit=1}``: the outputs of a function that
@@ -513,6 +516,7 @@ custom_batch_p = Primitive(
     params=("program", "rule"),
     many=True,
     written=written,
+    kept=holds_kept,
     holds=call_p.holds,
 )
 """``custom_batch x {program={…}, rule=…}``: the outputs of a function that says itself how `vmap` maps it."""
@@ -585,6 +589,7 @@ pushforward_p = Primitive(
     batch=_pushforward_batch,
     params=("backward", "residuals"),
     many=True,
+    kept=holds_kept,
     holds=Holds(run_once),
     written=_pushforward_written,
 )

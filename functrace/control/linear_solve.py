@@ -18,7 +18,7 @@ from functrace.control.call import SAVE, call_p, check_operands, evaluate_fresh,
 from functrace.errors import NotDifferentiableError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.numpy_source import Spelling, Writer
-from functrace.ir.parts import output_avals
+from functrace.ir.parts import holds_kept, output_avals
 from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec
@@ -157,6 +157,7 @@ linear_solve_p = Primitive(
     batch=_batch,
     params=("forward", "transposed", "captured"),
     many=True,
+    kept=holds_kept,
     holds=Holds(_runs, stands_for=_solving),
     written=_written,
 )

@@ -16,7 +16,7 @@ from functrace.control.linear_solve import with_axis, zeros_of
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.numpy_source import Spelling, Writer
-from functrace.ir.parts import output_avals
+from functrace.ir.parts import holds_kept, output_avals
 from functrace.ir.primitive import Flags, Holds, Joint, Primitive, Tangents, Values, absent
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec
@@ -122,6 +122,7 @@ root_p = Primitive(
     batch=_batch,
     params=("equations", "solve", "tangent_solve", "captured"),
     many=True,
+    kept=holds_kept,
     holds=Holds(_runs, stands_for=_solving),
     written=_written,
 )

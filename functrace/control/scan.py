@@ -21,7 +21,7 @@ from functrace.control.residuals import Packed, PackedStack
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.numpy_source import Spelling, Writer
-from functrace.ir.parts import Assembly, Compiled, Lowering, output_avals, reordered, restrict
+from functrace.ir.parts import Assembly, Compiled, Lowering, holds_kept, output_avals, reordered, restrict
 from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec
@@ -432,6 +432,7 @@ scan_p = Primitive(
     batch=_batch,
     params=("body", "length", "reverse", "constants", "carries"),
     many=True,
+    kept=holds_kept,
     holds=Holds(
         _runs,
         kept=lambda read, *params: sorted({*read, *range(params[4])}),  # carries may still serve the next step

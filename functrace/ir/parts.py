@@ -198,11 +198,14 @@ class Restriction(NamedTuple):
     used: tuple[int, ...]
 
 
-def restrict(program: Program, inputs: Sequence[int], outputs: Sequence[int], *, keep: bool = False) -> Restriction:
+def restrict(
+    program: Program, inputs: Sequence[int], outputs: Sequence[int], *, keep: bool = False, effects: bool | None = None
+) -> Restriction:
     """Return the part of a program that computes ``outputs`` from ``inputs``, any variables of it.
 
     Operations that do not matter for it are left out; what was computed before a variable in ``inputs`` is, too. Inputs
-    that do not matter are not inputs of the result, unless all are to be kept (``keep``).
+    that do not matter are not inputs of the result, unless all are to be kept (``keep``). Operations that are carried out in
+    any case (`Primitive.kept`) stay if ``effects`` says so, by default with ``keep``.
 
     Raises:
         ProgramError: if an output depends on an input of ``program`` that is not among ``inputs``.
@@ -210,6 +213,8 @@ def restrict(program: Program, inputs: Sequence[int], outputs: Sequence[int], *,
     ops, avals = program.ops, program.avals
     given = set(inputs)
     needed = set(outputs)
+    if keep if effects is None else effects:
+        needed.update(k for k, (primitive, _, params) in enumerate(ops) if primitive.kept is not None and primitive.kept(*params))
     for k in range(len(ops) - 1, -1, -1):
         if k in needed and k not in given:
             needed.update(i for i in ops[k][1] if i >= 0)
@@ -281,6 +286,16 @@ def closed_over(program: Program) -> tuple[Program, list[Any]]:
         input_names=program.input_names,
     )
     return made, list(program.constant_values.values())
+
+
+def holds_kept(*params: object) -> bool:
+    """Say whether programs among params hold operations that are carried out in any case; the ``kept`` rule of who holds."""
+    return any(
+        part.keeps
+        for param in params
+        for part in (param if type(param) is tuple else (param,))
+        if type(part) is Program
+    )
 
 
 def output_avals(program: Program) -> tuple[ShapeDtype, ...]:

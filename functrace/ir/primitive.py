@@ -222,6 +222,7 @@ class Primitive:
             of ``eval`` (a NumPy function by its name, another one with its source). One that holds programs has a
             function instead, see `functrace.ir.numpy_source.Spelling`.
         effects: whether ``eval`` calls the user's code, so that it may not be carried out before the program runs.
+        kept: called with the params; whether it is carried out though nobody reads its results, once in every run, in order.
         fails: called as ``aval`` is; whether ``eval`` may raise on values of operands that fit (`always`). Such an operation
             is evaluated when it is recorded, if values are known, so that it raises in the user's line.
         check: where few operands decide that: raises as ``eval`` would, called as ``check(value, *specs, *params)``.
@@ -245,6 +246,7 @@ class Primitive:
     flops: Callable[[tuple[ShapeDtype, ...], tuple[ShapeDtype, ...], Mapping[str, Any]], float] | None = None
     written: str | Written | None = None
     effects: bool = False
+    kept: Callable[..., bool] | None = None
     fails: Callable[..., bool] | None = None
     check: Callable[Concatenate[Callable[[int], Any], ...], None] | None = None
     holds: Holds | None = None

@@ -310,6 +310,11 @@ class Program:
         return reachable(self.ops, self.output_ids)
 
     @cached_property
+    def keeps(self) -> bool:
+        """Whether operations in it, at any depth, are carried out though nobody reads their results."""
+        return any(primitive.kept is not None and primitive.kept(*params) for primitive, _, params in self.ops)
+
+    @cached_property
     def aliasing(self) -> tuple[bool, ...]:
         """Which outputs may share memory with arguments, constants or outputs before them."""
         return aliasing_outputs(self.ops, self.output_ids)

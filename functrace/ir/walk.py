@@ -17,16 +17,19 @@ Schedule = tuple[tuple[int, tuple[int, ...]], ...]
 
 
 def reachable(ops: Sequence[Op], outputs: Iterable[int]) -> Schedule:
-    """Return the operations that outputs depend on, in order, each with the variables that die after it."""
+    """Return the operations that outputs depend on, in order, each with the variables that die after it.
+
+    Those that are kept in any case (`Primitive.kept`) are among them.
+    """
     seen = bytearray(len(ops))
     for i in outputs:
         seen[i] = 1
     schedule: list[tuple[int, tuple[int, ...]]] = []
     append = schedule.append
     for k in range(len(ops) - 1, -1, -1):
-        if not seen[k]:
+        primitive, operands, params = ops[k]
+        if not seen[k] and (primitive.kept is None or not primitive.kept(*params)):
             continue
-        primitive, operands, _ = ops[k]
         if not operands and (primitive is INPUT or primitive is CONSTANT):
             continue
         dying: tuple[int, ...] = ()

@@ -170,7 +170,7 @@ def _jvp(primals: Values, outputs: Values, tangents: Tangents, foreign: Foreign,
 def _batch(
     operands: Values, is_batched: Flags, foreign: Foreign, results: tuple[ShapeDtype, ...], maps: Maps, method: str
 ) -> Any:
-    size = next(shape_of(x)[0] for x, flag in zip(operands, is_batched, strict=True) if flag)
+    size = _size(operands, is_batched)
     return bind(callback_p, operands, (foreign, results, (*maps, (size, tuple(is_batched))), method))
 
 
@@ -195,6 +195,38 @@ callback_p = Primitive(
     fails=always,
 )
 """``callback x {foreign=…, results=(f64[3],), maps=(), method="sequential"}``: call a Python function on plain arrays."""
+
+
+def _observed_batch(
+    operands: Values, is_batched: Flags, foreign: Foreign, results: tuple[ShapeDtype, ...], maps: Maps, method: str
+) -> Any:
+    *given, token = operands
+    if any(is_batched[:-1]):
+        return bind(observe_p, operands, (foreign, results, (*maps, (_size(operands, is_batched), tuple(is_batched))), method))
+    made = bind(observe_p, (*given, token[0] if is_batched[-1] else token), (foreign, results, maps, method))
+    size = _size(operands, is_batched)
+    return tuple([broadcast_to(y, (size, *shape_of(y))) for y in made])
+
+
+def _size(operands: Values, is_batched: Flags) -> int:
+    return next(shape_of(x)[0] for x, flag in zip(operands, is_batched, strict=True) if flag)
+
+
+observe_p = Primitive(
+    "observe",
+    eval=_eval,
+    aval=_aval,
+    jvp=lambda primals, outputs, tangents, *_: [None] * len(outputs),
+    transpose=absent(because="to observe a value has no derivative", instead="this is a bug in functrace"),
+    batch=_observed_batch,
+    params=("foreign", "results", "maps", "method"),
+    many=True,
+    written=_written,
+    effects=True,
+    kept=always,
+)
+"""``observe x t {foreign=…, results=(bool[],), maps=(), method="sequential"}``: as ``callback``, for its effect: once in
+every run, whether or not the result is read. The last operand is not looked at: any value of the recording that it is in."""
 
 
 # -- its result, for who brings derivatives --------------------------------------------------------------------------------

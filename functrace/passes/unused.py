@@ -34,6 +34,8 @@ def drop_unused(program: Program) -> Program:
             write.keep(k)
             continue
         kept = primitive.holds.kept({j for j in range(program.result_count(k)) if k + j in read}, *params)
+        if not kept and primitive.kept is not None and primitive.kept(*params):
+            kept = [0]  # it runs for what it does, and an operation without results is none
         if len(kept) == program.result_count(k):
             write.keep(k)
             continue

@@ -61,6 +61,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, final
 import numpy as np
 
 from functrace.errors import (
+    ArgumentError,
     CapturedArrayError,
     ConcretizationError,
     LeakedTracerError,
@@ -362,6 +363,11 @@ class Recording(Builder):
             return tracer
         if not self.entries(primitive, ids, params, avals):  # its numbers are the last ones
             del self.literals[len(self.literals) - sum([i < 0 for i in ids]) :]
+            if primitive.kept is not None and primitive.kept(*params):
+                raise ArgumentError(
+                    f"{primitive.name}: a function that only prints, or calls back, returns nothing to hold it by",
+                    fix="return a number from it, too",
+                )
         if positions is not None:
             positions.extend([_position()] * len(avals))
         param: Program | tuple[Param, ...] | Scalar  # or what else is no program

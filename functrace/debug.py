@@ -1,0 +1,201 @@
+"""Looking at values inside of transforms: ``print``, ``callback``, ``breakpoint``.
+
+Where values are known (`grad`, `vjp`, `jvp` outside of staging), Python runs at every call, and what is asked for happens at once.
+While staging (`jit`, `vmap`, `scan` …) it becomes an operation that is carried out in every run of the program, though nobody
+reads a result of it: no pass leaves it out, and those of one program keep their order. Derivatives pass by it, and do not carry
+it out again; of what is computed again (`functrace.checkpoint`) only the first run does.
+
+Floor: 7 (api).
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Callable
+from string import Formatter
+from typing import Any
+
+import numpy as np
+
+from functrace.api.calls import ARRAYS, function_name
+from functrace.api.keys import static_key, tree_key
+from functrace.api.record import Operands
+from functrace.errors import ArgumentError
+from functrace.ir.aval import ShapeDtype
+from functrace.ops.foreign import Foreign, observe_p
+from functrace.tracing.recording import Recording, Tracer, bind, known_value, running
+from functrace.tree import flatten, structure, unflatten
+from functrace.typing import PyTree
+
+__all__ = ["breakpoint", "callback", "print"]
+
+_DONE = (ShapeDtype((), np.dtype(bool)),)
+
+
+def callback(f: Callable[..., object], *args: PyTree, ordered: bool = False, **kwargs: PyTree) -> None:
+    """Call ``f(*args, **kwargs)`` for its effect, with plain arrays, at every run.
+
+    Args:
+        f: any function; what it returns is not looked at. What it raises, is raised by the run.
+        args, kwargs: its arguments: pytrees; whatever is neither an array nor traced is handed on as it is.
+        ordered: as ``jax.debug`` has it; here calls of one program are carried out in order in any case.
+
+    Under `vmap`, it is called once per example, in order, if an argument differs between examples; else once.
+
+    Example:
+        >>> import numpy as np
+        >>> import functrace as ft
+        >>> seen = []
+        >>> f = ft.jit(lambda x: (ft.debug.callback(seen.append, np.sum(x)), x * 2.0)[1])
+        >>> _ = f(np.ones(3)), f(np.zeros(3))
+        >>> seen
+        [np.float64(3.0), np.float64(0.0)]
+    """
+    if not callable(f):
+        raise ArgumentError(f"debug.callback takes a function, not a {type(f).__name__}", fix="debug.callback(f, x)")
+    _observed(f, (id(f),), args, kwargs)
+
+
+def print(fmt: str, *args: PyTree, ordered: bool = False, **kwargs: PyTree) -> None:
+    """Print ``fmt.format(*args, **kwargs)`` with plain values, at every run.
+
+    Args:
+        fmt: a format string, as ``"loss {}"`` or ``"loss {loss:.3f}"``; not an f-string, which would be made only once.
+        args, kwargs: what it formats.
+        ordered: as `callback` has it.
+
+    Raises:
+        ArgumentError: if the string does not fit the arguments.
+
+    Example:
+        >>> import numpy as np
+        >>> import functrace as ft
+        >>> def f(x):
+        ...     ft.debug.print("x is {x:.1f}", x=x)
+        ...     return x * x
+        >>> ft.vmap(ft.grad(f))(np.array([1.0, 2.0]))
+        x is 1.0
+        x is 2.0
+        array([2., 4.])
+    """
+    if not isinstance(fmt, str):
+        raise ArgumentError(f"debug.print: the format is a {type(fmt).__name__}", fix='debug.print("x is {}", x)')
+    _check_format(fmt, len(args), set(kwargs))
+
+    def show(*values: object, **named: object) -> None:
+        builtins.print(fmt.format(*values, **named))
+
+    _observed(show, ("print", fmt), args, kwargs)
+
+
+def breakpoint() -> None:
+    """Stop in Python's debugger, at every run, with the variables of the function around as plain values.
+
+    The debugger is that of ``breakpoint()`` (``sys.breakpointhook``). Where values are not known yet, the variables are those
+    that the function has here, handed to the debugger as the dictionary ``variables`` when the program runs.
+    """
+    frame = sys._getframe(1)
+    kept = {
+        name: value
+        for name, value in frame.f_locals.items()
+        if any(isinstance(leaf, ARRAYS) or isinstance(leaf, bool | int | float | complex | str) for leaf in flatten(value)[0])
+    }
+    _observed(_stop, ("breakpoint",), (kept,), {})
+
+
+def _stop(variables: dict[str, object]) -> None:
+    """The function that the debugger stops in; ``variables`` are those of the user's function."""
+    builtins.breakpoint()
+
+
+class _Anything:
+    """What fits every field of a format string."""
+
+    def __format__(self, _spec: str) -> str:
+        return ""
+
+    def __getattr__(self, _name: str) -> _Anything:
+        return self
+
+    def __getitem__(self, _key: object) -> _Anything:
+        return self
+
+
+def _check_format(fmt: str, count: int, names: set[str]) -> None:
+    try:
+        Formatter().vformat(fmt, [_Anything()] * count, dict.fromkeys(names, _Anything()))
+    except (IndexError, KeyError, ValueError) as error:
+        raise ArgumentError(
+            f"debug.print: {fmt!r} does not fit {count} arguments and the names {sorted(names)}: {error}",
+            fix="give one argument per field; braces that are meant as such are doubled",
+        ) from None
+
+
+# -- as operations ---------------------------------------------------------------------------------------------------------
+
+
+def _observed(f: Callable[..., object], key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Call a function now, if all values are known, or record an operation that does."""
+    leaves, tree = flatten((args, kwargs))
+    known = [known_value(leaf) for leaf in leaves]
+    token = _token()
+    if token is None and all(value is not None for value in known):
+        values, named = unflatten(tree, [np.copy(x) if isinstance(x, np.ndarray) else x for x in known])
+        f(*values, **named)
+        return
+    operands = Operands(args, kwargs)
+    arguments = operands.without_values().arguments
+
+    def run(*values: object) -> np.bool_:
+        placed, named = arguments(values[:-1])
+        f(*placed, **named)
+        return np.bool_(False)
+
+    chosen = set(operands.places)
+    others = tuple([static_key(x) for k, x in enumerate(operands.leaves) if k not in chosen])
+    identity = ("observe", *key, tree_key(operands.tree), tuple(operands.places), others)
+    foreign = Foreign(run, (*identity, _Alive(f)), function_name(f), _TREE)
+    given = operands.handed_on()
+    if token is None:
+        token = next(value for value in given if isinstance(value, Tracer))
+    params = foreign, _DONE, (), "sequential"
+    if any(isinstance(value, Tracer) for value in (*given, token)):
+        bind(observe_p, (*given, token), params)
+    else:
+        recording = running()
+        assert recording is not None
+        recording.record(observe_p, (*given, token), params)
+
+
+_TREE = structure((0,)).children()[0]
+
+
+class _Alive:
+    """Equal to all of its kind: it keeps a function alive for as long as its identity is in a key."""
+
+    def __init__(self, f: object) -> None:
+        self.f = f
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Alive)
+
+
+def _token() -> Any:
+    """Something traced in the recording that runs here, if it has no values; so constants are observed in every run, too."""
+    recording = running()
+    if recording is None or _has_values(recording):
+        return None
+    return recording.handle(recording.inputs[0]) if recording.inputs else np.bool_(False)
+
+
+def _has_values(recording: Recording) -> bool:
+    return bool(recording.inputs) and all(recording.is_known(i) for i in recording.inputs)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__
