@@ -1,9 +1,9 @@
 """Looking at values inside of transforms: ``print``, ``callback``, ``breakpoint``.
 
-Where values are known (`grad`, `vjp`, `jvp` outside of staging), Python runs at every call, and what is asked for happens at once.
-While staging (`jit`, `vmap`, `scan` …) it becomes an operation that is carried out in every run of the program, though nobody
-reads a result of it: no pass leaves it out, and those of one program keep their order. Derivatives pass by it, and do not carry
-it out again; of what is computed again (`functrace.checkpoint`) only the first run does.
+Where values are known (`grad`, `vjp`, `jvp` outside of staging), Python runs at every call, and what is asked for happens at
+once. While staging (`jit`, `vmap`, `scan` …) it becomes an operation that is carried out in every run of the program, though
+nobody reads a result of it: no pass leaves it out, and those of one program keep their order. Derivatives pass by it, and do
+not carry it out again, nor does what `functrace.checkpoint` computes again.
 
 Floor: 7 (api).
 """
@@ -23,9 +23,10 @@ from functrace.api.keys import static_key, tree_key
 from functrace.api.record import Operands
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
+from functrace.numpy.number import TracedNumber
 from functrace.ops.foreign import Foreign, observe_p
 from functrace.tracing.recording import Recording, Tracer, bind, known_value, running
-from functrace.tree import flatten, structure, unflatten
+from functrace.tree import flatten, map_leaves, structure, unflatten
 from functrace.typing import PyTree
 
 __all__ = ["breakpoint", "callback", "print"]
@@ -92,21 +93,18 @@ def print(fmt: str, *args: PyTree, ordered: bool = False, **kwargs: PyTree) -> N
 def breakpoint() -> None:
     """Stop in Python's debugger, at every run, with the variables of the function around as plain values.
 
-    The debugger is that of ``breakpoint()`` (``sys.breakpointhook``). Where values are not known yet, the variables are those
-    that the function has here, handed to the debugger as the dictionary ``variables`` when the program runs.
+    The debugger is that of ``breakpoint()`` (``sys.breakpointhook``). It stops in a function of ours, where the dictionary
+    ``variables`` holds the arrays, numbers and words that the function around has here.
     """
-    frame = sys._getframe(1)
-    kept = {
-        name: value
-        for name, value in frame.f_locals.items()
-        if any(isinstance(leaf, ARRAYS) or isinstance(leaf, bool | int | float | complex | str) for leaf in flatten(value)[0])
-    }
+    shown = (*ARRAYS, bool, int, float, complex, str)
+    variables = sys._getframe(1).f_locals.items()
+    kept = {name: value for name, value in variables if any(isinstance(leaf, shown) for leaf in flatten(value)[0])}
     _observed(_stop, ("breakpoint",), (kept,), {})
 
 
 def _stop(variables: dict[str, object]) -> None:
     """The function that the debugger stops in; ``variables`` are those of the user's function."""
-    builtins.breakpoint()
+    builtins.breakpoint()  # noqa: T100
 
 
 class _Anything:
@@ -137,6 +135,7 @@ def _check_format(fmt: str, count: int, names: set[str]) -> None:
 
 def _observed(f: Callable[..., object], key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Call a function now, if all values are known, or record an operation that does."""
+    args, kwargs = map_leaves(lambda leaf: leaf.strong() if isinstance(leaf, TracedNumber) else leaf, (args, kwargs))
     leaves, tree = flatten((args, kwargs))
     known = [known_value(leaf) for leaf in leaves]
     token = _token()

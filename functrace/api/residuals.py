@@ -79,7 +79,11 @@ def checkpoint(f: Callable[..., Any] | None = None, *, policy: Policy = RECOMPUT
         operands = Operands(args, kwargs).if_traced()
         staged = stage(f, operands, f"checkpoint of {name}", name, computed_only=True)
         program = staged.program.interned()
-        computed = call_program(program, [*operands.handed_on(), *staged.captured], policy) if program.output_ids or program.keeps else []
+        computed = (
+            call_program(program, [*operands.handed_on(), *staged.captured], policy)
+            if program.output_ids or program.keeps
+            else []
+        )
         results = whole_result(staged.origins, computed, operands.given, program.name)
         return unflatten(staged.out_tree, map(as_number, results, staged.numbers))
 

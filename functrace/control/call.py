@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from functrace.control.residuals import SAVE, Pack, Policy, is_policy, pack_p, unpack_p
 from functrace.errors import ArgumentError, ShapeError
 from functrace.ir.numpy_source import Spelling, Writer, call_source
-from functrace.ir.parts import Rewrite, inline, holds_kept, output_avals, restrict
+from functrace.ir.parts import Rewrite, holds_kept, inline, output_avals, restrict, without_kept
 from functrace.ir.primitive import Flags, Holds, Joint, Onto, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
 from functrace.ir.tape import Op, Spec
@@ -192,7 +192,7 @@ def _recomputing(primals: Values, moved: list[Any], active: list[bool], program:
     part = restrict(
         pushed, pushed.input_ids, [i for i, flag in zip(pushed.output_ids, flags, strict=True) if flag], keep=True
     )
-    found = iter(call_program(part.program.interned(), [*residuals, *moved], policy))
+    found = iter(call_program(without_kept(part.program).interned(), [*residuals, *moved], policy))
     return results[:count], [next(found) if flag else None for flag in flags]
 
 

@@ -214,7 +214,9 @@ def restrict(
     given = set(inputs)
     needed = set(outputs)
     if keep if effects is None else effects:
-        needed.update(k for k, (primitive, _, params) in enumerate(ops) if primitive.kept is not None and primitive.kept(*params))
+        needed.update(
+            k for k, (primitive, _, params) in enumerate(ops) if primitive.kept is not None and primitive.kept(*params)
+        )
     for k in range(len(ops) - 1, -1, -1):
         if k in needed and k not in given:
             needed.update(i for i in ops[k][1] if i >= 0)
@@ -290,12 +292,37 @@ def closed_over(program: Program) -> tuple[Program, list[Any]]:
 
 def holds_kept(*params: object) -> bool:
     """Say whether programs among params hold operations that are carried out in any case; the ``kept`` rule of who holds."""
-    return any(
-        part.keeps
-        for param in params
-        for part in (param if type(param) is tuple else (param,))
-        if type(part) is Program
-    )
+    return any(_holds(param) for param in params)
+
+
+def _holds(param: object) -> bool:
+    parts: Any = param
+    if type(param) is tuple:
+        return any(map(_holds, parts))
+    return isinstance(param, Program) and param.keeps
+
+
+def without_kept(program: Program) -> Program:
+    """Return the program without the operations that are carried out in any case, at any depth: for a second run of it."""
+    if not program.keeps:
+        return program
+    write = Rewrite(program)
+    for k, _ in program.schedule:
+        primitive, operands, params = program.ops[k]
+        if primitive.kept is None or not primitive.kept(*params):
+            write.keep(k)
+        elif primitive.holds is not None:
+            places = tuple(map(write.operand, operands))
+            first = write.place(primitive, places, tuple(map(_quiet, params)), write.position(k))
+            write.replace(k, range(first, first + program.result_count(k)))
+    return write.finish()
+
+
+def _quiet(param: object) -> Any:
+    parts: Any = param
+    if type(param) is tuple:
+        return tuple(map(_quiet, parts))
+    return without_kept(param).interned() if isinstance(param, Program) else param
 
 
 def output_avals(program: Program) -> tuple[ShapeDtype, ...]:

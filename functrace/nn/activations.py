@@ -20,7 +20,7 @@ from functrace.errors import ShapeError
 from functrace.nn.operands import floating, numeric, plain_scalar
 from functrace.ops import elementwise as ew
 from functrace.tracing.recording import Tracer
-from functrace.typing import ArrayLike
+from functrace.typing import Array, ArrayLike
 
 X: TypeAlias = "ArrayLike | Tracer"
 """What an activation takes: an array of any shape, a number, or a traced value."""
@@ -28,7 +28,7 @@ X: TypeAlias = "ArrayLike | Tracer"
 _TAIL = 1000.0
 
 
-def _with_tails(x: Any, f: Callable[[Any], Any]) -> Any:
+def _with_tails(x: Array, f: Callable[[Any], Any]) -> Any:
     """``f``, which is relu far from 0; see Note [Tails]."""
     far = np.abs(x) > _TAIL
     return plain_scalar(np.where(far, ew.relu(x), f(np.where(far, 0.0, x).astype(x.dtype))))
@@ -195,7 +195,7 @@ def gelu(x: X, approximate: bool = True) -> Any:
 _ROOT_HALF, _ROOT_TWO_OVER_PI = math.sqrt(0.5), math.sqrt(2 / math.pi)
 
 
-def _gelu_by_tanh(x: Any) -> Any:
+def _gelu_by_tanh(x: Array) -> Any:
     return 0.5 * x * (1.0 + np.tanh(_ROOT_TWO_OVER_PI * x * (1.0 + 0.044715 * np.square(x))))
 
 
@@ -252,6 +252,6 @@ def glu(x: X, axis: int = -1) -> Any:
     return first * ew.sigmoid(second)
 
 
-def _kept(where: Any, x: Any) -> Any:
+def _kept(where: Array, x: Array) -> Any:
     """``x`` where it is asked for, elsewhere 0: so nothing that is not chosen is infinite, forwards or backwards."""
     return np.where(where, x, 0.0).astype(x.dtype)

@@ -15,7 +15,7 @@ from functrace.nn.normalizing import logsumexp, softmax
 from functrace.nn.operands import floating, numeric
 from functrace.ops.elementwise import stop_gradient
 from functrace.tracing.recording import Tracer
-from functrace.typing import ArrayLike
+from functrace.typing import Array, ArrayLike
 
 X: TypeAlias = "ArrayLike | Tracer"
 
@@ -99,7 +99,7 @@ def dot_product_attention(
     return (result[0], residual[0]) if is_single else (result, residual)
 
 
-def _check(queries: Any, keys: Any, values: Any) -> None:
+def _check(queries: Array, keys: Array, values: Array) -> None:
     for name, x in (("query", queries), ("key", keys), ("value", values)):
         if x.ndim != 4:
             raise ShapeError(
@@ -133,8 +133,8 @@ def _taken(
     mask: X | None,
     is_causal: bool,
     window: int | tuple[int, int] | None,
-    query_lengths: Any,
-    key_lengths: Any,
+    query_lengths: Array | None,
+    key_lengths: Array | None,
 ) -> Any:
     """Which logits take part, in a shape that broadcasts against them; ``None`` if all do."""
     rows, columns = np.arange(targets)[:, None], np.arange(sources)[None, :]

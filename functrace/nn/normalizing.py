@@ -15,7 +15,7 @@ from functrace.errors import ArgumentError
 from functrace.nn.operands import Axis, floating, numeric, plain_scalar
 from functrace.ops.elementwise import stop_gradient
 from functrace.tracing.recording import Tracer
-from functrace.typing import ArrayLike
+from functrace.typing import Array, ArrayLike
 
 X: TypeAlias = "ArrayLike | Tracer"
 
@@ -24,10 +24,10 @@ def _axes(axis: Axis) -> Any:
     return axis if axis is None or isinstance(axis, int) else tuple(map(operator.index, axis))
 
 
-def _largest(x: Any, axis: Any, where: Any) -> Any:
+def _largest(x: Array, axis: Axis, where: Array | None) -> Any:
     """The largest elements, as constants; 0 where none takes part."""
     options: dict[str, Any] = {} if where is None else {"where": where}
-    found = np.max(x.real if x.dtype.kind == "c" else x, axis=axis, keepdims=True, initial=-np.inf, **options)
+    found = np.max(np.real(x) if x.dtype.kind == "c" else x, axis=axis, keepdims=True, initial=-np.inf, **options)
     found = stop_gradient(found)
     return found if where is None else np.where(found == -np.inf, 0.0, found).astype(found.dtype)
 
@@ -78,7 +78,7 @@ def log_softmax(x: X, axis: Axis = -1, where: X | None = None) -> Any:
     return plain_scalar(np.where(taken, result, -np.inf).astype(value.dtype))
 
 
-def _or_one(total: Any) -> Any:
+def _or_one(total: Array) -> Any:
     return np.where(total == 0, 1.0, total).astype(total.dtype)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from functrace.api.calls import as_value
 from functrace.tracing.recording import Tracer
-from functrace.typing import ArrayLike
+from functrace.typing import Array, ArrayLike
 
 Axis = int | Sequence[int] | None
 """An axis, several, or all."""
@@ -33,6 +33,6 @@ def floating(x: ArrayLike | Tracer, what: str) -> Any:
     return value if value.dtype.kind in "fc" else value.astype(np.float64)
 
 
-def plain_scalar(result: Any) -> Any:
+def plain_scalar(result: Array) -> Any:
     """A result, as a scalar where it is a plain array without axes, as NumPy's own functions return it."""
     return result[()] if isinstance(result, np.ndarray) and not result.ndim else result

@@ -202,7 +202,9 @@ def _observed_batch(
 ) -> Any:
     *given, token = operands
     if any(is_batched[:-1]):
-        return bind(observe_p, operands, (foreign, results, (*maps, (_size(operands, is_batched), tuple(is_batched))), method))
+        return bind(
+            observe_p, operands, (foreign, results, (*maps, (_size(operands, is_batched), tuple(is_batched))), method)
+        )
     made = bind(observe_p, (*given, token[0] if is_batched[-1] else token), (foreign, results, maps, method))
     size = _size(operands, is_batched)
     return tuple([broadcast_to(y, (size, *shape_of(y))) for y in made])
