@@ -33,7 +33,7 @@ from functrace.control.scan import hoisted, invariants, zeros_of
 from functrace.errors import ArgumentError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.numpy_source import Spelling, Writer
-from functrace.ir.parts import Assembly, Compiled, Lowering, Rewrite, output_avals, restrict
+from functrace.ir.parts import Assembly, Compiled, Lowering, Rewrite, holds_kept, output_avals, restrict, without_kept
 from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec
@@ -425,7 +425,7 @@ def _linearize(primals: Values, tangents: Tangents, *params: Param) -> Any:
         at = {stack: start + carried + k for k, stack in enumerate(trip.stacks(phase))}
         inputs = [*range(start), *unread, *range(start, start + carried), *[at.get(stack, aval) for stack, aval in kept]]
         outputs = [*forward.output_ids[:count], *extra[phase]]
-        bodies.append(_with_inputs(forward, inputs, outputs))
+        bodies.append(without_kept(_with_inputs(forward, inputs, outputs)))
         kept += [((phase, n), forward.avals[i]) for n, i in enumerate(outputs[carried:])]
     moved: list[tuple[tuple[int, int], ShapeDtype]] = []
     for phase in phases:
@@ -803,6 +803,7 @@ while_p = Primitive(
     batch=_batch,
     params=Trip._fields,
     many=True,
+    kept=holds_kept,
     holds=Holds(_runs, feeds=_feeds, lowers=_lowers),
     written=_written,
     mapped=_mapped,

@@ -36,11 +36,15 @@ def f(x: Any) -> Any:
 
 
 def loop(x: Any) -> Any:
-    return ft.scan(lambda carry, s: (carry + f(x * s), s), 0.0, np.arange(3.0))[0]
+    return ft.scan(lambda carry, s: (carry + f(x * s), s), np.float64(0.0), np.arange(3.0))[0]
 
 
 def choice(x: Any) -> Any:
     return ft.cond(x[0] > 0, f, lambda x: 0.0, x)
+
+
+def until(x: Any) -> Any:
+    return np.sum(ft.while_loop(lambda c: c[0] < 3, lambda c: (ft.debug.callback(note, c), c + 1)[1], x))
 
 
 def custom(x: Any) -> Any:
@@ -56,6 +60,7 @@ def unread(x: Any) -> Any:
 
 ONCE = [[10.0, 20.0], 7]
 EACH = [[10.0, 20.0], [30.0, 40.0], 7]
+UNTIL = [[1.0, 2.0], [2.0, 3.0]]
 LOOP = [[0.0, 0.0], 7, [10.0, 20.0], 7, [20.0, 40.0], 7]
 
 CALLS: dict[str, tuple[Callable[[], Callable[[], Any]], list[Any]]] = {
@@ -95,6 +100,10 @@ CALLS: dict[str, tuple[Callable[[], Callable[[], Any]], list[Any]]] = {
     "jit of grad of scan": (lambda: called(ft.jit(ft.grad(loop)), X), LOOP),
     "scan, not read": (lambda: called(ft.jit(lambda x: (loop(x), x)[1]), X), LOOP),
     "jit of grad of checkpointed scan": (lambda: called(ft.jit(ft.grad(ft.checkpoint(loop))), X), LOOP),
+    "while": (lambda: called(until, X), UNTIL),
+    "jit of while": (lambda: called(ft.jit(until), X), UNTIL),
+    "grad of while": (lambda: called(ft.grad(until), X), UNTIL),
+    "jit of grad of while": (lambda: called(ft.jit(ft.grad(until)), X), UNTIL),
     "jit of cond": (lambda: called(ft.jit(choice), X), ONCE),
     "grad of jit of cond": (lambda: called(ft.grad(ft.jit(choice)), X), ONCE),
     "cond, not read": (lambda: called(ft.jit(lambda x: (choice(x), x)[1]), X), ONCE),
