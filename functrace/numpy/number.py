@@ -134,7 +134,8 @@ class Numbers(Recording):
         kind = _KINDS[self.target.avals[variable].dtype.kind].__name__
         fix = self.way_out
         if kind == "float" or (kind == "bool" and self.target.ops[variable][0] is not INPUT):
-            fix = "use functrace.cond or np.where for a choice (functrace.jit stages once for all values)"
+            loops = "functrace.while_loop or fori_loop for a loop (functrace.jit stages once for all values)"
+            fix = f"use functrace.cond or np.where for a choice, {loops}"
             fix = f"keep it traced (np.sin instead of math.sin); {fix}" if kind == "float" else fix
         raise ConcretizationError(
             f"the value of {'an' if kind == 'int' else 'a'} {kind} is needed, but {self.owner} records without values",
