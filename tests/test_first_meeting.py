@@ -58,7 +58,7 @@ FAILING: dict[str, Callable[[], Any]] = {
     "hessian": lambda: ft.hessian(loss)(W, X),
     "checkpoint": lambda: ft.grad(lambda w: ft.checkpoint(loss)(w, X))(W),
     "jit of grad of vmap": lambda: ft.jit(ft.grad(lambda w: np.sum(ft.vmap(lambda row: loss(w, row))(X))))(W),
-    "scan": lambda: ft.scan(lambda c, _: (c + loss(W * c, X), None), 0.0, None, 2),
+    "scan": lambda: ft.grad(lambda x: ft.scan(lambda c, _: (c + loss(W * c, X), None), x, None, 2)[0])(0.0),
 }
 
 
