@@ -62,6 +62,21 @@ def undifferentiated(x: Value, depends_on: Sequence[Value], message: str, fix: s
     return bind(undifferentiated_p, (x, *depends_on), (message, fix))
 
 
+reverse_only_p = Primitive(
+    "reverse_only",
+    eval=lambda x: np.copy(x)[()],
+    aval=lambda x: x,
+    jvp=lambda primals, outputs, tangents: tangents[0],
+    transpose=absent(
+        because="what a solver found was linearized, which knows its derivative in reverse mode",
+        instead="use functrace.jvp for tangents, in place of functrace.linearize",
+    ),
+    batch=lambda operands, is_batched: bind(reverse_only_p, operands),
+    written="np.copy({0})[()]",
+)
+"""``reverse_only x``: a copy of a cotangent, by a rule whose transpose is not the way to tangents."""
+
+
 # -- what holds under a condition -------------------------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ from functrace.control.custom import Deferred, custom_derivative_program
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program
 from functrace.ops.foreign import Foreign, callback_p
+from functrace.ops.solutions import reverse_only_p
 from functrace.scipy.kinds import Numbers
 from functrace.tracing.capture import own_constants
 from functrace.tracing.recording import BODY, Recording, Tracer, bind
@@ -56,7 +57,7 @@ def attached(
     def backward(*values: Numbers) -> list[Any]:
         outs, given, cotangents = values[:count], values[count : len(avals)], values[len(avals) :]
         zeros = [np.zeros(aval.shape, aval.dtype)[()] for aval in avals[:count]]
-        return [*zeros, *pull(outs, given, cotangents)]
+        return [*zeros, *[bind(reverse_only_p, (ct,)) for ct in pull(outs, given, cotangents)]]
 
     def pushed(*values: Numbers) -> list[Any]:
         found = again(values[: len(avals)])

@@ -9,7 +9,7 @@ import pytest
 import scipy.integrate
 
 import functrace as ft
-from functrace.errors import ArgumentError, ConcretizationError, ShapeError, UnsupportedFunctionError
+from functrace.errors import ArgumentError, ConcretizationError, NotDifferentiableError, ShapeError, UnsupportedFunctionError
 from functrace.scipy import integrate
 from tests.compositions.functions import jacobian_by_differences
 
@@ -137,6 +137,14 @@ def test_events(gradient: str) -> None:
     found = ft.jacrev(f)(Z)
     np.testing.assert_allclose(found, jacobian_by_differences(f, Z), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(ft.vjp(f, Z)[0], f(Z), rtol=1e-12)
+
+
+def test_linearize_says_what_to_use() -> None:
+    _, push = ft.linearize(swung, Z)
+    with pytest.raises(NotDifferentiableError, match=r"use functrace\.jvp for tangents"):
+        push(Z)
+    linear = ft.hvp(lambda z: np.sum(swung(z) ** 2), (Z,), (Z,))
+    np.testing.assert_allclose(linear, ft.hessian(lambda z: np.sum(swung(z) ** 2))(Z) @ Z, rtol=1e-6)
 
 
 def test_odeint() -> None:
