@@ -28,6 +28,7 @@ from functrace.ops.special.rows import TABLE
 from functrace.scipy import linalg
 from tests.cases.case import Case
 from tests.numpy.coverage import COLUMNS, Row, main, n, row, table
+from tests.scipy import test_integrate, test_optimize, test_quadrature
 
 PAGE = Path(__file__).parents[2] / "docs" / "scipy_coverage.md"
 REFUSED: dict[str, Callable[..., Any]] = {
@@ -35,6 +36,16 @@ REFUSED: dict[str, Callable[..., Any]] = {
     "funm": lambda a: linalg.funm(a, np.exp),
 }
 """What has no derivative, and no case."""
+SOLVED: dict[str, tuple[Callable[..., Any], Any]] = {
+    **{f"optimize.{name}": (f, test_optimize.A) for name, f in test_optimize.CASES.items()},
+    **{f"integrate.{name.split(',')[0]}": (f, test_quadrature.Z) for name, f in reversed(test_quadrature.ALL.items())},
+    "optimize.minimize": (test_optimize.by_hand_minimum, test_optimize.A),
+    "optimize.least_squares": (test_optimize.by_hand_squares, test_optimize.A),
+    "optimize.curve_fit": (test_optimize.by_hand_fit, test_optimize.A),
+    "integrate.solve_ivp": (test_integrate.swung, test_integrate.Z),
+    "integrate.odeint": (test_integrate.swung_by_odeint, test_integrate.Z),
+}
+"""How solvers are tried: as in their own tests; where SciPy takes differences, with derivatives by hand."""
 RANK = ("wrong", "breaks", "raises", "no case", "0", "✓", "–")
 """Marks, what is worse first."""
 
@@ -119,6 +130,9 @@ def _rows() -> Iterator[Row]:
             listed = _methods(name) or known.get(name, [])[:1]
             if listed:
                 yield _joined(f"{room}.{name}", listed)
+            elif f"{room}.{name}" in SOLVED:
+                f, at = SOLVED[f"{room}.{name}"]
+                yield row(f"{room}.{name}", f, (at,))
             elif name in REFUSED:
                 yield row(f"{room}.{name}", REFUSED[name], (n + n.T,))
             else:

@@ -147,6 +147,11 @@ def test_linearize_says_what_to_use() -> None:
     np.testing.assert_allclose(linear, ft.hessian(lambda z: np.sum(swung(z) ** 2))(Z) @ Z, rtol=1e-6)
 
 
+def swung_by_odeint(z: Any) -> Any:
+    """The same path."""
+    return integrate.odeint(lambda y, t: pendulum(t, y, z[2:]), z[:2], TIMES, rtol=1e-9, atol=1e-9)
+
+
 def test_odeint() -> None:
     def f(z: Any, first: bool = False) -> Any:
         order = pendulum if first else lambda y, t, p: pendulum(t, y, p)

@@ -84,6 +84,26 @@ def quiet(a: Any) -> Callable[[Any], Any]:
 MATRIX = np.array([[1.0, 0.3, -0.4], [0.2, 1.5, 0.1], [0.5, -0.2, 2.0], [0.1, 0.6, 0.3]])
 RIGHT = np.array([1.0, -2.0, 3.0, 0.3])
 
+
+def by_hand_minimum(a: Any) -> Any:
+    """A minimum by a gradient that is given, so that SciPy finds the same numbers on plain values."""
+    scale = np.array([1.0, 2.0, 3.0])
+    return optimize.minimize(
+        lambda x: np.sum(scale * (x - a) ** 2), np.zeros(3), jac=lambda x: 2.0 * scale * (x - a), tol=1e-12
+    ).x
+
+
+def by_hand_squares(a: Any) -> Any:
+    """A fit with its Jacobian."""
+    return optimize.least_squares(lambda x: MATRIX @ x - RIGHT * a[0], a, jac=lambda x: MATRIX, gtol=1e-13).x
+
+
+def by_hand_fit(a: Any) -> Any:
+    """A line through points."""
+    slope = lambda t, b, c: np.stack([t, np.ones_like(t)], 1)  # noqa: E731
+    return optimize.curve_fit(lambda t, b, c: b * t + c, LINE, np.sin(LINE * a[0]) * a[1], [0.5, 0.5], jac=slope)[0]
+
+
 CASES: dict[str, Callable[[Any], Any]] = {
     "minimize": minimum(),
     "minimize, gradient given": minimum(jac=lambda x, a: ft.grad(bowl)(x, a)),
