@@ -37,7 +37,7 @@ from functrace.api.jit import Jitted, jit  # noqa: E402
 from functrace.api.linear import linear_transpose  # noqa: E402
 from functrace.api.loops import fori_loop, map, scan, while_loop  # noqa: E402
 from functrace.api.mapping import vmap  # noqa: E402
-from functrace.api.programs import evaluate, is_traced, stop_gradient, trace, value  # noqa: E402
+from functrace.api.programs import eval_shape, evaluate, is_traced, stop_gradient, trace, value  # noqa: E402
 from functrace.api.residuals import checkpoint, checkpoint_name, saved_residuals  # noqa: E402
 from functrace.caches import clear_caches  # noqa: E402
 from functrace.control import PRIMITIVES as _CONTROL  # noqa: E402
@@ -51,8 +51,8 @@ __version__ = "0.1.0"
 __all__ = [
     "Array", "Jitted", "Program", "ShapeDtype", "Tracer", "associative_scan", "checkpoint", "checkpoint_name",
     "clear_caches", "closure_convert", "cond", "custom_jvp", "custom_linear_solve", "custom_root", "custom_vjp",
-    "elementwise_grad", "evaluate", "fori_loop", "grad", "hessian", "hvp", "ir", "is_traced", "jacfwd", "jacrev",
-    "jit", "jvp", "linear_transpose", "linearize", "map", "numpy", "policies", "primitive", "pure_callback",
+    "elementwise_grad", "eval_shape", "evaluate", "fori_loop", "grad", "hessian", "hvp", "ir", "is_traced", "jacfwd",
+    "jacrev", "jit", "jvp", "linear_transpose", "linearize", "map", "numpy", "policies", "primitive", "pure_callback",
     "saved_residuals", "scan", "stop_gradient", "switch", "trace", "transforms", "tree", "value", "value_and_grad",
     "vjp", "vmap", "while_loop",
 ]  # fmt: skip

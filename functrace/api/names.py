@@ -12,7 +12,6 @@ ELSEWHERE = {
     "device_get": "nothing: arrays are NumPy's own",
     "device_put": "nothing: arrays are NumPy's own",
     "enable_grad": "nothing: derivatives are taken by functrace.grad(f)(x), not by a mode",
-    "eval_shape": "functrace.trace(f)(functrace.ShapeDtype(shape)).outputs",
     "extend": "functrace.primitive",
     "jacobian": "functrace.jacrev, or functrace.jacfwd",
     "jnp": "NumPy itself: import numpy as np",

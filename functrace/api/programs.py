@@ -5,6 +5,7 @@ Floor: 7.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +26,7 @@ from functrace.ops import elementwise as ew
 from functrace.source import user_frame
 from functrace.tracing.capture import own_constants
 from functrace.tracing.recording import Recording, Tracer
-from functrace.tree import flatten, map_leaves, paths, unflatten
+from functrace.tree import flatten, map_leaves, paths, structure, unflatten
 from functrace.typing import PyTree, T
 
 
@@ -74,6 +75,36 @@ def trace(f: Callable[..., Any]) -> Callable[..., Program]:
             return own_constants(call.program(name, input_names=input_names(f, args, kwargs), names=names))
 
     return traced
+
+
+def eval_shape(f: Callable[..., Any], *args: object, **kwargs: object) -> Any:
+    """Return the shapes and dtypes of ``f(*args, **kwargs)``, without computing anything.
+
+    Args:
+        f: a function of arrays (pytrees of them).
+        args, kwargs: its arguments, arrays or `ShapeDtype`.
+
+    Returns:
+        the nest that ``f`` returns, with a `ShapeDtype` for every array.
+
+    Raises:
+        ConcretizationError: if ``f`` asks for a value.
+
+    Example:
+        >>> import numpy as np
+        >>> eval_shape(lambda x: {"y": x @ x.T}, ShapeDtype((2, 3), np.float32))
+        {'y': f32[2,2]}
+    """
+    found: list[Any] = []
+
+    @functools.wraps(f, updated=())
+    def noted(*args: object, **kwargs: object) -> Any:
+        result = f(*args, **kwargs)
+        found.append(structure(result))
+        return result
+
+    program = trace(noted)(*args, **kwargs)
+    return unflatten(found[-1], [program.avals[i] for i in program.output_ids])
 
 
 def input_names(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str | None]:
