@@ -17,7 +17,7 @@ import numpy as np
 
 from functrace.errors import NotDifferentiableError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, always, is_linear
+from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ops.elementwise import mul, neg, plus, result_dtype, sub
 from functrace.ops.indexing import ARRAY, gather
 from functrace.ops.matrices import aligned
@@ -220,8 +220,8 @@ sparse_solve_p = Primitive(
     transpose=_solve_transpose,
     batch=_solve_batch,
     params=("backwards",),
-    fails=always,
 )
+"""``sparse_solve data index starts row b {backwards=False}``: NaN, with SciPy's warning, where a matrix is singular."""
 
 
 def sparse_solve(data: Value, pattern: Pattern, b: Value, *, backwards: bool = False) -> Any:

@@ -96,10 +96,14 @@ FAILING: dict[str, list[tuple[str, Callable[[Any], Any], type[Exception]]]] = {
 OF_SCIPY: dict[str, list[tuple[str, Callable[[Any], Any], type[Exception]]]] = {
     "lu": [("nan", lambda x: ft.scipy.linalg.lu(x[0, 0] * 0.0 + NAN)[1], ValueError)],
     "matrix_function": [("nan", lambda x: ft.scipy.linalg.logm(x[0, 0] * 0.0 + NAN), ValueError)],
+    "draw": [("negative", lambda x: ft.scipy.stats.poisson.rvs(x[0, 1], random_state=0), ValueError)],
+    "solve_banded": [
+        ("singular", lambda x: ft.scipy.linalg.solve_banded((0, 0), x[:1] * 0.0, x), np.linalg.LinAlgError),
+    ],
     "sylvester": [("nan", lambda x: ft.scipy.linalg.solve_sylvester(x[0, 0] * 0.0 + NAN, x, x), ValueError)],
 }
 FAILING |= OF_SCIPY if importlib.util.find_spec("scipy") else {name: [] for name in OF_SCIPY}
-DERIVATIVES = {"cofactor", "cofactor_change", "frechet", "permutation_of_pivots", "solve_triangular"}
+DERIVATIVES = {"cofactor", "cofactor_change", "frechet", "permutation_of_pivots", "required", "solve_triangular"}
 """Operations that only derivatives use, or that are given what another one has made."""
 
 CASES = [
