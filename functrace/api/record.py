@@ -171,7 +171,7 @@ def _explain_refusal(error: Exception) -> None:
     text = error.args[0] if error.args and isinstance(error.args[0], str) else ""
     line = next((line.strip() for line in text.splitlines() if "Traced" in line), "")
     innermost = _innermost(error.__traceback__)
-    if innermost is None:
+    if innermost is None or type(error).__module__ not in _EXPLAINED:
         return
     frame, file = innermost.tb_frame, innermost.tb_frame.f_code.co_filename
     if not is_users(file) and not file.startswith(OWN_AND_NUMPYS) and isinstance(error, TypeError) and not line:
@@ -190,6 +190,8 @@ def _explain_refusal(error: Exception) -> None:
         ) from error
 
 
+_EXPLAINED = ("builtins", "numba.core.errors")
+"""Where errors are defined that are explained. Those of other libraries, as of beartype, say themselves what is wrong."""
 _RAISE = (opmap["RAISE_VARARGS"], opmap["RERAISE"])
 
 
