@@ -41,6 +41,7 @@ SIGNAL = [
     Case("signal.lfilter/state", lambda b, a, x, z: signal.lfilter(b, a, x, zi=z), (B, A, LINE, draw(2, 2)), diff=(0, 1, 2, 3)),
     Case("signal.lfilter/short", lambda b, a, x, z: signal.lfilter(b, a, x, zi=z), (draw(4), A, LINE[:, :2], draw(2, 3)), diff=(0, 1, 2, 3)),
     Case("signal.lfilter/average", lambda b, a, x: signal.lfilter(b, a, x), (B, np.array([2.0]), LINE), diff=(0, 1, 2)),
+    Case("signal.fftconvolve", lambda x, y: signal.fftconvolve(x, y, "same", 0), (draw(9, 2), draw(4, 2)), diff=(0, 1)), Case("signal.sosfilt_zi", lambda sos: signal.sosfilt_zi(sos), (SOS,)),
     Case("signal.lfilter_zi", lambda b, a: signal.lfilter_zi(b, a), (B, A), diff=(0, 1)),
     Case("signal.filtfilt", lambda b, a, x: signal.filtfilt(b, a, x, padlen=5), (B, A, LINE), diff=(0, 1, 2)),
     Case("signal.filtfilt/gust", lambda b, a, x: signal.filtfilt(b, a, x, method="gust"), (B, A, LINE), diff=(0, 1, 2), tol=1e-4),
@@ -62,7 +63,8 @@ SIGNAL = [
 
 FFT = [
     *[Case(f"scipy.fft.{name}/{n}", lambda x, f=getattr(fft, name), n=n: f(x, n, 0, norm="ortho"), (X,)) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft") for n in (5, 4)],
-    *[Case(f"scipy.fft.{name}", lambda x, f=getattr(fft, name): f(x, (5, 4), (0, 1)), (X,)) for name in ("fft2", "irfft2", "hfft2", "ihfft2", "fftn", "rfftn", "irfftn", "hfftn", "ihfftn")],
+    *[Case(f"scipy.fft.{name}", lambda x, f=getattr(fft, name): f(x, (5, 4), (0, 1)), (X,)) for name in ("fft2", "ifft2", "rfft2", "irfft2", "hfft2", "ihfft2", "fftn", "ifftn", "rfftn", "irfftn", "hfftn", "ihfftn")],
+    *[Case(f"scipy.fft.{name}", lambda x, f=getattr(fft, name): f(x, (0,)), (X,)) for name in ("fftshift", "ifftshift")],
     *[Case(f"scipy.fft.{name}/type {k}", lambda x, f=getattr(fft, name), k=k: f(x, k, norm="ortho"), (X,)) for name in ("dct", "idct", "dst", "idst") for k in (1, 2, 3, 4)],
     *[Case(f"scipy.fft.{name}/type {k}, complex", lambda x, f=getattr(fft, name), k=k: f(x, k, axis=0), (wave(4, 2),), order=1) for name in ("dct", "dst") for k in (1, 2, 3, 4)],
     *[Case(f"scipy.fft.{name}", lambda x, f=getattr(fft, name): f(x, 2, (4, 3)), (X,)) for name in ("dctn", "idctn", "dstn", "idstn")],
@@ -86,6 +88,11 @@ IMAGES = [
     *[Case(f"ndimage.shift/{m}, order {k}", lambda x, by, m=m, k=k: ndimage.shift(x, by, order=k, mode=m), (X, np.array([0.6, -1.3])), diff=(0, 1), tol=1e-4) for m in ("constant", "grid-constant", "mirror") for k in (2, 3)],
     *[Case(f"ndimage.spline_filter/{m}, order {k}, {n}", lambda x, m=m, k=k: ndimage.spline_filter(x, k, x.dtype, m), (draw(n, 3),)) for m in ("mirror", "reflect", "grid-wrap") for k in (2, 3, 4, 5) for n in (1, 4)],
     Case("ndimage.spline_filter1d/long", lambda x: ndimage.spline_filter1d(x, output=x.dtype, mode="reflect"), (draw(2, 30),)),
+    *[Case(f"ndimage.{f}", lambda x, c, f=f, more=more: getattr(ndimage, f)(x, *more, mode="constant", cval=c), (X, draw()), diff=(0, 1))
+      for f, more in {"maximum_filter": (3,), "minimum_filter": (2,), "median_filter": (3,), "rank_filter": (2, 3), "percentile_filter": (40, 3), "maximum_filter1d": (3, 0), "minimum_filter1d": (2,)}.items()],
+    Case("ndimage.correlate", lambda x, w: ndimage.correlate(x, w), (X, draw(2, 3)), diff=(0, 1)), Case("ndimage.convolve1d", lambda x, w: ndimage.convolve1d(x, w), (X, draw(3)), diff=(0, 1)),
+    Case("ndimage.gaussian_filter1d", lambda x: ndimage.gaussian_filter1d(x, 0.7, 0), (X,)), Case("ndimage.uniform_filter1d", lambda x: ndimage.uniform_filter1d(x, 4), (X,)),
+    Case("ndimage.geometric_transform", lambda x: ndimage.geometric_transform(x, lambda at: (at[0] + 0.3, at[1] - 0.6), mode="mirror"), (X,)),
     Case("ndimage.zoom", lambda x: ndimage.zoom(x, 1.7), (X,)), Case("ndimage.rotate", lambda x: ndimage.rotate(x, 20.0), (X,)),
     Case("ndimage.rotate/angle", lambda x, a: ndimage.rotate(x, a[()], reshape=False), (X, np.array(20.0)), diff=(0, 1)),
     Case("ndimage.affine_transform", lambda x, a, b: ndimage.affine_transform(x, a, b, mode="mirror"), (X, draw(2, 2), draw(2)), diff=(0, 1, 2), tol=1e-4),
@@ -113,6 +120,9 @@ INTERPOLATION = [
     Case("interpolate.CubicSpline/integral", lambda x, y, q: interpolate.CubicSpline(x, y).integrate(q[0], q[1]), (K, draw(6), Q), diff=(0, 1, 2), tol=1e-4),
     *[Case(f"interpolate.{f}", lambda x, y, q, f=f: getattr(interpolate, f)(x, y)(q), (K, draw(6, 2), Q), diff=(0, 1, 2), tol=1e-4) for f in ("PchipInterpolator", "Akima1DInterpolator", "make_interp_spline")],
     Case("interpolate.make_interp_spline/periodic", lambda x, y, q: interpolate.make_interp_spline(x, _closed(y), bc_type="periodic")(q), (K, draw(5, 2), Q), diff=(0, 1, 2), tol=1e-4),
+    Case("interpolate.CubicHermiteSpline", lambda x, y, d, q: interpolate.CubicHermiteSpline(x, y, d)(q), (K, draw(6), draw(6), Q), diff=(0, 1, 2, 3), tol=1e-4),
+    Case("interpolate.PPoly", lambda c, x, q: interpolate.PPoly(c, x)(q), (draw(3, 5), K, Q), diff=(0, 1, 2), tol=1e-4),
+    Case("interpolate.interpn", lambda p, v, x: interpolate.interpn((p, G[1]), v, x), (G[0], draw(6, 7), PLACES), diff=(0, 1, 2), tol=1e-4),
     Case("interpolate.BSpline", lambda t, c, q: interpolate.BSpline(t, c, 3)(q), (np.concatenate([K[0] - np.array([3.0, 2, 1]), K, K[-1] + np.array([1.0, 2, 3])]), draw(8, 2), Q), diff=(0, 1, 2), tol=1e-4),
     *[Case(f"interpolate.interp1d/{kind}", lambda x, y, q, kind=kind: interpolate.interp1d(x, y, kind, axis=0)(q), (K, draw(6, 2), Q), diff=(0, 1, 2) if kind != "previous" else (1,), tol=1e-4) for kind in ("linear", "cubic", "previous")],
     *[Case(f"interpolate.RegularGridInterpolator/{m}", lambda p, v, x, m=m: interpolate.RegularGridInterpolator((p, G[1]), v, m)(x), (G[0], draw(6, 7), PLACES), diff=(0, 1, 2) if m != "nearest" else (1,), tol=1e-4)
@@ -133,14 +143,14 @@ def _square(data: Any) -> Any:
 
 
 SPARSE = [
-    Case("sparse/matrix @ vector", lambda x: sparse.csr_array(_M) @ x, (draw(4),)), Case("sparse/matrix @ columns", lambda x: sparse.csc_array(_M) @ x, (draw(4, 3),)),
-    Case("sparse/elements @ columns", lambda d, x: _of(d) @ x, (_M.data, draw(4, 3)), diff=(0, 1)), Case("sparse/rows @ elements", lambda d, y: y @ _of(d), (_M.data, draw(3, 5)), diff=(0, 1)),
-    Case("sparse/elements.T @ vector", lambda d, y: _of(d).T @ y, (_M.data, draw(5)), diff=(0, 1)),
-    Case("sparse/csc", lambda d, x: sparse.csc_array((d, _C.indices, _C.indptr), shape=(5, 4)) @ x, (_M.data, draw(4)), diff=(0, 1)),
-    Case("sparse/coo", lambda d, x: sparse.coo_array((d, (_O.row[::-1], _O.col[::-1])), shape=(5, 4)) @ x, (_M.data, draw(4)), diff=(0, 1)),
-    Case("sparse/complex", lambda d, x: _of(d) @ x, (_M.data + 0.3j, wave(4)), diff=(0, 1), order=1),
-    Case("sparse/toarray", lambda d: _of(d).toarray(), (_M.data,)), Case("sparse/multiply", lambda d, w: _of(d).multiply(w).toarray(), (_M.data, draw(5, 4)), diff=(0, 1)),
-    Case("sparse/sums", lambda d: (_of(d).sum(0), _of(d).sum(1), _of(d).sum(), _of(d).diagonal()), (_M.data,)), Case("sparse/add", lambda d, w: (_of(d) + _of(d)).toarray() - w, (_M.data, draw(5, 4)), diff=(0, 1)),
+    Case("sparse.csr_array/matrix @ vector", lambda x: sparse.csr_array(_M) @ x, (draw(4),)), Case("sparse.csc_array/matrix @ columns", lambda x: sparse.csc_array(_M) @ x, (draw(4, 3),)),
+    Case("sparse.csr_array/elements @ columns", lambda d, x: _of(d) @ x, (_M.data, draw(4, 3)), diff=(0, 1)), Case("sparse.csr_array/rows @ elements", lambda d, y: y @ _of(d), (_M.data, draw(3, 5)), diff=(0, 1)),
+    Case("sparse.csr_array/elements.T @ vector", lambda d, y: _of(d).T @ y, (_M.data, draw(5)), diff=(0, 1)),
+    Case("sparse.csc_array/elements", lambda d, x: sparse.csc_array((d, _C.indices, _C.indptr), shape=(5, 4)) @ x, (_M.data, draw(4)), diff=(0, 1)),
+    Case("sparse.coo_array/elements", lambda d, x: sparse.coo_array((d, (_O.row[::-1], _O.col[::-1])), shape=(5, 4)) @ x, (_M.data, draw(4)), diff=(0, 1)),
+    Case("sparse.csr_array/complex", lambda d, x: _of(d) @ x, (_M.data + 0.3j, wave(4)), diff=(0, 1), order=1),
+    Case("sparse.csr_array/toarray", lambda d: _of(d).toarray(), (_M.data,)), Case("sparse.csr_array/multiply", lambda d, w: _of(d).multiply(w).toarray(), (_M.data, draw(5, 4)), diff=(0, 1)),
+    Case("sparse.csr_array/sums", lambda d: (_of(d).sum(0), _of(d).sum(1), _of(d).sum(), _of(d).diagonal()), (_M.data,)), Case("sparse.csr_array/add", lambda d, w: (_of(d) + _of(d)).toarray() - w, (_M.data, draw(5, 4)), diff=(0, 1)),
     Case("sparse.linalg.spsolve", lambda d, b: sparse.linalg.spsolve(_square(d), b), (_Q.data, draw(5)), diff=(0, 1)),
     Case("sparse.linalg.spsolve/columns", lambda d, b: sparse.linalg.spsolve(_square(d), b), (_Q.data, draw(5, 2)), diff=(0, 1)),
 ]  # fmt: skip

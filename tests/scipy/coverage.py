@@ -36,12 +36,29 @@ REFUSED: dict[str, Callable[..., Any]] = {
     "funm": lambda a: linalg.funm(a, np.exp),
 }
 """What has no derivative, and no case."""
+ITERATIVE = ("bicg", "bicgstab", "cg", "cgs", "gcrotmk", "gmres", "lgmres", "minres", "qmr", "tfqmr")
+
+
+def _solved_by(name: str) -> Callable[..., Any]:
+    """The solution of a symmetric system by its elements, on the diagonal and beside it."""
+    solver: Any = getattr(functrace.scipy.sparse.linalg, name)
+    rows, columns = np.array([[0, 1, 2, 0, 1, 1, 2], [0, 1, 2, 1, 2, 0, 1]])
+
+    def solution(d: Any) -> Any:
+        data = np.concatenate([np.exp(d) + 3.0, d[:2], d[:2]])
+        matrix = functrace.scipy.sparse.csr_array((data, (rows, columns)), shape=(3, 3))
+        return solver(matrix, np.array([1.0, -0.5, 2.0]), rtol=1e-13)[0]
+
+    return solution
+
+
 SOLVED: dict[str, tuple[Callable[..., Any], Any]] = {
     **{f"optimize.{name}": (f, test_optimize.A) for name, f in test_optimize.CASES.items()},
     **{f"integrate.{name.split(',')[0]}": (f, test_quadrature.Z) for name, f in reversed(test_quadrature.ALL.items())},
     "optimize.minimize": (test_optimize.by_hand_minimum, test_optimize.A),
     "optimize.least_squares": (test_optimize.by_hand_squares, test_optimize.A),
     "optimize.curve_fit": (test_optimize.by_hand_fit, test_optimize.A),
+    **{f"sparse.linalg.{name}": (_solved_by(name), np.array([0.3, -0.7, 0.5])) for name in ITERATIVE},
     "integrate.solve_ivp": (test_integrate.swung, test_integrate.Z),
     "integrate.odeint": (test_integrate.swung_by_odeint, test_integrate.Z),
 }
@@ -57,11 +74,14 @@ def rooms() -> dict[str, list[str]]:
         if not hasattr(scipy, name):
             continue
         module = importlib.import_module(f"functrace.scipy.{name}")
-        own = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+        own = [
+            key for key, value in vars(module).items() if str(getattr(value, "__module__", "")).startswith(module.__name__)
+        ]
         names = vars(module).get("__all__", own)
-        listed = [key for key in names if key[0].islower() and callable(getattr(module, key))]
+        listed = [key for key in names if key[0] != "_" and callable(getattr(module, key))]
         if listed:
             found[name] = sorted(listed)
+    found["sparse"] += [f"linalg.{name}" for name in sorted([*ITERATIVE, "spsolve"])]
     found["special"] = sorted({*found["special"], *[row.eval.__name__.lstrip("_") for row in TABLE.values()]})
     return found
 
@@ -81,7 +101,10 @@ def cases() -> dict[str, list[Case]]:
     for module in sorted(module.name for module in pkgutil.iter_modules(tests.cases.__path__)):
         for case in getattr(importlib.import_module(f"tests.cases.{module}"), "CASES", ()):
             prefix, _, name = case.name.partition("/")
-            if prefix == "scipy" or hasattr(functrace.scipy, prefix):
+            room, _, function = prefix.removeprefix("scipy.").partition(".")
+            if function and (prefix.startswith("scipy.") or not hasattr(np, room)):
+                found.setdefault(f"{room}.{function}", []).append(case)
+            elif prefix == "scipy" or hasattr(functrace.scipy, prefix):
                 name = name.split(",")[0].strip().lstrip("_")
                 found.setdefault(name, []).append(case)
     return found
@@ -127,12 +150,14 @@ def _rows() -> Iterator[Row]:
     known = cases()
     for room, names in rooms().items():
         for name in names:
-            listed = _methods(name) or known.get(name, [])[:1]
+            listed = known.get(f"{room}.{name}", [])[:1] or _methods(name) or known.get(name, [])[:1]
             if listed:
                 yield _joined(f"{room}.{name}", listed)
             elif f"{room}.{name}" in SOLVED:
                 f, at = SOLVED[f"{room}.{name}"]
                 yield row(f"{room}.{name}", f, (at,))
+            elif room == "sparse":  # another kind of matrix, which does what those do that are tried
+                continue
             elif name in REFUSED:
                 yield row(f"{room}.{name}", REFUSED[name], (n + n.T,))
             else:
@@ -148,7 +173,6 @@ are tried stand on the right.
 
 * ✓: right. 0: right, and the derivative is 0 wherever there is one. –: there is nothing to differentiate.
 * raises: the error says what to do; what it says first stands on the right.
-* no case: nothing has tried it.
 * Ufuncs of `scipy.special` without any derivative here, which raise when they are called on traced values:
   {without}.
 

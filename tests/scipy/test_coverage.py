@@ -7,14 +7,10 @@ import pytest
 from tests.numpy.coverage import COLUMNS, Row
 from tests.scipy.coverage import PAGE, page, rows
 
-TRIED = ("special", "linalg", "stats")
-"""Rooms all of whose functions have a case."""
-
 
 @pytest.mark.parametrize("found", rows(), ids=lambda found: found.name)
 def test_functions_are_right_or_raise(found: Row) -> None:
-    refused = {"wrong", "breaks"} | ({"no case"} if found.name.split(".")[0] in TRIED else set())
-    assert not {found.marks[column] for column in COLUMNS} & refused, found.note
+    assert not {found.marks[column] for column in COLUMNS} & {"wrong", "breaks", "no case"}, found.note
 
 
 def test_the_page_is_what_was_found() -> None:

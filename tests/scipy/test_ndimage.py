@@ -150,3 +150,36 @@ def test_geometric_transform() -> None:
     expected = scipy.ndimage.geometric_transform(x, lambda place: (place[0] - 0.5, place[1] * 0.8))
     found = ft.vjp(lambda x, by: ndimage.geometric_transform(x, lambda p: (p[0] - by, p[1] * 0.8)), x, 0.5)[0]
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+
+
+_HOLES = np.array([[1, 0, 1], [0, 1, 1]], bool)
+WINDOWS: list[dict[str, Any]] = [
+    {"size": 3}, {"size": (2, 3)}, {"size": 9}, {"footprint": _HOLES}, {"size": (3, 4), "origin": (1, -1)},
+    {"size": 3, "axes": 1}, {"size": (2, 3), "axes": (1, 0)}, {"footprint": [1, 0, 1], "axes": (1,)},
+    {"footprint": _HOLES, "axes": (1, 0)}, {},
+]  # fmt: skip
+RANKED: list[tuple[Any, ...]] = [
+    ("maximum_filter",), ("minimum_filter",), ("median_filter",), ("rank_filter", 1), ("rank_filter", -1),
+    ("rank_filter", 99),
+    ("percentile_filter", 30), ("percentile_filter", -20), ("percentile_filter", 100), ("percentile_filter", 101),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", RANKED, ids=str)
+@pytest.mark.parametrize("mode", ["reflect", "constant", "nearest", "mirror", "wrap", ["reflect", "wrap"]], ids=str)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_elements_of_a_rank(call: tuple[Any, ...], mode: Any) -> None:
+    if isinstance(mode, list) and call[1:] in ((-1,), (100,)):
+        pytest.skip("SciPy takes several modes where the rank is that of the largest; here they raise")
+    for kind in (np.float64, np.float32):
+        x = (10 * np.random.default_rng(0).normal(size=(5, 6))).astype(kind)
+        for window in WINDOWS:
+            assert_as_scipy(ndimage, scipy.ndimage, call[0], x, *call[1:], mode=mode, cval=2.5, rtol=0, **window)
+
+
+@pytest.mark.parametrize("name", ["maximum_filter1d", "minimum_filter1d"])
+def test_extremes_along_an_axis(name: str) -> None:
+    x = np.random.default_rng(0).normal(size=(5, 6))
+    for axis in (0, -1):
+        for size, origin in ((3, 0), (4, 1), (2, -1)):
+            assert_as_scipy(ndimage, scipy.ndimage, name, x, size, axis, origin=origin, rtol=0)

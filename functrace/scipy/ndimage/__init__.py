@@ -44,6 +44,15 @@ from functrace.scipy.ndimage.interpolation import (  # noqa: F401
     spline_filter1d,
     zoom,
 )
+from functrace.scipy.ndimage.ranks import (  # noqa: F401
+    maximum_filter,
+    maximum_filter1d,
+    median_filter,
+    minimum_filter,
+    minimum_filter1d,
+    percentile_filter,
+    rank_filter,
+)
 
 
 def __getattr__(name: str) -> Any:

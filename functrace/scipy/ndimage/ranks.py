@@ -1,0 +1,210 @@
+"""Filters of images that pick an element by its rank; see `functrace.scipy.ndimage`.
+
+Every window is laid out, so they cost its size in memory, which SciPy's do not. The derivative goes to the element that is
+picked; the largest and the smallest, where several are equal, share it.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, SupportsIndex, TypeAlias
+
+import numpy as np
+import scipy.ndimage
+
+from functrace.errors import ArgumentError, DtypeError, ShapeError
+from functrace.numpy.operands import Axis, Operand, arrayed, one_axis
+from functrace.scipy.dispatch import on_traced
+from functrace.scipy.ndimage.reading import Modes, Output, each, finished, padded, places, reach
+
+Size: TypeAlias = "int | Sequence[int] | None"
+Origin: TypeAlias = "int | Sequence[int]"
+Rank: TypeAlias = Callable[[int], int]
+
+
+def _smallest(_: int) -> int:
+    return 0
+
+
+def _largest(count: int) -> int:
+    return count - 1
+
+
+def _filtered(
+    name: str,
+    input: Operand,
+    size: Size,
+    footprint: Operand | None,
+    output: Output | None,
+    mode: Modes,
+    cval: Operand,
+    origin: Origin,
+    axes: Axis,
+    rank: Rank,
+) -> Any:
+    """Pick an element of each window.
+
+    Args:
+        rank: of the element, by how many there are; negative ones count from the largest.
+    """
+    x: Any = arrayed(input)
+    if x.dtype.kind == "c":
+        raise DtypeError(f"scipy.ndimage.{name}: complex type not supported", fix="pass real and imaginary parts")
+    along = places(name, axes, x.ndim)
+    modes, origins = each(name, mode, len(along)), each(name, origin, len(along))
+    if footprint is None and size is None:
+        raise ArgumentError(f"scipy.ndimage.{name}: no footprint or filter size provided", fix="pass size= or footprint=")
+    sizes = tuple(map(operator.index, each(name, size, len(along)))) if footprint is None else ()
+    taken = np.ones(sizes, bool) if footprint is None else np.asarray(footprint, bool)
+    if taken.ndim != len(along) or not taken.any():
+        raise ShapeError(
+            f"scipy.ndimage.{name}: footprint.ndim ({taken.ndim}) must match len(axes) ({len(along)})",
+            fix="pass one axis of the footprint per axis, with at least one element set",
+        )
+    count = int(np.count_nonzero(taken))
+    at = rank(count)
+    at = at + count if at < 0 else at
+    if not 0 <= at < count:
+        raise ArgumentError(
+            f"scipy.ndimage.{name}: rank not within filter footprint size", fix=f"pass one from 0 to {count - 1}"
+        )
+    is_extreme = rank in (_smallest, _largest)
+    if not isinstance(mode, str) and not (is_extreme and taken.all()):
+        raise ArgumentError(
+            f"scipy.ndimage.{name}: a sequence of modes is not supported for non-separable footprints", fix="pass one mode"
+        )
+    in_order = along if footprint is None and is_extreme else sorted(along)  # of footprints, axes stand in order
+    named = dict(zip(in_order, taken.shape, strict=True))
+    shape = tuple(named.get(k, 1) for k in range(x.ndim))
+    rooms = {k: reach(name, shape[k], moved) for k, moved in zip(along, origins, strict=True)}
+    whole = padded(name, x, rooms, dict(zip(along, modes, strict=True)), cval)
+    windows = np.lib.stride_tricks.sliding_window_view(whole, shape).reshape((*x.shape, -1))
+    windows = windows[..., np.flatnonzero(taken)]
+    if at == 0:
+        found = np.min(windows, axis=-1)
+    else:
+        found = np.max(windows, axis=-1) if at == count - 1 else np.sort(windows, axis=-1)[..., at]
+    return finished(name, found, x, output)
+
+
+@on_traced(scipy.ndimage.maximum_filter)
+def maximum_filter(
+    input: Operand,
+    size: Size = None,
+    footprint: Operand | None = None,
+    output: Output | None = None,
+    mode: Modes = "reflect",
+    cval: Operand = 0.0,
+    origin: Origin = 0,
+    *,
+    axes: Axis = None,
+) -> Any:
+    """As ``scipy.ndimage.maximum_filter``; differentiable by the input and ``cval``."""
+    return _filtered("maximum_filter", input, size, footprint, output, mode, cval, origin, axes, _largest)
+
+
+@on_traced(scipy.ndimage.minimum_filter)
+def minimum_filter(
+    input: Operand,
+    size: Size = None,
+    footprint: Operand | None = None,
+    output: Output | None = None,
+    mode: Modes = "reflect",
+    cval: Operand = 0.0,
+    origin: Origin = 0,
+    *,
+    axes: Axis = None,
+) -> Any:
+    """As ``scipy.ndimage.minimum_filter``; differentiable by the input and ``cval``."""
+    return _filtered("minimum_filter", input, size, footprint, output, mode, cval, origin, axes, _smallest)
+
+
+@on_traced(scipy.ndimage.maximum_filter1d)
+def maximum_filter1d(
+    input: Operand,
+    size: int,
+    axis: SupportsIndex = -1,
+    output: Output | None = None,
+    mode: str = "reflect",
+    cval: Operand = 0.0,
+    origin: int = 0,
+) -> Any:
+    """As ``scipy.ndimage.maximum_filter1d``; differentiable by the input and ``cval``."""
+    along = one_axis(axis, arrayed(input).ndim)
+    return _filtered("maximum_filter1d", input, size, None, output, mode, cval, origin, along, _largest)
+
+
+@on_traced(scipy.ndimage.minimum_filter1d)
+def minimum_filter1d(
+    input: Operand,
+    size: int,
+    axis: SupportsIndex = -1,
+    output: Output | None = None,
+    mode: str = "reflect",
+    cval: Operand = 0.0,
+    origin: int = 0,
+) -> Any:
+    """As ``scipy.ndimage.minimum_filter1d``; differentiable by the input and ``cval``."""
+    along = one_axis(axis, arrayed(input).ndim)
+    return _filtered("minimum_filter1d", input, size, None, output, mode, cval, origin, along, _smallest)
+
+
+@on_traced(scipy.ndimage.rank_filter)
+def rank_filter(
+    input: Operand,
+    rank: int,
+    size: Size = None,
+    footprint: Operand | None = None,
+    output: Output | None = None,
+    mode: str = "reflect",
+    cval: Operand = 0.0,
+    origin: Origin = 0,
+    *,
+    axes: Axis = None,
+) -> Any:
+    """As ``scipy.ndimage.rank_filter``; differentiable by the input and ``cval``."""
+    at = operator.index(rank)
+    return _filtered("rank_filter", input, size, footprint, output, mode, cval, origin, axes, lambda _: at)
+
+
+@on_traced(scipy.ndimage.median_filter)
+def median_filter(
+    input: Operand,
+    size: Size = None,
+    footprint: Operand | None = None,
+    output: Output | None = None,
+    mode: str = "reflect",
+    cval: Operand = 0.0,
+    origin: Origin = 0,
+    *,
+    axes: Axis = None,
+) -> Any:
+    """As ``scipy.ndimage.median_filter``, which takes the upper one of two in the middle."""
+    return _filtered("median_filter", input, size, footprint, output, mode, cval, origin, axes, lambda count: count // 2)
+
+
+@on_traced(scipy.ndimage.percentile_filter)
+def percentile_filter(
+    input: Operand,
+    percentile: float,
+    size: Size = None,
+    footprint: Operand | None = None,
+    output: Output | None = None,
+    mode: str = "reflect",
+    cval: Operand = 0.0,
+    origin: Origin = 0,
+    *,
+    axes: Axis = None,
+) -> Any:
+    """As ``scipy.ndimage.percentile_filter``, which rounds down to an element's rank."""
+    share = float(percentile) + (100.0 if percentile < 0 else 0.0)
+    if not 0 <= share <= 100:
+        raise ArgumentError("scipy.ndimage.percentile_filter: invalid percentile", fix="pass one from -100 to 100")
+
+    def rank(count: int) -> int:
+        return count - 1 if share == 100 else int(count * share / 100)
+
+    return _filtered("percentile_filter", input, size, footprint, output, mode, cval, origin, axes, rank)
