@@ -87,6 +87,20 @@ def test_dtypes_of_results() -> None:
     np.testing.assert_allclose(out(x), scipy.ndimage.laplace(x))
 
 
+@pytest.mark.parametrize("kind", ["bool", "u1", "i1", "u2", "i4"])
+def test_integers_and_bools_are_cut_and_held_in_range_as_by_scipy(kind: str) -> None:
+    x = (np.array([0, 1, 200, 255, 3, 7, 90, 12]) % (2 if kind == "bool" else 256)).astype(kind)
+    same("uniform_filter", x, 3)
+    same("uniform_filter1d", x, 4)
+    same("gaussian_filter", x, 1.0)
+    same("correlate", 1.7 * x, np.full(3, 0.1), output=np.dtype(kind))
+    for name, by in (("shift", 0.4), ("zoom", 1.7)):
+        same(name, x, by)
+        same(name, x, by, order=1)
+    if kind != "i4":
+        same("shift", 300.0 * x - 900.0, 0.3, output=np.dtype(kind))
+
+
 FAR = rng.uniform(-14, 20, (2, 60))
 WHOLE = rng.integers(-14, 20, (2, 60)).astype(float)
 

@@ -277,7 +277,8 @@ def uniform_filter1d(
 
 def _uniform(name: str, x: Array, size: int, axis: int, mode: str, cval: Operand, origin: int) -> Any:
     reach(name, int(size), origin)
-    return _one_axis(name, x, np.full(int(size), 1.0 / int(size)), axis, mode, cval, origin)
+    # A sum, then divided: of integers, three thirds would be cut to what is one less.
+    return _one_axis(name, x, np.ones(int(size)), axis, mode, cval, origin) / float(size)
 
 
 @on_traced(scipy.ndimage.uniform_filter)

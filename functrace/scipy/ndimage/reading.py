@@ -67,7 +67,8 @@ def finished(name: str, result: Array, like: Operand, output: Output | None, *, 
         result: in double precision.
         like: the input.
         output: a dtype, or a traced array to write into.
-        whole: whether a result between integers is rounded, as interpolation does; else it is cut, as filters do.
+        whole: whether a result between integers is rounded, and held in their range, as interpolation does; else it is
+            cut, as filters do. What becomes a bool is cut, too: 0.7 is False.
     """
     given: Any = arrayed(like)
     target: Any = None
@@ -86,7 +87,11 @@ def finished(name: str, result: Array, like: Operand, output: Output | None, *, 
         kind = target.dtype
     if kind.kind in "iu" and whole:
         result = np.where(result > 0, np.floor(result + 0.5), np.ceil(result - 0.5))
-        result = np.maximum(result, 0.0) if kind.kind == "u" else result
+        limits = np.iinfo(kind)
+        result = np.maximum(result, float(limits.min))
+        result = np.minimum(result, float(limits.max)) if kind.itemsize < 8 else result
+    elif kind.kind == "b" and result.dtype.kind == "f":
+        result = np.trunc(result)
     made = result.astype(kind)
     return made if target is None else stored(made, target, f"ndimage.{name}")
 
