@@ -24,7 +24,7 @@ def _samples(name: str, y: Operand, x: Operand | None, dx: Operand, axis: int) -
     values = np.moveaxis(values, axis, -1)
     size = shape_of(values)[-1]
     if x is None:
-        step: Any = arrayed(dx)
+        step: Any = dx if type(dx) in (int, float) else arrayed(dx)  # a Python number does not widen the samples
         return values, np.moveaxis(step, axis, -1) if shape_of(step) else step
     at: Any = arrayed(x)
     at = at if at.dtype.kind in "fc" else at.astype(np.float64)
@@ -38,7 +38,8 @@ def _samples(name: str, y: Operand, x: Operand | None, dx: Operand, axis: int) -
 def trapezoid(y: Operand, x: Operand | None = None, dx: Operand = 1.0, axis: int = -1) -> Any:
     """As ``scipy.integrate.trapezoid``, differentiated by samples and places."""
     values, steps = _samples("trapezoid", y, x, dx, axis)
-    return np.sum(steps * (values[..., 1:] + values[..., :-1]) / 2.0, axis=-1)
+    total = np.sum(steps * (values[..., 1:] + values[..., :-1]) / 2.0, axis=-1)
+    return total.astype(values.dtype) if total.dtype.kind == values.dtype.kind else total  # SciPy's dtype is that of y
 
 
 @on_traced(scipy.integrate.cumulative_trapezoid)
@@ -81,11 +82,14 @@ def simpson(y: Operand, x: Operand | None = None, *, dx: Operand = 1.0, axis: in
     equal = not shape_of(steps)
     if size == 2:
         return 0.5 * (steps if equal else steps[..., -1]) * (values[..., -1] + values[..., -2])
-    a, b = (steps, steps) if equal else (steps[..., -2], steps[..., -1])
+    if equal:
+        rest = steps * (5.0 * values[..., -1] + 8.0 * values[..., -2] - values[..., -3]) / 12.0
+        return _parabolas(values[..., :-1], steps) + rest
+    a, b = steps[..., -2], steps[..., -1]
     rest = _ratio(2.0 * b**2 + 3.0 * a * b, 6.0 * (a + b)) * values[..., -1]
     rest = rest + _ratio(b**2 + 3.0 * a * b, 6.0 * a) * values[..., -2]
     rest = rest - _ratio(b**3, 6.0 * a * (a + b)) * values[..., -3]
-    return _parabolas(values[..., :-1], steps if equal else steps[..., :-1]) + rest
+    return _parabolas(values[..., :-1], steps[..., :-1]) + rest
 
 
 @on_traced(scipy.integrate.cumulative_simpson)
@@ -129,7 +133,7 @@ def romb(y: Operand, dx: Operand = 1.0, axis: int = -1, show: bool = False) -> A
     count = shape_of(values)[-1] - 1
     if count < 1 or count & (count - 1):
         raise ShapeError("Number of samples must be one plus a non-negative power of 2.", fix="sample at 2**k + 1 places")
-    h = count * step
+    h = count * arrayed(step)  # in double precision, as SciPy's
     row = [(values[..., 0] + values[..., -1]) / 2.0 * h]
     stride = count
     while stride > 1:

@@ -94,3 +94,14 @@ def test_refusals() -> None:
         ft.grad(lambda b: integrate.quad(np.sin, 0.0, b, full_output=1)[0])(1.0)
     with pytest.raises(ShapeError, match="power of 2"):
         ft.grad(lambda z: np.sum(integrate.romb(z * np.ones(4))))(1.0)
+
+
+@pytest.mark.parametrize("name", ["trapezoid", "cumulative_trapezoid", "simpson", "cumulative_simpson", "romb"])
+def test_integrals_of_float32_have_the_dtype_of_scipy(name: str) -> None:
+    for size in (5,) if name == "romb" else (2, 4, 5):
+        y = SAMPLES[:, :size].astype(np.float32)  # of a vector, SciPy's simpson makes a double, of a matrix not
+        for how in ({}, {"dx": 0.3}) if name == "romb" else ({}, {"dx": 0.3}, {"x": PLACES[:size]}):
+            wanted = getattr(scipy.integrate, name)(y, **how)
+            found = ft.jit(lambda y, how=how: getattr(integrate, name)(y, **how))(y)
+            assert found.dtype == wanted.dtype
+            np.testing.assert_allclose(found, wanted, rtol=1e-5)
