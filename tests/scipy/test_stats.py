@@ -136,3 +136,12 @@ def test_parameters_are_named_as_in_scipy() -> None:
 def test_distribution_functions_differentiate_by_shapes() -> None:
     slope = (scipy.stats.gamma.cdf(0.5, 1.5 + 1e-5) - scipy.stats.gamma.cdf(0.5, 1.5 - 1e-5)) / 2e-5
     np.testing.assert_allclose(ft.grad(lambda a: stats.gamma.cdf(0.5, a))(1.5), slope, rtol=1e-9)
+
+
+@pytest.mark.parametrize("beta", [0.7, 1.3, 2.0, 4.0])
+def test_gennorm_quantile_has_derivatives_at_its_median(beta: float) -> None:
+    for name, sign in (("ppf", 1.0), ("isf", -1.0)):
+        quantile = getattr(stats.gennorm, name)
+        by_q, by_beta, by_loc, by_scale = ft.grad(quantile, argnums=(0, 1, 2, 3))(0.5, beta, 2.0, 3.0)
+        np.testing.assert_allclose(by_q, sign / scipy.stats.gennorm.pdf(2.0, beta, 2.0, 3.0), rtol=1e-12)
+        np.testing.assert_allclose([by_beta, by_loc, by_scale], [0.0, 1.0, 0.0], atol=1e-14)

@@ -221,8 +221,10 @@ def _gennorm_sf(x: Array, beta: Array) -> Any:
 
 
 def _gennorm_isf(q: Array, beta: Array) -> Any:
-    size = gammainccinv(1.0 / beta, 2.0 * np.minimum(q, 1.0 - q))
-    return np.where(q < 0.5, 1.0, -1.0) * size ** (1.0 / beta)
+    middle = q == 0.5  # there, where the power has no derivative, the tangent: 1 / pdf(0)
+    low = np.where(middle, 0.25, np.minimum(q, 1.0 - q))
+    size = gammainccinv(1.0 / beta, 2.0 * low) ** (1.0 / beta)
+    return np.where(middle, (0.5 - q) * 2.0 * np.exp(gammaln(1.0 / beta)) / beta, np.where(q < 0.5, size, -size))
 
 
 gennorm = Continuous(
