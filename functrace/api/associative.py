@@ -99,6 +99,8 @@ def associative_scan(fn: Callable[[T, T], T], elems: T, reverse: bool = False, a
         first = parts(values, 0, 1)
         return [_interleaved(np.concatenate([a, b], k), c, k) for a, b, c, k in zip(first, even, odd, places, strict=True)]
 
+    if next(iter(sizes.values())) < 2:
+        return unflatten(tree, [x.copy() for x in leaves])
     turned = [np.flip(x, k) for x, k in zip(leaves, places, strict=True)] if reverse else leaves
     found = running(turned)
     return unflatten(tree, [np.flip(x, k) for x, k in zip(found, places, strict=True)] if reverse else found)

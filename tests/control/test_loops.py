@@ -260,3 +260,12 @@ def test_unrolled_loops_are_the_same_loops(unroll: Any, reverse: bool) -> None:
         np.testing.assert_allclose(turns, once, rtol=1e-10)
     for a, b in zip(f(xs, 1), ft.jit(lambda xs: f(xs, unroll))(xs), strict=True):
         np.testing.assert_allclose(a, b)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_associative_scan_of_one_slice_is_no_view_of_it(reverse: bool) -> None:
+    x = np.array([2.0])
+    found = ft.associative_scan(np.multiply, x, reverse=reverse)
+    found[0] = 5.0
+    assert x[0] == 2.0
+    assert ft.grad(lambda x: 3.0 * ft.associative_scan(np.multiply, x, reverse=reverse)[0])(x) == 3.0
