@@ -197,3 +197,20 @@ def test_extremes_along_an_axis(name: str) -> None:
     for axis in (0, -1):
         for size, origin in ((3, 0), (4, 1), (2, -1)):
             assert_as_scipy(ndimage, scipy.ndimage, name, x, size, axis, origin=origin, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gaussian_filter", "uniform_filter", "sobel", "prewitt", "laplace", "gaussian_laplace", "gaussian_gradient_magnitude"],
+)
+def test_integers_of_several_passes_are_as_scipy_or_refused(name: str) -> None:
+    for kind in ("u1", "i2", "i8", "?"):
+        for shape in ((9,), (5, 6)):
+            x = np.random.default_rng(0).integers(0, 250, shape).astype(kind)
+            more = () if name in ("sobel", "prewitt", "laplace", "uniform_filter") else (0.8,)
+            try:
+                found = ft.jit(lambda x, more=more: getattr(ndimage, name)(x, *more))(x)
+            except ft.errors.DtypeError as error:
+                assert "astype(float)" in str(error)
+            else:
+                np.testing.assert_array_equal(found, getattr(scipy.ndimage, name)(x, *more))

@@ -15,7 +15,7 @@ from typing import Any, SupportsIndex, TypeAlias
 import numpy as np
 import scipy.ndimage
 
-from functrace.errors import ConcretizationError, ShapeError
+from functrace.errors import ConcretizationError, DtypeError, ShapeError
 from functrace.numpy.operands import Axis, Operand, arrayed, holds_tracer, known, one_axis
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.ndimage.reading import Modes, Output, each, finished, image, padded, places, reach, slid
@@ -156,6 +156,17 @@ def convolve(
     return _several("convolve", input, weights, output, mode, cval, origin, axes, True)
 
 
+def _check_passes(name: str, count: int, input: Operand, output: Output | None) -> None:
+    """Refuse integer results of several passes, after each of which SciPy cuts what it has."""
+    named = isinstance(output, type | np.dtype | str)
+    kind: Any = np.dtype(output) if named else arrayed(input if output is None else output).dtype  # type: ignore[arg-type]
+    if count > 1 and kind.kind in "iub":
+        raise DtypeError(
+            f"scipy.ndimage.{name} of traced {kind} images: SciPy cuts to integers after each axis",
+            fix="pass an image of floats: x.astype(float)",
+        )
+
+
 # -- of a shape ----------------------------------------------------------------------------------------------------------
 
 
@@ -255,7 +266,9 @@ def gaussian_filter(
         radius: how many weights there are on either side; while staging, it must be given if ``sigma`` is traced.
         axes: which are filtered along; all by default.
     """
-    found = _gaussian("gaussian_filter", image("gaussian_filter", input), sigma, order, mode, cval, truncate, radius, axes)
+    x = image("gaussian_filter", input)
+    _check_passes("gaussian_filter", len(places("gaussian_filter", axes, x.ndim)), input, output)
+    found = _gaussian("gaussian_filter", x, sigma, order, mode, cval, truncate, radius, axes)
     return finished("gaussian_filter", found, input, output)
 
 
@@ -295,6 +308,7 @@ def uniform_filter(
     """As ``scipy.ndimage.uniform_filter``: the mean of the neighbours in a box."""
     x = image("uniform_filter", input)
     along = places("uniform_filter", axes, x.ndim)
+    _check_passes("uniform_filter", len(along), input, output)
     given = [each("uniform_filter", values, len(along)) for values in (size, mode, origin)]
     for k, n, edge, at in zip(along, *given, strict=True):
         if n > 1:
@@ -314,6 +328,7 @@ def _edge_filter(name: str, smooth: Sequence[float]) -> Callable[..., Any]:
         cval: Operand = 0.0,
     ) -> Any:
         x = image(name, input)
+        _check_passes(name, x.ndim, input, output)
         place = one_axis(axis, x.ndim)
         modes = each(name, mode, x.ndim)
         made = _one_axis(name, x, np.array([-1.0, 0.0, 1.0]), place, modes[place], cval)
@@ -338,6 +353,7 @@ def laplace(
     """As ``scipy.ndimage.laplace``: the sum of second differences."""
     x = image("laplace", input)
     along = places("laplace", axes, x.ndim)
+    _check_passes("laplace", len(along), input, output)
     weights = np.array([1.0, -2.0, 1.0])
     modes = each("laplace", mode, len(along))
     parts = [_one_axis("laplace", x, weights, k, edge, cval) for k, edge in zip(along, modes, strict=True)]
@@ -385,6 +401,7 @@ def gaussian_laplace(
     radius: int | Sequence[int] | None = None,
 ) -> Any:
     """As ``scipy.ndimage.gaussian_laplace``: the sum of second derivatives, by those of a Gaussian."""
+    _check_passes("gaussian_laplace", 2, input, output)
     x, parts = _derivatives("gaussian_laplace", input, sigma, mode, cval, axes, 2, truncate, radius)
     return finished("gaussian_laplace", functools.reduce(operator.add, parts) if parts else x, input, output)
 
@@ -402,6 +419,7 @@ def gaussian_gradient_magnitude(
     radius: int | Sequence[int] | None = None,
 ) -> Any:
     """As ``scipy.ndimage.gaussian_gradient_magnitude``: the length of the gradient; where that is 0, its derivative is 0."""
+    _check_passes("gaussian_gradient_magnitude", 2, input, output)
     x, parts = _derivatives("gaussian_gradient_magnitude", input, sigma, mode, cval, axes, 1, truncate, radius)
     if not parts:
         return finished("gaussian_gradient_magnitude", x, input, output)
