@@ -72,6 +72,7 @@ def finished(name: str, result: Array, like: Operand, output: Output | None, *, 
     """
     given: Any = arrayed(like)
     target: Any = None
+    kind: Any
     if output is None:
         kind = np.result_type(given.dtype, np.complex64) if result.dtype.kind == "c" else given.dtype
     elif isinstance(output, type | np.dtype | str):
@@ -87,7 +88,7 @@ def finished(name: str, result: Array, like: Operand, output: Output | None, *, 
         kind = target.dtype
     if kind.kind in "iu" and whole:
         result = np.where(result > 0, np.floor(result + 0.5), np.ceil(result - 0.5))
-        limits = np.iinfo(kind)
+        limits: Any = np.iinfo(kind)
         result = np.maximum(result, float(limits.min))
         result = np.minimum(result, float(limits.max)) if kind.itemsize < 8 else result
     elif kind.kind == "b" and result.dtype.kind == "f":
