@@ -12,7 +12,6 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.skipif(bool(os.environ.get("CI")), reason=".ci/run runs them by themselves")
 @pytest.mark.parametrize("example", sorted(path.name for path in (ROOT / "examples").glob("*.py")))
 def test_example_succeeds(example: str) -> None:
     pytest.importorskip("sklearn", reason='the extra "examples" is not installed')

@@ -1,4 +1,4 @@
-"""Which of two functions runs: SciPy's own on plain values, ours on traced ones.
+"""Which of two functions runs: SciPy's own on plain values, ours on traced ones, or none.
 
 Floor: 8.
 """
@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import FunctionType, ModuleType
 from typing import Any, TypeVar
 
+from functrace.errors import UnsupportedFunctionError
 from functrace.numpy.operands import Operand, holds_tracer
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -32,3 +34,27 @@ def on_traced(function: Callable[..., Any]) -> Callable[[F], F]:
         return call  # type: ignore[return-value]
 
     return wrap
+
+
+def scipys(module: ModuleType, name: str) -> Any:
+    """Return what SciPy has under a name that a room here has not written; a function refuses traced values.
+
+    For rooms whose functions call the user's: what SciPy's own would raise then stands far from its call.
+
+    Raises:
+        AttributeError: SciPy has not got it either.
+    """
+    found = getattr(module, name)
+    if not isinstance(found, FunctionType):
+        return found
+
+    @functools.wraps(found)
+    def plain_only(*args: Operand, **kwargs: Operand) -> Any:
+        if any(map(holds_tracer, args)) or any(map(holds_tracer, kwargs.values())):
+            raise UnsupportedFunctionError(
+                f"{module.__name__}.{name} does not take traced values here",
+                fix="take one that docs/scipy_coverage.md lists; or call it through functrace.primitive, with a derivative",
+            )
+        return found(*args, **kwargs)
+
+    return plain_only

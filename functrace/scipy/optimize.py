@@ -20,8 +20,7 @@ from typing import Any
 
 import scipy.optimize
 
-from functrace.errors import UnsupportedFunctionError
-from functrace.numpy.operands import holds_tracer
+from functrace.scipy.dispatch import scipys
 from functrace.scipy.fitting import curve_fit, least_squares, lsq_linear, nnls
 from functrace.scipy.minimizing import minimize, minimize_scalar
 from functrace.scipy.roots import (
@@ -44,22 +43,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Every other name is SciPy's; a function refuses traced values."""
-    found = getattr(scipy.optimize, name)
-    if isinstance(found, type) or not callable(found):
-        return found
-
-    def plain_only(*args: object, **kwargs: object) -> Any:
-        if any(map(holds_tracer, (*args, *kwargs.values()))):
-            raise UnsupportedFunctionError(
-                f"scipy.optimize.{name} does not take traced values here",
-                fix=f"use one of {', '.join(__all__)}; or call it through functrace.primitive, with a derivative",
-            )
-        return found(*args, **kwargs)
-
-    plain_only.__name__ = plain_only.__qualname__ = name
-    plain_only.__doc__ = found.__doc__
-    return plain_only
+    """Every other name is SciPy's."""
+    return scipys(scipy.optimize, name)
 
 
 def __dir__() -> list[str]:

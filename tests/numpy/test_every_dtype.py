@@ -109,12 +109,10 @@ def _arrays(arguments: tuple[Any, ...]) -> tuple[list[Any], Callable[..., tuple[
     return [np.asarray(found[k]) for k in places], filled
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name, (_, arguments) in CASES.items() if _arrays(arguments)[0]])
 def test_values_dtypes_and_shapes_are_numpys(name: str) -> None:
     function, arguments = CASES[name]
     plain, filled = _arrays(arguments)
-    if not plain:
-        pytest.skip("takes no arrays")
     taken = 0
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -63,12 +64,14 @@ def test_signatures(name: str) -> None:
             assert ours[k].default == default, k
 
 
-@pytest.mark.parametrize("family", [f for f in FAMILIES if f.like and f.at], ids=lambda family: family.name)
+# JAX's binomial and wald take other arguments, or have no derivative by these; the tails of others are ours.
+ALIKE = [f for f in FAMILIES if f.like and f.at and not re.search("^(binomial|wald)(/|$)|tail|open", f.name)]
+
+
+@pytest.mark.parametrize("family", ALIKE, ids=lambda family: family.name)
 def test_means_and_their_derivatives_agree(family: Any) -> None:
     """Of 20,000 samples each, by parameters, within what chance allows."""
     name = family.name.partition("/")[0]
-    if name in ("binomial", "wald") or "tail" in family.name or "open" in family.name:
-        pytest.skip("JAX takes other arguments, or another derivative")
     count, at = 20_000, family.at
     import jax.numpy as jnp
 
