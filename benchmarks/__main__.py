@@ -19,10 +19,13 @@ from benchmarks import (
     eager_scalar,
     import_time,
     jit_600,
+    jit_elementwise,
     jit_hessian,
     jit_mlp,
     jit_rnn,
     jit_rosen,
+    jit_rowwise,
+    jit_stencil,
     memory_chain,
     memory_steady,
     shim,
@@ -34,7 +37,7 @@ WORKS: dict[str, Work] = {
     work.id: work
     for module in (
         eager_rosen, eager_scalar, eager_loop, cold_600, jit_rosen, jit_600, jit_mlp, jit_rnn, jit_hessian, vmap_pergrad,
-        shim, import_time,
+        jit_elementwise, jit_rowwise, jit_stencil, shim, import_time,
     )
     for work in module.WORKS
 }  # fmt: skip
