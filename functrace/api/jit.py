@@ -2,8 +2,8 @@
 
 A signature is what the staged program depends on: the nest of the arguments, shape and dtype of every array, the Python
 type of every number, the values of static arguments. A call with a known signature costs the check of it (about 0.5 us for
-one array) and the generated code. On traced values the staged program is applied as one operation (control/call.py), so
-`jit` composes with every other transform, inside and outside.
+one array, 3 us for a nest of 20 that comes often: api/checks.py) and the generated code. On traced values the staged program
+is applied as one operation (control/call.py), so `jit` composes with every other transform, inside and outside.
 
 Note [What a staged program captures]
     Arrays that the function reads from its surroundings are copied when it is staged, and stay what they were then. Traced
@@ -19,12 +19,14 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar, final, overload
 
 import numpy as np
 
 from functrace.api.calls import ARRAYS, as_value, function_name
+from functrace.api.checks import MOST_CHECKS, OFTEN, Check, written_check
 from functrace.api.draws import watching
 from functrace.api.guards import MOST_BYTES, Guards, GuardsInfo, Missed, PathCache, Taken, Tree
 from functrace.api.keys import exact_key, tree_key
@@ -172,6 +174,7 @@ def jit(
         return _guarded(f, name, statics, PathCache(name, maxsize, max_paths), options)
     cache = ProgramCache(name, maxsize)
     entries, tick = cache.kept.entries, cache.kept.tick
+    often = cache.often
     is_static = statics.any
 
     others: dict[object, Callable[..., Any]] = {}
@@ -189,8 +192,8 @@ def jit(
                 parts: list[Any] = []
                 values: Sequence[Any] = args
                 for x in args:
-                    if type(x) is np.ndarray:
-                        parts += (x.shape, x.dtype)
+                    if type(x) is np.ndarray and (shape := x.shape):  # (of no axes, it stands for a scalar)
+                        parts += (shape, x.dtype)
                     elif type(x) is float:
                         parts.append(float)
                         values = ()
@@ -201,13 +204,11 @@ def jit(
                     if staged is not None:
                         staged.used = tick()
                         return _run(staged, values or [np.float64(x) if type(x) is float else x for x in args])
-            if not is_static:  # nests of arrays: likewise
-                leaves, tree = flatten((args, kwargs))
-                if all(type(leaf) is np.ndarray for leaf in leaves):
-                    staged = entries.get((tree, _NO_STATICS, *[(leaf.shape, leaf.dtype) for leaf in leaves]))
-                    if staged is not None:
-                        staged.used = tick()
-                        return _run(staged, leaves)
+            for check, kept in often:  # what else comes often
+                found = check(args, kwargs)
+                if found is not None and (staged := kept()) is not None:
+                    staged.used = tick()
+                    return _run(staged, found)
             try:
                 signature = _Signature(statics, args, kwargs, name, jitted)
             except BoxedArrays as found:
@@ -216,6 +217,10 @@ def jit(
             if staged is None:
                 return _first_call(cache, signature, f, name)
             staged.used = tick()
+            if not signature.is_traced:
+                staged.calls += 1
+                if staged.calls == OFTEN and not signature.statics:
+                    cache.write_check(signature, staged)
             return _applied(staged, signature, None)
         except BaseException as error:
             hide_own_frames(error)
@@ -245,7 +250,7 @@ def _guarded(
             leaves: Sequence[Any] = ()
             if not statics.any:
                 leaves, structure = flatten((args, kwargs))
-                if all(type(leaf) is np.ndarray for leaf in leaves):
+                if all(type(leaf) is np.ndarray and leaf.ndim for leaf in leaves):
                     tree = cache.kept.get((structure, _NO_STATICS, *[(leaf.shape, leaf.dtype) for leaf in leaves]))
             if tree is None:
                 try:
@@ -361,6 +366,8 @@ class Compiled(Kept):
         self.program = program
         self.out_tree = out_tree
         self.is_leaf = out_tree.is_leaf()
+        self.calls = 0
+        """Those that took the long way to it."""
 
     @functools.cached_property
     def run(self) -> Callable[..., Sequence[Any]]:
@@ -383,12 +390,22 @@ class ProgramCache:
             raise ArgumentError(f"jit: maxsize={maxsize} keeps no program", fix="give 1 or more")
         self.kept: Bounded[Compiled] = Bounded(f"programs of jit of {name}", MOST_BYTES, maxsize)
         self.misses = 0
+        self.often: list[tuple[Check, weakref.ref[Compiled]]] = []
+        """Written checks of signatures that come often, and what is found by them as long as it is kept."""
         self._others = 0  # ticks of the clock that are no hits
 
     def add(self, key: object, staged: Compiled) -> None:
         """Keep a program; the least recently used ones go."""
         self._others += 1
         self.kept.add(key, staged)
+
+    def write_check(self, signature: _Signature, staged: Compiled) -> None:
+        """From now on find a program by lines that are written for its signature."""
+        check = written_check(signature.tree, signature.leaves)
+        if check is not None:
+            self.often[:] = [(check, weakref.ref(staged)), *[pair for pair in self.often if pair[1]() is not None]][
+                :MOST_CHECKS
+            ]
 
     def info(self) -> CacheInfo:
         """Say how often a program was found, how often not, and how many are kept."""

@@ -92,7 +92,10 @@ def vmap(
                 f"{owner}: in_axes has {len(axes_given)} entries, but {len(args)} positional arguments were given",
                 fix="give one entry per positional argument (None for those not mapped)",
             )
-        axes = prefix_leaves(axes_given, args, "in_axes") + [0] * len(flatten(kwargs)[0])
+        if axes_given == 0 and type(axes_given) is int:
+            axes: list[int | None] = [0] * len(leaves)
+        else:
+            axes = prefix_leaves(axes_given, args, "in_axes") + [0] * len(flatten(kwargs)[0])
         values = [as_value(leaf, f"an argument of {name}") if axis is not None else leaf
                   for leaf, axis in zip(leaves, axes, strict=True)]  # fmt: skip
         places = [_normalize(axis, value, owner) for axis, value in zip(axes, values, strict=True)]
@@ -239,18 +242,16 @@ def _normalize(axis: int | None, value: Value, owner: str) -> int | None:
 def _batch_size(
     places: list[int | None], values: list[Any], args: PyTree, kwargs: PyTree, axis_size: int | None, owner: str
 ) -> int:
-    sizes = {}
-    names = [f"args{p}" for p in paths(args)] + [f"kwargs{p}" for p in paths(kwargs)]
-    for name, place, value in zip(names, places, values, strict=True):
-        if place is not None:
-            sizes[name] = value.shape[place]
+    found = {value.shape[place] for place, value in zip(places, values, strict=True) if place is not None}
     if axis_size is not None:
-        sizes["axis_size"] = axis_size
-    if not sizes:
+        found.add(axis_size)
+    if not found:
         raise ArgumentError(f"{owner}: nothing is mapped", fix="give an axis in in_axes, or axis_size=")
-    found = set(sizes.values())
     if len(found) > 1:
-        listed = ", ".join(f"{name} has {n}" for name, n in sizes.items())
+        names = [f"args{p}" for p in paths(args)] + [f"kwargs{p}" for p in paths(kwargs)]
+        named = [(name, value.shape[k]) for name, k, value in zip(names, places, values, strict=True) if k is not None]
+        named += [] if axis_size is None else [("axis_size", axis_size)]
+        listed = ", ".join(f"{name} has {n}" for name, n in named)
         raise ShapeError(f"{owner}: mapped axes differ in size: {listed}", fix="map over axes of one size")
     return found.pop()
 
