@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.work import Target, Work
+from benchmarks.work import OWN_FIRST, Target, Work
 
 POINT = np.array([0.3, 0.5, 0.7])
 TURNS = 1000
@@ -78,19 +78,13 @@ def autograd():
 
 
 SYSTEMS = {"functrace": functrace, "numpy": numpy, "jax": jax, "torch": torch, "autograd": autograd}
-WITHOUT_JAX = {name: system for name, system in SYSTEMS.items() if name != "jax"}
-"""JAX without ``jit`` takes 5 s a call."""
 
 WORKS = (
     Work(
-        "eager-loop-first",
-        "un-jitted gradient through 1,000 turns of x = sin(x)*1.01, n=3: the first call",
+        "eager-loop",
+        "un-jitted gradient through 1,000 turns of x = sin(x)*1.01, n=3",
         SYSTEMS,
-        (Target(2.0, "torch"),),
-        cold=True,
-        rounds=7,
+        (Target(0.7, "torch", "first"), Target(1.0, OWN_FIRST, "second"), Target(0.3, "torch")),
+        rounds=9,
     ),
-    Work("eager-loop-second", "the same: the second call", WITHOUT_JAX, cold=True, call=2, rounds=7),
-    Work("eager-loop-tenth", "the same: the tenth call", WITHOUT_JAX, cold=True, call=10, rounds=7),
-    Work("eager-loop", "the same: later calls", SYSTEMS, (Target(0.5, "torch"),), rounds=9),
 )

@@ -6,20 +6,20 @@ import numpy as np
 
 from benchmarks import cold_600
 from benchmarks.cold_600 import POINT, TURNS
-from benchmarks.work import Target, Work
+from benchmarks.work import UN_JITTED, Work
 
 
-def functrace():
+def functrace(*, jitted: bool = True):
     import functrace as ft
 
-    @ft.jit
     @ft.grad
     def gradient(x):
         for _ in range(TURNS):
             x = np.tanh(np.sin(x) * 1.01 + 0.1)
         return np.sum(x)
 
-    return lambda: gradient(POINT)
+    run = ft.jit(gradient) if jitted else gradient
+    return lambda: run(POINT)
 
 
 def jax():
@@ -43,7 +43,12 @@ WORKS = (
     Work(
         "jit-600",
         "jitted gradient of a chain of 600 operations on 1,000 elements",
-        {"functrace": functrace, "numpy": cold_600.numpy, "jax": jax, "torch": cold_600.torch},
-        (Target(1.0, "jax"),),
+        {
+            "functrace": functrace,
+            UN_JITTED: lambda: functrace(jitted=False),
+            "numpy": cold_600.numpy,
+            "jax": jax,
+            "torch": cold_600.torch,
+        },
     ),
 )

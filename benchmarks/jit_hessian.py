@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.work import Target, Work
+from benchmarks.work import UN_JITTED, Target, Work
 
 POINT = np.linspace(-1.0, 1.0, 200)
 
 
-def functrace():
+def functrace(*, jitted: bool = True):
     import functrace as ft
 
     def rosenbrock(x):
         return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
 
-    hessian = ft.jit(ft.hessian(rosenbrock))
-    return lambda: hessian(POINT)
+    hessian = ft.hessian(rosenbrock)
+    run = ft.jit(hessian) if jitted else hessian
+    return lambda: run(POINT)
 
 
 def numpy():
@@ -71,7 +72,14 @@ WORKS = (
     Work(
         "jit-hessian",
         "jitted Hessian of Rosenbrock, n=200",
-        {"functrace": functrace, "numpy": numpy, "jax": jax, "torch": torch, "autograd": autograd},
+        {
+            "functrace": functrace,
+            UN_JITTED: lambda: functrace(jitted=False),
+            "numpy": numpy,
+            "jax": jax,
+            "torch": torch,
+            "autograd": autograd,
+        },
         (Target(1.0, "jax"),),
     ),
 )

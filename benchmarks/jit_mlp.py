@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from benchmarks.work import Target, Work
+from benchmarks.work import UN_JITTED, Target, Work
 
 SIZES = (784, 512, 512, 10)
 BATCH = 128
@@ -20,10 +20,9 @@ LABELS = _RNG.integers(0, SIZES[-1], BATCH)
 Y = np.eye(SIZES[-1], dtype=np.float32)[LABELS]
 
 
-def functrace():
+def functrace(*, jitted: bool = True):
     import functrace as ft
 
-    @ft.jit
     @ft.value_and_grad
     def step(params, x, y):
         for w, b in params[:-1]:
@@ -33,7 +32,8 @@ def functrace():
         z = z - np.max(z, axis=1, keepdims=True)
         return -np.mean(np.sum(y * (z - np.log(np.sum(np.exp(z), axis=1, keepdims=True))), axis=1))
 
-    return lambda: step(PARAMS, X, Y)
+    run = ft.jit(step) if jitted else step
+    return lambda: run(PARAMS, X, Y)
 
 
 def numpy():
@@ -109,7 +109,14 @@ WORKS = (
     Work(
         "jit-mlp",
         "value and gradient of a 784-512-512-10 tanh network, batch 128, f32 (functrace and JAX jitted)",
-        {"functrace": functrace, "numpy": numpy, "jax": jax, "torch": torch, "autograd": autograd},
+        {
+            "functrace": functrace,
+            UN_JITTED: lambda: functrace(jitted=False),
+            "numpy": numpy,
+            "jax": jax,
+            "torch": torch,
+            "autograd": autograd,
+        },
         (Target(1.0),),
         rtol=2e-4,
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.work import Target, Work
+from benchmarks.work import UN_JITTED, Target, Work
 
 STEPS, BATCH, WIDTH = 200, 16, 64
 _RNG = np.random.default_rng(0)
@@ -17,10 +17,9 @@ XS = 0.5 * _RNG.normal(size=(STEPS, BATCH, WIDTH))
 START = np.zeros((BATCH, WIDTH))
 
 
-def functrace():
+def functrace(*, jitted: bool = True):
     import functrace as ft
 
-    @ft.jit
     @ft.grad
     def gradient(params, xs):
         w, u, b = params
@@ -32,7 +31,8 @@ def functrace():
         h, _ = ft.scan(step, START, xs)
         return np.sum(h * h)
 
-    return lambda: gradient(PARAMS, XS)
+    run = ft.jit(gradient) if jitted else gradient
+    return lambda: run(PARAMS, XS)
 
 
 def numpy():
@@ -109,7 +109,14 @@ WORKS = (
     Work(
         "jit-rnn",
         "gradient through 200 steps of a recurrent network, batch 16, width 64, f64 (functrace and JAX: jitted scan)",
-        {"functrace": functrace, "numpy": numpy, "jax": jax, "torch": torch, "autograd": autograd},
+        {
+            "functrace": functrace,
+            UN_JITTED: lambda: functrace(jitted=False),
+            "numpy": numpy,
+            "jax": jax,
+            "torch": torch,
+            "autograd": autograd,
+        },
         (Target(1.0),),
         rtol=1e-8,
     ),

@@ -7,22 +7,23 @@ gradient. JAX compiles for 20 seconds, so it runs only when this work is asked f
 
 from __future__ import annotations
 
+import importlib.util
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.work import environment
+from benchmarks.child import ask
+from benchmarks.machine import forget_peak, peak, resident
 
+ABOUT = "one process per system"
 LAYERS, ROWS, WIDTH = 100, 1024, 512
 SEGMENT = 10
 """Layers between checkpoints."""
-MOST_OF_TORCH = 0.6
+MOST_OF_TORCH = 0.45
 """The target: functrace's peak without a policy, over PyTorch's."""
 
 
@@ -102,20 +103,12 @@ SYSTEMS: dict[str, Callable[[], Callable[[], Any]]] = {
 SLOW = ("jax",)
 
 
-def status(field: str) -> int:
-    """Return a size of this process in bytes; ``VmHWM`` is the peak since it was last cleared."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field + ":"):
-            return int(line.split()[1]) * 1024
-    raise OSError(f"/proc/self/status has no {field}")
-
-
 def run(system: str) -> dict[str, Any]:
     """Return peak bytes above the baseline, seconds of the fastest of two runs, and numbers to compare by."""
     ready = SYSTEMS[system]()
     np.ones((256, 256), np.float32) @ np.ones((256, 256), np.float32)  # BLAS takes its buffers
-    baseline = status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")
+    baseline = resident()
+    forget_peak()
     seconds = []
     for _ in range(2):
         begin = time.perf_counter()
@@ -123,31 +116,22 @@ def run(system: str) -> dict[str, Any]:
         seconds.append(time.perf_counter() - begin)
         sums = [float(np.abs(np.asarray(found[k])).sum(dtype=np.float64)) for k in (0, LAYERS // 2, LAYERS - 1)]
         del found
-    return {"system": system, "peak_bytes": status("VmHWM") - baseline, "seconds": min(seconds), "sums": sums}
+    return {"system": system, "peak_bytes": peak() - baseline, "seconds": min(seconds), "sums": sums}
 
 
-def in_fresh_processes(*, slow: bool) -> dict[str, Any]:
+def measured(*, thorough: bool) -> dict[str, Any]:
     """Measure every system in a process of its own, and check that all compute the same numbers."""
     found: dict[str, dict[str, Any]] = {}
     skipped: dict[str, str] = {}
     for system in SYSTEMS:
-        if system in SLOW and not slow:
+        if system in SLOW and not thorough:
             skipped[system] = "takes 20 s to compile: ask for memory-chain by its id"
             continue
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.memory_chain", system],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=environment(),
-        )
-        if done.returncode:
-            last = done.stderr.strip().rpartition("\n")[2]
-            if "ModuleNotFoundError" not in last:
-                raise RuntimeError(f"memory-chain: {system} failed: {done.stderr}")
-            skipped[system] = last
+        package = system.partition(" ")[0]
+        if importlib.util.find_spec(package) is None:
+            skipped[system] = f"{package} is not installed"
             continue
-        found[system] = json.loads(done.stdout)
+        found[system] = ask("memory_chain", [system])
     for system, result in found.items():
         np.testing.assert_allclose(result["sums"], found["functrace"]["sums"], rtol=1e-3, err_msg=f"memory-chain: {system}")
     ratio = found["functrace"]["peak_bytes"] / found["torch"]["peak_bytes"] if "torch" in found else None

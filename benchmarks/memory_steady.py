@@ -7,32 +7,21 @@ as long as the first. Runs in a process of its own: ``python -m benchmarks.memor
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 
-from benchmarks.work import environment
+from benchmarks.child import ask
+from benchmarks.machine import resident
+from benchmarks.outcome import show_seconds
 
+ABOUT = "100,000 gradients in a loop"
 CALLS = 100_000
 WARM_UP = 2_000
 MOST_GROWTH = 4 << 20
 """Bytes that the resident memory may grow by: fragmentation, not a leak (one byte per call would be 0.1 MB)."""
 MOST_SLOWDOWN = 1.15
-
-
-def resident_bytes() -> int:
-    """Return the memory that this process holds now (its peak, where the system does not tell)."""
-    statm = Path("/proc/self/statm")
-    if statm.exists():
-        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def run(calls: int) -> dict[str, float]:
@@ -54,7 +43,7 @@ def run(calls: int) -> dict[str, float]:
 
     for k in range(WARM_UP):
         turn(k)
-    before, tenths = resident_bytes(), []
+    before, tenths = resident(), []
     for tenth in range(10):
         begin = time.perf_counter()
         for k in range(tenth * calls // 10, (tenth + 1) * calls // 10):
@@ -63,7 +52,7 @@ def run(calls: int) -> dict[str, float]:
     return {
         "calls": calls,
         "bytes_before": before,
-        "bytes_after": resident_bytes(),
+        "bytes_after": resident(),
         "seconds_first_tenth": tenths[0],
         "seconds_last_tenth": tenths[-1],
         "cached_programs": len(CACHE),
@@ -71,13 +60,22 @@ def run(calls: int) -> dict[str, float]:
     }
 
 
-def in_fresh_process(calls: int = CALLS) -> dict[str, float]:
+def measured(*, thorough: bool) -> dict[str, float]:
     """Do the work in a fresh process; ``met`` in the result says whether memory and time were steady."""
-    command = [sys.executable, "-m", "benchmarks.memory_steady", str(calls)]
-    result = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, env=environment()).stdout)
+    result = ask("memory_steady", [str(CALLS)])
     grown = result["bytes_after"] - result["bytes_before"]
     slowdown = result["seconds_last_tenth"] / result["seconds_first_tenth"]
     return {**result, "grown": grown, "slowdown": slowdown, "met": grown <= MOST_GROWTH and slowdown <= MOST_SLOWDOWN}
+
+
+def show(result: dict[str, float]) -> str:
+    """Format the outcome."""
+    return (
+        f"memory-steady: {result['calls']:,} calls; RSS {result['bytes_before'] / 2**20:.1f} -> "
+        f"{result['bytes_after'] / 2**20:.1f} MB (grown by {result['grown'] / 2**20:.2f}); "
+        f"{show_seconds(result['seconds_first_tenth'])} -> {show_seconds(result['seconds_last_tenth'])} per call; "
+        f"{result['cached_programs']} cached programs: {'met' if result['met'] else 'NOT MET'}"
+    )
 
 
 if __name__ == "__main__":

@@ -195,7 +195,15 @@ def systems(code: Code) -> dict[str, Callable[[], Callable[[], Any]]]:
 
 def row(name: str, about: str, code: Code, ratio: float, *, cold: bool = False, rtol: float = 1e-9) -> Work:
     """Return the work of some code: functrace takes at most ``ratio`` times what PyTorch takes."""
-    return Work(f"shim-{name}", about, systems(code), (Target(ratio, "torch"),), cold=cold, rounds=9, rtol=rtol)
+    return Work(
+        f"shim-{name}",
+        about,
+        systems(code),
+        (Target(ratio, "torch", "first" if cold else "later"),),
+        cold=cold,
+        rounds=9,
+        rtol=rtol,
+    )
 
 
 WORKS = (

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gc
-import os
-import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,28 +15,49 @@ System = Callable[[], Callable[[], Any]]
 REFERENCE = "numpy"
 """Gradients written by hand: shown for the size of things, but not a peer."""
 
+UN_JITTED = "functrace un-jitted"
+"""functrace's same function without ``jit``, where that is the work."""
+
+SYSTEMS = ("functrace", UN_JITTED, REFERENCE, "jax", "torch", "torch.compile", "autograd")
+PEERS = ("jax", "torch", "torch.compile", "autograd")
+
 BEST = "best peer"
+OWN_FIRST = "own first call"
+CALLS = ("first", "second", "tenth", "later")
+
+FIRST_CALLS = 3
+"""How often first calls are made anew."""
+PATIENCE = 8.0
+"""Seconds after which a system is not called again where three calls do, up to its tenth call, nor made anew."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """functrace takes at most ``ratio`` times what ``against`` takes; without ``against``, ``ratio`` seconds."""
+    """functrace takes at most ``ratio`` times what ``against`` takes; without ``against``, ``ratio`` seconds.
+
+    Args:
+        ratio: the most.
+        against: a system, `BEST`, or `OWN_FIRST`: functrace's own first call.
+        call: which call is meant, of `CALLS`.
+        plus: seconds that it may take besides.
+    """
 
     ratio: float
     against: str | None = BEST
+    call: str = "later"
+    plus: float = 0.0
 
 
 @dataclass(frozen=True)
 class Work:
-    """One line of the table.
+    """One work of the table.
 
     Args:
-        id: what the command line calls it.
+        id: what the command line calls it; up to the first dash stands its group.
         about: one line for readers of the table.
-        systems: by name, functions that prepare a run and return it.
+        systems: by name (of `SYSTEMS`), functions that prepare a run and return it.
         targets: what functrace has to reach.
-        cold: every run is prepared anew, with all caches of compiled code cleared; preparing is not timed.
-        call: which call is timed where ``cold``, counted from 1; those before it are not.
+        cold: every run is a first one, prepared anew with caches of compiled code cleared; there are no later calls.
         measures: whether a run returns its own seconds instead of a result.
         rounds: how often every system is timed.
         rtol: how far the numbers of two systems may differ.
@@ -49,59 +68,23 @@ class Work:
     systems: dict[str, System]
     targets: tuple[Target, ...] = ()
     cold: bool = False
-    call: int = 1
     measures: bool = False
     rounds: int = 15
     rtol: float = 1e-9
 
-
-@dataclass
-class Outcome:
-    """What was measured of one work: seconds per run by system, systems left out and why, targets with their ratios."""
-
-    work: Work
-    seconds: dict[str, list[float]] = field(default_factory=dict)
-    skipped: dict[str, str] = field(default_factory=dict)
-
-    def median(self, system: str) -> float | None:
-        """Return the median seconds of a system, if it ran."""
-        samples = self.seconds.get(system)
-        return statistics.median(samples) if samples else None
-
     @property
-    def best_peer(self) -> str | None:
-        """The fastest system that differentiates by itself, other than functrace."""
-        peers = [name for name in self.seconds if name not in ("functrace", REFERENCE)]
-        return min(peers, key=lambda name: statistics.median(self.seconds[name]), default=None)
-
-    def ratio(self, against: str | None) -> float | None:
-        """Return functrace's median over that of ``against``; ``None`` if one of them did not run."""
-        own = self.median("functrace")
-        if against is None:
-            return own
-        peer = self.best_peer if against == BEST else against
-        other = self.median(peer) if peer is not None else None
-        return None if own is None or other is None else own / other
-
-    def verdicts(self) -> Iterator[tuple[Target, float | None, bool | None]]:
-        """Yield every target with the ratio reached and whether it is met (``None``: its peer did not run)."""
-        for target in self.work.targets:
-            reached = self.ratio(target.against)
-            yield target, reached, None if reached is None else reached <= target.ratio
+    def group(self) -> str:
+        """What it is counted with in geometric means."""
+        return self.id.partition("-")[0]
 
 
-DISTURBING = ("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES", "PYTHONDONTWRITEBYTECODE")
-"""Environment variables that change what is measured: processes that a benchmark starts run without them."""
-
-
-def environment() -> dict[str, str]:
-    """Return the environment for processes that a benchmark starts."""
-    return {name: value for name, value in os.environ.items() if name not in DISTURBING}
+Samples = dict[str, dict[str, list[float]]]
+"""Seconds, by system and call."""
 
 
 def clear_caches(system: str) -> None:
     """Make a system forget what it compiled, so that the next call is a first call."""
-    if system == "functrace":
+    if system.startswith("functrace"):
         from functrace.executor.cache import CACHE
 
         CACHE.clear()
@@ -109,41 +92,75 @@ def clear_caches(system: str) -> None:
         import jax
 
         jax.clear_caches()
+    elif system == "torch.compile":
+        import torch
+
+        torch._dynamo.reset()
 
 
-def measure(work: Work) -> Outcome:
-    """Check that all systems compute the same numbers, then time them in alternating order."""
-    outcome = Outcome(work)
+def measure(work: Work) -> tuple[Samples, dict[str, str]]:
+    """Check that all systems compute the same numbers, then time them in alternating order.
+
+    Returns:
+        The samples, and why systems were left out.
+    """
     ready: dict[str, Callable[[], Any]] = {}
+    skipped: dict[str, str] = {}
     for name, prepare in work.systems.items():
         try:
             ready[name] = prepare()
         except ImportError as error:
-            outcome.skipped[name] = f"{error.name or error} is not installed"
-    if not work.measures:
-        check_equal(work, {name: run() for name, run in ready.items()})
-    outcome.seconds = {name: [] for name in ready}
-    repeats = {name: 1 if work.cold or work.measures else calibrate(run) for name, run in ready.items()}
-    names = list(ready)
-    for k in range(work.rounds):
+            skipped[name] = f"{error.name or error} is not installed"
+    samples: Samples = {name: {call: [] for call in CALLS} for name in ready}
+    if work.measures:
+        for _, name in turns(list(ready), work.rounds):
+            samples[name]["later"].append(ready[name]())
+        return samples, skipped
+    check_equal(work, {name: run() for name, run in ready.items()})
+    if work.cold:
+        for _, name in turns(list(ready), work.rounds):
+            samples[name]["first"].append(first_calls(work, name, 1)[0])
+        return samples, skipped
+    spent = dict.fromkeys(ready, 0.0)
+    for k, name in turns(list(ready), FIRST_CALLS):
+        if not k or spent[name] < PATIENCE:
+            seconds = first_calls(work, name, 10)
+            spent[name] += sum(seconds)
+            for call, number in (("first", 1), ("second", 2), ("tenth", 10)):
+                if len(seconds) >= number:
+                    samples[name][call].append(seconds[number - 1])
+    repeats = {name: calibrate(run) for name, run in ready.items()}
+    for k, name in turns(list(ready), work.rounds):
+        if k < 3 or sum(samples[name]["later"]) * repeats[name] < PATIENCE:
+            samples[name]["later"].append(timed(ready[name], repeats[name]))
+    return samples, skipped
+
+
+def turns(names: list[str], rounds: int) -> Iterator[tuple[int, str]]:
+    """Yield all systems in every round, each time beginning with another one."""
+    for k in range(rounds):
         turn = k % len(names)
         for name in names[turn:] + names[:turn]:
-            run = ready[name]
-            if work.cold:
-                clear_caches(name)
-                run = work.systems[name]()
-                for _ in range(work.call - 1):
-                    run()
-            gc.collect()
-            if work.measures:
-                outcome.seconds[name].append(run())
-                continue
-            count = repeats[name]
-            begin = time.perf_counter()
-            for _ in range(count):
-                run()
-            outcome.seconds[name].append((time.perf_counter() - begin) / count)
-    return outcome
+            yield k, name
+
+
+def first_calls(work: Work, name: str, count: int) -> list[float]:
+    """Prepare a system anew, with nothing compiled, and return the seconds of its first calls."""
+    clear_caches(name)
+    run = work.systems[name]()
+    seconds: list[float] = []
+    while len(seconds) < count and sum(seconds) < PATIENCE:
+        seconds.append(timed(run, 1))
+    return seconds
+
+
+def timed(run: Callable[[], Any], count: int) -> float:
+    """Return the seconds of one run, of ``count`` in a row."""
+    gc.collect()
+    begin = time.perf_counter()
+    for _ in range(count):
+        run()
+    return (time.perf_counter() - begin) / count
 
 
 def calibrate(run: Callable[[], Any], wanted: float = 0.03) -> int:

@@ -1,0 +1,44 @@
+"""All works, in the order of the table."""
+
+from __future__ import annotations
+
+from benchmarks import (
+    cold_600,
+    eager_loop,
+    eager_rosen,
+    eager_scalar,
+    import_time,
+    jit_600,
+    jit_elementwise,
+    jit_gp,
+    jit_hessian,
+    jit_mlp,
+    jit_rnn,
+    jit_rosen,
+    jit_rowwise,
+    jit_stencil,
+    shim,
+    vmap_pergrad,
+)
+from benchmarks.work import Work
+
+MODULES = (
+    eager_rosen,
+    eager_scalar,
+    eager_loop,
+    cold_600,
+    jit_rosen,
+    jit_600,
+    jit_elementwise,
+    jit_rowwise,
+    jit_mlp,
+    jit_gp,
+    jit_rnn,
+    jit_hessian,
+    jit_stencil,
+    vmap_pergrad,
+    shim,
+    import_time,
+)
+
+WORKS: dict[str, Work] = {work.id: work for module in MODULES for work in module.WORKS}
