@@ -26,19 +26,10 @@ from functrace.transforms.release import release as _release  # noqa: E402
 _Recording.release = _release  # type: ignore[method-assign]
 
 from functrace import ir, numpy, policies, transforms, tree  # noqa: E402
-from functrace.api.associative import associative_scan  # noqa: E402
-from functrace.api.control_flow import cond, switch  # noqa: E402
-from functrace.api.custom import custom_jvp, custom_vjp  # noqa: E402
 from functrace.api.differentiate import grad, jvp, linearize, value_and_grad, vjp  # noqa: E402
-from functrace.api.foreign import primitive, pure_callback  # noqa: E402
-from functrace.api.implicit import closure_convert, custom_linear_solve, custom_root  # noqa: E402
-from functrace.api.jacobians import elementwise_grad, hessian, hvp, jacfwd, jacrev  # noqa: E402
 from functrace.api.jit import Jitted, jit  # noqa: E402
-from functrace.api.linear import linear_transpose  # noqa: E402
-from functrace.api.loops import fori_loop, map, scan, while_loop  # noqa: E402
 from functrace.api.mapping import vmap  # noqa: E402
 from functrace.api.programs import eval_shape, evaluate, is_traced, stop_gradient, trace, value  # noqa: E402
-from functrace.api.residuals import checkpoint, checkpoint_name, saved_residuals  # noqa: E402
 from functrace.caches import clear_caches  # noqa: E402
 from functrace.control import PRIMITIVES as _CONTROL  # noqa: E402
 from functrace.ir import Program, ShapeDtype  # noqa: E402
@@ -59,6 +50,19 @@ __all__ = [
 
 _LATER = ("debug", "nn", "random", "scipy", "testing", "torch")
 
+_FILES = {
+    "associative": ("associative_scan",),
+    "control_flow": ("cond", "switch"),
+    "custom": ("custom_jvp", "custom_vjp"),
+    "foreign": ("primitive", "pure_callback"),
+    "implicit": ("closure_convert", "custom_linear_solve", "custom_root"),
+    "jacobians": ("elementwise_grad", "hessian", "hvp", "jacfwd", "jacrev"),
+    "linear": ("linear_transpose",),
+    "loops": ("fori_loop", "map", "scan", "while_loop"),
+    "residuals": ("checkpoint", "checkpoint_name", "saved_residuals"),
+}
+_HOMES = {name: file for file, names in _FILES.items() for name in names}
+
 
 if _typing.TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
     from functrace import debug as debug
@@ -67,13 +71,39 @@ if _typing.TYPE_CHECKING:  # so that a misspelt name is an error to type checker
     from functrace import scipy as scipy
     from functrace import testing as testing
     from functrace import torch as torch
+    from functrace.api.associative import associative_scan as associative_scan
+    from functrace.api.control_flow import cond as cond
+    from functrace.api.control_flow import switch as switch
+    from functrace.api.custom import custom_jvp as custom_jvp
+    from functrace.api.custom import custom_vjp as custom_vjp
+    from functrace.api.foreign import primitive as primitive
+    from functrace.api.foreign import pure_callback as pure_callback
+    from functrace.api.implicit import closure_convert as closure_convert
+    from functrace.api.implicit import custom_linear_solve as custom_linear_solve
+    from functrace.api.implicit import custom_root as custom_root
+    from functrace.api.jacobians import elementwise_grad as elementwise_grad
+    from functrace.api.jacobians import hessian as hessian
+    from functrace.api.jacobians import hvp as hvp
+    from functrace.api.jacobians import jacfwd as jacfwd
+    from functrace.api.jacobians import jacrev as jacrev
+    from functrace.api.linear import linear_transpose as linear_transpose
+    from functrace.api.loops import fori_loop as fori_loop
+    from functrace.api.loops import map as map
+    from functrace.api.loops import scan as scan
+    from functrace.api.loops import while_loop as while_loop
+    from functrace.api.residuals import checkpoint as checkpoint
+    from functrace.api.residuals import checkpoint_name as checkpoint_name
+    from functrace.api.residuals import saved_residuals as saved_residuals
 else:
 
     def __getattr__(name: str) -> object:
-        """Import a part that most programs do without, when it is first asked for."""
-        if name in _LATER:
-            import importlib
+        """Import what many programs do without, when it is first asked for."""
+        import importlib
 
+        if name in _HOMES:
+            found = globals()[name] = getattr(importlib.import_module(f"functrace.api.{_HOMES[name]}"), name)
+            return found
+        if name in _LATER:
             return importlib.import_module(f"functrace.{name}")
         from functrace.api.names import unknown_name
 

@@ -22,7 +22,6 @@ from functrace.control.call import call_program
 from functrace.control.residuals import RECOMPUTE, Policy, is_policy, pack_p, unpack_p
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.pictures import table
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
 from functrace.numpy.number import as_number
@@ -167,7 +166,7 @@ class Residuals:
     def _repr_html_(self) -> str:
         """Return the table as notebooks show it."""
         titles, *rows = self._rows()
-        return table(list(titles), rows, right=(0,))
+        return Program.forms.table(list(titles), rows, right=(0,))
 
     def __str__(self) -> str:
         rows = self._rows()

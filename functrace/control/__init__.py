@@ -1,41 +1,64 @@
 """Primitives that hold programs: call, cond, scan, custom rules, solvers; and the residual policies of a call.
 
 Each has the five rules, made of the transforms of what it holds. Programs held are closed: what a user's function
-captured is an operand.
+captured is an operand. A file is imported when one of its primitives is first asked for.
 
 Floor: 4.
 """
 
-from functrace.control.call import call_p
-from functrace.control.cond import cond_p
-from functrace.control.custom import custom_batch_p, custom_derivative_p, custom_jvp_p, custom_vjp_p, pushforward_p
-from functrace.control.linear_solve import linear_solve_p
-from functrace.control.residuals import pack_p, unpack_p
-from functrace.control.root import root_p
-from functrace.control.scan import scan_p
-from functrace.control.while_loop import while_p
+from __future__ import annotations
 
-PRIMITIVES = {
-    p.name: p
-    for p in (
-        call_p,
-        cond_p,
-        custom_batch_p,
-        custom_derivative_p,
-        custom_jvp_p,
-        custom_vjp_p,
-        linear_solve_p,
-        pack_p,
-        pushforward_p,
-        root_p,
-        scan_p,
-        unpack_p,
-        while_p,
-    )
+import importlib
+from typing import TYPE_CHECKING
+
+from functrace.ir.primitive import Primitive
+from functrace.later import LaterTable
+
+if TYPE_CHECKING:
+    from functrace.control.call import call_p as call_p
+    from functrace.control.cond import cond_p as cond_p
+    from functrace.control.custom import custom_batch_p as custom_batch_p
+    from functrace.control.custom import custom_derivative_p as custom_derivative_p
+    from functrace.control.custom import custom_jvp_p as custom_jvp_p
+    from functrace.control.custom import custom_vjp_p as custom_vjp_p
+    from functrace.control.custom import pushforward_p as pushforward_p
+    from functrace.control.linear_solve import linear_solve_p as linear_solve_p
+    from functrace.control.residuals import pack_p as pack_p
+    from functrace.control.residuals import unpack_p as unpack_p
+    from functrace.control.root import root_p as root_p
+    from functrace.control.scan import scan_p as scan_p
+    from functrace.control.while_loop import while_p as while_p
+
+_FILES = {
+    "call_p": "call",
+    "cond_p": "cond",
+    "custom_batch_p": "custom",
+    "custom_derivative_p": "custom",
+    "custom_jvp_p": "custom",
+    "custom_vjp_p": "custom",
+    "linear_solve_p": "linear_solve",
+    "pack_p": "residuals",
+    "pushforward_p": "custom",
+    "root_p": "root",
+    "scan_p": "scan",
+    "unpack_p": "residuals",
+    "while_p": "while_loop",
 }
+
+
+def _collect() -> None:
+    for name in _FILES:
+        primitive = __getattr__(name)
+        PRIMITIVES[primitive.name] = primitive
+
+
+PRIMITIVES: LaterTable[str, Primitive] = LaterTable(_collect)
 """Every primitive of this room by name."""
 
-__all__ = [
-    "PRIMITIVES", "call_p", "cond_p", "custom_batch_p", "custom_derivative_p", "custom_jvp_p", "custom_vjp_p",
-    "linear_solve_p", "pack_p", "pushforward_p", "root_p", "scan_p", "unpack_p", "while_p",
-]  # fmt: skip
+__all__ = ["PRIMITIVES", *_FILES]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Primitive:
+    if name not in _FILES:
+        raise AttributeError(f"functrace.control has no {name}")
+    return getattr(importlib.import_module(f"functrace.control.{_FILES[name]}"), name)

@@ -12,13 +12,11 @@ Floor: 4.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from functrace.control.residuals import SAVE, Pack, Policy, is_policy, pack_p, unpack_p
 from functrace.errors import ArgumentError, ShapeError
-from functrace.ir.numpy_source import Spelling, Writer, call_source
 from functrace.ir.parts import Rewrite, holds_kept, inline, output_avals, restrict, without_kept
 from functrace.ir.primitive import Flags, Holds, Joint, Onto, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
@@ -32,6 +30,7 @@ from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
 
 if TYPE_CHECKING:
+    from functrace.ir.numpy_source import Spelling, Writer
     from functrace.ir.primitive import Operand, Runs
     from functrace.ir.program import Param
     from functrace.typing import Array
@@ -292,7 +291,7 @@ def _itself(program: Program, *_: object) -> Program:
 
 def written(write: Writer, _specs: Sequence[Spec], program: Program, *_: object) -> Spelling:
     """Spell an operation that stands for a program in NumPy source: a call of its function."""
-    return functools.partial(call_source, write.program(program))
+    return write.call(program)
 
 
 call_p = Primitive(

@@ -17,14 +17,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from functrace.control.call import at_places, check_operands, evaluate_fresh, transposed_program
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.numpy_source import Spelling, Writer
 from functrace.ir.parts import Assembly, Compiled, Lowering, holds_kept, output_avals, restrict
 from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
@@ -34,6 +33,9 @@ from functrace.tracing.recording import Value, bind
 from functrace.transforms.linearize import Split, jvp_program, remembered, split_program
 from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
 from functrace.typing import Array
+
+if TYPE_CHECKING:
+    from functrace.ir.numpy_source import Spelling, Writer
 
 
 def cond_program(which: Value, operands: Sequence[Any], branches: Sequence[Program], batched: Flags = ()) -> list[Any]:

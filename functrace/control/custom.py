@@ -16,14 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from functrace.control.call import SAVE, at_places, call_p, call_program, check_operands, evaluate_fresh, run_once, written
 from functrace.errors import ArgumentError, NotDifferentiableError, ProgramError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.ir.numpy_source import Spelling, Writer
 from functrace.ir.parts import Rewrite, holds_kept, output_avals, restrict
 from functrace.ir.primitive import Absent, Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
@@ -34,6 +33,9 @@ from functrace.tracing.recording import bind
 from functrace.transforms.linearize import is_differentiable, jvp_program, remembered, split_program
 from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
+
+if TYPE_CHECKING:
+    from functrace.ir.numpy_source import Spelling, Writer
 
 
 @final

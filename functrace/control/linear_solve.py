@@ -17,7 +17,6 @@ import numpy as np
 from functrace.control.call import SAVE, call_p, check_operands, evaluate_fresh, written
 from functrace.errors import NotDifferentiableError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.numpy_source import Spelling, Writer
 from functrace.ir.parts import holds_kept, output_avals
 from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
@@ -29,6 +28,7 @@ from functrace.transforms.vmap import batch_size, vmap_program
 from functrace.typing import Array
 
 if TYPE_CHECKING:
+    from functrace.ir.numpy_source import Spelling, Writer
     from functrace.ir.primitive import JointRule, Runs
 
 

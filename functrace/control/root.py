@@ -15,7 +15,6 @@ from functrace.control.call import SAVE, call_p, check_operands, evaluate_fresh,
 from functrace.control.linear_solve import with_axis, zeros_of
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.numpy_source import Spelling, Writer
 from functrace.ir.parts import holds_kept, output_avals
 from functrace.ir.primitive import Flags, Holds, Joint, Primitive, Tangents, Values, absent
 from functrace.ir.program import Program
@@ -26,6 +25,7 @@ from functrace.tracing.recording import bind
 from functrace.transforms.vmap import batch_size, vmap_program
 
 if TYPE_CHECKING:
+    from functrace.ir.numpy_source import Spelling, Writer
     from functrace.ir.primitive import JointRule, Runs
 
 

@@ -20,7 +20,6 @@ from functrace.control.call import at_places, call_program, check_operands
 from functrace.control.residuals import Packed, PackedStack
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.ir.numpy_source import Spelling, Writer
 from functrace.ir.parts import Assembly, Compiled, Lowering, holds_kept, output_avals, reordered, restrict
 from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
@@ -34,6 +33,7 @@ from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import batch_size, dependent_outputs, mapped_outputs, vmap_program
 
 if TYPE_CHECKING:
+    from functrace.ir.numpy_source import Spelling, Writer
     from functrace.ir.primitive import Runs
     from functrace.typing import Array
 

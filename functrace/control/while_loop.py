@@ -32,7 +32,6 @@ from functrace.control.cond import cond_program
 from functrace.control.scan import hoisted, invariants, zeros_of
 from functrace.errors import ArgumentError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.ir.numpy_source import Spelling, Writer
 from functrace.ir.parts import Assembly, Compiled, Lowering, Rewrite, holds_kept, output_avals, restrict, without_kept
 from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
@@ -47,6 +46,7 @@ from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import batch_size, dependent_outputs, mapped_outputs, vmap_program
 
 if TYPE_CHECKING:
+    from functrace.ir.numpy_source import Spelling, Writer
     from functrace.ir.primitive import Runs
     from functrace.ir.program import Param
 

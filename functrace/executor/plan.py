@@ -22,7 +22,6 @@ from functrace.executor.reuse import Buffers
 from functrace.ir.parts import Compiled
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
-from functrace.ir.text import equation_text
 from functrace.passes import finished, optimized, optimizing
 
 
@@ -155,7 +154,7 @@ class Plan:
         equations = dict(zip(makers, program.equations, strict=True))
         rows: list[tuple[str, str, Step]] = []
         for step, alive in zip(self.steps, self.alive, strict=True):
-            text = equation_text(equations[step.first])
+            text = str(equations[step.first])
             notes = [f"{alive:,} bytes"]
             if step.into is not None:
                 notes.append(f"into {self._name(step.into)}")

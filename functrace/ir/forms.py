@@ -20,6 +20,7 @@ _FILES = {
     "program_source": "numpy_source",
     "program_dot": "pictures",
     "program_html": "pictures",
+    "table": "pictures",
     "check_program": "check",
     "program_cost": "cost",
 }

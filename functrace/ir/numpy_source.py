@@ -275,6 +275,15 @@ class Writer:
             self.blocks.append(source)
         return self.helpers[id(program)]
 
+    def call(self, program: Program) -> Spelling:
+        """Spell an operation that runs a program which it holds, once: a call of the function of `program`."""
+        function = self.program(program)
+
+        def lines(inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
+            return [f"{', '.join(outputs)} = {function}({', '.join(inputs)})" if outputs else "pass"]
+
+        return lines
+
     # -- functions -----------------------------------------------------------------------------------
 
     def evaluator(self, primitive: Primitive) -> str | None:
@@ -494,11 +503,6 @@ def written_call(
         return value if alone or value.isidentifier() else f"({value})"
 
     return _PLACEHOLDER.sub(fill, template)
-
-
-def call_source(function: str, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
-    """Return the line that calls the function of a held program (`Writer.program`)."""
-    return [f"{', '.join(outputs)} = {function}({', '.join(inputs)})" if outputs else "pass"]
 
 
 def number_source(value: Scalar) -> str:

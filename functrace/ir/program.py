@@ -18,7 +18,6 @@ import keyword
 import os
 import re
 import threading
-import unicodedata
 import weakref
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -62,7 +61,11 @@ def is_name(word: str) -> bool:
     """
     if word in _RESERVED or _WORD.fullmatch(word) is None:
         return False
-    return word.isascii() or (word.isidentifier() and unicodedata.is_normalized("NFKC", word))
+    if word.isascii():
+        return True
+    import unicodedata
+
+    return word.isidentifier() and unicodedata.is_normalized("NFKC", word)
 
 
 _WORD = re.compile(r"[^\W\d]\w*")

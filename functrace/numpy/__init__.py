@@ -13,37 +13,22 @@ from typing import Any as _Any
 
 import numpy as _np
 
-from functrace.numpy import (  # noqa: F401  # the files that hold rows, which stand in the tables now
-    applying,
+from functrace.numpy import (  # noqa: F401  # files that hold rows, which stand in the tables now; others: tables.RARE
     arithmetic,
     creation,
     diagonals,
     elementwise,
-    factorizations,
-    fft,
-    histograms,
     joining,
-    linear_algebra,
-    nan_reductions,
-    padding,
-    polynomials,
     products,
-    quantiles,
     questions,
     reductions,
     repeating,
     running,
-    samples,
-    scimath,
-    sets,
     shaping,
     sorting,
     taking,
-    ufunc_reductions,
 )
 from functrace.numpy import methods as _methods
-from functrace.numpy import namespace as _namespace
-from functrace.numpy.lifting import lift as lift
 from functrace.numpy.tables import FUNCTIONS as FUNCTIONS
 
 _methods.set_methods()
@@ -54,10 +39,17 @@ _methods.set_methods()
 
 if _t.TYPE_CHECKING:  # NumPy's own types, misspelt names included
     from numpy import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
+
+    from functrace.numpy.lifting import lift as lift
 else:
 
     def __getattr__(name: str) -> _Any:
-        found = _namespace.lookup(_np, name, __name__)
+        if name == "lift":
+            from functrace.numpy.lifting import lift as found
+        else:
+            from functrace.numpy.namespace import lookup
+
+            found = lookup(_np, name, __name__)
         globals()[name] = found
         return found
 
@@ -66,6 +58,7 @@ def __dir__() -> list[str]:
     return sorted({name for name in dir(_np) if not name.startswith("_")} | {"FUNCTIONS", "lift"})
 
 
-# Files of this room that are named like something of NumPy's (array.py) must not hide it.
-for _name in [key for key, value in globals().items() if isinstance(value, _ModuleType) and key in dir(_np)]:
-    globals()[_name] = _namespace.lookup(_np, _name, __name__)
+# Files of this room that are named like something of NumPy's (array.py) must not hide it; they have all been imported.
+_numpys = set(dir(_np))
+for _name in [key for key, value in globals().items() if isinstance(value, _ModuleType) and key in _numpys]:
+    del globals()[_name]

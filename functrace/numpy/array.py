@@ -162,13 +162,16 @@ class TracedArray(Tracer):
         for kind in types:
             if kind is not np.ndarray and kind is not TracedArray and issubclass(kind, np.ndarray):
                 refuse_subclass(kind)
-        implementation = FUNCTIONS.get(func)
+        try:
+            implementation = FUNCTIONS[func]
+        except KeyError:
+            implementation = None
         if implementation is None:
             creation = LIKE.get(func)
             if creation is None:
                 plain = without_derivatives((args, kwargs))
                 if plain is None:
-                    raise unsupported_function(func)
+                    raise unsupported_function(func) from None
                 return func(*plain[0], **plain[1])
             return creation(self, *args, **kwargs)
         return implementation(*args, **kwargs)

@@ -27,7 +27,6 @@ import functools
 import importlib
 import inspect
 import os
-import pkgutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -278,6 +277,8 @@ def _classes() -> list[tuple[ModuleType, type[_LiftedModule]]]:
 @functools.lru_cache(maxsize=1)
 def _companions() -> tuple[str, ...]:
     """SciPy's modules that there is one of here."""
+    import pkgutil
+
     place = os.path.join(os.path.dirname(os.path.dirname(__file__)), "scipy")
     return tuple([f"scipy.{found.name}" for found in pkgutil.iter_modules([place])])
 

@@ -12,6 +12,7 @@ Floor: 6.
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, final
@@ -19,6 +20,7 @@ from typing import Any, TypeVar, final
 import numpy as np
 
 from functrace.errors import UnsupportedFunctionError
+from functrace.later import LaterTable
 from functrace.ops.elementwise import logical_or, positive
 from functrace.tracing.recording import Tracer
 
@@ -51,10 +53,22 @@ class Row:
     """Whether it leaves Python numbers weak; any other takes them as arrays."""
 
 
-ROWS: dict[Any, Row] = {}
+RARE = (
+    "applying", "factorizations", "fourier", "histograms", "linear_algebra", "nan_reductions", "padding", "polynomials",
+    "quantiles", "samples", "scimath", "sets", "ufunc_reductions",
+)  # fmt: skip
+"""Files whose rows come in when a function is asked for that no other file has."""
+
+
+def _read_rare() -> None:
+    for name in RARE:
+        importlib.import_module(f"functrace.numpy.{name}")
+
+
+ROWS: LaterTable[Any, Row] = LaterTable(_read_rare)
 """Row by NumPy function."""
 
-FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+FUNCTIONS: LaterTable[Any, Callable[..., Any]] = LaterTable(_read_rare)
 """Implementation by NumPy function, for those that NumPy hands over by their arguments (NEP 18)."""
 
 LIKE: dict[Any, Callable[..., Any]] = {}
@@ -66,7 +80,7 @@ METHODS: dict[str, Callable[..., Any]] = {}
 METHOD_SETTERS: list[Callable[[str, Callable[..., Any]], None]] = []
 """What gives the classes of traced values a method, once they are there: `functrace.numpy.methods`."""
 
-UFUNC_METHODS: dict[tuple[np.ufunc, str], Callable[..., Any]] = {}
+UFUNC_METHODS: LaterTable[tuple[np.ufunc, str], Callable[..., Any]] = LaterTable(_read_rare)
 """``ufunc.reduce``, ``ufunc.accumulate`` and ``ufunc.at``, by ufunc and name."""
 
 
@@ -152,7 +166,7 @@ def _put_method(name: str, does: Callable[..., Any]) -> None:
 
 
 def _put(table: dict[Any, Any], key: object, value: V) -> V:
-    assert key not in table, f"two rows for {key}"
+    assert not dict.__contains__(table, key), f"two rows for {key}"
     table[key] = value
     return value
 

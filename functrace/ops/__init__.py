@@ -9,22 +9,24 @@ Floor: 2.
 from __future__ import annotations
 
 import importlib
-import pkgutil
 import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, final
 
 from functrace.ir.primitive import Primitive
+from functrace.later import LaterTable
 
 if TYPE_CHECKING:
     import numpy as np
 
 
 @final
-class Primitives(dict[str, Primitive]):
-    """Primitives by name; the first name that is missing brings in those that stand for SciPy's functions."""
+class Primitives(LaterTable[str, Primitive]):
+    """Primitives by name; the first name that is missing at last brings in those that stand for SciPy's functions."""
 
     def __missing__(self, name: str) -> Primitive:
+        if self.fill():
+            return self[name]
         if "erf" in self or find_spec("scipy") is None:
             raise KeyError(name)
         special = importlib.import_module(f"{__name__}.special")
@@ -32,20 +34,20 @@ class Primitives(dict[str, Primitive]):
         return self[name]
 
 
-def _collect() -> Primitives:
-    """Every primitive of every file in this room, by name."""
-    table = Primitives()
+def _collect() -> None:
+    """Put every primitive of every file in this room into the table."""
+    import pkgutil
+
     for module in pkgutil.iter_modules(__path__):
         if module.ispkg:
             continue
         for value in vars(importlib.import_module(f"{__name__}.{module.name}")).values():
             if isinstance(value, Primitive):
-                other = table.setdefault(value.name, value)
+                other = dict.setdefault(PRIMITIVES, value.name, value)
                 assert other is value, f"two primitives are called {value.name}"
-    return table
 
 
-PRIMITIVES: Primitives = _collect()
+PRIMITIVES: Primitives = Primitives(_collect)
 """Every primitive by name."""
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import math
-import string
 from typing import Any
 
 import numpy as np
@@ -150,7 +149,7 @@ def matmul(x: Value, y: Value) -> Any:
 
 # -- einsum ------------------------------------------------------------------------------------------
 
-LETTERS = string.ascii_letters
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _SMALL = 2**14
 """Multiplications up to which NumPy's own loop beats the way through BLAS (about 20 us of Python)."""
 

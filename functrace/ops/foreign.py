@@ -13,18 +13,20 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from functrace.errors import DtypeError, NotDifferentiableError, ProgramError, ShapeError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
-from functrace.ir.numpy_source import Spelling, Writer
 from functrace.ir.primitive import Flags, Primitive, Tangents, Values, absent, always
 from functrace.ir.tape import Spec
 from functrace.ops.shaping import broadcast_to
 from functrace.tracing.recording import Value, bind
 from functrace.tree import PyTreeSpec, flatten
+
+if TYPE_CHECKING:
+    from functrace.ir.numpy_source import Spelling, Writer
 
 METHODS = ("sequential", "expand_dims", "broadcast_all")
 """How a foreign function is mapped: called once per example; once, on arrays with a batch axis of length 1 where there is
