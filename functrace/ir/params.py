@@ -136,6 +136,7 @@ KINDS: dict[str, Kind] = {
         "a pair of programs",
         lambda value, _: _is_tuple_of(_is_program)(value, ()) and len(value) == 2,
     ),
+    "adjoint": _FLAG,
     "lower": _FLAG,
     "kth": ("an integer, or a tuple of them", lambda value, _: _is_int(value) or _is_tuple_of(_is_int)(value, ())),
     "length": _COUNT,

@@ -28,6 +28,7 @@ from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, always, is_linear
 from functrace.ops import counts
+from functrace.ops.congruence import multiply_triangular, solve_congruence
 from functrace.ops.contraction import matmul, swap_last
 from functrace.ops.elementwise import absolute, add, div, equal, imag, less, mul, neg, real, sign, sub, where
 from functrace.ops.indexing import index_static
@@ -55,7 +56,6 @@ from functrace.ops.matrices import (
 )
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import permute, reshape
-from functrace.ops.triangular import solve_triangular
 from functrace.tracing.recording import Value, bind
 from functrace.typing import Array
 
@@ -296,10 +296,8 @@ slogdet_p = Primitive(
 
 def _cholesky_jvp(_primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
     (lower,) = outputs
-    # L^-1 A' L^-H, by two triangular solves: the second is L^-1 of the adjoint of the first.
-    left = solve_triangular(lower, hermitian_part(tangents[0]), lower=True)
-    inner = solve_triangular(lower, adjoint(left), lower=True)
-    return matmul(lower, mask(inner, half_lower(lower.shape[-1])))
+    inner = solve_congruence(lower, tangents[0])  # L^-1 A' L^-H
+    return multiply_triangular(lower, mask(inner, half_lower(lower.shape[-1])), lower=True)
 
 
 cholesky_p = Primitive(

@@ -33,7 +33,8 @@ def _blas(dtype: np.dtype[Any]) -> Callable[..., Any] | None:
     return getattr(blas, {"f": "s", "d": "d", "F": "c", "D": "z"}[dtype.char] + "trsm")
 
 
-def _triangle(a: Array, lower: bool, unit: bool) -> Any:
+def triangle(a: Array, lower: bool, unit: bool) -> Any:
+    """One triangle of matrices, with ones on the diagonal if that is asked for; the other is 0."""
     made = np.tril(a) if lower else np.triu(a)
     if unit:
         k = np.arange(a.shape[-1])
@@ -41,25 +42,26 @@ def _triangle(a: Array, lower: bool, unit: bool) -> Any:
     return made
 
 
-def _eval(a: Array, b: Array, lower: bool, unit: bool) -> Any:
+def solved(a: Array, b: Array, lower: bool, unit: bool) -> Any:
+    """Solve triangular systems of plain arrays; see `solve_triangular`."""
     dtype = np.result_type(a, b)
     trsm = _blas(dtype)
     if trsm is None or not b.size:
-        return np.linalg.solve(_triangle(a, lower, unit), b)
+        return np.linalg.solve(triangle(a, lower, unit), b)
     if not unit and not np.all(np.diagonal(a, axis1=-2, axis2=-1)):
         raise np.linalg.LinAlgError("Singular matrix")
     a, b = np.asarray(a, dtype), np.asarray(b, dtype)
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if not stack:
-        return _solved(trsm, a, b, lower, unit)
+        return _solved_one(trsm, a, b, lower, unit)
     a, b = np.broadcast_to(a, stack + a.shape[-2:]), np.broadcast_to(b, stack + b.shape[-2:])
     out = np.empty(b.shape, dtype)
     for k in np.ndindex(stack):
-        out[k] = _solved(trsm, a[k], b[k], lower, unit)
+        out[k] = _solved_one(trsm, a[k], b[k], lower, unit)
     return out
 
 
-def _solved(trsm: Callable[..., Any], a: Array, b: Array, lower: bool, unit: bool) -> Any:
+def _solved_one(trsm: Callable[..., Any], a: Array, b: Array, lower: bool, unit: bool) -> Any:
     # a x = b is x^T a^T = b^T, and the transposes of arrays in C order are arrays as Fortran has them: nothing is copied.
     if a.flags.f_contiguous and not a.flags.c_contiguous:
         return trsm(1.0, a, b.T, side=1, lower=lower, trans_a=1, diag=unit).T
@@ -99,7 +101,7 @@ def _batch(operands: Values, is_batched: Flags, lower: bool, unit: bool) -> Any:
 
 solve_triangular_p = Primitive(
     "solve_triangular",
-    eval=_eval,
+    eval=solved,
     aval=lambda a, b, lower, unit: right_sides_aval("solve_triangular", a, b),
     jvp=_jvp,
     transpose=_transpose,

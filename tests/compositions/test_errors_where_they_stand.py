@@ -103,7 +103,15 @@ OF_SCIPY: dict[str, list[tuple[str, Callable[[Any], Any], type[Exception]]]] = {
     "sylvester": [("nan", lambda x: ft.scipy.linalg.solve_sylvester(x[0, 0] * 0.0 + NAN, x, x), ValueError)],
 }
 FAILING |= OF_SCIPY if importlib.util.find_spec("scipy") else {name: [] for name in OF_SCIPY}
-DERIVATIVES = {"cofactor", "cofactor_change", "frechet", "permutation_of_pivots", "required", "solve_triangular"}
+DERIVATIVES = {
+    "cofactor",
+    "cofactor_change",
+    "frechet",
+    "permutation_of_pivots",
+    "required",
+    "solve_congruence",
+    "solve_triangular",
+}
 """Operations that only derivatives use, or that are given what another one has made."""
 
 CASES = [

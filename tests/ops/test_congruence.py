@@ -1,0 +1,112 @@
+"""Products with triangles and L^-1 H L^-H: every dtype, stack and memory order, with SciPy's LAPACK and without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functrace as ft
+from functrace.ops import congruence, triangular
+from functrace.ops.congruence import multiply_triangular, solve_congruence
+from tests.cases.linear_algebra import draw, regular
+from tests.oracles import differences
+
+DTYPES = (np.float32, np.float64, np.complex64, np.complex128)
+STACKS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (((), ()), ((2,), (2,)), ((), (2,)), ((3, 1), (2,)))
+FORMS: dict[str, Any] = {
+    "lower product": lambda a, b: multiply_triangular(a, b, lower=True),
+    "upper product": lambda a, b: multiply_triangular(a, b, lower=False),
+    "congruence": lambda a, b: solve_congruence(a, b),
+    "adjoint congruence": lambda a, b: solve_congruence(a, b, adjoint=True),
+}
+
+
+@pytest.fixture(params=["scipy", "numpy"], autouse=True)
+def library(request: Any, monkeypatch: Any) -> None:
+    if request.param == "scipy":
+        pytest.importorskip("scipy")
+    else:
+        monkeypatch.setattr(triangular, "_blas", lambda _: None)
+        monkeypatch.setattr(congruence, "_lapack", lambda *_: None)
+
+
+def expected_of(form: str, a: Any, b: Any) -> Any:
+    lower, half = np.tril(a), (b + np.conj(b.swapaxes(-1, -2))) / 2
+    if form.endswith("product"):
+        return (lower if form == "lower product" else np.triu(a)) @ b
+    inverse = np.linalg.inv(lower)
+    adjoint = np.conj(inverse.swapaxes(-1, -2))
+    return inverse @ half @ adjoint if form == "congruence" else adjoint @ half @ inverse
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_values(form: str, dtype: Any) -> None:
+    for left, right in STACKS:
+        a, b = regular(*left, 4, 4, dtype=dtype), draw(*right, 4, 4, dtype=dtype)
+        expected = expected_of(form, a, b)
+        for given in (
+            a,
+            np.asfortranarray(a),
+            np.repeat(a, 2, axis=-1)[..., ::2],
+            a[..., ::-1, ::-1].copy()[..., ::-1, ::-1],
+        ):
+            found = FORMS[form](given, b)
+            assert found.dtype == dtype
+            np.testing.assert_allclose(found, expected, rtol=1e-4 if np.finfo(dtype).eps > 1e-10 else 1e-11, atol=1e-5)
+            if not form.endswith("product"):
+                np.testing.assert_allclose(found, np.conj(found.swapaxes(-1, -2)), rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_not_read_does_not_show() -> None:
+    a, b = regular(3, 3), draw(3, 3)
+    a[np.triu_indices(3, 1)] = np.nan
+    for form in ("lower product", "congruence", "adjoint congruence"):
+        assert np.isfinite(FORMS[form](a, b)).all()
+    assert np.isfinite(multiply_triangular(a.T, b, lower=False)).all()
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("n", [0, 1])
+def test_empty_and_small(form: str, n: int) -> None:
+    np.testing.assert_array_equal(FORMS[form](np.eye(n), np.ones((n, n))), np.ones((n, n)))
+
+
+def test_zero_on_the_diagonal_raises() -> None:
+    for adjoint in (False, True):
+        with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+            solve_congruence(np.diag([1.0, 0.0]), np.ones((2, 2)), adjoint=adjoint)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_derivatives_equal_differences(form: str, dtype: Any) -> None:
+    a, b = regular(3, 3, dtype=dtype), draw(3, 3, dtype=dtype)
+
+    def f(x: Any, y: Any) -> Any:
+        return np.sin(np.abs(FORMS[form](x, y))) * np.arange(9.0).reshape(3, 3)
+
+    directions = [draw(3, 3, seed=7, dtype=dtype), draw(3, 3, seed=8, dtype=dtype)]
+    (expected,) = differences(f, [a, b], directions)
+    np.testing.assert_allclose(ft.jvp(f, (a, b), tuple(directions))[1], expected, rtol=1e-7, atol=1e-7)
+    gradients = ft.grad(lambda x, y: np.sum(f(x, y)), argnums=(0, 1))(a, b)
+    pulled = sum(np.sum(g * d).real for g, d in zip(gradients, directions, strict=True))
+    np.testing.assert_allclose(pulled, np.sum(expected), rtol=1e-7, atol=1e-7)
+
+    def slope(x: Any) -> Any:
+        return np.sum(np.abs(ft.grad(lambda x: np.sum(f(x, b)))(x)) ** 2)
+
+    (expected,) = differences(slope, [a], directions[:1])
+    np.testing.assert_allclose(ft.jvp(slope, (a,), (directions[0],))[1], expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("mapped", [(0, None), (None, 0), (0, 0)])
+def test_mapped_equals_loop(form: str, mapped: tuple[int | None, int | None]) -> None:
+    a = regular(4, 3, 3) if mapped[0] == 0 else regular(3, 3)
+    b = draw(4, 3, 3) if mapped[1] == 0 else draw(3, 3)
+    f = FORMS[form]
+    expected = [f(a[k] if mapped[0] == 0 else a, b[k] if mapped[1] == 0 else b) for k in range(4)]
+    np.testing.assert_allclose(ft.jit(ft.vmap(f, in_axes=mapped))(a, b), expected, rtol=1e-11, atol=1e-13)
