@@ -1,4 +1,4 @@
-"""Looking at values inside of transforms: ``print``, ``callback``, ``breakpoint``.
+"""Looking at values inside of transforms: ``print``, ``callback``, ``breakpoint``; and at where time goes: ``profile``.
 
 Where values are known (`grad`, `vjp`, `jvp` outside of staging), Python runs at every call, and what is asked for happens at
 once. While staging (`jit`, `vmap`, `scan` …) it becomes an operation that is carried out in every run of the program, though
@@ -18,10 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from functrace.api.calls import ARRAYS, function_name
+from functrace.api.calls import ARRAYS, as_value, function_name
 from functrace.api.keys import static_key, tree_key
+from functrace.api.programs import trace
 from functrace.api.record import Operands
+from functrace.api.transformed import transformed
 from functrace.errors import ArgumentError
+from functrace.executor.profile import Profile, profile_program
 from functrace.ir.aval import ShapeDtype
 from functrace.numpy.number import TracedNumber
 from functrace.ops.foreign import Foreign, observe_p
@@ -29,7 +32,7 @@ from functrace.tracing.recording import Recording, Tracer, bind, known_value, ru
 from functrace.tree import flatten, map_leaves, structure, unflatten
 from functrace.typing import PyTree
 
-__all__ = ["breakpoint", "callback", "print"]
+__all__ = ["Profile", "breakpoint", "callback", "print", "profile"]
 
 _DONE = (ShapeDtype((), np.dtype(bool)),)
 
@@ -100,6 +103,47 @@ def breakpoint() -> None:
     variables = sys._getframe(1).f_locals.items()
     kept = {name: value for name, value in variables if any(isinstance(leaf, shown) for leaf in flatten(value)[0])}
     _observed(_stop, ("breakpoint",), (kept,), {})
+
+
+def profile(f: Callable[..., object], *, seconds: float = 0.3) -> Callable[..., Profile]:
+    """Return a function of ``f``'s arguments that says where the time of ``jit(f)`` goes, operation by operation.
+
+    What is measured is the program that a jitted call runs: staged, with all passes, its operations in their order, written
+    into memory as planned. It is run in turn as it is, and with a clock around every operation; a profile has both times,
+    since clocks cost too (0.2 us per operation), and where operations are tiny that shows.
+
+    Args:
+        f: a function of arrays (pytrees of them), as `functrace.jit` takes it; jitted or not.
+        seconds: how long to measure; at least three runs of either kind are made.
+
+    Returns:
+        a function of ``f``'s arguments that returns a `Profile`: ``print`` shows time, bytes, bytes per second and flops per
+        second by operation, and time by line; ``profile.svg()`` is a picture, which notebooks show; ``rows`` and ``lines``
+        are the figures. Bytes are those of operands and results, flops those of `functrace.Program.cost`.
+
+    Raises:
+        ArgumentError: if an argument is traced, since then nothing runs.
+        ConcretizationError: if ``f`` asks for a value, as under ``jit``.
+
+    Example:
+        >>> import numpy as np
+        >>> import functrace as ft
+        >>> found = ft.debug.profile(ft.grad(lambda x: np.sum(np.tanh(x) ** 2)), seconds=0.0)(np.ones(1000))
+        >>> [row.text for row in found.rows][:2]
+        ['a: f64[1000] = tanh x', 'b: f64[1000] = square a']
+        >>> found.rows[0].bytes, found.rows[0].flops
+        (16000, 1000)
+    """
+    name = function_name(f)
+
+    @transformed("debug.profile", f)
+    def profiled(*args: object, **kwargs: object) -> Profile:
+        values = [as_value(leaf, f"an argument of {name}") for leaf in flatten((args, kwargs))[0]]
+        if any(isinstance(value, Tracer) for value in values):
+            raise ArgumentError(f"debug.profile measures {name} on arrays, not on traced values", fix="call it outside")
+        return profile_program(trace(f)(*args, **kwargs), values, seconds)
+
+    return profiled
 
 
 def _stop(variables: dict[str, object]) -> None:

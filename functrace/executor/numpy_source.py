@@ -12,12 +12,12 @@ import itertools
 import linecache
 import math
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, final
 
 import numpy as np
 
-from functrace.executor.backend import joined
+from functrace.executor.backend import Backend, joined
 from functrace.executor.cache import holds
 from functrace.executor.kernels import KERNELS
 from functrace.executor.plan import Plan, Step
@@ -33,11 +33,18 @@ _numbers = itertools.count()
 
 @final
 class NumPySource:
-    """The backend; see the module."""
+    """The backend; see the module.
+
+    Args:
+        bodies: compiles the programs that operations hold; by default, this one does.
+    """
+
+    def __init__(self, bodies: Backend | None = None) -> None:
+        self.bodies = bodies or self
 
     def compiling(self, plan: Plan) -> Generator[None, None, Compiled]:
         """Compile a plan, a group at a time."""
-        writer = _Writer(plan)
+        writer = _Writer(plan, self.bodies)
         last = len(plan.groups) - 1
         pieces: list[Callable[..., Any]] = []
         for number in range(last + 1):
@@ -48,13 +55,19 @@ class NumPySource:
                 yield
         return pieces[0] if not last else _in_turn(pieces, len(plan.program.input_ids), len(writer.places))
 
+    def pieces(self, plan: Plan) -> Iterator[Callable[..., Any]]:
+        """Compile a plan at once; yields the function of each group: of the arguments, or of the list that values are in."""
+        writer = _Writer(plan, self.bodies)
+        for number in range(len(plan.groups)):
+            yield _defined(plan.program.name, finished(writer.group(number)), writer)
+
 
 NUMPY = NumPySource()
 
 
 def generate(plan: Plan) -> tuple[str, dict[str, Any]]:
     """Return the source of a plan of one group, and the values that its names are bound to."""
-    writer = _Writer(plan)
+    writer = _Writer(plan, NUMPY)
     return finished(writer.group(0)), writer.bound
 
 
@@ -88,9 +101,10 @@ def _defined(name: str, source: str, writer: _Writer) -> Callable[..., Any]:
 class _Writer:
     """Writes the groups of a plan, in order."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, bodies: Backend) -> None:
         program = plan.program
         self.plan = plan
+        self.bodies = bodies
         self.bound: dict[str, Any] = {}
         self._names_of_values: dict[int, str] = {}
         self._free: list[str] = []
@@ -143,7 +157,7 @@ class _Writer:
             word = "out=" if primitive.eval in (np.maximum, np.minimum) else ""  # 0.03 us dearer; these two insist on it
             arguments = (*arguments, word + names[into])
         if step.join is not None:
-            run = yield from joined(step, NUMPY)
+            run = yield from joined(step, self.bodies)
             expression = f"{bind_value(run)}({', '.join(arguments)})"
         elif kernel is not None:
             expression = kernel(arguments, params, bind_value)

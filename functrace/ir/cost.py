@@ -67,7 +67,7 @@ class Cost:
         return self.flops / self.bytes if self.bytes else 0.0
 
     def __str__(self) -> str:
-        lines = [f"{_amount(self.flops)}flop, {_amount(self.bytes)}B, {len(self.equations)} equations"]
+        lines = [f"{shown(self.flops)}flop, {shown(self.bytes)}B, {len(self.equations)} equations"]
         rows = list(self._rows(""))
         widths = [max((len(row[k]) for row in rows), default=0) for k in (0, 1)]
         lines += [f"  {flops:>{widths[0]}}  {size:>{widths[1]}}  {text}" for flops, size, text in rows]
@@ -78,10 +78,10 @@ class Cost:
         for e in self.equations:
             where = "" if e.source is None else f"  # {e.source.short}"
             first, *rest = e.text.splitlines()
-            yield f"{_amount(e.flops)}flop", f"{_amount(e.bytes)}B", f"{indentation}{first}{' …' if rest else ''}{where}"
+            yield f"{shown(e.flops)}flop", f"{shown(e.bytes)}B", f"{indentation}{first}{' …' if rest else ''}{where}"
             for times, cost in e.held:
                 if times != 1:
-                    yield f"{_amount(cost.flops)}flop", f"{_amount(cost.bytes)}B", f"{indentation}  {times} times:"
+                    yield f"{shown(cost.flops)}flop", f"{shown(cost.bytes)}B", f"{indentation}  {times} times:"
                 yield from cost._rows(f"{indentation}    ")
 
 
@@ -122,10 +122,17 @@ def _held(equation: Equation, inputs: Avals) -> tuple[tuple[int, Cost], ...]:
     return max(ways, key=lambda way: (sum(n * c.flops for n, c in way), sum(n * c.bytes for n, c in way)))
 
 
-def _amount(n: float) -> str:
+def shown(n: float) -> str:
+    """Return an amount with three digits and the prefix of its unit: ``1.2 M``, ``48 µ``; counts below 1,000 as they are."""
+    if 0 < n < 1:
+        for prefix in ("m", "µ"):
+            n *= 1000
+            if n >= 1:
+                return f"{n:.3g} {prefix}"
+        return f"{n * 1000:.3g} n"
     for prefix in ("", "k", "M", "G", "T"):
         if n < 1000:
-            return f"{n:.3g} {prefix}" if prefix else f"{n:d} "
+            return f"{n:.3g} {prefix}"
         n /= 1000
     return f"{n:.3g} P"
 

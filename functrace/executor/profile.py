@@ -1,0 +1,325 @@
+"""Profiles: the operations of a plan with a clock around each, what they cost, and the lines that they come from.
+
+`Watched` is a backend: it compiles what `NumPySource` compiles, an operation at a time, and reads a clock before and after
+every one, in programs that operations hold, too. The same program is timed without clocks beside it, so that a profile can
+say what measuring has added. `functrace.debug.profile` is what users call.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, final
+
+from functrace.executor.backend import compiled
+from functrace.executor.numpy_source import NUMPY, NumPySource
+from functrace.executor.plan import Group, Plan, planned
+from functrace.executor.runner import Runner, run_compiled
+from functrace.ir.cost import EquationCost, program_cost, shown
+from functrace.ir.parts import Compiled
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT
+from functrace.ir.program import Program
+from functrace.passes import LATE, optimized
+from functrace.source import Source, printable
+from functrace.typing import Array
+
+FEWEST_RUNS = 3
+MOST_RUNS = 1_000
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one operation took, or several that are carried out together.
+
+    Args:
+        text: the operation, as listings show it.
+        seconds: per run of the program, in the median.
+        runs: how often it is carried out in a run of the program.
+        bytes: bytes of operands and results in a run of the program; 0 for a view.
+        flops: floating-point operations in a run of the program, as `functrace.Program.cost` counts them.
+        source: the user's line, if known.
+        depth: 0 in the program itself, 1 in a program that one of its operations holds, and so on.
+    """
+
+    text: str
+    seconds: float
+    runs: int
+    bytes: int
+    flops: int
+    source: Source | None
+    depth: int
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes per second."""
+        return self.bytes / self.seconds if self.seconds else 0.0
+
+    @property
+    def speed(self) -> float:
+        """Floating-point operations per second."""
+        return self.flops / self.seconds if self.seconds else 0.0
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a line of the user's took, all its operations together.
+
+    Args:
+        place: as ``train.py:14``; ``"?"`` for operations of which no line is known.
+        text: the line.
+        seconds: per run of the program.
+    """
+
+    place: str
+    text: str
+    seconds: float
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Where the time of a program goes; it prints as a table, and is a picture in notebooks (`svg`).
+
+    Args:
+        name: the function's.
+        seconds: of a run as it is, without clocks, in the median.
+        watched: of a run with a clock around every operation, in the median: so much more it takes to measure.
+        runs: how many runs of either kind were timed.
+        peak_bytes: the most bytes of arrays that the program has made and that are alive at one time.
+        rows: the operations, in order; those of a program that one holds follow it, one deeper.
+    """
+
+    name: str
+    seconds: float
+    watched: float
+    runs: int
+    peak_bytes: int
+    rows: tuple[Row, ...]
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of a run."""
+        return sum(row.flops for row in self.rows if not row.depth)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all operands and results of a run."""
+        return sum(row.bytes for row in self.rows if not row.depth)
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """The lines of the user's that take any time, the longest first; what bodies take counts at their lines."""
+        seconds: dict[tuple[str, str], float] = {}
+        for k, row in enumerate(self.rows):
+            inner = 0.0
+            for deeper in self.rows[k + 1 :]:
+                if deeper.depth <= row.depth:
+                    break
+                inner += deeper.seconds if deeper.depth == row.depth + 1 else 0.0
+            where = ("?", "") if row.source is None else (row.source.short, printable(row.source.expression))
+            seconds[where] = seconds.get(where, 0.0) + max(0.0, row.seconds - inner)
+        found = [Line(place, text, spent) for (place, text), spent in seconds.items()]
+        return tuple(sorted(found, key=lambda line: -line.seconds))
+
+    def svg(self) -> str:
+        """Return a picture: a bar per operation, as long as it takes, and one per line."""
+        from functrace.executor.profile_picture import profile_svg
+
+        return profile_svg(self)
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+    def __str__(self) -> str:
+        return "\n".join(_table(self))
+
+
+def profile_program(program: Program, arguments: Sequence[Array], seconds: float) -> Profile:
+    """Run a program as it would run compiled, with and without clocks, in turn.
+
+    Args:
+        program: any program.
+        arguments: arrays, one per input.
+        seconds: how long to go on; at least three runs of either kind are made.
+    """
+    flat = optimized(Runner(program).flat, LATE)
+    whole = planned(flat)
+    plain = compiled(whole, NUMPY)
+    backend = Watched()
+    watched = compiled(planned(flat, size=1), backend)
+    for run in (plain, watched):  # what is made at the first run is not counted
+        run_compiled(run, arguments)
+    times: list[float] = []
+    slower: list[float] = []
+    per_entry: list[list[float]] = []
+    end = perf_counter() + seconds
+    while len(times) < FEWEST_RUNS or (perf_counter() < end and len(times) < MOST_RUNS):
+        times.append(_timed(plain, arguments))
+        backend.reset()
+        slower.append(_timed(watched, arguments))
+        per_entry.append([entry.seconds for entry in backend.entries])
+    medians = [statistics.median(column) for column in zip(*per_entry, strict=True)]
+    rows = tuple(_rows(backend, watched, dict(zip(map(id, backend.entries), medians, strict=True)), 0))
+    return Profile(program.name, statistics.median(times), statistics.median(slower), len(times), whole.peak_bytes, rows)
+
+
+def _timed(run: Compiled, arguments: Sequence[Array]) -> float:
+    begin = perf_counter()
+    results = run_compiled(run, arguments)
+    seconds = perf_counter() - begin
+    del results
+    return seconds
+
+
+@final
+@dataclass(eq=False, slots=True)
+class Entry:
+    """A group of a plan, what it has taken so far, and the compiled programs that its operation holds."""
+
+    plan: Plan
+    group: Group
+    bodies: list[Compiled] = field(default_factory=list[Compiled])
+    seconds: float = 0.0
+    runs: int = 0
+
+
+@final
+class Watched:
+    """The backend; see the module."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.of: dict[int, list[Entry]] = {}
+        """By id of a compiled program: what it consists of."""
+        self._made: list[Compiled] = []
+        self._inner: list[list[Compiled]] = [[]]
+
+    def reset(self) -> None:
+        """Begin to count anew."""
+        for entry in self.entries:
+            entry.seconds, entry.runs = 0.0, 0
+
+    def compiling(self, plan: Plan) -> Generator[None, None, Compiled]:
+        """Compile a plan, a group at a time, with a clock around each group."""
+        entries = [Entry(plan, group) for group in plan.groups]
+        self.entries.extend(entries)
+        self._inner.append([])
+        pieces: list[Callable[..., Any]] = []
+        for entry, piece in zip(entries, NumPySource(self).pieces(plan), strict=True):
+            pieces.append(piece)
+            entry.bodies, self._inner[-1] = self._inner[-1], []
+        self._inner.pop()
+        run = _watching(plan, pieces, entries)
+        self._inner[-1].append(run)
+        self._made.append(run)
+        self.of[id(run)] = entries
+        return run
+        yield
+
+
+def _watching(plan: Plan, pieces: list[Callable[..., Any]], entries: list[Entry]) -> Compiled:
+    """The function that calls the groups' functions one after the other, and counts what each takes."""
+    if len(pieces) == 1:
+        only, entry = pieces[0], entries[0]
+
+        def run_one(*arguments: Array) -> tuple[Any, ...]:
+            begin = perf_counter()
+            results = only(*arguments)
+            entry.seconds += perf_counter() - begin
+            entry.runs += 1
+            return results
+
+        return run_one
+    pairs = list(zip(pieces, entries, strict=True))
+    rest = [None] * sum([len(group.gives) for group in plan.groups])
+
+    def run(*arguments: Array) -> tuple[Any, ...]:
+        handed = [*arguments, *rest]
+        del arguments
+        results: Any = None
+        for piece, entry in pairs:
+            begin = perf_counter()
+            results = piece(handed)
+            entry.seconds += perf_counter() - begin
+            entry.runs += 1
+        return results
+
+    return run
+
+
+def _rows(backend: Watched, run: Compiled, seconds: dict[int, float], depth: int) -> Iterator[Row]:
+    """Yield the rows of a compiled program."""
+    entries = backend.of[id(run)]
+    costs = _costs(entries[0].plan.program)
+    for entry in entries:
+        steps = entry.group.steps
+        if not steps:
+            continue
+        own = [costs[step.first] for step in steps]
+        moved = sum([0 if _is_view(entry.plan, step.first, step.into) else costs[step.first].bytes for step in steps])
+        text = f"{own[0].text.partition(' {')[0]} {{…}}" if entry.bodies else own[0].text.partition("\n")[0]
+        text += f" … and {len(own) - 1} more" if len(own) > 1 else ""
+        flops = sum([cost.flops for cost in own])
+        yield Row(text, seconds[id(entry)], entry.runs, moved * entry.runs, flops * entry.runs, own[0].source, depth)
+        for body in entry.bodies:
+            yield from _rows(backend, body, seconds, depth + 1)
+
+
+def _is_view(plan: Plan, k: int, into: int | None) -> bool:
+    return into is None and plan.program.ops[k][0].view and plan.owners.get(k, k) != k
+
+
+def _costs(program: Program) -> dict[int, EquationCost]:
+    """What every operation costs, by its first result."""
+    makers = [k for k, op in enumerate(program.ops) if op[0] not in (INPUT, CONSTANT, RESULT)]
+    return dict(zip(makers, program_cost(program).equations, strict=True))
+
+
+# -- as text -----------------------------------------------------------------------------------------------------
+
+
+def _table(profile: Profile) -> Iterator[str]:
+    total = sum(row.seconds for row in profile.rows if not row.depth) or 1.0
+    yield (
+        f"{printable(profile.name)}: {shown(profile.seconds)}s; "
+        f"{shown(profile.watched)}s with a clock around every operation (medians of {profile.runs} runs); "
+        f"at most {shown(profile.peak_bytes)}B"
+    )
+    titles = ("time", "share", "runs", "bytes", "B/s", "flop/s", "operation")
+    cells: list[tuple[str, ...]] = [titles]
+    for row in profile.rows:
+        where = "" if row.source is None else f"  # {row.source.short}"
+        cells.append(
+            (
+                f"{shown(row.seconds)}s",
+                f"{row.seconds / total:.1%}",
+                str(row.runs),
+                f"{shown(row.bytes)}B" if row.bytes else "–",
+                shown(row.bandwidth) if row.bytes else "–",
+                shown(row.speed) if row.flops else "–",
+                "  " * row.depth + row.text + where,
+            )
+        )
+    yield from _aligned(cells)
+    yield ""
+    yield from _aligned(
+        [
+            ("time", "share", "line"),
+            *[
+                (f"{shown(line.seconds)}s", f"{line.seconds / total:.1%}", f"{line.place}  {line.text}".rstrip())
+                for line in profile.lines
+            ],
+        ]
+    )
+
+
+def _aligned(cells: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(len(row[k]) for row in cells) for k in range(len(cells[0]) - 1)]
+    for row in cells:
+        yield "  ".join(["", *(cell.rjust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
