@@ -19,17 +19,17 @@ from typing import Any
 import numpy as np
 
 from functrace.api.calls import ARRAYS, as_value, function_name
-from functrace.api.keys import static_key, tree_key
 from functrace.api.programs import trace
 from functrace.api.record import Operands
 from functrace.api.transformed import transformed
 from functrace.errors import ArgumentError
 from functrace.executor.profile import Profile, profile_program
 from functrace.ir.aval import ShapeDtype
+from functrace.keys import static_key
 from functrace.numpy.number import TracedNumber
 from functrace.ops.foreign import Foreign, observe_p
 from functrace.tracing.recording import Recording, Tracer, bind, known_value, running
-from functrace.tree import flatten, map_leaves, structure, unflatten
+from functrace.tree import flatten, map_leaves, structure, tree_key, unflatten
 from functrace.typing import PyTree
 
 __all__ = ["Profile", "breakpoint", "callback", "print", "profile"]

@@ -53,7 +53,7 @@ def printed_by(code: str, session: dict[str, Any]) -> str:
     out = io.StringIO()
     try:
         with contextlib.redirect_stdout(out):
-            exec(compile(code, name, "exec"), session)
+            exec(compile(code, name, "exec", dont_inherit=True), session)
     finally:
         del linecache.cache[name]
     return out.getvalue()

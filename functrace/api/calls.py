@@ -5,7 +5,7 @@ Floor: 7.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -14,6 +14,7 @@ from functrace.errors import ArgumentError, DtypeError
 from functrace.ir.aval import check_plain
 from functrace.numpy.number import TracedNumber
 from functrace.tracing.recording import Tracer, as_array
+from functrace.tree import PyTreeSpec, paths
 
 NUMERIC = (Tracer, np.ndarray, np.generic, bool, int, float, complex)
 """What stands for an array or a number. (A tuple: ``A | B`` would build a new type at every call.)"""
@@ -49,6 +50,56 @@ def as_value(leaf: Any, what: str) -> Any:
     if array.dtype.kind not in "biufc":
         raise DtypeError(f"{what} is a {type(leaf).__name__}, not an array or a number", fix="pass arrays and numbers")
     return array[()]
+
+
+def argument_names(treedef: PyTreeSpec) -> list[str]:
+    """Name the leaves of the structure of ``(args, kwargs)``: ``args[0]['w'].scale``, ``kwargs['rate']``."""
+    placed, named = treedef.children()
+    return [f"args{path}" for path in paths(placed)] + [f"kwargs{path}" for path in paths(named)]
+
+
+def as_values(
+    leaves: Sequence[Any], owner: str, names: Callable[[], Sequence[str]], wanted: Sequence[bool] | None = None
+) -> list[Any]:
+    """Return the leaves of a nest as `as_value` does; those that are not ``wanted`` as they are.
+
+    Args:
+        leaves: of the nest.
+        owner: whose argument it is, for messages.
+        names: names the leaves, where that is needed.
+        wanted: which leaves must be numeric, if not all.
+
+    Raises:
+        DtypeError: if one is not numeric; it is named by its path.
+    """
+    try:
+        if wanted is None:
+            return [as_value(leaf, owner) for leaf in leaves]
+        return [as_value(leaf, owner) if flag else leaf for leaf, flag in zip(leaves, wanted, strict=True)]
+    except DtypeError:
+        for k, leaf in enumerate(leaves):
+            if wanted is None or wanted[k]:
+                check_leaf(leaf, owner, names()[k])
+        raise
+
+
+def check_leaf(leaf: object, owner: str, name: str) -> None:
+    """Check that a leaf of an argument is numeric.
+
+    Raises:
+        DtypeError: if not.
+    """
+    try:
+        as_value(leaf, f"{owner}: {name}")
+    except DtypeError as error:
+        raise DtypeError(error.what, at=error.at, fix=f"{error.fix}; {NO_LEAF}") from None
+
+
+NO_LEAF = (
+    "what stands among arrays in a nest is split off by functrace.tree.partition, or is a static field of a dataclass "
+    "(functrace.tree.static)"
+)
+"""The way out for leaves that no transform takes."""
 
 
 def is_position(argnums: object) -> TypeGuard[int]:

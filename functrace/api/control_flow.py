@@ -166,7 +166,7 @@ def _agreeing(owner: str, branches: dict[str, Staged]) -> tuple[list[Staged], li
                 f"{owner}: the {_branch(word)} returns {first.out_tree}, the {_branch(other)} {branch.out_tree}",
                 fix="return the same nest from all",
             )
-    names = paths(unflatten(first.out_tree, [0] * first.out_tree.num_leaves))
+    names = paths(first.out_tree)
     dtypes: list[np.dtype[Any]] = []
     numbers: list[type | None] = []
     for k, name in enumerate(names):

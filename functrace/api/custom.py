@@ -17,7 +17,6 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, final, overload
 import numpy as np
 
 from functrace.api.calls import ARRAYS, function_name
-from functrace.api.keys import static_key, tree_key
 from functrace.api.own_rules import MadeRule, OwnRule, rules_inside, with_avals
 from functrace.api.record import Operands, Staged, stage
 from functrace.api.results import guard_results, whole_result
@@ -27,10 +26,11 @@ from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import with_inputs
 from functrace.ir.program import Program
+from functrace.keys import static_key
 from functrace.ops.shaping import convert
 from functrace.tracing.recording import Tracer, as_array, is_recording
 from functrace.transforms import is_differentiable
-from functrace.tree import PyTreeSpec, flatten, paths, unflatten
+from functrace.tree import PyTreeSpec, flatten, paths, tree_key, unflatten
 from functrace.typing import P, PyTree, R
 
 Q = ParamSpec("Q")

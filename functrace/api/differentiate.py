@@ -14,10 +14,13 @@ from typing import Any, Concatenate, Literal, final, overload
 import numpy as np
 
 from functrace.api.calls import (
+    ARRAYS,
     NUMERIC,
     as_value,
+    as_values,
     check_argnums,
     check_function,
+    check_leaf,
     function_name,
     is_position,
     normalize_argnums,
@@ -39,7 +42,7 @@ from functrace.transforms import (
     linearize_program,
     transpose_program,
 )
-from functrace.tree import PyTreeSpec, flatten, map_leaves, unflatten
+from functrace.tree import PyTreeSpec, flatten, map_leaves, paths, unflatten
 from functrace.typing import A, Aux, P, PyTree, R, Ts
 
 
@@ -47,7 +50,11 @@ from functrace.typing import A, Aux, P, PyTree, R, Ts
 def value_and_grad(f: np.ufunc) -> Callable[..., tuple[Any, Any]]: ...
 @overload
 def value_and_grad(
-    f: Callable[Concatenate[A, P], R], argnums: Literal[0] = 0, has_aux: Literal[False] = False, holomorphic: bool = False
+    f: Callable[Concatenate[A, P], R],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
 ) -> Callable[Concatenate[A, P], tuple[R, A]]: ...
 @overload
 def value_and_grad(
@@ -56,28 +63,38 @@ def value_and_grad(
     *,
     has_aux: Literal[True],
     holomorphic: bool = False,
+    allow_int: bool = False,
 ) -> Callable[Concatenate[A, P], tuple[tuple[R, Aux], A]]: ...
 @overload
 def value_and_grad(
-    f: Callable[P, R], argnums: int, has_aux: Literal[False] = False, holomorphic: bool = False
+    f: Callable[P, R], argnums: int, has_aux: Literal[False] = False, holomorphic: bool = False, allow_int: bool = False
 ) -> Callable[P, tuple[R, Any]]: ...
 @overload
 def value_and_grad(
-    f: Callable[P, R], argnums: Sequence[int], has_aux: Literal[False] = False, holomorphic: bool = False
+    f: Callable[P, R],
+    argnums: Sequence[int],
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
 ) -> Callable[P, tuple[R, tuple[Any, ...]]]: ...
 @overload
 def value_and_grad(
-    f: Callable[P, tuple[R, Aux]], argnums: int, has_aux: Literal[True], holomorphic: bool = False
+    f: Callable[P, tuple[R, Aux]], argnums: int, has_aux: Literal[True], holomorphic: bool = False, allow_int: bool = False
 ) -> Callable[P, tuple[tuple[R, Aux], Any]]: ...
 @overload
 def value_and_grad(
-    f: Callable[P, tuple[R, Aux]], argnums: Sequence[int], has_aux: Literal[True], holomorphic: bool = False
+    f: Callable[P, tuple[R, Aux]],
+    argnums: Sequence[int],
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+    allow_int: bool = False,
 ) -> Callable[P, tuple[tuple[R, Aux], tuple[Any, ...]]]: ...
 def value_and_grad(
     f: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
+    allow_int: bool = False,
 ) -> Callable[..., Any]:
     """Return a function that computes ``f`` and its gradient.
 
@@ -86,6 +103,7 @@ def value_and_grad(
         argnums: which positional arguments to differentiate; a sequence gives a tuple of gradients.
         has_aux: ``f`` returns ``(number, aux)``; ``aux`` is passed through.
         holomorphic: ``f`` is a holomorphic function of complex arguments; otherwise the output must be real.
+        allow_int: whether arguments may hold integers and bools; the gradient has ``None`` in their place.
 
     Returns:
         ``(value, gradient)``, or ``((value, aux), gradient)``. A gradient has the structure, shapes and dtypes of its
@@ -93,7 +111,7 @@ def value_and_grad(
 
     Raises:
         ShapeError: if ``f`` does not return a scalar.
-        DtypeError: if an argument is an integer, or ``f`` returns no real number.
+        DtypeError: if an argument holds what is no float, the leaf is named; if ``f`` returns no real number.
 
     Example:
         >>> import numpy as np
@@ -103,14 +121,18 @@ def value_and_grad(
     Cost:
         2 to 4 times ``f``, whatever the size of the arguments; the intermediate values are kept.
     """
-    return _differentiate(f, argnums, has_aux, holomorphic, with_value=True)
+    return _differentiate(f, argnums, has_aux, holomorphic, allow_int, with_value=True)
 
 
 @overload
 def grad(f: np.ufunc) -> Callable[..., Any]: ...
 @overload
 def grad(
-    f: Callable[Concatenate[A, P], Any], argnums: Literal[0] = 0, has_aux: Literal[False] = False, holomorphic: bool = False
+    f: Callable[Concatenate[A, P], Any],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
 ) -> Callable[Concatenate[A, P], A]: ...
 @overload
 def grad(
@@ -119,28 +141,38 @@ def grad(
     *,
     has_aux: Literal[True],
     holomorphic: bool = False,
+    allow_int: bool = False,
 ) -> Callable[Concatenate[A, P], tuple[A, Aux]]: ...
 @overload
 def grad(
-    f: Callable[P, Any], argnums: int, has_aux: Literal[False] = False, holomorphic: bool = False
+    f: Callable[P, Any], argnums: int, has_aux: Literal[False] = False, holomorphic: bool = False, allow_int: bool = False
 ) -> Callable[P, Any]: ...
 @overload
 def grad(
-    f: Callable[P, Any], argnums: Sequence[int], has_aux: Literal[False] = False, holomorphic: bool = False
+    f: Callable[P, Any],
+    argnums: Sequence[int],
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
 ) -> Callable[P, tuple[Any, ...]]: ...
 @overload
 def grad(
-    f: Callable[P, tuple[Any, Aux]], argnums: int, has_aux: Literal[True], holomorphic: bool = False
+    f: Callable[P, tuple[Any, Aux]], argnums: int, has_aux: Literal[True], holomorphic: bool = False, allow_int: bool = False
 ) -> Callable[P, tuple[Any, Aux]]: ...
 @overload
 def grad(
-    f: Callable[P, tuple[Any, Aux]], argnums: Sequence[int], has_aux: Literal[True], holomorphic: bool = False
+    f: Callable[P, tuple[Any, Aux]],
+    argnums: Sequence[int],
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+    allow_int: bool = False,
 ) -> Callable[P, tuple[tuple[Any, ...], Aux]]: ...
 def grad(
     f: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
+    allow_int: bool = False,
 ) -> Callable[..., Any]:
     """Return a function that computes the gradient of ``f``; with ``has_aux``, ``(gradient, aux)``.
 
@@ -151,18 +183,17 @@ def grad(
         >>> grad(lambda x: np.sum(np.sin(x)))(np.zeros(2))
         array([1., 1.])
     """
-    return _differentiate(f, argnums, has_aux, holomorphic, with_value=False)
+    return _differentiate(f, argnums, has_aux, holomorphic, allow_int, with_value=False)
 
 
 def _differentiate(
-    f: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool, holomorphic: bool, with_value: bool
+    f: Callable[..., Any], argnums: int | Sequence[int], has_aux: bool, holomorphic: bool, allow_int: bool, with_value: bool
 ) -> Callable[..., Any]:
     """Make `value_and_grad`, or `grad`: the path that un-jitted gradients take at every call."""
     transform = "value_and_grad" if with_value else "grad"
     check_argnums(argnums, transform)
     name = function_name(f)
     owner = f"grad of {name}"
-    what = f"an argument of {name}"
     first_only = type(argnums) is int and argnums == 0
     start = 1 if with_value else 0
     wanted = functools.partial(_scalar, owner, holomorphic)
@@ -175,7 +206,12 @@ def _differentiate(
             leaves, treedef = [leaf], None
         else:
             leaves, treedef = flatten(tuple([args[k] for k in chosen]))
-        values = [_floats(leaf, what, owner, holomorphic) for leaf in leaves]
+        try:
+            values = [_floats(leaf, owner, holomorphic, allow_int) for leaf in leaves]
+        except DtypeError:
+            _refuse_leaf(args, chosen, owner, holomorphic, allow_int)
+            raise
+        active = tuple([value.dtype.kind in "fc" for value in values]) if allow_int else None
 
         def inputs(recording: Recording) -> Called:
             traced, named = own_arrays(args, kwargs) if len(args) > 1 or kwargs else (list(args), kwargs)
@@ -189,10 +225,13 @@ def _differentiate(
 
         with Recording(owner) as recording:
             call = Recorded(recording, f, inputs, has_aux=has_aux, wanted=wanted)
-            runner, arguments = call.transformed(*_grad_transform(len(values), with_value))
+            runner, arguments = call.transformed(*_grad_transform(active or len(values), with_value))
             results = runner(arguments, recording.positions or ())
         count = start + call.auxiliary if has_aux else start
         gradients = results[count:]
+        if active is not None:
+            found = iter(gradients)
+            gradients = [next(found) if flag else None for flag in active]
         if treedef is None:
             gradient = gradients[0] if first_only or is_position(argnums) else (gradients[0],)
         else:
@@ -211,29 +250,54 @@ _LEAVES = frozenset({np.ndarray, float, TracedArray})
 
 
 @functools.lru_cache(maxsize=64)
-def _grad_transform(count: int, with_value: bool) -> tuple[Any, Callable[[Program], Runner]]:
-    """The cache key and the builder of the gradient by ``count`` inputs."""
+def _grad_transform(active: int | tuple[bool, ...], with_value: bool) -> tuple[Any, Callable[[Program], Runner]]:
+    """The cache key and the builder of the gradient by the first inputs: so many, or those that are flagged."""
+    chosen = [True] * active if isinstance(active, int) else list(active)
 
     def build(program: Program) -> Runner:
-        flags = [True] * count + [False] * (len(program.input_ids) - count)
+        flags = [*chosen, *[False] * (len(program.input_ids) - len(chosen))]
         return Runner(grad_program(program, flags, with_value=with_value))
 
-    return ("grad", count, with_value), build
+    return ("grad", active, with_value), build
 
 
-def _floats(leaf: object, what: str, owner: str, holomorphic: bool) -> Any:
+def _floats(leaf: object, owner: str, holomorphic: bool, allow_int: bool) -> Any:
     """Return an argument's leaf as a value that can be differentiated."""
-    value = as_value(leaf, what)
+    value = as_value(leaf, owner)
     kind = value.dtype.kind
-    if kind not in "fc":
-        aval = aval_of(value)
-        raise DtypeError(
-            f"{owner}: an argument is {aval}, and integers and bools have no derivative",
-            fix="pass floats (x.astype(float)), or leave the argument out of argnums",
-        )
-    if holomorphic and kind != "c":
-        raise DtypeError(f"{owner}: holomorphic=True needs complex arguments, got {aval_of(value)}", fix="pass complex")
+    if (kind not in "fc" or (holomorphic and kind != "c")) and not (allow_int and kind in "biu"):
+        check_differentiable(value, owner, holomorphic)
     return value
+
+
+def _refuse_leaf(args: Sequence[Any], chosen: Sequence[int], owner: str, holomorphic: bool, allow_int: bool) -> None:
+    """Raise for the first leaf that cannot be differentiated, by its name."""
+    for k in chosen:
+        leaves, treedef = flatten(args[k])
+        for leaf, path in zip(leaves, paths(treedef), strict=True):
+            name = f"args[{k}]{path}"
+            check_leaf(leaf, owner, name)
+            if not (allow_int and aval_of(as_value(leaf, owner)).dtype.kind in "biu"):
+                check_differentiable(leaf, owner, holomorphic, name)
+
+
+def check_differentiable(leaf: Any, owner: str, holomorphic: bool, name: str = "an argument") -> None:
+    """Check that a number or an array has a derivative, one as is said.
+
+    Raises:
+        DtypeError: if not.
+    """
+    aval = aval_of(as_value(leaf, owner))
+    if not is_differentiable(aval):
+        shown = f"{aval}" if isinstance(leaf, ARRAYS) else f"the {type(leaf).__name__} {leaf!r}"
+        raise DtypeError(
+            f"{owner}: {name} is {shown}, and integers and bools have no derivative",
+            fix="pass floats (x.astype(float)), or leave the argument out of argnums; of a nest that holds other things, "
+            "differentiate by the part that functrace.tree.partition splits off, or declare the field of a dataclass static "
+            "(functrace.tree.static); allow_int=True of grad gives None there",
+        )
+    if holomorphic and aval.dtype.kind != "c":
+        raise DtypeError(f"{owner}: holomorphic=True needs complex arguments, and {name} is {aval}", fix="pass complex")
 
 
 def _scalar(owner: str, holomorphic: bool, recording: Recording, out: object) -> list[Any]:
@@ -287,7 +351,7 @@ class Primals:
         check_function(f, owner.partition(" ")[0], "{0}(f, x), {0} of f at x")
         self.kwargs = kwargs
         self.leaves, self.tree = flatten(tuple(primals))
-        self.values = [as_value(leaf, f"an argument of {function_name(f)}") for leaf in self.leaves]
+        self.values = as_values(self.leaves, owner, lambda: [f"args{path}" for path in paths(self.tree)])
         self.avals = [aval_of(v) for v in self.values]
         self.active = tuple(is_differentiable(aval) for aval in self.avals)
 

@@ -14,15 +14,15 @@ import numpy as np
 
 from functrace.api.calls import NUMERIC, function_name
 from functrace.api.custom import custom_jvp, custom_vjp, positional
-from functrace.api.keys import static_key, tree_key
 from functrace.api.programs import stop_gradient
 from functrace.api.record import Operands
 from functrace.errors import ArgumentError, ConcretizationError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.keys import static_key
 from functrace.numpy.number import TracedNumber
 from functrace.ops.foreign import METHODS, Foreign, callback_p, returned, returning
 from functrace.tracing.recording import Tracer, as_array, bind, known_value
-from functrace.tree import flatten, map_leaves, unflatten
+from functrace.tree import flatten, map_leaves, tree_key, unflatten
 from functrace.typing import P, PyTree, R
 
 Q = ParamSpec("Q")

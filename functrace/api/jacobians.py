@@ -11,8 +11,8 @@ from typing import Any, Concatenate, Literal, overload
 
 import numpy as np
 
-from functrace.api.calls import check_argnums, function_name, is_position, normalize_argnums
-from functrace.api.differentiate import Primals, grad, jvp, real_output, vjp
+from functrace.api.calls import as_value, check_argnums, check_leaf, function_name, is_position, normalize_argnums
+from functrace.api.differentiate import Primals, check_differentiable, grad, jvp, real_output, vjp
 from functrace.api.mapping import vmap
 from functrace.api.record import Recorded, own_arrays
 from functrace.api.transformed import transformed
@@ -24,7 +24,7 @@ from functrace.ir.program import Program
 from functrace.ops.shaping import moveaxis, reshape
 from functrace.tracing.recording import Recording
 from functrace.transforms import is_differentiable, jvp_program, vmap_program
-from functrace.tree import flatten, unflatten
+from functrace.tree import flatten, paths, unflatten
 from functrace.typing import A, Aux, B, P, PyTree, Ts
 
 
@@ -71,7 +71,7 @@ def jacrev(
     def jacobian(*args: object, **kwargs: object) -> Any:
         chosen = normalize_argnums(argnums, len(args), owner)
         primals = [args[k] for k in chosen]
-        _check_arguments(primals, owner, holomorphic, complex_is_fine=True)
+        _check_arguments(primals, chosen, owner, holomorphic, complex_is_fine=True)
         out, pullback, *aux = vjp(_at(f, args, chosen, kwargs), *primals, has_aux=has_aux)
         leaves, out_tree = flatten(out)
         _check_results([aval_of(leaf) for leaf in leaves], owner, holomorphic, complex_is_fine=False)
@@ -116,7 +116,7 @@ def jacfwd(
     def jacobian(*args: object, **kwargs: object) -> Any:
         chosen = normalize_argnums(argnums, len(args), owner)
         primals = tuple(args[k] for k in chosen)
-        _check_arguments(primals, owner, holomorphic, complex_is_fine=False)
+        _check_arguments(primals, chosen, owner, holomorphic, complex_is_fine=False)
         point = Primals(f, primals, {}, owner)
         with Recording(owner) as recording:
             call = Recorded(recording, _at(f, args, chosen, kwargs), point.inputs, has_aux=has_aux)
@@ -246,22 +246,23 @@ def _at(f: Callable[..., Any], args: tuple[Any, ...], chosen: tuple[int, ...], k
     return partial
 
 
-def _check_arguments(trees: Sequence[Any], owner: str, holomorphic: bool, *, complex_is_fine: bool) -> None:
+def _check_arguments(
+    trees: Sequence[Any], chosen: Sequence[int], owner: str, holomorphic: bool, *, complex_is_fine: bool
+) -> None:
     """Check the arguments; complex ones have no unit vectors, but backward none are needed (as in `grad`)."""
-    for leaf in flatten(list(trees))[0]:
-        aval = aval_of(leaf)
-        if not is_differentiable(aval):
-            raise DtypeError(
-                f"{owner}: an argument is {aval}, and integers and bools have no derivative",
-                fix="pass floats (x.astype(float)), or leave the argument out of argnums",
-            )
-        if aval.dtype.kind != "c" and holomorphic:
-            raise DtypeError(f"{owner}: holomorphic=True needs complex arguments, got {aval}", fix="pass complex")
-        if aval.dtype.kind == "c" and not (holomorphic or complex_is_fine):
-            raise DtypeError(
-                f"{owner}: an argument is {aval}",
-                fix="pass holomorphic=True if the function is; use functrace.jacrev for real functions of complex arguments",
-            )
+    for k, tree in zip(chosen, trees, strict=True):
+        leaves, treedef = flatten(tree)
+        for leaf, path in zip(leaves, paths(treedef), strict=True):
+            name = f"args[{k}]{path}"
+            check_leaf(leaf, owner, name)
+            check_differentiable(leaf, owner, holomorphic, name)
+            aval = aval_of(as_value(leaf, owner))
+            if aval.dtype.kind == "c" and not (holomorphic or complex_is_fine):
+                raise DtypeError(
+                    f"{owner}: {name} is {aval}",
+                    fix="pass holomorphic=True if the function is; use functrace.jacrev for real functions of complex "
+                    "arguments",
+                )
 
 
 def _check_results(avals: Sequence[ShapeDtype], owner: str, holomorphic: bool, *, complex_is_fine: bool) -> None:

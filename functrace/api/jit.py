@@ -25,11 +25,10 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias,
 
 import numpy as np
 
-from functrace.api.calls import ARRAYS, as_value, function_name
+from functrace.api.calls import ARRAYS, NO_LEAF, argument_names, as_value, function_name
 from functrace.api.checks import MOST_CHECKS, OFTEN, Check, written_check
 from functrace.api.draws import watching
 from functrace.api.guards import MOST_BYTES, Guards, GuardsInfo, Missed, PathCache, Taken, Tree
-from functrace.api.keys import exact_key, tree_key
 from functrace.api.record import Called, Recorded
 from functrace.api.transformed import transformed
 from functrace.caches import BYTES_PER_OP, Bounded, Kept
@@ -39,11 +38,13 @@ from functrace.executor.runner import compile_at_once, run_compiled
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import closed_over
 from functrace.ir.program import Program
+from functrace.keys import exact_key
 from functrace.numpy.number import DTYPES, Numbers, TracedNumber
 from functrace.source import hide_own_frames
 from functrace.tracing.capture import held_array, own_constants
 from functrace.tracing.recording import BODY, Recording, Tracer, renewed
-from functrace.tree import PyTreeSpec, flatten, map_leaves, paths, unflatten
+from functrace.tree import PyTreeSpec, flatten, flatten_seen, map_leaves, tree_key, unflatten
+from functrace.tree.nodes import is_value
 from functrace.typing import P, R
 
 _ONE_PROGRAM_PER_VALUE = "name the argument in static_argnums or static_argnames: there will be one program per value"
@@ -142,8 +143,8 @@ def jit(
     Returns:
         a function with the results of ``f``, as fresh arrays (a Python number comes back as a NumPy scalar). It has
         ``cache_info()``, which counts paths where there are guards, and ``cache_clear()``. As a method it needs an
-        object that is a pytree, or a value: one that is
-        hashable and compared by what it holds, as a frozen dataclass, and then static.
+        object that is a pytree, or a value: one that is hashable and compared by what it holds, as a frozen dataclass
+        without arrays that is not registered (`functrace.tree.register`), and then static.
 
     Raises:
         ConcretizationError: if ``f`` asks for the value of an argument (``if x > 0``, ``range(n)``) without guards.
@@ -249,7 +250,7 @@ def _guarded(
             tree = signature = None
             leaves: Sequence[Any] = ()
             if not statics.any:
-                leaves, structure = flatten((args, kwargs))
+                leaves, structure = flatten_seen((args, kwargs))
                 if all(type(leaf) is np.ndarray and leaf.ndim for leaf in leaves):
                     tree = cache.kept.get((structure, _NO_STATICS, *[(leaf.shape, leaf.dtype) for leaf in leaves]))
             if tree is None:
@@ -564,10 +565,10 @@ class _Signature:
         elif hasattr(kind, "__functrace_jit__"):
             raise BoxedArrays(kind.__functrace_jit__)
         else:
-            where = [f"args{p}" for p in paths(self.placed)] + [f"kwargs{p}" for p in paths(self.named)]
             raise ArgumentError(
-                f"jit of {name}: {where[k]} is a {kind.__name__}, not an array or a number",
-                fix="name it in static_argnums or static_argnames if it is hashable; None and nests of arrays are fine",
+                f"jit of {name}: {argument_names(self.tree)[k]} is a {kind.__name__}, not an array or a number",
+                fix="name it in static_argnums or static_argnames if it is hashable; None and nests of arrays are fine; "
+                + NO_LEAF,
             )
 
     @property
@@ -635,8 +636,9 @@ def _check_value(owner: object, name: str) -> None:
         raise ArgumentError(
             f"jit of {name}: it is a method of a {kind.__name__}, whose attributes would be frozen as they are now; a later "
             "change of them would not be seen",
-            fix="jit a function that takes the arrays as arguments; or register the class as a pytree; or make it a frozen "
-            "dataclass, which is compared by value; static_argnums=0 declares that the object never changes",
+            fix="jit a function that takes the arrays as arguments; or make the class a dataclass, or register it "
+            "(functrace.tree.register), so that its arrays are arguments; static_argnums=0 declares that the object never "
+            "changes",
         )
 
 
@@ -644,10 +646,15 @@ _NO_OBJECTS = (*ARRAYS, tuple, list, dict, type(None))
 
 
 def _is_method_of(owner: object, name: str, jitted: object) -> bool:
-    """Whether a first argument is the object whose class has the jitted function as a method, and no pytree or number."""
+    """Whether a first argument is the object whose class has the jitted function as a method, and no pytree or number.
+
+    A dataclass that has a hash, and holds no array, is a value rather than a pytree, unless it is registered.
+    """
     if type(owner) in DTYPES or isinstance(owner, _NO_OBJECTS):
         return False
     if inspect.getattr_static(type(owner), name, None) is not jitted:
         return False
-    leaves, _ = flatten(owner)
-    return len(leaves) == 1 and leaves[0] is owner
+    leaves, tree = flatten(owner)
+    if tree.is_leaf():
+        return True
+    return is_value(owner) and not any(isinstance(leaf, ARRAYS) for leaf in leaves)

@@ -14,7 +14,7 @@ from typing import Any, SupportsIndex, final
 
 import numpy as np
 
-from functrace.api.calls import as_value, function_name
+from functrace.api.calls import as_value, as_values, function_name
 from functrace.api.control_flow import predicate, takes, with_dtypes
 from functrace.api.mapping import vmap
 from functrace.api.record import Operands, Staged, explain, stage
@@ -83,7 +83,7 @@ def scan(
     name = function_name(f)
     owner = f"scan of {name}"
     arrays, arrays_tree = flatten(xs)
-    arrays = [as_value(x, f"{owner}: xs") for x in arrays]
+    arrays = as_values(arrays, owner, lambda: [f"xs{path}" for path in paths(arrays_tree)])
     steps = _length(arrays, xs, length, owner)
     block = _unrolled(unroll, steps, owner)
     carry = Carry(init, owner)
@@ -265,7 +265,7 @@ def map(f: Callable[[Any], R], xs: PyTree, *, batch_size: int | None = None) -> 
     if not size:
         raise ArgumentError(f"{owner}: batch_size=0", fix="pass 1 or more, or leave it out")
     leaves, tree = flatten(xs)
-    leaves = [as_value(x, f"{owner}: xs") for x in leaves]
+    leaves = as_values(leaves, owner, lambda: [f"xs{path}" for path in paths(tree)])
     total = _length(leaves, xs, None, owner)
     mapped = vmap(f)
     whole = total - total % size
@@ -349,7 +349,7 @@ class Carry:
         """The leaves as they were passed, and their nest."""
         self.numbers = [number_type(leaf) for leaf in self.given]
         """The type of each leaf that is a Python number."""
-        self.values: list[Any] = [as_value(leaf, f"{owner}: the carry") for leaf in self.given]
+        self.values: list[Any] = as_values(self.given, owner, lambda: [f"carry{path}" for path in paths(self.tree)])
 
     @property
     def is_plain(self) -> bool:
@@ -397,7 +397,7 @@ class Carry:
 
     def check(self, avals: Sequence[ShapeDtype]) -> None:
         """Check the types of what a step returns."""
-        names = paths(unflatten(self.tree, [0] * len(self.values)))
+        names = paths(self.tree)
         for path, before, after in zip(names, [aval_of(x) for x in self.values], avals, strict=True):
             if before is not after:
                 what = f"{self.owner}: carry{path} is {before} before and {after} after a step"

@@ -10,7 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.api.calls import as_value, function_name
+from functrace.api.calls import argument_names, as_values, function_name
 from functrace.api.paths import Leaf, Path, merged
 from functrace.api.record import Called, Recorded
 from functrace.api.results import number_type
@@ -24,7 +24,7 @@ from functrace.tracing.capture import held_array
 from functrace.tracing.recording import MAPPED, Recording, Tracer, Value
 from functrace.transforms import vmap_program
 from functrace.transforms.examples import Examples, Group, Paths
-from functrace.tree import PyTreeSpec, flatten, paths, prefix_leaves, unflatten
+from functrace.tree import PyTreeSpec, flatten, prefix_leaves, unflatten
 from functrace.typing import P, PyTree, R
 
 
@@ -95,11 +95,11 @@ def vmap(
         if axes_given == 0 and type(axes_given) is int:
             axes: list[int | None] = [0] * len(leaves)
         else:
-            axes = prefix_leaves(axes_given, args, "in_axes") + [0] * len(flatten(kwargs)[0])
-        values = [as_value(leaf, f"an argument of {name}") if axis is not None else leaf
-                  for leaf, axis in zip(leaves, axes, strict=True)]  # fmt: skip
+            of_args, of_kwargs = treedef.children()
+            axes = prefix_leaves(axes_given, of_args, "in_axes") + [0] * of_kwargs.num_leaves
+        values = as_values(leaves, owner, lambda: argument_names(treedef), [axis is not None for axis in axes])
         places = [_normalize(axis, value, owner) for axis, value in zip(axes, values, strict=True)]
-        size = _batch_size(places, values, args, kwargs, axis_size, owner)
+        size = _batch_size(places, values, treedef, axis_size, owner)
         batched = [v if k is None else _to_front(v, k) for k, v in zip(places, values, strict=True)]
 
         call = _Call(f, owner, treedef, places, batched, size, out_axes)
@@ -167,7 +167,7 @@ class _Call:
         with Recording(self.owner, scope=MAPPED) as recording:
             recording.asked = examples if examples.paths.most else None
             call = Recorded(recording, self.f, self._inputs, wanted=wanted, reads=())
-            self.out_places = prefix_leaves(self.out_axes, unflatten(self.out_tree, call.outputs), "out_axes")
+            self.out_places = prefix_leaves(self.out_axes, self.out_tree, "out_axes")
             if is_first and not examples.has_answered:
                 self.whole = self._run_whole(call)
                 return
@@ -239,16 +239,14 @@ def _normalize(axis: int | None, value: Value, owner: str) -> int | None:
     return axis % rank
 
 
-def _batch_size(
-    places: list[int | None], values: list[Any], args: PyTree, kwargs: PyTree, axis_size: int | None, owner: str
-) -> int:
+def _batch_size(places: list[int | None], values: list[Any], treedef: PyTreeSpec, axis_size: int | None, owner: str) -> int:
     found = {value.shape[place] for place, value in zip(places, values, strict=True) if place is not None}
     if axis_size is not None:
         found.add(axis_size)
     if not found:
         raise ArgumentError(f"{owner}: nothing is mapped", fix="give an axis in in_axes, or axis_size=")
     if len(found) > 1:
-        names = [f"args{p}" for p in paths(args)] + [f"kwargs{p}" for p in paths(kwargs)]
+        names = argument_names(treedef)
         named = [(name, value.shape[k]) for name, k, value in zip(names, places, values, strict=True) if k is not None]
         named += [] if axis_size is None else [("axis_size", axis_size)]
         listed = ", ".join(f"{name} has {n}" for name, n in named)

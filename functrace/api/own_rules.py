@@ -31,8 +31,9 @@ from functrace.control.custom import Deferred, Rule
 from functrace.errors import ArgumentError, CapturedArrayError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Rewrite
-from functrace.ir.program import Program, exact_bytes
+from functrace.ir.program import Program
 from functrace.ir.tape import Op
+from functrace.keys import exact_bytes
 from functrace.tracing.recording import Tracer, Value
 
 _serials = itertools.count()

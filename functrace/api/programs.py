@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.api.calls import as_value, function_name
+from functrace.api.calls import argument_names, as_value, as_values, function_name
 from functrace.api.record import Called, Recorded
 from functrace.api.transformed import transformed
 from functrace.errors import ShapeError
@@ -55,9 +55,10 @@ def trace(f: Callable[..., Any]) -> Callable[..., Program]:
         frame = user_frame()
         here = None if frame is None else (frame.f_code, frame.f_lasti)
         leaves, treedef = flatten((args, kwargs))
-        avals = [
-            leaf if isinstance(leaf, ShapeDtype) else aval_of(as_value(leaf, f"an argument of {name}")) for leaf in leaves
-        ]
+        values = as_values(
+            leaves, owner, lambda: argument_names(treedef), [not isinstance(leaf, ShapeDtype) for leaf in leaves]
+        )
+        avals = [value if isinstance(value, ShapeDtype) else aval_of(value) for value in values]
 
         def inputs(recording: Recording) -> Called:
             tracers = [recording.new_input(aval) for aval in avals]

@@ -39,7 +39,7 @@ from functrace.numpy.views import new_array
 from functrace.source import CYTHONS, OWN_AND_NUMPYS, PACKAGE_PREFIX, is_users, source_of_traceback
 from functrace.tracing.capture import Held, held_array, read_only_memory
 from functrace.tracing.recording import BODY, Recording, Tracer, Value, call_recorded
-from functrace.tree import PyTreeSpec, flatten, unflatten
+from functrace.tree import PyTreeSpec, flatten, paths, unflatten
 
 Called = tuple[Sequence[Any], dict[str, Any]]
 """What a function is called with: positional and keyword arguments."""
@@ -100,10 +100,15 @@ class Recorded:
             leaves, self.out_tree = flatten(result)
         else:
             leaves = wanted(recording, result)
-        self.outputs = [
-            leaf._id if type(leaf) is TracedArray and leaf._recording is recording else output_variable(recording, leaf)
-            for leaf in leaves
-        ]
+        try:
+            self.outputs = [
+                leaf._id if type(leaf) is TracedArray and leaf._recording is recording else output_variable(recording, leaf)
+                for leaf in leaves
+            ]
+        except DtypeError:
+            if wanted is None:
+                _refuse_result(recording, leaves, self.out_tree)
+            raise
         if has_aux:
             self._aux, self._aux_tree = flatten(aux)
             self._own = _own_tracers(recording, self._aux)
@@ -234,6 +239,21 @@ def output_variable(recording: Recording, leaf: object) -> int:
         f"{recording.owner} returned a {type(leaf).__name__}, not an array or a number",
         fix="return arrays or numbers; has_aux=True carries other results",
     )
+
+
+def _refuse_result(recording: Recording, leaves: Sequence[Any], tree: PyTreeSpec) -> None:
+    """Raise for the first leaf of a nest that is no result, by its name."""
+    for leaf, path in zip(leaves, paths(tree), strict=True):
+        if path and not isinstance(leaf, NUMERIC):
+            try:
+                output_variable(recording, leaf)
+            except DtypeError as error:
+                kind = type(leaf).__name__
+                raise DtypeError(
+                    f"{recording.owner} returned a nest in which result{path} is a {kind}, not an array or a number",
+                    at=error.at,
+                    fix=f"{error.fix}; a static field of a dataclass (functrace.tree.static) is no leaf",
+                ) from None
 
 
 def _split_aux(result: object, what: str) -> tuple[Any, Any]:

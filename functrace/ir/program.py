@@ -33,8 +33,9 @@ from functrace.ir.aval import Constant, ShapeDtype, aval_of
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.ir.tape import Builder, Op, Spec
 from functrace.ir.walk import Schedule, aliasing_outputs, reachable
+from functrace.keys import exact_bytes
 from functrace.source import Place, Source, printable
-from functrace.typing import Array, Scalar
+from functrace.typing import Scalar
 
 Position = tuple[CodeType | Place, int] | int | None
 """Code and offset of one instruction; in cached programs the number of a variable, whose position whoever runs them knows
@@ -605,16 +606,6 @@ def _comparable(value: Param) -> Any:
 def _comparable_array(value: Constant) -> Any:
     """A constant by its bytes; a traced one is equal to itself only."""
     return exact_bytes(value) if isinstance(value, np.ndarray | np.generic) else id(value)
-
-
-def exact_bytes(value: Array | np.generic) -> bytes:
-    """Return an array's elements as bytes; the padding of an 80-bit longdouble, which is noise, as zeros."""
-    array = np.ascontiguousarray(value)
-    if array.dtype.char not in "gG" or np.finfo(np.longdouble).nmant != 63:
-        return array.tobytes()
-    parts = array.reshape(-1).view(np.uint8).reshape(-1, np.dtype(np.longdouble).itemsize).copy()
-    parts[:, 10:] = 0
-    return parts.tobytes()
 
 
 def _letters() -> Iterator[str]:

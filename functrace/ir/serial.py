@@ -21,7 +21,8 @@ import numpy as np
 from functrace.errors import ProgramError
 from functrace.ir.aval import Constant, ShapeDtype, dtype_name
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
-from functrace.ir.program import Program, Static, exact_bytes
+from functrace.ir.program import Program, Static
+from functrace.keys import exact_bytes
 from functrace.source import printable
 
 VERSION = 1

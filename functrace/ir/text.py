@@ -32,7 +32,7 @@ import numpy as np
 
 from functrace.ir.aval import Constant, ShapeDtype, dtype_name
 from functrace.ir.primitive import Primitive
-from functrace.ir.program import Equation, Literal, Program, Static, Var, exact_bytes
+from functrace.ir.program import Equation, Literal, Program, Static, Var
 from functrace.ir.serial import (
     array_bytes,
     check_depth,
@@ -42,6 +42,7 @@ from functrace.ir.serial import (
     unwritable,
     written_number,
 )
+from functrace.keys import exact_bytes
 
 MOST_INLINE = 16
 """Constants of at most this many elements are written out."""

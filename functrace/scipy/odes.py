@@ -21,7 +21,6 @@ import scipy.integrate
 from functrace.api.calls import as_value
 from functrace.api.differentiate import jvp, vjp
 from functrace.api.jacobians import jacfwd
-from functrace.api.keys import static_key
 from functrace.api.loops import scan
 from functrace.api.mapping import vmap
 from functrace.api.record import Operands, Staged, stage
@@ -30,6 +29,7 @@ from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.parts import Rewrite, restrict
 from functrace.ir.program import Program
+from functrace.keys import static_key
 from functrace.numpy.operands import arrayed
 from functrace.scipy.attaching import attached, called_later
 from functrace.scipy.kinds import Given, Numbers

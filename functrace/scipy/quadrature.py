@@ -16,12 +16,12 @@ import scipy.integrate
 import scipy.special
 
 from functrace.api.differentiate import jvp, vjp
-from functrace.api.keys import static_key
 from functrace.api.record import Operands, stage
 from functrace.errors import ArgumentError, UnsupportedFunctionError
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program
+from functrace.keys import static_key
 from functrace.numpy.operands import Operand, arrayed
 from functrace.ops.solutions import undifferentiated
 from functrace.scipy.attaching import attached, called_later

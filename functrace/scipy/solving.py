@@ -18,13 +18,13 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from functrace.api.implicit import root_of
-from functrace.api.keys import static_key
 from functrace.api.mapping import vmap
 from functrace.api.programs import stop_gradient
 from functrace.api.record import Operands, Staged, stage
 from functrace.errors import ConcretizationError
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, shape_of
+from functrace.keys import static_key
 from functrace.numpy.operands import arrayed
 from functrace.ops.foreign import Foreign, callback_p
 from functrace.ops.solutions import required, undifferentiated

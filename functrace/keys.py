@@ -4,7 +4,7 @@ Python finds equal values under one key. For a program that was staged for a sta
 are equal, but ``x * 1`` and ``x * True`` of a bool ``x`` are not. So a key holds the value, with its own ``==``, and
 beside it the types and exact numbers of what it consists of.
 
-Floor: 7.
+Floor: b (base).
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.ir.program import exact_bytes
-from functrace.tree import PyTreeSpec
+from functrace.typing import Array
 
 _PLAIN = frozenset({str, bytes, int, bool, type(None)})
 """Types whose values are the same if they are equal."""
@@ -27,7 +26,7 @@ _NUMBERS = (float, complex, np.generic)
 _SEEN_IN_OBJECTS = (int, tuple, frozenset, *_NUMBERS)
 
 
-def exact_key(value: Any) -> Hashable:
+def exact_key(value: object) -> Hashable:
     """Return a key for a value that can be hashed; two are equal if the values are, and all their parts are the same.
 
     The parts of tuples, frozensets, ranges and dataclasses are followed; of other objects with an equality of their own, the
@@ -42,7 +41,7 @@ def exact_key(value: Any) -> Hashable:
     kind = type(value)
     if kind in _PLAIN:
         return kind, value
-    if kind is tuple:
+    if isinstance(value, tuple) and kind is tuple:
         return (kind, *map(exact_key, value))
     hash(value)
     return _exact(value, ())
@@ -71,10 +70,11 @@ def _exact(value: object, outer: tuple[int, ...]) -> Hashable:
     outer = (*outer, id(value))
     parts = [_exact(part, outer) for part in _parts(value)]
     seen = frozenset(parts) if isinstance(value, set | frozenset) else tuple(parts)
-    return kind, seen, None if isinstance(value, tuple) or not _has_hash(value) else value
+    return kind, seen, None if isinstance(value, tuple) or not has_hash(value) else value
 
 
-def _has_hash(value: object) -> bool:
+def has_hash(value: object) -> bool:
+    """Whether a value can be hashed."""
     try:
         hash(value)
     except TypeError:
@@ -101,7 +101,7 @@ def _parts(value: object) -> Iterable[Any]:
 
 def _is_value(part: object) -> bool:
     """Whether an attribute is compared by an equality of its own, and can be part of a key."""
-    return type(part).__eq__ is not object.__eq__ and _has_hash(part)
+    return type(part).__eq__ is not object.__eq__ and has_hash(part)
 
 
 def _slots(base: type) -> Iterable[str]:
@@ -109,17 +109,11 @@ def _slots(base: type) -> Iterable[str]:
     return (slots,) if isinstance(slots, str) else [name for name in slots if not name.startswith("__")]
 
 
-def tree_key(tree: PyTreeSpec) -> Hashable:
-    """Return a key for the structure of a nest, in which keys of dicts like 1 and True are not the same."""
-    return tree if _is_exact(tree) else (tree, repr(tree))
-
-
-def _is_exact(tree: PyTreeSpec) -> bool:
-    """Whether the structure's own equality overlooks nothing: dicts have words as keys, and no node is a user's."""
-    kind = tree.type
-    if tree.is_leaf() or kind is type(None):
-        return True
-    known = kind is list or (kind is not None and issubclass(kind, tuple))
-    if not known and (kind is not dict or not all(type(entry) is str for entry in tree.entries())):
-        return False
-    return all(map(_is_exact, tree.children()))
+def exact_bytes(value: Array | np.generic) -> bytes:
+    """Return an array's elements as bytes; the padding of an 80-bit longdouble, which is noise, as zeros."""
+    array = np.ascontiguousarray(value)
+    if array.dtype.char not in "gG" or np.finfo(np.longdouble).nmant != 63:
+        return array.tobytes()
+    parts = array.reshape(-1).view(np.uint8).reshape(-1, np.dtype(np.longdouble).itemsize).copy()
+    parts[:, 10:] = 0
+    return parts.tobytes()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.errors import ShapeError, TreeError
+from functrace.errors import ArgumentError, ShapeError, TreeError
 
 TREE = {"w": [np.arange(6.0).reshape(2, 3), np.float32(2.0)], "n": None, "b": (3.0, np.zeros((0, 2)))}
 
@@ -63,6 +63,37 @@ def test_paths_folds_and_transposition() -> None:
     assert ft.tree.reduce(lambda a, b: a + b, [], 5) == 5
     outer, inner = ft.tree.structure([0, 0]), ft.tree.structure({"a": 0, "b": 0})
     assert ft.tree.transpose(outer, inner, [{"a": 1, "b": 2}, {"a": 3, "b": 4}]) == {"a": [1, 3], "b": [2, 4]}
+
+
+def test_a_function_and_a_nest_in_the_wrong_order_are_told() -> None:
+    keep = lambda leaf: isinstance(leaf, np.ndarray)  # noqa: E731
+    for name in ("partition", "map", "map_with_path", "reduce", "reduce_associative"):
+        with pytest.raises(ArgumentError, match=f"{name}: the first argument is a dict, not a function of leaves") as caught:
+            getattr(ft.tree, name)(TREE, keep)
+        assert f"{name}(function, tree)" in str(caught.value)
+
+    class Model:
+        def __call__(self, x: Any) -> Any:
+            return x
+
+    with pytest.raises(ArgumentError, match="the first argument is a Model"):
+        ft.tree.partition(Model(), keep)
+
+
+def test_all_broadcast_and_balanced_folds() -> None:
+    assert ft.tree.all({"a": np.True_, "b": (1, "x")}) and not ft.tree.all([1, [0]]) and ft.tree.all(None)
+    assert ft.tree.all([(), []], is_leaf=lambda x: x == ()) is False
+    assert ft.tree.broadcast((1, {"a": 2}), ([0, 0], {"a": (0, None)})) == ([1, 1], {"a": (2, None)})
+    for prefix in ((1,), (1, {"b": 2}), [1, 2]):
+        with pytest.raises(TreeError, match="is not a prefix of"):
+            ft.tree.broadcast(prefix, ([0, 0], {"a": 0}))
+    found = ft.tree.reduce_associative(lambda a, b: f"({a}{b})", list("abcde"))
+    assert found == "(((ab)(cd))e)"
+    assert ft.tree.reduce_associative(max, [], identity=3) == 3
+    with pytest.raises(ArgumentError, match="has no leaves"):
+        ft.tree.reduce_associative(max, {})
+    pairs = ft.tree.leaves_with_path({"a": (1, 2)}, is_leaf=lambda x: isinstance(x, tuple))
+    assert pairs == [(("a",), (1, 2))]
 
 
 def test_eval_shape() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.api.keys import exact_key
+from functrace.keys import exact_key
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,357 @@
+"""Which classes are nests: those that are registered, those that optree or JAX know, and dataclasses at sight.
+
+A nest is taken apart by optree, in a namespace of ours. What optree finds to be a leaf is looked at by its class: one that
+is a nest after all is registered then, once, and the nest is taken apart again. So arrays, numbers, tuples and dicts cost
+nothing more than a look at the classes of the leaves.
+
+Floor: b (base).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import sys
+import threading
+import types
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, TypeVar, final, overload
+
+import numpy as np
+import optree
+
+from functrace.errors import ArgumentError, TreeError
+from functrace.keys import exact_key, has_hash
+from functrace.typing import PyTree
+
+NAMESPACE = "functrace"
+"""Where our registrations stand in optree: what others flatten by it stays as it is."""
+
+MOST_AT_SIGHT = 4096
+"""How many classes are kept that were registered at sight: a function may define one at every call."""
+
+K = TypeVar("K", bound=type)
+Flatten = Callable[[Any], tuple[Iterable[Any], Any]]
+Unflatten = Callable[[Any, Any], Any]
+
+_lock = threading.RLock()
+_registered: set[type] = set()
+_foreign: OrderedDict[type, None] = OrderedDict()
+_at_sight: OrderedDict[type, None] = OrderedDict()
+LEAVES: set[type] = {np.ndarray, float, int, bool, complex, str, bytes, np.float64, np.float32, np.int64, np.bool_}
+"""Classes of leaves that are none but leaves."""
+
+
+@final
+class Static:
+    """What a nest holds besides its leaves. Two are equal if their parts are the same: 1 is not True, 0.0 is not -0.0.
+
+    Args:
+        kind: the class.
+        names: of the fields.
+        values: of the fields.
+
+    Raises:
+        TreeError: if one of them has no hash.
+    """
+
+    __slots__ = ("_key", "kind", "names", "values")
+
+    def __init__(self, kind: type, names: tuple[str, ...], values: tuple[object, ...]) -> None:
+        self.kind, self.names, self.values = kind, names, values
+        self._key: Hashable = None
+        try:
+            hash(values)
+        except TypeError:
+            raise self._unhashable() from None
+
+    def _unhashable(self) -> TreeError:
+        name, value = next(pair for pair in zip(self.names, self.values, strict=True) if not has_hash(pair[1]))
+        what = f"{name} of {self.kind.__name__}" if name else f"what {self.kind.__name__} holds besides its leaves"
+        return TreeError(
+            f"{what} is static, and is a {type(value).__name__}, which cannot be hashed and compared",
+            fix="hold a tuple, a frozen dataclass, or what else has a hash; an array is a leaf, and not static",
+        )
+
+    @property
+    def key(self) -> Hashable:
+        """The values as a key."""
+        if self._key is None:
+            self._key = exact_key(self.values)
+        return self._key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Static) and (self.values is other.values or self.key == other.key)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return ", ".join(f"{name}={value!r}" if name else repr(value) for name, value in zip(self.names, self.values))
+
+    def __reduce__(self) -> Any:
+        return Static, (self.kind, self.names, self.values)
+
+
+# -- registration ----------------------------------------------------------------------------------------------------------
+
+
+@overload
+def register(kind: K) -> K: ...
+@overload
+def register(kind: K, flatten: Flatten, unflatten: Unflatten) -> K: ...
+def register(kind: type[PyTree], flatten: Flatten | None = None, unflatten: Unflatten | None = None) -> Any:
+    """Make a class a nest: its objects are taken apart into leaves by all transforms, and put together again.
+
+    Dataclasses need it only where it should be said that they are one: the object of a jitted method is then an argument
+    in any case. Of other classes the methods ``tree_flatten`` and ``tree_unflatten`` are used, or two functions.
+
+    Args:
+        kind: a dataclass; or a class with the methods ``tree_flatten(self)``, which returns ``(children, static)``, and
+            ``tree_unflatten(cls, static, children)``, a class method; or any class, with the two functions.
+        flatten: from an object to ``(children, static)``: a sequence of nests, and what it holds besides, which has a hash
+            and an equality.
+        unflatten: from ``static`` and children to an object. Children may be anything that stands for a leaf: it should
+            not ask for their shapes or values.
+
+    Returns:
+        the class, so that ``register`` can be a decorator.
+
+    Raises:
+        ArgumentError: if the class is registered, or cannot be taken apart.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> @ft.tree.register
+        ... class Line:
+        ...     def __init__(self, slope, start):
+        ...         self.slope, self.start = slope, start
+        ...     def tree_flatten(self):
+        ...         return (self.slope, self.start), None
+        ...     @classmethod
+        ...     def tree_unflatten(cls, static, children):
+        ...         return cls(*children)
+        >>> found = ft.grad(lambda line: np.sum(line.slope * np.arange(3.0) + line.start))(Line(2.0, 1.0))
+        >>> found.slope, found.start
+        (np.float64(3.0), np.float64(3.0))
+
+    Source:
+        ``jax.tree_util.register_pytree_node_class``, ``register_pytree_node`` and ``register_dataclass``.
+    """
+    if not isinstance(kind, type):
+        raise ArgumentError(
+            f"register takes a class, not a {type(kind).__name__}", fix="register(Point), or @register above the class"
+        )
+    if (flatten is None) is not (unflatten is None):
+        raise ArgumentError(f"register of {kind.__name__}: one of flatten and unflatten is given", fix="give both, or none")
+    with _lock:
+        if kind in _registered:
+            raise ArgumentError(f"{kind.__name__} is registered already", fix="register a class once")
+        if flatten is not None and unflatten is not None:
+            taken = *_by_functions(kind, flatten, unflatten), optree.AutoEntry
+        elif hasattr(kind, "tree_flatten") and hasattr(kind, "tree_unflatten"):
+            taken = *_by_functions(kind, kind.tree_flatten, kind.tree_unflatten), optree.AutoEntry
+        elif dataclasses.is_dataclass(kind):
+            taken = *_by_fields(kind), optree.GetAttrEntry
+        else:
+            raise ArgumentError(
+                f"{kind.__name__} is no dataclass, and has no methods tree_flatten and tree_unflatten",
+                fix="make it a dataclass, write the methods, or give register(kind, flatten, unflatten)",
+            )
+        if kind in _at_sight or kind in _foreign:
+            _forget(kind)
+        LEAVES.discard(kind)
+        try:
+            _enter(kind, *taken)
+        except ValueError:
+            raise ArgumentError(
+                f"{kind.__name__} is a nest as it is: its objects are taken apart by optree", fix="leave register out"
+            ) from None
+        _registered.add(kind)
+    return kind
+
+
+def static(
+    *,
+    default: object = dataclasses.MISSING,
+    default_factory: object = dataclasses.MISSING,
+    init: bool = True,
+    repr: bool = True,
+    hash: bool | None = None,
+    compare: bool = True,
+    metadata: Mapping[str, object] | None = None,
+    kw_only: object = dataclasses.MISSING,
+) -> Any:
+    """Declare a field of a dataclass that is no leaf: ``dataclasses.field`` with ``metadata={"static": True}``.
+
+    Args:
+        default, default_factory, init, repr, hash, compare, metadata, kw_only: those of ``dataclasses.field``.
+
+    Example:
+        >>> import dataclasses, functrace as ft
+        >>> @ft.tree.register
+        ... @dataclasses.dataclass
+        ... class Layer:
+        ...     weight: float
+        ...     name: str = static(default="dense")
+        >>> ft.tree.leaves(Layer(2.0))
+        [2.0]
+
+    Source:
+        ``jax.tree.static``.
+    """
+    given: dict[str, Any] = {"default": default, "default_factory": default_factory, "kw_only": kw_only}
+    metadata = {**(metadata or {}), "static": True}
+    return dataclasses.field(**given, init=init, repr=repr, hash=hash, compare=compare, metadata=metadata)
+
+
+def is_value(tree: object) -> bool:
+    """Whether an object may be meant as a value: of a dataclass that was never registered, but is frozen and has a hash."""
+    kind = type(tree)
+    if kind in _registered or kind in _foreign or not dataclasses.is_dataclass(kind) or kind.__eq__ is object.__eq__:
+        return False
+    return has_hash(tree)
+
+
+def is_exact(kind: object) -> bool:
+    """Whether nodes of a class are equal only if they are the same, `Static` by `Static`."""
+    return kind in _registered or kind in _at_sight
+
+
+# -- classes at sight ------------------------------------------------------------------------------------------------------
+
+
+def see(leaves: Iterable[PyTree], is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    """Look at what was found to be leaves; register the classes of those that are nests, and say whether there are any.
+
+    Args:
+        leaves: what optree has found.
+        is_leaf: says which of them are leaves whatever their class.
+    """
+    found = False
+    for leaf in leaves:
+        if type(leaf) not in LEAVES and not (is_leaf is not None and is_leaf(leaf)):
+            found |= _see(type(leaf), leaf)
+    return found
+
+
+def _see(kind: type, leaf: object) -> bool:
+    if kind.__module__.partition(".")[0] in ("functrace", "numpy", "builtins"):
+        LEAVES.add(kind)
+        return False
+    if _is_jax_node(leaf):
+        table = _foreign
+    elif dataclasses.is_dataclass(kind) and kind.__new__ is object.__new__:
+        table = _at_sight
+    else:
+        return False
+    with _lock:
+        if kind in table or kind in _registered:  # another thread has seen it meanwhile
+            return True
+        if table is _foreign:
+            _enter(kind, _flatten_by_jax, _unflatten_by_jax)
+        else:
+            _enter(kind, *_by_fields(kind), optree.GetAttrEntry)
+        table[kind] = None
+        while len(table) > MOST_AT_SIGHT:
+            _forget(next(iter(table)))
+    return True
+
+
+def _enter(
+    kind: type,
+    flatten: Callable[[Any], Any],
+    unflatten: Callable[[Any, Any], Any],
+    entry: type[optree.PyTreeEntry] = optree.AutoEntry,
+) -> None:
+    optree.register_pytree_node(kind, flatten, unflatten, path_entry_type=entry, namespace=NAMESPACE)
+
+
+def _forget(kind: type) -> None:
+    optree.unregister_pytree_node(kind, namespace=NAMESPACE)
+    for table in (_at_sight, _foreign):
+        table.pop(kind, None)
+
+
+# -- taking apart ----------------------------------------------------------------------------------------------------------
+
+
+def _by_fields(kind: type) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]:
+    """How objects of a dataclass are taken apart, and made again without running its ``__init__``."""
+    fields = dataclasses.fields(kind)
+    leaves = tuple(field.name for field in fields if not field.metadata.get("static", False))
+    fixed = tuple(field.name for field in fields if field.metadata.get("static", False))
+    known = frozenset([*leaves, *fixed])
+
+    def flatten(tree: PyTree) -> tuple[list[Any], Static | None, tuple[str, ...]]:
+        held = getattr(tree, "__dict__", None)
+        if held is not None and len(held) > len(known):
+            _check_attributes(tree, held, known)
+        try:
+            children = [getattr(tree, name) for name in leaves]
+            return children, Static(kind, fixed, tuple([getattr(tree, name) for name in fixed])) if fixed else None, leaves
+        except AttributeError as error:
+            raise TreeError(
+                f"a {kind.__name__} has no value for one of its fields: {error}", fix="give every field a value"
+            ) from error
+
+    def unflatten(held: Static | None, children: Iterable[PyTree]) -> Any:
+        made = object.__new__(kind)
+        for name, child in zip(leaves, children, strict=True):
+            object.__setattr__(made, name, child)
+        if held is not None:
+            for name, value in zip(fixed, held.values, strict=True):
+                object.__setattr__(made, name, value)
+        return made
+
+    return flatten, unflatten
+
+
+def _check_attributes(tree: object, held: dict[str, Any], known: frozenset[str]) -> None:
+    """Refuse attributes that would be lost, or would go on with what they were made of. What is only cached may be lost."""
+    kind = type(tree)
+    for name in held:
+        cached = isinstance(inspect.getattr_static(kind, name, None), functools.cached_property)
+        if name not in known and not cached and not name.startswith("__"):
+            raise TreeError(
+                f"a {kind.__name__} has the attribute {name!r}, which is no field of the dataclass",
+                fix=f"declare it: as a field, which is a leaf, or as {name}: ... = functrace.tree.static(init=False); "
+                "or make it a property; or register the class with functions of your own (functrace.tree.register)",
+            )
+
+
+def _by_functions(
+    kind: type, flatten: Flatten, unflatten: Unflatten
+) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]:
+    """How objects of a class are taken apart by the user's functions."""
+
+    def apart(tree: PyTree) -> tuple[Iterable[Any], Static | None]:
+        pair = flatten(tree)
+        if not (isinstance(pair, tuple) and len(pair) == 2):
+            raise TreeError(
+                f"flatten of {kind.__name__} returned a {type(pair).__name__}, not a pair (children, static)",
+                fix="return children, static, where static is None if there is nothing besides the children",
+            )
+        children, held = pair
+        return tuple(children), None if held is None else Static(kind, ("",), (held,))
+
+    def together(held: Static | None, children: Iterable[PyTree]) -> Any:
+        return unflatten(None if held is None else held.values[0], tuple(children))
+
+    return apart, together
+
+
+def _is_jax_node(leaf: object) -> bool:
+    """Whether JAX, if it is there, takes an object apart. JAX is never imported for that."""
+    jax = sys.modules.get("jax.tree_util")
+    return isinstance(jax, types.ModuleType) and not jax.all_leaves([leaf])
+
+
+def _flatten_by_jax(tree: PyTree) -> tuple[list[Any], Any]:
+    return sys.modules["jax.tree_util"].tree_flatten(tree, is_leaf=lambda x: x is not tree)
+
+
+def _unflatten_by_jax(treedef: PyTree, children: Iterable[PyTree]) -> Any:
+    return sys.modules["jax.tree_util"].tree_unflatten(treedef, list(children))
