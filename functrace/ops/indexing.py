@@ -31,6 +31,7 @@ from functrace.ir.primitive import LINEAR, ZERO, Operand, Primitive, Tangents, V
 from functrace.ir.unknown import NotKnown, Unknown
 from functrace.ops import counts
 from functrace.ops.elementwise import where
+from functrace.ops.scattering import add_at
 from functrace.ops.shaping import broadcast_to, permute, reshape
 from functrace.tracing.recording import Value, bind
 from functrace.typing import Array
@@ -319,7 +320,7 @@ def gather(x: Value, template: StaticIndex, arrays: tuple[Any, ...]) -> Any:
 def _scatter_add_eval(x: Array, *rest: Any) -> Any:
     *arrays, template, shape = rest
     out = np.zeros(shape, x.dtype)
-    np.add.at(out, fill_index(template, tuple(arrays)), x)
+    add_at(out, fill_index(template, tuple(arrays)), x)
     return out if shape else out[()]
 
 

@@ -1,0 +1,86 @@
+"""Adding into an array at positions that may repeat: what `numpy.add.at` does, bit for bit, in less time.
+
+``np.add.at`` takes 1 ns per element for one array of positions in a line of memory, and 10 to 20 for rows and for pairs of
+positions. So positions are turned into such a line; long rows are added one after the other. Every element gets what is
+added to it in the same order as NumPy adds it.
+
+Floor: b (base).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrace.typing import Array
+
+FEWEST = 2048
+"""Elements from which turning the positions is worth its 10 us."""
+
+LONG = 256
+"""Elements of a row that is added by itself: that takes 0.5 us, its positions 2 ns per element."""
+
+_WHOLE = slice(None)
+
+
+def add_at(out: Array, index: tuple[Any, ...], x: Array) -> None:
+    """Add ``x`` to ``out[index]``, once for every time that a position is named.
+
+    Args:
+        out: in C order.
+        index: as NumPy takes it.
+        x: broadcasts to the shape of ``out[index]``.
+
+    Raises:
+        IndexError: if a position does not exist.
+
+    Cost:
+        about 3 ns per element of ``x`` where index arrays stand next to each other, beside whole axes; else as NumPy.
+    """
+    found = _turned(out, index, x) if x.size >= FEWEST and out.ndim > 1 and out.flags.c_contiguous else None
+    if found is None:
+        np.add.at(out, index, x)
+        return
+    before, rows, after = found
+    length = math.prod(after)
+    values = x.reshape(before, rows.size, length)
+    line = out.reshape(before, -1, length)
+    if length >= LONG and before == 1:
+        sums = line[0]
+        for k, row in zip(rows.tolist(), values[0], strict=True):
+            sums[k] += row
+        return
+    positions = rows * length
+    if length > 1:
+        positions = (positions[:, None] + np.arange(length)).reshape(-1)
+    for k in range(before):
+        np.add.at(line[k].reshape(-1), positions, values[k].reshape(-1))
+
+
+def _turned(out: Array, index: tuple[Any, ...], x: Array) -> tuple[int, Array, tuple[int, ...]] | None:
+    """Return how many blocks stand before the indexed axes, the rows that are named in each, and the axes of a row.
+
+    ``None`` for any other index than arrays of integers next to each other, beside whole axes, and for ``x`` that is to be
+    broadcast.
+    """
+    places = [k for k, part in enumerate(index) if isinstance(part, np.ndarray)]
+    arrays = [index[k] for k in places]
+    if not places or any(a.dtype.kind not in "iu" for a in arrays):
+        return None
+    first, count = places[0], len(places)
+    others = [*index[:first], *index[first + count :]]
+    if places[-1] - first + 1 != count or not all(type(part) is slice and part == _WHOLE for part in others):
+        return None
+    sizes, after = out.shape[first : first + count], out.shape[first + count :]
+    both = np.broadcast_shapes(*[a.shape for a in arrays])
+    if x.shape != (*out.shape[:first], *both, *after):
+        return None
+    rows: Any = 0
+    for a, size in zip(arrays, sizes, strict=True):
+        if a.size and (a.min() < -size or a.max() >= size):
+            return None  # NumPy says it
+        named = a.astype(np.intp)  # the positions' own dtype may not hold the size
+        rows = rows * size + np.where(named < 0, named + size, named)
+    return math.prod(out.shape[:first]), rows.reshape(-1), after

@@ -1,0 +1,83 @@
+"""`add_at` is `numpy.add.at`, bit for bit, and with its errors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from functrace.ops import scattering
+from functrace.ops.scattering import add_at
+
+DTYPES = (np.float64, np.float32, np.float16, np.complex64, np.int64, np.int8, np.uint8)
+
+
+@pytest.fixture(params=[(0, 3), (0, 1000), (2048, 256)], autouse=True)
+def sizes(request: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(scattering, "FEWEST", request.param[0])
+    monkeypatch.setattr(scattering, "LONG", request.param[1])
+
+
+@st.composite
+def works(draw: Any) -> Any:
+    """An array to add to, an index, and what to add."""
+    shape = tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=4)))
+    rng = np.random.default_rng(draw(st.integers(0, 1000)))
+    both = tuple(draw(st.lists(st.integers(0, 6), max_size=2)))
+    index: list[Any] = []
+    for n in shape[: draw(st.integers(0, len(shape)))]:
+        kind = draw(st.sampled_from(["whole", "array", "array", "number", "part", "row", "mask", "outside"]))
+        index.append(
+            {
+                "whole": slice(None),
+                "array": rng.integers(-n, n, both),
+                "number": int(rng.integers(-n, n)),
+                "part": slice(0, n, 2),
+                "row": rng.integers(0, n, both[-1:]).astype(np.int16),
+                "mask": rng.integers(0, 2, n).astype(bool),
+                "outside": np.array([n]) if draw(st.integers(0, 5)) == 0 else slice(None),
+            }[kind]
+        )
+    return shape, tuple(index), draw(st.sampled_from(DTYPES)), rng
+
+
+@given(works())
+def test_it_is_what_numpy_does(work: Any) -> None:
+    shape, index, dtype, rng = work
+    expected, found = np.zeros(shape, dtype), np.zeros(shape, dtype)
+    try:
+        read = expected[index].shape
+    except IndexError as error:
+        with pytest.raises(IndexError) as raised:
+            add_at(found, index, np.ones((), dtype))
+        assert type(raised.value) is type(error)
+        return
+    values = (10 * rng.standard_normal(max(1, math.prod(read)))).astype(dtype)
+    for x in (values[: math.prod(read)].reshape(read), values[:1].reshape(())):
+        np.add.at(expected, index, x)
+        add_at(found, index, x)
+        assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("order", "CF")
+def test_in_any_order_of_memory(order: Any) -> None:
+    expected, found = np.zeros((30, 40), order=order), np.zeros((30, 40), order=order)
+    rows = np.arange(90) % 30
+    x = np.asfortranarray(np.random.default_rng(0).standard_normal((90, 40)))
+    np.add.at(expected, rows, x)
+    add_at(found, (rows,), x)
+    assert found.tobytes() == expected.tobytes()
+    with pytest.raises(IndexError):
+        add_at(found, (rows + 1,), x)
+
+
+def test_positions_whose_dtype_does_not_hold_the_size() -> None:
+    expected, found = np.zeros((300, 10)), np.zeros((300, 10))
+    rows = np.arange(-128, 128).astype(np.int8)
+    np.add.at(expected, rows, np.ones((256, 10)))
+    add_at(found, (rows,), np.ones((256, 10)))
+    np.testing.assert_array_equal(found, expected)
