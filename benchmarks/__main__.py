@@ -7,13 +7,13 @@ import json
 import sys
 from pathlib import Path
 
-from benchmarks import memory_chain, memory_steady
+from benchmarks import memory_chain, memory_steady, scaling
 from benchmarks.child import outcome_of
 from benchmarks.machine import header, machine
 from benchmarks.outcome import means_table, table
 from benchmarks.works import WORKS
 
-OTHERS = {"memory-steady": memory_steady, "memory-chain": memory_chain}
+OTHERS = {"scaling": scaling, "memory-steady": memory_steady, "memory-chain": memory_chain}
 """What is measured in another way: modules with ``ABOUT``, ``measured`` and ``show``."""
 
 

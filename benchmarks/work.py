@@ -18,7 +18,10 @@ REFERENCE = "numpy"
 UN_JITTED = "functrace un-jitted"
 """functrace's same function without ``jit``, where that is the work."""
 
-SYSTEMS = ("functrace", UN_JITTED, REFERENCE, "jax", "torch", "torch.compile", "autograd")
+INSIDE = "functrace jit inside"
+"""functrace's same transforms around a jitted function, where the work is un-jitted."""
+
+SYSTEMS = ("functrace", UN_JITTED, INSIDE, REFERENCE, "jax", "torch", "torch.compile", "autograd")
 PEERS = ("jax", "torch", "torch.compile", "autograd")
 
 BEST = "best peer"
