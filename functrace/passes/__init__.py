@@ -3,6 +3,7 @@
 Floor: 5.
 """
 
+from functrace.passes.again import compute_again
 from functrace.passes.fold import fold_constants
 from functrace.passes.inline import in_line
 from functrace.passes.late import compute_late
@@ -15,6 +16,7 @@ __all__ = [
     "LATE",
     "PIPELINE",
     "Pass",
+    "compute_again",
     "compute_late",
     "drop_unused",
     "finished",

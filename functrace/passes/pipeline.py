@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import final
 
 from functrace.ir.program import Program
+from functrace.passes.again import compute_again
 from functrace.passes.fold import folding
 from functrace.passes.inline import in_line
 from functrace.passes.late import compute_late
@@ -122,6 +123,32 @@ PIPELINE = (
               b: f64[200000] = square a
               e: f64[200000] = mul d b
               return e
+            }""",
+    ),
+    Pass(
+        "values computed again",
+        at_once(compute_again),
+        early=True,
+        before="""
+            program(x: f64[1000, 1000]) {
+              a: f64[1000, 1000] = matmul x x
+              b: f64[1000, 1000] = tanh a
+              c: f64[1000, 1000] = matmul b x
+              d: f64[1000, 1000] = matmul c c
+              e: f64[1000, 1000] = mul d b
+              f: f64[1000, 1000] = mul e a
+              return f
+            }""",
+        after="""
+            program(x: f64[1000, 1000]) {
+              a: f64[1000, 1000] = matmul x x
+              g: f64[1000, 1000] = tanh a
+              c: f64[1000, 1000] = matmul g x
+              d: f64[1000, 1000] = matmul c c
+              b: f64[1000, 1000] = tanh a
+              e: f64[1000, 1000] = mul d b
+              f: f64[1000, 1000] = mul e a
+              return f
             }""",
     ),
     Pass(
