@@ -32,6 +32,7 @@ from functrace.api.mapping import vmap  # noqa: E402
 from functrace.api.programs import eval_shape, evaluate, is_traced, stop_gradient, trace, value  # noqa: E402
 from functrace.caches import clear_caches  # noqa: E402
 from functrace.control import PRIMITIVES as _CONTROL  # noqa: E402
+from functrace.executor.config import CONFIG as config  # noqa: E402
 from functrace.ir import Program, ShapeDtype  # noqa: E402
 from functrace.ops import PRIMITIVES as _PRIMITIVES  # noqa: E402
 
@@ -41,7 +42,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Array", "Jitted", "Program", "ShapeDtype", "Tracer", "associative_scan", "checkpoint", "checkpoint_name",
-    "clear_caches", "closure_convert", "cond", "custom_jvp", "custom_linear_solve", "custom_root", "custom_vjp",
+    "clear_caches", "closure_convert", "cond", "config", "custom_jvp", "custom_linear_solve", "custom_root", "custom_vjp",
     "elementwise_grad", "eval_shape", "evaluate", "fori_loop", "grad", "hessian", "hvp", "ir", "is_traced", "jacfwd",
     "jacrev", "jit", "jvp", "linear_transpose", "linearize", "map", "numpy", "policies", "primitive", "pure_callback",
     "saved_residuals", "scan", "stop_gradient", "switch", "trace", "transforms", "tree", "value", "value_and_grad",

@@ -1,12 +1,14 @@
-"""The backend of elementwise programs on large arrays: block by block, while a block is in cache, over all cores.
+"""Groups of operations on large arrays run block by block, while a block is in cache, over all cores.
 
 An intermediate result is a buffer as large as a block, and results are written where they belong, so memory is passed over
-once, however long the program is. Measured on a million float32, the gradients of a quotient: 1.9 -> 0.8 ms on two cores.
+once, however long the group is (executor/groups.py says what is one). Measured on a million float32, the gradients of a
+quotient: 1.9 -> 0.8 ms on two cores.
 
 Note [Blocks, bit for bit the same]
-    Every element is computed by the same ufuncs on the same operands, so results do not depend on blocks or threads. What
-    NumPy lays out otherwise, because arguments are not in C order, runs whole. Whoever compiles by this backend has NumPy's
-    floating-point errors ignored: they would be reported once for every block.
+    Every element is computed by the same ufuncs on the same operands, every row is reduced whole, and a sum over everything
+    is added up in NumPy's order: results depend neither on blocks nor on threads. Where arguments are not in C order,
+    NumPy lays results out otherwise, and the group runs whole. So it does where NumPy's floating-point errors are raised, or
+    go to a function of the user's; warnings are noted in the blocks, and given once.
 
 Floor: 6.
 """
@@ -14,53 +16,308 @@ Floor: 6.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Callable, Generator, Sequence
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from types import FunctionType
 from typing import Any, final
 
 import numpy as np
 
 from functrace.executor.backend import Backend
-from functrace.executor.numpy_source import NUMPY, spelled_literal
-from functrace.executor.plan import Plan
-from functrace.executor.threads import BLOCK, THREADS
+from functrace.executor.groups import FEWEST_BLOCKS, REDUCTIONS, added_up, is_large, summed_bounds
+from functrace.executor.kernels import spelled_literal, spelled_sizes
+from functrace.executor.plan import Plan, Step
+from functrace.executor.threads import THREADS, Take
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Compiled
-from functrace.ir.primitive import Primitive
-from functrace.ops.elementwise import Elementwise
+from functrace.ops.shaping import broadcast_to_p, convert_p, reshape_p
+from functrace.tracing.lines import GENERATED, Now, warn, warn_at
 from functrace.typing import Array
 
-FEWEST = 4 * BLOCK
+FEWEST = FEWEST_BLOCKS * THREADS.block
 """Elements: smaller arrays are computed whole."""
+
+MOST_SCRATCH = 16 << 20
+"""Bytes: larger buffers are given back after every run."""
+
+
+def in_blocks(step: Step, whole: Backend) -> Generator[None, None, Compiled]:
+    """Compile a group: a function of its operands, which returns its results, fresh arrays.
+
+    Args:
+        step: the group.
+        whole: compiles what runs where blocks cannot.
+    """
+    (plan,) = step.bodies
+    assert step.blocks is not None
+    run = yield from whole.compiling(plan)
+    keep_freed_memory()
+    return _Run(plan, _Written(plan, len(step.blocks.rows), step.blocks.whole), step.blocks.rows, run)
 
 
 @final
-class Blocks:
-    """The backend; see the module.
+class _Written:
+    """A group as source: a function that computes one block after the other.
 
     Args:
-        whole: compiles what does not run in blocks.
+        plan: the plan of the group's program.
+        count: how many leading axes are rows.
+        whole: places of the inputs that every block takes as they are.
     """
 
-    def __init__(self, whole: Backend) -> None:
-        self.whole = whole
+    def __init__(self, plan: Plan, count: int, whole: Sequence[int]) -> None:
+        program = self.program = plan.program
+        self.count, self.whole = count, frozenset(whole)
+        self.bound: dict[str, Any] = {}
+        self.buffers: list[tuple[int, np.dtype[Any], tuple[int, ...]]] = []
+        """By buffer: which slot it is in, its dtype, and the sizes of a row."""
+        self.slots: list[int] = []
+        """By slot: its bytes per row."""
+        self.totals = [k for k in program.output_ids if not program.avals[k].shape]
+        self.contiguous = {i for k in self.totals for i in program.ops[k][1]}
+        """Variables that a sum over everything reads."""
+        self.row = max([self._row_size(step.first) for step in plan.steps if step.first not in self.totals], default=1)
+        self.operations: dict[int, Now] = {}
+        self._names = {i: f"x{n}" for n, i in enumerate(program.input_ids)}
+        self._roots: dict[int, int] = {}
+        self._places: dict[int, int] = {}
+        self._free: list[int] = []
+        self.source = self._write(plan)
 
-    def compiling(self, plan: Plan) -> Generator[None, None, Compiled]:
-        """Compile a plan: as blocks, if all of it is elementwise and large."""
-        whole = yield from self.whole.compiling(plan)
-        shape = _common_shape(plan)
-        if shape is None:
-            return whole
-        keep_freed_memory()
-        return _in_blocks(plan, shape, whole)
+    def tail(self, i: int) -> tuple[int, ...]:
+        """The sizes of a row of a variable."""
+        return self.program.avals[i].shape[self.count :]
+
+    def _row_size(self, i: int) -> int:
+        return math.prod(self.tail(i))
+
+    def _write(self, plan: Plan) -> str:
+        program = self.program
+        steps = list(plan.steps)
+        last: dict[int, int] = {}
+        for n, step in enumerate(steps):
+            primitive, operands, _ = program.ops[step.first]
+            if primitive in (reshape_p, broadcast_to_p):
+                self._roots[step.first] = self._roots.get(operands[0], operands[0])
+            for i in operands:
+                last[self._roots.get(i, i)] = n
+        made = {k: f"out{n}" for n, k in enumerate(program.output_ids)}
+        body: list[list[str]] = []
+        for n, step in enumerate(steps):
+            dying = {self._roots.get(i, i) for i in program.ops[step.first][1] if last[self._roots.get(i, i)] == n}
+            body.append(self._operation(step.first, made, dying))
+        inputs = range(len(program.input_ids))
+        outputs = range(len(program.output_ids))
+        lines = ["def run(take, starts, views, given, made):"]
+        lines += [f"    g{n} = given[{n}]" for n in inputs] + [f"    m{n} = made[{n}]" for n in outputs]
+        lines += [f"    x{n} = g{n}" for n in inputs if n in self.whole]
+        lines += ["    size = -1", "    while True:", "        n = take()", "        if n + 1 >= len(starts):"]
+        lines += ["            return", "        first, last = starts[n], starts[n + 1]"]
+        if self.buffers:
+            names = ", ".join([f"b{n}" for n in range(len(self.buffers))])
+            lines += ["        if last - first != size:", "            size = last - first"]
+            lines += [f"            {names}, = views(size)"]
+        else:
+            lines += ["        size = last - first"]
+        lines += [f"        x{n} = g{n}[first:last]" for n in inputs if n not in self.whole]
+        lines += [f"        out{n} = m{n}[first:last]" for n in outputs if program.output_ids[n] not in self.totals]
+        for step, statements in zip(steps, body, strict=True):
+            k = step.first
+            position = program.positions[k] if k < len(program.positions) else None
+            for statement in statements:
+                self.operations[len(lines) + 1] = Now(program.ops[k][0], position)
+                lines.append(f"        {statement}")
+        return "\n".join(lines) + "\n"
+
+    def _operation(self, k: int, made: dict[int, str], dying: set[int]) -> list[str]:
+        """Write one operation; ``dying`` are the owners of memory that nobody reads after it."""
+        program, names = self.program, self._names
+        primitive, operands, params = program.ops[k]
+        arguments = [names[i] if i >= 0 else spelled_literal(program, i, k, self._bind) for i in operands]
+        if primitive is reshape_p:
+            names[k] = f"v{k}"
+            return [f"v{k} = {self._full(operands[0])}.reshape({self._shape(k)})"]
+        if primitive is broadcast_to_p:  # whoever reads it broadcasts
+            names[k] = arguments[0]
+            return []
+        if primitive in REDUCTIONS:
+            reduce = f"{self._bind(REDUCTIONS[primitive].reduce)}({self._full(operands[0])}"
+            if k in self.totals:
+                names[k] = made[k]
+                return [f"m{made[k][3:]}[n] = {reduce}, None)"]
+            axes = spelled_sizes(tuple([axis - self.count + 1 for axis in params[0]]))
+            target = self._target(k, made)
+            self._free += [self._places.pop(i) for i in dying if i in self._places]
+            return [f"{reduce}, {axes}, None, {target})"]
+        self._free += [self._places.pop(i) for i in dying if i in self._places]
+        target = self._target(k, made)
+        if primitive.is_ufunc:
+            return [f"{self._bind(primitive.eval)}({', '.join(arguments)}, out={target})"]
+        if primitive is convert_p:
+            return [f"{target}[...] = {arguments[0]}"]
+        return [f"{target}[...] = {self._bind(primitive.eval)}({', '.join(arguments)})"]
+
+    def _target(self, k: int, made: dict[int, str]) -> str:
+        """Where a result is written: an output, or a buffer."""
+        if k in made:
+            self._names[k] = made[k]
+            return made[k]
+        aval = self.program.avals[k]
+        nbytes = self._row_size(k) * aval.dtype.itemsize
+        slot = next((s for s in self._free if self.slots[s] == nbytes), None)
+        if slot is None:
+            slot = len(self.slots)
+            self.slots.append(nbytes)
+        else:
+            self._free.remove(slot)
+        self._places[k] = slot
+        buffer = (slot, aval.dtype, self.tail(k))
+        if buffer not in self.buffers:
+            self.buffers.append(buffer)
+        self._names[k] = f"b{self.buffers.index(buffer)}"
+        return self._names[k]
+
+    def _full(self, i: int) -> str:
+        """An operand in its own shape."""
+        primitive = self.program.ops[i][0]
+        if primitive is not broadcast_to_p:
+            return self._names[i]
+        return f"{self._bind(np.broadcast_to)}({self._names[i]}, ({self._shape(i)}))"
+
+    def _shape(self, k: int) -> str:
+        return f"size, {spelled_sizes(self.tail(k))[1:-1]}"
+
+    def _bind(self, value: object) -> str:
+        name = f"k{len(self.bound)}"
+        self.bound[name] = value
+        return name
 
 
-BLOCKS = Blocks(NUMPY)
+_kept = threading.local()
+"""By thread: memory for buffers, as ``scratch``."""
 
 
-def is_large(shape: tuple[int, ...]) -> bool:
-    """Whether arrays of a shape are worth blocks; a shape whose sizes are not known is not."""
-    return all(type(n) is int for n in shape) and math.prod(shape) >= FEWEST
+@final
+class _Run:
+    """A group as a function of its operands."""
+
+    def __init__(self, plan: Plan, written: _Written, rows: Sequence[int], whole: Compiled) -> None:
+        program = plan.program
+        self._whole, self._written = whole, written
+        filename = f"<blocks of {program.name}>"
+        exec(compile(written.source, filename, "exec"), written.bound)
+        self._run: FunctionType = written.bound["run"]
+        written.bound[GENERATED] = {filename: written.operations}
+        self._made = [program.avals[i] for i in program.output_ids]
+        self._contiguous = [i in written.contiguous for i in program.input_ids]
+        self._tails = [written.tail(i) for i in program.input_ids]
+        self._count = math.prod(rows)
+        self._is_complex = any(program.avals[k].dtype.kind == "c" for k in written.totals)
+        self._starts: dict[int, list[int] | None] = {}
+
+    def _divided(self, block: int) -> list[int] | None:
+        """Where blocks begin, and the last one ends; None if sums are divided within rows."""
+        if block not in self._starts:
+            row = self._written.row
+            if self._written.totals:
+                ends = summed_bounds(self._count * row, max(block, row), self._is_complex)
+                self._starts[block] = None if any(end % row for end in ends) else [0, *[end // row for end in ends]]
+            else:
+                self._starts[block] = [*range(0, self._count, max(1, block // row)), self._count]
+        return self._starts[block]
+
+    def __call__(self, *arguments: Array) -> tuple[Any, ...]:
+        """Run."""
+        block = THREADS.block
+        starts, given = self._divided(block), self._given(arguments)
+        noted = set[tuple[int, str]]()
+        modes = self._modes(noted)
+        if starts is None or given is None or modes is None:
+            return self._whole(*arguments)
+        parts, count = len(starts) - 1, self._written.count
+        results: list[Any] = []
+        rows: list[Any] = []
+        for aval in self._made:
+            results.append(np.empty(aval.shape, aval.dtype) if aval.shape else [None] * parts)
+            rows.append(results[-1].reshape(self._count, *aval.shape[count:]) if aval.shape else results[-1])
+        most = max([stop - start for start, stop in itertools.pairwise(starts)])
+
+        def work(take: Take) -> None:
+            scratch = self._scratch(most)
+            self._run(take, starts, functools.partial(self._views, scratch, most), given, rows)
+            if scratch.nbytes <= MOST_SCRATCH:
+                _kept.scratch = scratch
+
+        with np.errstate(**modes):
+            THREADS.share(work, parts)
+            row = self._written.row
+            for n, aval in enumerate(self._made):
+                if not aval.shape:
+                    results[n] = added_up(results[n], self._count * row, self._is_complex, max(block, row))
+        for line, kind in sorted(noted):
+            warn_at(kind, self._written.operations[line])
+        return tuple(results)
+
+    def _given(self, arguments: Sequence[Any]) -> list[Any] | None:
+        """Return arguments as blocks take them: by rows, or whole; None if they lie otherwise."""
+        given: list[Any] = []
+        is_divided = False
+        whole = self._written.whole
+        for n, x in enumerate(arguments):
+            if n in whole:
+                given.append(_without_ones(x) if type(x) is np.ndarray and x.shape[:1] == (1,) else x)
+            elif x.flags.c_contiguous and x.flags.aligned:
+                given.append(x.reshape(self._count, *self._tails[n]))
+                is_divided = True
+            elif any(x.strides) or self._contiguous[n]:
+                return None
+            else:  # one number, expanded
+                given.append(np.broadcast_to(x[(0,) * x.ndim], (self._count, *self._tails[n])))
+        return given if is_divided else None
+
+    def _modes(self, noted: set[tuple[int, str]]) -> dict[str, Any] | None:
+        """What NumPy is to do about floating-point errors: warnings are noted; None where it is to do anything else."""
+        modes: dict[str, Any] = dict(np.geterr())
+        wanted = set(modes.values())
+        if wanted == {"ignore"}:
+            return modes
+        if not wanted <= {"ignore", "warn", "call"} or ("call" in wanted and np.geterrcall() is not warn):
+            return None
+        code, lines = self._run.__code__, self._written.operations
+        last = max(lines)
+
+        def note(kind: str, _flag: int) -> None:
+            frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # documented for CPython
+            while frame is not None and frame.f_code is not code:
+                frame = frame.f_back
+            noted.add((last if frame is None else frame.f_lineno, kind))  # without a frame: where parts are added up
+
+        return {**{kind: "ignore" if mode == "ignore" else "call" for kind, mode in modes.items()}, "call": note}
+
+    def _scratch(self, most: int) -> Array:
+        """Return memory for the buffers of one thread: what the last run has left there, if it is enough."""
+        nbytes = sum([_rounded(slot * most) for slot in self._written.slots])
+        found: Array | None = getattr(_kept, "scratch", None)
+        _kept.scratch = None  # a run inside of this one, by the collector or a signal, takes its own
+        return found if found is not None and found.nbytes >= nbytes else np.empty(nbytes, np.uint8)
+
+    def _views(self, scratch: Array, most: int, size: int) -> Iterator[Array]:
+        """Return the buffers for a block of so many rows."""
+        offsets = [0, *itertools.accumulate([_rounded(slot * most) for slot in self._written.slots])]
+        for slot, dtype, tail in self._written.buffers:
+            nbytes = self._written.slots[slot] * size
+            yield scratch[offsets[slot] : offsets[slot] + nbytes].view(dtype).reshape(size, *tail)
+
+
+def _rounded(nbytes: int) -> int:
+    return -(-nbytes // 64) * 64
+
+
+def _without_ones(x: Array) -> Array:
+    return x.reshape(x.shape[next((k for k, n in enumerate(x.shape) if n != 1), x.ndim) :])
 
 
 @functools.lru_cache(maxsize=1)
@@ -89,7 +346,7 @@ def spread_ufunc(ufunc: np.ufunc, specs: Sequence[ShapeDtype | type]) -> Callabl
         the function; None where operands differ in shape, or are small.
     """
     shapes = {spec.shape for spec in specs if isinstance(spec, ShapeDtype) and spec.shape != ()}
-    if len(shapes) != 1 or ufunc.nout != 1 or not is_large(shape := next(iter(shapes))):
+    if len(shapes) != 1 or ufunc.nout != 1 or not is_large(ShapeDtype(shape := next(iter(shapes)), np.bool_), FEWEST):
         return None
     keep_freed_memory()
     kinds = tuple(
@@ -130,101 +387,3 @@ def _flat(arguments: Sequence[Array | complex], shape: tuple[int, ...]) -> list[
         else:
             return None
     return given if sliced else None
-
-
-def _common_shape(plan: Plan) -> tuple[int, ...] | None:
-    """Return the shape of all results of an elementwise plan; None if there are several, or it is small, or does more."""
-    program = plan.program
-    shapes = {program.avals[i].shape for i in program.output_ids}
-    if len(shapes) != 1 or any(plan.copied) or len(plan.groups) > 1 or not is_large(shape := next(iter(shapes))):
-        return None
-    made = {step.first for step in plan.steps}
-    if not made.issuperset(program.output_ids) or any(program.avals[i].shape for i in program.constant_values):
-        return None
-    allowed = (shape, ())
-    if any(program.avals[i].shape not in allowed for i in (*program.input_ids, *made)):
-        return None
-    return shape if all(_is_elementwise(program.ops[k][0]) for k in made) else None
-
-
-def _is_elementwise(primitive: Primitive) -> bool:
-    """Whether each element of the one result, which is an array of its own, comes of the operands' elements at its place."""
-    return isinstance(primitive, Elementwise) and not primitive.view and not primitive.many
-
-
-def _in_blocks(plan: Plan, shape: tuple[int, ...], whole: Compiled) -> Compiled:
-    """Return the function that runs a plan in blocks."""
-    program = plan.program
-    source, bound, kinds = _written(plan, shape)
-    exec(compile(source, f"<blocks of {program.name}>", "exec"), bound)
-    run_blocks: Callable[..., None] = bound["run"]
-    dtypes = [program.avals[i].dtype for i in program.output_ids]
-    size = math.prod(shape)
-
-    def run(*arguments: Array) -> tuple[Any, ...]:
-        given = _flat(arguments, shape)
-        if given is None:
-            return whole(*arguments)
-        made = [np.empty(shape, dtype) for dtype in dtypes]
-        flat = [array.reshape(-1) for array in made]
-
-        def work(start: int, stop: int) -> None:
-            run_blocks(start, stop, [np.empty(BLOCK, kind) for kind in kinds], given, flat)
-
-        THREADS.spread(work, size)
-        return tuple(made)
-
-    return run
-
-
-def _written(plan: Plan, shape: tuple[int, ...]) -> tuple[str, dict[str, Any], list[np.dtype[Any]]]:
-    """Return the source of the loop over blocks, what its names are bound to, and the dtypes of its buffers."""
-    program = plan.program
-    bound: dict[str, Any] = {"BLOCK": BLOCK}
-
-    def bind_value(value: object) -> str:
-        name = f"k{len(bound)}"
-        bound[name] = value
-        return name
-
-    names = {i: f"x{k}" for k, i in enumerate(program.input_ids)}
-    names.update({i: bind_value(value) for i, value in program.constant_values.items()})
-    results = {i: f"out{k}" for k, i in enumerate(program.output_ids)}
-    kinds: list[np.dtype[Any]] = []
-    free: list[tuple[str, np.dtype[Any]]] = []
-    holds: dict[int, tuple[str, np.dtype[Any]]] = {}
-    body: list[str] = []
-    for step in plan.steps:
-        k = step.first
-        primitive, operands, _ = program.ops[k]
-        arguments = [names[i] if i >= 0 else spelled_literal(program, i, k, bind_value) for i in operands]
-        aval = program.avals[k]
-        free += [holds.pop(i) for i in step.dies if i in holds]
-        if aval.shape == shape:
-            if k in results:
-                names[k] = results[k]
-            else:
-                buffer = next((b for b in free if b[1] == aval.dtype), None)
-                if buffer is None:
-                    buffer = f"b{len(kinds)}", aval.dtype
-                    kinds.append(aval.dtype)
-                else:
-                    free.remove(buffer)
-                holds[k] = buffer
-                names[k] = buffer[0]
-            if primitive.is_ufunc:
-                body.append(f"        {bind_value(primitive.eval)}({', '.join([*arguments, f'out={names[k]}'])})")
-            else:
-                body.append(f"        {names[k]}[...] = {bind_value(primitive.eval)}({', '.join(arguments)})")
-        else:
-            names[k] = f"v{k}"
-            body.append(f"        v{k} = {bind_value(primitive.eval)}({', '.join(arguments)})")
-    lines = ["def run(start, stop, buffers, given, made):", "    for first in range(start, stop, BLOCK):"]
-    lines.append("        last = min(first + BLOCK, stop)")
-    lines += [
-        f"        x{k} = given[{k}][0][first:last] if given[{k}][1] else given[{k}][0]"
-        for k in range(len(program.input_ids))
-    ]
-    lines += [f"        b{k} = buffers[{k}][:last - first]" for k in range(len(kinds))]
-    lines += [f"        out{k} = made[{k}][first:last]" for k in range(len(program.output_ids))]
-    return "\n".join([*lines, *body]) + "\n", bound, kinds

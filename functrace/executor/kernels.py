@@ -15,17 +15,19 @@ from typing import Any
 
 import numpy as np
 
+from functrace.executor.cache import holds
 from functrace.ir.primitive import Primitive
+from functrace.ir.program import Program
 from functrace.ops.indexing import decode_index, embed_p, index_p
 from functrace.ops.reductions import reduce_sum_p
 from functrace.ops.shaping import broadcast_to_p, permute_p, reshape_p
-from functrace.typing import Array
+from functrace.typing import Array, Scalar
 
 BindValue = Callable[[Any], str]
 Index = tuple[Any, ...] | slice | int
 
 
-def _sizes(numbers: tuple[int, ...]) -> str:
+def spelled_sizes(numbers: tuple[int, ...]) -> str:
     """Spell sizes or axes; whatever else a param may be, only integers reach the source."""
     return f"({''.join([f'{int.__repr__(operator.index(n))}, ' for n in numbers])})"
 
@@ -37,24 +39,24 @@ def _index(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindV
 
 def _reduce_sum(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
     # Measured on 9 elements: 0.5 us for the default axis 0, 1.2 us for an axis that is passed.
-    axes = "" if params[0] == (0,) else f", {_sizes(params[0])}"
+    axes = "" if params[0] == (0,) else f", {spelled_sizes(params[0])}"
     return f"{bind_value(np.add.reduce)}({operands[0]}{axes})"
 
 
 def _reshape(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
-    return f"{operands[0]}.reshape({_sizes(params[0])})"
+    return f"{operands[0]}.reshape({spelled_sizes(params[0])})"
 
 
 def _transpose(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
-    return f"{operands[0]}.transpose({_sizes(params[0])})"
+    return f"{operands[0]}.transpose({spelled_sizes(params[0])})"
 
 
 def _broadcast_to(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
     # Small results are written out: 0.3 us, against 2.5 us for numpy.broadcast_to.
     shape = params[0]
     if math.prod(shape) > 4096:
-        return f"{bind_value(np.broadcast_to)}({operands[0]}, {_sizes(shape)})"
-    return f"{bind_value(filled)}({operands[0]}, {_sizes(shape)})"
+        return f"{bind_value(np.broadcast_to)}({operands[0]}, {spelled_sizes(shape)})"
+    return f"{bind_value(filled)}({operands[0]}, {spelled_sizes(shape)})"
 
 
 def filled(x: Array, shape: tuple[int, ...]) -> Any:
@@ -67,7 +69,7 @@ def filled(x: Array, shape: tuple[int, ...]) -> Any:
 def _embed(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
     parts = decode_index(params[0])
     index = parts[0] if len(parts) == 1 else parts
-    margins, shape = _margins(parts, params[1]), _sizes(params[1])
+    margins, shape = _margins(parts, params[1]), spelled_sizes(params[1])
     if margins is not None:  # measured on 200 x 200: 15 us, against 18 us when the zeros are written everywhere first
         return f"{bind_value(embedded_between)}({operands[0]}, {bind_value(index)}, {shape}, {bind_value(margins)})"
     return f"{bind_value(embedded)}({operands[0]}, {bind_value(index)}, {shape})"
@@ -115,3 +117,22 @@ KERNELS: dict[Primitive, Callable[[tuple[str, ...], tuple[Any, ...], BindValue],
     permute_p: _transpose,
 }
 """Expression by primitive."""
+
+
+def spelled_literal(program: Program, i: int, k: int, bind_value: Callable[[Any], str]) -> str:
+    """Spell a Python number: as an array of the dtype that it takes on here, which NumPy handles faster.
+
+    Measured on 3 elements: multiply(x, 1.01) 0.33 us, multiply(x, array(1.01)) 0.22 us.
+    """
+    value = program.literals[~i]
+    kind: type[Scalar] = type(value)
+    primitive, operands, _ = program.ops[k]
+    ufunc = primitive.eval
+    kinds: tuple[Any, ...] = tuple([program.avals[j].dtype if j >= 0 else type(program.literals[~j]) for j in operands])
+    if isinstance(ufunc, np.ufunc) and kind in (int, float) and bool not in kinds:
+        wanted = ufunc.resolve_dtypes(kinds + (None,) * ufunc.nout)[operands.index(i)]
+        if wanted.kind == "f" and holds(wanted, value):
+            return bind_value(np.asarray(value, wanted))
+    if kind is bool or (kind is int and abs(value) < 1 << 63) or (type(value) is float and math.isfinite(value)):
+        return repr(value)
+    return bind_value(value)  # the repr of 1-0j is 1+0j, inf is a name, and an int may be too long to be read

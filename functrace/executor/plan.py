@@ -18,6 +18,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, final
 
+from functrace.executor.groups import Blocks, grouped
 from functrace.executor.reuse import Buffers
 from functrace.ir.parts import Compiled
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
@@ -36,6 +37,7 @@ class Step:
         into: the operand in whose memory the result is written; it is among those that die.
         bodies: plans of the programs that have to be compiled for it.
         join: makes, of their compiled forms, the function from operands to results; see `functrace.ir.parts.Lowering`.
+        blocks: for a group of operations on large arrays, how they are divided; the one body holds the operations.
     """
 
     first: int
@@ -43,6 +45,7 @@ class Step:
     into: int | None = None
     bodies: tuple[Plan, ...] = ()
     join: Callable[[Sequence[Compiled]], Callable[..., Any]] | None = None
+    blocks: Blocks | None = None
 
 
 @final
@@ -112,7 +115,8 @@ class Plan:
                     own.add(j)
                     now += avals[j].nbytes
                 readers[owners[j]] += 1
-            found.append(now + max([body.peak_bytes for body in step.bodies], default=0))
+            held = step.bodies if step.blocks is None else ()  # what a group needs besides its results stays in cache
+            found.append(now + max([body.peak_bytes for body in held], default=0))
             unread = [j for j in results if j not in self._read]
             for i in (*step.dies, *unread):
                 root = owners.get(i, i)
@@ -167,7 +171,11 @@ class Plan:
             mark = "- " if len(self.groups) > 1 and step.first in starts else "  "
             yield f"{indent}{mark}{text:<{width}}  # {notes}"
             for body in step.bodies:
-                yield from body._lines(indent + "    ")
+                if step.blocks is not None:
+                    yield f"{indent}    in blocks of {step.blocks}:"
+                    yield from [f"{indent}    {line}" for line in str(body.program).splitlines()]
+                else:
+                    yield from body._lines(indent + "    ")
         names = [self._name(i) + (" (a copy)" if copied else "") for i, copied in self._outputs()]
         yield f"{indent}  return {', '.join(names)}"
 
@@ -191,19 +199,22 @@ def plan(program: Program, *, size: int | None = None) -> Plan:
     return planned(optimized(program), size=size)
 
 
-def planned(program: Program, *, size: int | None = None, fresh: bool = True) -> Plan:
+def planned(program: Program, *, size: int | None = None, fresh: bool = True, groups: bool = True) -> Plan:
     """Plan a program as it is, at once; see `planning`."""
-    return finished(planning(program, size or sys.maxsize, fresh=fresh))
+    return finished(planning(program, size or sys.maxsize, fresh=fresh, groups=groups))
 
 
-def planning(program: Program, size: int, *, fresh: bool) -> Generator[None, None, Plan]:
+def planning(program: Program, size: int, *, fresh: bool, groups: bool = True) -> Generator[None, None, Plan]:
     """Plan a program in steps of ``size`` operations, which are the groups.
 
     Args:
         program: a program that has been optimised.
         size: how many operations stand in a group.
         fresh: whether no output may share memory with an argument, a constant or another output.
+        groups: whether operations on large arrays are to run block by block; see `functrace.executor.groups`.
     """
+    if groups:
+        program = grouped(program)
     buffers = Buffers(program)
     schedule = iter(program.schedule)
     parts: list[tuple[Step, ...]] = []
@@ -214,16 +225,20 @@ def planning(program: Program, size: int, *, fresh: bool) -> Generator[None, Non
         for k, dies in part:
             primitive, operands, params = program.ops[k]
             lowers = None if primitive.holds is None else primitive.holds.lowers
-            into = buffers.step(k, dies, escapes=lowers is not None or primitive.effects)
+            escapes = (lowers is not None and primitive.fresh is None) or primitive.effects
+            into = buffers.step(k, dies, escapes=escapes)
             if lowers is None:
                 steps.append(Step(k, dies, into))
                 continue
             lowering = lowers(tuple(map(program.spec, operands)), *params)
             bodies: list[Plan] = []
             for body in lowering.bodies:
+                if lowering.blocks is not None:
+                    bodies.append((yield from planning(body, sys.maxsize, fresh=True, groups=False)))
+                    continue
                 optimised = yield from optimizing(body, size)
-                bodies.append((yield from planning(optimised, size, fresh=lowering.fresh)))
-            steps.append(Step(k, dies, into, tuple(bodies), lowering.join))
+                bodies.append((yield from planning(optimised, size, fresh=lowering.fresh, groups=groups)))
+            steps.append(Step(k, dies, into, tuple(bodies), lowering.join, lowering.blocks))
         parts.append(tuple(steps))
     copied = [
         fresh and shared and not buffers.is_exclusive(i)

@@ -62,6 +62,7 @@ class Buffers:
         variables = [i for i in operands if i >= 0]
         count = program.result_count(k) if primitive.many else 1
         chosen = None
+        in_order = False
         root = k
         if primitive.is_ufunc and count == 1:
             layout = self._elementwise(k, variables)
@@ -75,9 +76,10 @@ class Buffers:
                 self._read_only.add(k)
         else:
             fresh = primitive.fresh is not None and primitive.fresh(program.avals[k])
-            layout = C_ORDER if fresh or _is_row(program.avals[k].shape) else None
+            in_order = fresh and (not primitive.many or all(self._layouts.get(i) == C_ORDER for i in variables))
+            layout = C_ORDER if in_order or _is_row(program.avals[k].shape) else None
             if fresh:
-                self._owned.add(k)
+                self._owned.update(range(k, k + count))
         if escapes:
             for i in variables:
                 self._owned.discard(self.owners.get(i, i))
@@ -87,7 +89,8 @@ class Buffers:
             self._sharing[self.owners.get(i, i)] -= 1
         for j in range(k, k + count):
             self.owners[j] = root if j == k else j
-            self._layouts[j] = layout
+            is_row = _is_row(program.avals[j].shape)
+            self._layouts[j] = layout if j == k or in_order else C_ORDER if is_row else None
             self._sharing[self.owners[j]] += 1
         return chosen
 

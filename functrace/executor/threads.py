@@ -13,15 +13,18 @@ Floor: 6.
 from __future__ import annotations
 
 import contextvars
+import itertools
 import os
 import threading
-from collections.abc import Callable
-from typing import final
+from collections.abc import Callable, Sequence
+from typing import Any, final
 
 BLOCK = 1 << 16
 """Elements: arrays of this many stay in a core's cache. With smaller ones two threads wait for each other's Python code."""
 
 Work = Callable[[int, int], object]
+Take = Callable[[], int]
+"""Returns 0, 1, 2 … in turn, whoever calls it."""
 
 
 @final
@@ -38,10 +41,10 @@ class Worker:
         self._failure: BaseException | None = None
         threading.Thread(target=self._run, name="functrace worker", daemon=True).start()
 
-    def begin(self, work: Work, start: int, stop: int) -> None:
+    def begin(self, work: Callable[..., object], *arguments: object) -> None:
         """Let the thread begin, in the caller's context (NumPy's error state stands in it)."""
         context = contextvars.copy_context()
-        self._work = lambda: context.run(work, start, stop)
+        self._work = lambda: context.run(work, *arguments)
         self._given.release()
 
     def end(self) -> BaseException | None:
@@ -68,9 +71,11 @@ class Threads:
 
     Args:
         count: how many work at a time, the caller's among them; by default as many as the process may use cores.
+        block: elements of a block.
     """
 
-    def __init__(self, count: int | None = None) -> None:
+    def __init__(self, count: int | None = None, block: int = BLOCK) -> None:
+        self.block = block
         affinity = getattr(os, "sched_getaffinity", None)
         self.count = count or (len(affinity(0)) if affinity is not None else os.cpu_count() or 1)
         self._workers: list[Worker] = []
@@ -98,14 +103,30 @@ class Threads:
         Raises:
             BaseException: what the work raises, once all of it has ended.
         """
-        blocks = -(-size // BLOCK)
+        blocks = -(-size // self.block)
         helpers = self._taken(min(self.count, blocks) - 1)
         count = len(helpers) + 1
-        bounds = [min(blocks * k // count * BLOCK, size) for k in range(count + 1)]
-        for worker, start, stop in zip(helpers, bounds[1:-1], bounds[2:], strict=True):
-            worker.begin(work, start, stop)
+        bounds = [min(blocks * k // count * self.block, size) for k in range(count + 1)]
+        self._together(helpers, work, list(itertools.pairwise(bounds)))
+
+    def share(self, work: Callable[[Take], object], count: int) -> None:
+        """Call ``work(take)`` in every thread that is free: ``take()`` gives the number of the piece that is next.
+
+        A thread is to go on until that number is ``count`` or more. So who is faster does more of them.
+
+        Raises:
+            BaseException: what the work raises, once all of it has ended.
+        """
+        take = itertools.count().__next__
+        helpers = self._taken(min(self.count, count) - 1)
+        self._together(helpers, work, [(take,)] * (len(helpers) + 1))
+
+    def _together(self, helpers: list[Worker], work: Callable[..., object], given: Sequence[tuple[Any, ...]]) -> None:
+        """Call ``work``, in every helper and here."""
+        for worker, arguments in zip(helpers, given[1:], strict=True):
+            worker.begin(work, *arguments)
         try:
-            work(0, bounds[1])
+            work(*given[0])
         finally:
             failures = [worker.end() for worker in helpers]
         for failure in failures:

@@ -162,11 +162,14 @@ class Lowering(NamedTuple):
         bodies: the programs to compile; they need not be the very ones that are held.
         join: makes, of their compiled forms, the function from operands to results.
         fresh: whether what a compiled form returns must not share memory with its arguments.
+        blocks: how the executor divides the arrays of the one body, which is then optimised already; see
+            `functrace.executor.groups`.
     """
 
     bodies: tuple[Program, ...]
     join: Callable[[Sequence[Compiled]], Callable[..., Any]]
     fresh: bool
+    blocks: Any = None
 
 
 Choose = Callable[[Op], Program | None]

@@ -22,7 +22,7 @@ import numpy as np
 
 from functrace.caches import BYTES_PER_OP, Bounded, Kept
 from functrace.executor import Runner
-from functrace.executor.blocks import BLOCKS, FEWEST, spread_ufunc
+from functrace.executor.blocks import FEWEST, spread_ufunc
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.filling import Template, filling
 from functrace.ir.parts import Compiled, restrict
@@ -236,7 +236,7 @@ class Plan(Kept):
         moves: Iterator[Move] = iter([(next(computed), None) if view is None else view for view in shown])
         self.moves = tuple(next(moves) if p is not None and self.active[p] else None for p in self.edge_positions)
         assert next(moves, None) is None, "an active operand has no edge"
-        self._runner = Runner(restrict(backward, backward.input_ids, rest, keep=True).program, BLOCKS) if rest else None
+        self._runner = Runner(restrict(backward, backward.input_ids, rest, keep=True).program) if rest else None
         self._computes = bool(rest)
         self._calls, self._compiled = 0, None
         self._sharing, self._is_shared = self, True
@@ -285,7 +285,7 @@ class Plan(Kept):
         runner = sharing._runner
         if runner is None or (sharing is self and self._unknown is not None and runner is self._unknown._runner):
             assert self._unknown is not None
-            runner = self._runner = Runner(self._unknown._running.fill(self._given), BLOCKS, is_flat=True)
+            runner = self._runner = Runner(self._unknown._running.fill(self._given), is_flat=True)
         return runner.interpret(values) if is_plain else runner(values)
 
     def _compile(self) -> Compiled | None:

@@ -117,12 +117,27 @@ def warn(kind: str, _flag: int) -> None:
     now = running(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # documented for CPython
     if now is None:
         warnings.warn(f"{kind} encountered", RuntimeWarning, stacklevel=2)
+    else:
+        _warn(kind, *now)
+
+
+def warn_at(kind: str, now: Now) -> None:
+    """Warn as `warn` does, of an operation that the program which runs has carried out elsewhere."""
+    position = now.position
+    if not isinstance(position, int):
+        _warn(kind, now.primitive, None if position is None else Source(*position))
         return
-    primitive, source = now
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # documented for CPython
+    while frame is not None and frame.f_code not in LINES:
+        frame = frame.f_back
+    _warn(kind, now.primitive, None if frame is None else _resolved(position, frame.f_locals["lines"]))
+
+
+def _warn(kind: str, primitive: Primitive, source: Source | None) -> None:
     name = primitive.eval.__name__ if isinstance(primitive.eval, np.ufunc) else primitive.name
     message = f"{kind} encountered in {name}"
     if source is None:
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
         return
     registry = _registries.get(source.file)
     if registry is None:

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.executor import blocks, threads
-from functrace.executor.blocks import BLOCKS, FEWEST, spread_ufunc
-from functrace.executor.runner import Runner
+from functrace.executor import NUMPY, blocks, compiled, planned, threads
+from functrace.executor.blocks import FEWEST, spread_ufunc
 from functrace.executor.threads import BLOCK, THREADS, Threads
 from functrace.ir.aval import ShapeDtype, aval_of
 
@@ -29,11 +28,11 @@ def count(request: pytest.FixtureRequest) -> Iterator[int]:
     THREADS.resize(before)
 
 
-def runs(function: Callable[..., Any], *arguments: Any) -> tuple[Any, Any]:
+def runs(function: Callable[..., Any], *arguments: Any) -> list[Any]:
     """Return what a compiled program gives in blocks, and whole."""
     program = ft.trace(function)(*arguments)
     with np.errstate(all="ignore"):
-        return Runner(program, BLOCKS).compile()(*arguments), Runner(program).compile()(*arguments)
+        return [compiled(planned(program, groups=divided), NUMPY)(*arguments) for divided in (True, False)]
 
 
 def same(found: Any, expected: Any) -> None:
@@ -92,20 +91,6 @@ def test_arguments_that_lie_otherwise(arrange: Callable[[Any], Any]) -> None:
 def test_numbers_beside_arrays(count: int) -> None:
     x = np.linspace(-2, 2, SIZE)
     same(*runs(lambda x, a: (x * a + np.sin(a), x - a), x, np.array(0.3)))
-
-
-def test_only_large_elementwise_programs_run_in_blocks() -> None:
-    def is_whole(function: Callable[..., Any], *arguments: Any) -> bool:
-        program = ft.trace(function)(*arguments)
-        return Runner(program, BLOCKS).compile().__qualname__ == Runner(program).compile().__qualname__
-
-    x = np.ones(SIZE)
-    assert not is_whole(lambda x: x * 2 + 1, x)
-    assert is_whole(lambda x: x * 2 + 1, x[:100])
-    assert is_whole(lambda x: np.cumsum(x * 2), x)
-    assert is_whole(lambda x: (x * 2, np.sum(x)), x)
-    assert is_whole(lambda x, y: x + y, x.reshape(-1, 5), np.ones(5))
-    assert is_whole(lambda x: np.real(x + 1j), x)
 
 
 @pytest.mark.parametrize("ufunc", [np.add, np.multiply, np.divide, np.greater, np.maximum, np.power])

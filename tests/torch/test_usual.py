@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import functrace.torch as torch
-from functrace.executor import blocks, threads
+from functrace.executor import blocks
+from functrace.executor.threads import THREADS
 from functrace.torch import plans
 from functrace.torch.usual import MOST, puller, recorder
 from tests.peers.torch.harness import differences, recorded, run, scripts
@@ -31,9 +32,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture(params=["whole", "blocks"])
 def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "blocks":
-        for module, name, value in (
-            (threads, "BLOCK", 2), (blocks, "BLOCK", 2), (blocks, "FEWEST", 1), (plans, "FEWEST", 1),
-        ):  # fmt: skip
+        for module, name, value in ((THREADS, "block", 2), (blocks, "FEWEST", 1), (plans, "FEWEST", 1)):
             monkeypatch.setattr(module, name, value)
 
 

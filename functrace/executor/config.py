@@ -1,0 +1,83 @@
+"""``functrace.config``: how operations on large arrays are divided into blocks, and over how many threads.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import final
+
+from functrace.errors import ArgumentError
+from functrace.executor.threads import THREADS
+
+
+@final
+class Config:
+    """Settings of the process. No result depends on them, only time and memory do.
+
+    Example:
+        >>> import functrace as ft
+        >>> with ft.config(threads=1, block=1 << 14):
+        ...     print(ft.config)
+        Config(threads=1, block=16384)
+    """
+
+    __slots__ = ()
+
+    @property
+    def threads(self) -> int:
+        """How many threads work on one array; by default as many as the process may use cores."""
+        return THREADS.count
+
+    @threads.setter
+    def threads(self, count: int) -> None:
+        THREADS.resize(_positive("threads", count))
+
+    @property
+    def block(self) -> int:
+        """Elements of a block; arrays of at least four blocks are divided, in what is compiled from then on.
+
+        By default 65,536: a few of them stay in a core's cache. With smaller ones, several threads wait for each other.
+        """
+        return THREADS.block
+
+    @block.setter
+    def block(self, size: int) -> None:
+        THREADS.block = _positive("block", size)
+
+    @contextmanager
+    def __call__(self, *, threads: int | None = None, block: int | None = None) -> Generator[None]:
+        """Set for a while; other threads of the user's see it too.
+
+        Raises:
+            ArgumentError: for fewer than one.
+        """
+        before = self.threads, self.block
+        try:
+            if threads is not None:
+                self.threads = threads
+            if block is not None:
+                self.block = block
+            yield
+        finally:
+            self.threads, self.block = before
+
+    def __repr__(self) -> str:
+        return f"Config(threads={self.threads}, block={self.block})"
+
+
+def _positive(name: str, value: int) -> int:
+    try:
+        found = operator.index(value)
+    except TypeError:
+        found = 0
+    if found < 1:
+        raise ArgumentError(f"config.{name} is a number from 1, not {value!r}", fix=f"functrace.config.{name} = 1")
+    return found
+
+
+CONFIG = Config()
+"""The one of the process."""

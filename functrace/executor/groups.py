@@ -1,0 +1,484 @@
+"""Groups: operations on large arrays that run together, block by block (executor/blocks.py).
+
+A group is made of elementwise operations, reductions of rows, and what only shows an array otherwise. Its arrays have the
+same leading axes, its *rows*, of which every block takes some: all axes, where nothing is reduced or broadcast along some
+of them, and then a row is one number. A sum over everything may end in a group too. A group is one operation of the
+program, ``blocks``, which holds them; where values come from, and what is computed, stays as it was.
+
+Note [What joins a group]
+    Operations join in their order, past others that neither need the group nor join it (they run before it), or that need
+    it (they run after it). Past one of the latter only those join that read what the group makes, and past a few none: they
+    would live too long.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+
+from functrace.control.call import call_p, check_operands, evaluate_fresh, run_once
+from functrace.control.residuals import SAVE
+from functrace.executor.threads import THREADS
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.parts import Assembly, Lowering, Rewrite, output_avals
+from functrace.ir.primitive import Holds, Joint, Onto, Primitive
+from functrace.ir.program import Program
+from functrace.ir.tape import Spec
+from functrace.ops.elementwise import (
+    Elementwise,
+    add,
+    equal,
+    greater,
+    less,
+    maximum,
+    minimum,
+    mul,
+    neg,
+    not_equal,
+    square,
+    sub,
+)
+from functrace.ops.reductions import reduce_all_p, reduce_any_p, reduce_max_p, reduce_min_p, reduce_prod_p, reduce_sum_p
+from functrace.ops.shaping import Shape, broadcast_to_p, convert_p, reshape_p
+
+REDUCTIONS: dict[Primitive, np.ufunc] = {
+    reduce_sum_p: np.add,
+    reduce_prod_p: np.multiply,
+    reduce_max_p: np.maximum,
+    reduce_min_p: np.minimum,
+    reduce_any_p: np.logical_or,
+    reduce_all_p: np.logical_and,
+}
+"""Reductions that may join, and the ufuncs that they are."""
+
+SUMMED = ("f4", "f8", "c8", "c16")
+"""Dtypes of which a sum over everything joins: NumPy adds them in pairs, see Note [Sums in NumPy's order]."""
+
+WINDOW = 256
+"""Operations: how far from its first one a group looks for others."""
+
+LATER = 6
+"""Operations that need a group: past so many nothing joins it."""
+
+FEWEST_BLOCKS = 4
+"""Arrays of fewer blocks are computed whole."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """How a group is divided into blocks.
+
+    Args:
+        rows: the leading axes of its arrays; a block takes some of their elements.
+        whole: places of the inputs that every block takes as they are.
+    """
+
+    rows: Shape
+    whole: tuple[int, ...] = ()
+
+
+def _aval(*specs: *tuple[*tuple[Spec, ...], Program, Blocks]) -> Any:
+    *operands, program, _ = specs
+    check_operands("blocks", program, operands)
+    return output_avals(program)
+
+
+def _lowers(_specs: object, program: Program, blocks: Blocks) -> Lowering:
+    return Lowering((program,), operator.itemgetter(0), fresh=True, blocks=blocks)
+
+
+def _called(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """The rule of ``call``, for the program."""
+
+    def of_call(*rest: object) -> Any:
+        return rule(*rest[:-1], SAVE)
+
+    return of_call
+
+
+def _itself(program: Program, _: Blocks) -> Program:
+    return program
+
+
+_CALL: Any = call_p  # whose rules are unions
+
+blocks_p = Primitive(
+    "blocks",
+    eval=lambda *rest: evaluate_fresh(rest[-2], rest[:-2]),
+    aval=_aval,
+    jvp=Joint(jvp=_called(_CALL.jvp.jvp), linearize=_called(_CALL.jvp.linearize)),
+    transpose=Onto(_called(_CALL.transpose.rule)),
+    batch=_called(_CALL.batch),
+    params=("program", "blocks"),
+    many=True,
+    fresh=lambda _: True,
+    written=call_p.written,
+    holds=Holds(run_once, stands_for=_itself, lowers=_lowers),
+    mapped=_called(_CALL.mapped),
+)
+"""``blocks x y {program={…}}``: a group; planning makes it, so no transform meets it but in a plan's program."""
+
+
+def grouped(program: Program) -> Program:
+    """Return an equal program in which operations on large arrays stand in groups.
+
+    Args:
+        program: a program that has been optimised.
+
+    Cost:
+        0.2 us per equation where no array is large; else about 5.
+    """
+    least = FEWEST_BLOCKS * THREADS.block
+    if not any(is_large(aval, least) for aval in set(program.avals)):
+        return program
+    outputs = set(program.output_ids)
+    readers: dict[int, list[int]] = {}
+    for k, _ in program.schedule:
+        for i in program.ops[k][1]:
+            readers.setdefault(i, []).append(k)
+    write = Rewrite(program)
+    left = [k for k, _ in reversed(program.schedule)]  # the next one stands last
+    changed = False
+    while left:
+        k = left.pop()
+        group = _Group.begun(program, k, least)
+        before, after = _gathered(group, left[: -WINDOW - 1 : -1]) if group is not None else ([], [])
+        made = None if group is None else group.made(readers, outputs)
+        if group is None or made is None:
+            write.keep(k)
+            continue
+        for k in before:
+            write.keep(k)
+        del left[len(left) - len(before) - len(after) - len(group.order) - len(group.refused) + 1 :]
+        left += sorted([*made.write(write), *after, *group.refused], reverse=True)
+        changed = True
+    return write.finish() if changed else program
+
+
+def is_large(aval: ShapeDtype, least: int) -> bool:
+    """Whether an array is worth blocks; one whose sizes are not known is not."""
+    return all(type(n) is int for n in aval.shape) and math.prod(aval.shape) >= least
+
+
+def _gathered(group: _Group, others: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Let operations join; returns those that run before the group, and those that run after it."""
+    program = group.program
+    before: list[int] = []
+    after: list[int] = []
+    behind: set[int] = set()
+    for k in others:
+        primitive, operands, params = program.ops[k]
+        is_kept = primitive.effects or (primitive.kept is not None and primitive.kept(*params))
+        if len(after) > LATER or is_kept:
+            break
+        results = range(k, k + (program.result_count(k) if primitive.many else 1))
+        reads = not group.members.isdisjoint(operands)
+        is_behind = not behind.isdisjoint(operands) or not group.totals.isdisjoint(operands)
+        if after and not reads and any(is_large(program.avals[j], group.least) for j in results):
+            is_behind = True
+        if not is_behind and group.joins(k):
+            continue
+        if is_behind or reads:
+            after.append(k)
+            behind.update(results)
+        else:
+            before.append(k)
+    return before, after
+
+
+@final
+@dataclass
+class _Group:
+    """A group while it grows; ``count`` says how many leading axes of ``shape`` are rows, ``least`` what is large."""
+
+    program: Program
+    shape: Shape
+    count: int
+    least: int
+    order: list[int] = field(default_factory=list[int])
+    members: set[int] = field(default_factory=set[int])
+    totals: set[int] = field(default_factory=set[int])
+    refused: list[int] = field(default_factory=list[int])
+
+    @classmethod
+    def begun(cls, program: Program, k: int, least: int) -> _Group | None:
+        """Return the group that begins with an operation, if one can."""
+        primitive, operands, _ = program.ops[k]
+        if primitive in REDUCTIONS:
+            aval = program.avals[operands[0]] if operands[0] >= 0 else None
+        else:
+            aval = program.avals[k] if _is_pointwise(program, k) else None
+        if aval is None or not is_large(aval, least):
+            return None
+        group = cls(program, aval.shape, len(aval.shape), least)
+        return group if group.joins(k) else None
+
+    def joins(self, k: int) -> bool:
+        """Take an operation in, if it fits."""
+        primitive, operands, params = self.program.ops[k]
+        if primitive in REDUCTIONS:
+            axes = params[0]
+            if len(axes) == len(self.shape):
+                return self._takes_total(k)
+            count = self._reducing(operands[0], axes)
+        elif primitive is reshape_p:
+            count = self._reshaping(operands[0], k)
+        elif primitive is broadcast_to_p:
+            count = self._pointwise(operands, k) if operands[0] >= 0 else 0
+        elif _is_pointwise(self.program, k):
+            count = self._pointwise(operands, k)
+        else:
+            return False
+        if not self._is_divided(count):
+            return False
+        self.count = count
+        self.order.append(k)
+        self.members.add(k)
+        return True
+
+    def _is_divided(self, count: int) -> bool:
+        """Whether so many axes make enough rows, and rows that are small enough."""
+        if not count:
+            return False
+        block = THREADS.block
+        return count == len(self.shape) or (
+            math.prod(self.shape[count:]) <= block and math.prod(self.shape[:count]) >= FEWEST_BLOCKS
+        )
+
+    def _prefix(self, shape: Shape) -> int:
+        """How many leading axes a shape shares with the group."""
+        count = 0
+        for a, b in zip(shape, self.shape, strict=False):
+            if a is not b and (type(a) is not int or a != b):
+                break
+            count += 1
+        return min(count, self.count)
+
+    def _pointwise(self, operands: Sequence[int], k: int) -> int:
+        """How many axes stay rows if an operation joins that computes each element from those at its place."""
+        avals = self.program.avals
+        shape = avals[k].shape
+        count = self._prefix(shape)
+        is_alone = shape != self.shape and self.members.isdisjoint(operands)
+        if is_alone or math.prod(shape[count:]) > THREADS.block:
+            return 0
+        for i in operands:
+            if i < 0 or not avals[i].shape:
+                continue
+            other = avals[i].shape
+            same = self._prefix(other) if len(other) == len(shape) else 0
+            if i in self.members:
+                count = min(count, same)
+            elif i in self.totals:
+                return 0
+            else:
+                padded = (1,) * (len(shape) - len(other)) + other
+                ones = next((j for j, n in enumerate(padded) if type(n) is not int or n != 1), len(padded))
+                count = min(count, max(same, ones))
+        return count
+
+    def _reshaping(self, i: int, k: int) -> int:
+        avals = self.program.avals
+        return min(self._prefix(avals[i].shape), self._prefix(avals[k].shape)) if i in self.members else 0
+
+    def _reducing(self, i: int, axes: Shape) -> int:
+        if i < 0 or i in self.totals or not axes:
+            return 0
+        shape = self.program.avals[i].shape
+        count = min(self._prefix(shape), *axes)
+        return count if math.prod(shape[count:]) <= THREADS.block else 0
+
+    def _takes_total(self, k: int) -> bool:
+        """Take in a sum over everything."""
+        (primitive, operands, _), avals = self.program.ops[k], self.program.avals
+        aval = avals[operands[0]] if operands[0] >= 0 else None
+        if primitive is not reduce_sum_p or aval is None or aval.shape != self.shape or aval.dtype.str[1:] not in SUMMED:
+            return False
+        if self.program.ops[operands[0]][0] is broadcast_to_p:
+            return False
+        if any(avals[i].dtype.kind != aval.dtype.kind for i in self.totals) or not sums_are_in_pairs():
+            return False
+        self.order.append(k)
+        self.totals.add(k)
+        return True
+
+    def made(self, readers: dict[int, list[int]], outputs: set[int]) -> _Made | None:
+        """Finish; returns None where it is not worth it."""
+        program, ops, avals = self.program, self.program.ops, self.program.avals
+        if self.totals and not self._sums_fit():
+            self.refused = [k for k in self.order if k in self.totals]
+            self.order = [k for k in self.order if k not in self.totals]
+            self.totals = set()
+        work = sum([_weight(ops[k][0]) * avals[k].size for k in self.order])
+        if work < 3 * FEWEST_BLOCKS * THREADS.block:
+            return None
+        inside = {*self.order}
+        read = {k for k in self.order if k in outputs or any(j not in inside for j in readers.get(k, ()))}
+        shown: list[int] = []
+        for k in reversed(self.order):
+            if k in read and ops[k][0] in (reshape_p, broadcast_to_p):
+                shown.append(k)
+                read.discard(k)
+                read.update(i for i in ops[k][1] if i in inside)
+        needed = set(read)
+        for k in reversed(self.order):
+            if k in needed:
+                needed.update(i for i in ops[k][1] if i in inside)
+        order = [k for k in self.order if k in needed]
+        roles = self._roles(order)
+        if roles is None or not read:
+            return None
+        return _Made(program, order, roles, [k for k in order if k in read], self.shape[: self.count], shown)
+
+    def _roles(self, order: Sequence[int]) -> dict[int, bool] | None:
+        """By operand from outside: whether every block takes all of it; None where one is taken both ways."""
+        ops, avals, count = self.program.ops, self.program.avals, self.count
+        rows = self.shape[:count]
+        roles: dict[int, bool] = {}
+        for k in order:
+            primitive, operands, _ = ops[k]
+            rank = len(avals[k].shape)
+            for i in operands:
+                if i < 0 or i in self.members or i in self.totals:
+                    continue
+                shape = avals[i].shape
+                is_row = shape[:count] == rows and (primitive in REDUCTIONS or len(shape) == rank)
+                if roles.setdefault(i, not is_row) is is_row:
+                    return None
+        return roles
+
+    def _sums_fit(self) -> bool:
+        """Whether blocks that end where NumPy's sum of everything divides its operand end with rows."""
+        row = math.prod(self.shape[self.count :])
+        is_complex = any(self.program.avals[k].dtype.kind == "c" for k in self.totals)
+        return all(end % row == 0 for end in summed_bounds(math.prod(self.shape), max(THREADS.block, row), is_complex))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A group that is finished.
+
+    Args:
+        program: the program.
+        order: its operations.
+        roles: its operands; whether every block takes all of one.
+        outputs: those of its variables that are read outside.
+        rows: the axes that are divided.
+        shown: views of its variables that are read outside.
+    """
+
+    program: Program
+    order: list[int]
+    roles: dict[int, bool]
+    outputs: list[int]
+    rows: Shape
+    shown: list[int]
+
+    def write(self, write: Rewrite) -> list[int]:
+        """Write the group as one operation; returns what is to be carried out after it all the same."""
+        program = self.program
+        build = Assembly()
+        moved = {i: build.input(program.avals[i]) for i in self.roles}
+        for k in self.order:
+            build.copy(program, k, moved)
+        names = {moved[i]: name for i, name in program.names.items() if i in moved}
+        body = build.program([moved[i] for i in self.outputs], program.name, (), names).interned()
+        whole = tuple([n for n, is_whole in enumerate(self.roles.values()) if is_whole])
+        operands = tuple(map(write.operand, self.roles))
+        first = write.place(blocks_p, operands, (body, Blocks(self.rows, whole)), write.position(self.order[0]))
+        write.moved.update({k: first + n for n, k in enumerate(self.outputs)})
+        return self.shown
+
+
+def _is_pointwise(program: Program, k: int) -> bool:
+    """Whether each element of the one result, an array of its own, comes of the operands' elements at its place."""
+    primitive, operands, params = program.ops[k]
+    if primitive is convert_p:
+        return True
+    if not isinstance(primitive, Elementwise) or primitive.view or primitive.many:
+        return False
+    return primitive.fails is None or not primitive.fails(*map(program.spec, operands), *params)
+
+
+CHEAP: frozenset[Primitive] = frozenset(
+    {*REDUCTIONS, add, sub, mul, neg, square, maximum, minimum, greater, less, equal, not_equal}
+    | {convert_p, broadcast_to_p, reshape_p}
+)
+"""Operations whose time is memory's."""
+
+
+def _weight(primitive: Primitive) -> int:
+    """How long an element takes, as a multiple of an addition."""
+    return 1 if primitive in CHEAP else 4
+
+
+# -- sums ----------------------------------------------------------------------------------------------------------------
+
+
+def summed_bounds(size: int, most: int, is_complex: bool) -> list[int]:
+    """Return where parts of at most ``most`` elements end, as NumPy divides what it adds.
+
+    Note [Sums in NumPy's order]
+        NumPy adds the numbers of a contiguous array in pairs of halves: the first half has ``n // 2`` numbers, less what is
+        over a multiple of 8; parts of at most 128 are added in one loop. So a sum over everything is the sum of such parts,
+        added up in pairs: bit for bit NumPy's, whatever the blocks and the threads are. Real and imaginary parts count
+        as numbers each. That it is so is asked of the NumPy at hand, once (`sums_are_in_pairs`).
+    """
+    bounds: list[int] = []
+    each = 2 if is_complex else 1
+
+    def divide(start: int, count: int) -> None:
+        if count <= max(most, 128):
+            bounds.append(start + count)
+            return
+        half = count * each // 2
+        half = (half - half % 8) // each
+        divide(start, half)
+        divide(start + half, count - half)
+
+    divide(0, size)
+    return bounds
+
+
+def added_up(parts: Sequence[Any], size: int, is_complex: bool, most: int) -> Any:
+    """Add up the sums of the parts of `summed_bounds`."""
+    found = iter(parts)
+    each = 2 if is_complex else 1
+
+    def add(count: int) -> Any:
+        if count <= max(most, 128):
+            return next(found)
+        half = count * each // 2
+        half = (half - half % 8) // each
+        left = add(half)
+        return left + add(count - half)
+
+    return add(size)
+
+
+_asked: list[bool] = []
+
+
+def sums_are_in_pairs() -> bool:
+    """Whether the NumPy at hand adds as Note [Sums in NumPy's order] says."""
+    if not _asked:
+        _asked.append(all(_is_in_pairs(np.dtype(kind)) for kind in SUMMED))
+    return _asked[0]
+
+
+def _is_in_pairs(dtype: np.dtype[Any]) -> bool:
+    size, most = 3001, 200
+    is_complex = dtype.kind == "c"
+    x = (np.sin(np.arange(size) * 1.7) * 10.0 ** (np.arange(size) % 7)).astype(dtype)
+    ends = summed_bounds(size, most, is_complex)
+    parts = [np.add.reduce(x[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
+    return bool(added_up(parts, size, is_complex, most) == np.add.reduce(x))
