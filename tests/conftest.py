@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from functrace.executor import Runner
+from functrace.transforms import templates
 
 settings.register_profile(
     "ci",
@@ -27,6 +28,7 @@ def _compiled_at_the_second_call() -> Iterator[None]:
     When it is earned otherwise, and how it is done, is tested in tests/executor/test_tiers.py.
     """
     advanced = Runner._advanced
+    templates.RULES_PER_TEMPLATE = 0
     Runner._advanced = Runner.compile  # type: ignore[method-assign]
     yield
     Runner._advanced = advanced  # type: ignore[method-assign]

@@ -29,7 +29,7 @@ from functrace.api.directions import COTANGENTS, TANGENTS, check_like
 from functrace.api.record import Called, Recorded, add_input, own_arrays
 from functrace.api.transformed import transformed
 from functrace.errors import ArgumentError, DtypeError, ShapeError
-from functrace.executor import Runner
+from functrace.executor import Runner, first_sight
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program, placed
 from functrace.numpy.array import TracedArray
@@ -256,7 +256,7 @@ def _grad_transform(active: int | tuple[bool, ...], with_value: bool) -> tuple[A
 
     def build(program: Program) -> Runner:
         flags = [*chosen, *[False] * (len(program.input_ids) - len(chosen))]
-        return Runner(grad_program(program, flags, with_value=with_value))
+        return Runner(first_sight(program, flags, with_value) or grad_program(program, flags, with_value))
 
     return ("grad", active, with_value), build
 

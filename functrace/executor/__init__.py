@@ -5,6 +5,7 @@ Floor: 6.
 
 from functrace.executor.backend import Backend, compiled
 from functrace.executor.cache import TransformCache, run_recorded
+from functrace.executor.first_sight import first_sight
 from functrace.executor.numpy_source import NUMPY, generate
 from functrace.executor.plan import Group, Plan, Step, plan, planned
 from functrace.executor.runner import Runner
@@ -20,6 +21,7 @@ __all__ = [
     "Step",
     "TransformCache",
     "compiled",
+    "first_sight",
     "generate",
     "plan",
     "planned",

@@ -10,6 +10,7 @@ Floor: 6.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
 from time import perf_counter
@@ -19,12 +20,13 @@ import numpy as np
 
 from functrace.executor.backend import Backend, compiled
 from functrace.executor.cache import collector_paused
+from functrace.executor.first_sight import FirstSight
 from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import planned, planning
 from functrace.ir.check import held_programs
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Position, Program
-from functrace.passes import EARLY, LATE, optimized, optimizing
+from functrace.passes import EARLY, LATE, finished, optimized, optimizing
 from functrace.source import hide_own_frames
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.lines import (
@@ -47,6 +49,11 @@ LONGEST_COMPILED = 20_000
 FEWEST_IN_PIECE = 32
 """Equations: shorter programs are compiled in one piece."""
 
+COMPILING = 20e-6
+"""Seconds that compiling takes per equation."""
+STEP = 12e-6
+"""Seconds that the dearest step of it takes."""
+
 
 @final
 class Runner:
@@ -63,17 +70,30 @@ class Runner:
         is_flat: whether the program is one that a runner has made flat (`flat`).
     """
 
-    __slots__ = ("_backend", "_compiled", "_compiling", "_flat", "_folded", "_interpreted", "_invested", "_turn", "program")
+    __slots__ = (
+        "_backend", "_compiled", "_compiling", "_first", "_flat", "_folded", "_interpreted", "_invested", "_program",
+        "_turn",
+    )  # fmt: skip
 
-    def __init__(self, program: Program, backend: Backend = NUMPY, *, is_flat: bool = False) -> None:
-        self.program = program if is_flat else without_given(program)
+    def __init__(self, program: Program | FirstSight, backend: Backend = NUMPY, *, is_flat: bool = False) -> None:
+        self._first = program if isinstance(program, FirstSight) else None
+        self._program = None if isinstance(program, FirstSight) else program if is_flat else without_given(program)
         self._backend = backend
         self._compiled: Compiled | None = None
         self._compiling: Generator[None, None, Compiled] | None = None
-        self._flat: Program | None = program if is_flat else None
+        self._flat: Program | None = self._program if is_flat else None
         self._folded: Program | None = None
         self._interpreted = self._invested = 0.0  # seconds
         self._turn = threading.Lock()
+
+    @property
+    def program(self) -> Program:
+        """The program; what was run at first sight is made one when somebody asks."""
+        program = self._program
+        if program is None:
+            assert self._first is not None
+            program = self._program = finished(self._first.splicing(sys.maxsize))
+        return program
 
     @property
     def folded(self) -> Program:
@@ -126,11 +146,20 @@ class Runner:
         if not self._turn.acquire(blocking=False):
             return None  # another thread is at it
         begin = perf_counter()
+        first = self._first
         try:
+            if first is not None and self._interpreted < COMPILING * len(first):
+                return None
             if self._compiling is None:
-                self._compiling = compiling(self.flat, self._backend)
+                self._compiling = compiling(self.flat, self._backend) if first is None else self._compiling_after(first)
             with collector_paused():
-                next(self._compiling)
+                now = begin
+                while True:
+                    before = now
+                    next(self._compiling)
+                    now = perf_counter()
+                    if first is None or now - begin + (now - before) > first.seconds:
+                        break  # with another step like this one, the call would take longer than the first one did
         except StopIteration as end:
             self._take(end.value)
         except BaseException:
@@ -141,12 +170,26 @@ class Runner:
             self._turn.release()
         return self._compiled
 
+    def _compiling_after(self, first: FirstSight) -> Generator[None, None, Compiled]:
+        """Compile what was run at first sight, in steps that take less than was spent on making that."""
+        size = max(FEWEST_IN_PIECE, int(first.seconds / 2 / STEP))
+        if self._program is None:
+            self._program = yield from first.splicing(size)
+            yield
+        flat = self._flat = yield from optimizing(self._program, size, EARLY)
+        yield
+        return (yield from compiling(flat, self._backend, size))
+
     def _take(self, run: Compiled) -> None:
         self._compiled = run
-        self._compiling = self._flat = self._folded = None  # made again if ever needed
+        if self._first is not None:
+            _ = self.program
+        self._compiling = self._flat = self._folded = self._first = None  # made again if ever needed
 
     def interpret(self, arguments: Sequence[Any], lines: Sequence[Position] = ()) -> Sequence[Any]:
         """Run without compiling, and without a thought of it; see `__call__`."""
+        if self._first is not None:
+            return self._first.run(arguments, lines)
         program = self.flat
         results = evaluate_program(program, arguments, lines)
         return [
@@ -192,12 +235,18 @@ def _fresh_handles(results: list[Any]) -> list[Any]:
     return [r._recording.handle(r._id) if isinstance(r, Tracer) else np.copy(r) for r in results]
 
 
-def compiling(program: Program, backend: Backend) -> Generator[None, None, Compiled]:
-    """Finish, plan and compile a program without calls, in steps; see Note [No call is slower than the first]."""
+def compiling(program: Program, backend: Backend, size: int | None = None) -> Generator[None, None, Compiled]:
+    """Finish, plan and compile a program without calls, in steps; see Note [No call is slower than the first].
+
+    Args:
+        program: the program.
+        backend: what compiles it.
+        size: equations per step; by default a third of them, or a sixth where a step takes longer.
+    """
     count = _equations(program)
-    optimised = yield from optimizing(program, max(FEWEST_IN_PIECE, -(-count // 3)), LATE)
+    optimised = yield from optimizing(program, size or max(FEWEST_IN_PIECE, -(-count // 3)), LATE)
     yield
-    plan = yield from planning(optimised, max(FEWEST_IN_PIECE, -(-count // 6)), fresh=True)
+    plan = yield from planning(optimised, size or max(FEWEST_IN_PIECE, -(-count // 6)), fresh=True)
     return (yield from backend.compiling(plan))
 
 

@@ -230,6 +230,8 @@ class Primitive:
         holds: for a primitive with programs among its params, what it says of them.
         mapped: called as ``mapped(is_batched, *params)``, says which of several results ``batch`` gives a batch axis; all of
             them by default. So what a program that is held computes for all examples alike is computed once.
+        blind: whether the jvp rule never looks at the value of a Python number among the operands, but hands it on as it is;
+            see Note [Numbers that rules look at] in transforms/templates.py.
     """
 
     name: str
@@ -251,6 +253,7 @@ class Primitive:
     check: Callable[Concatenate[Callable[[int], Any], ...], None] | None = None
     holds: Holds | None = None
     mapped: Callable[Concatenate[Sequence[bool], ...], Sequence[bool]] | None = None
+    blind: bool = False
 
     def __repr__(self) -> str:
         return self.name

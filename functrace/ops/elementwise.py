@@ -141,6 +141,7 @@ def elementwise(
     check: Rule | None = None,
     flops: Rule | None = None,
     source: str = "",
+    blind: bool = False,
 ) -> Elementwise:
     """Make the primitive of a ufunc.
 
@@ -152,6 +153,7 @@ def elementwise(
         transpose: the rule, for primitives that are linear in an operand.
         fails, check, flops: what NumPy raises on values, and what it costs, see `Primitive`.
         source: where the formula stands (DLMF number, …), if it is not school mathematics.
+        blind: whether the rule hands numbers on without a look at them, see `Primitive`.
     """
     if jvp is None:
         jvp = jvp_from(deriv)
@@ -171,6 +173,7 @@ def elementwise(
         check=check,
         flops=flops,
         source=source,
+        blind=blind,
     )
 
 
@@ -213,10 +216,10 @@ def _div_jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
     return plus(None if a is None else div(a, y), None if b is None else mul(b, neg(div(outputs[0], y))))
 
 
-add = elementwise("add", np.add, jvp=_add_jvp, transpose=_add_transpose)
-sub = elementwise("sub", np.subtract, jvp=_sub_jvp, transpose=_sub_transpose)
-mul = elementwise("mul", np.multiply, jvp=_mul_jvp, transpose=_mul_transpose)
-div = elementwise("div", np.divide, jvp=_div_jvp, transpose=lambda ct, x, y: (div(ct, y), None))
+add = elementwise("add", np.add, jvp=_add_jvp, transpose=_add_transpose, blind=True)
+sub = elementwise("sub", np.subtract, jvp=_sub_jvp, transpose=_sub_transpose, blind=True)
+mul = elementwise("mul", np.multiply, jvp=_mul_jvp, transpose=_mul_transpose, blind=True)
+div = elementwise("div", np.divide, jvp=_div_jvp, transpose=lambda ct, x, y: (div(ct, y), None), blind=True)
 neg = elementwise("neg", np.negative, jvp=lambda p, o, t: neg(t[0]), transpose=lambda ct, x: (neg(ct),))
 positive = elementwise("positive", np.positive, jvp=lambda p, o, t: t[0], transpose=lambda ct, x: (ct,), flops=counts.moved)
 
@@ -372,7 +375,7 @@ def _choice(name: str, ufunc: np.ufunc, loses: Callable[[Array, Array], Array]) 
         second = None if b is None else where(equal(x, y), mul(b, 0.5), where(loses(y, x), 0.0, b))
         return plus(first, second)
 
-    return elementwise(name, ufunc, jvp=jvp)
+    return elementwise(name, ufunc, jvp=jvp, blind=True)
 
 
 def _choice_of_numbers(name: str, ufunc: np.ufunc, wins: Callable[[Array, Array], Array]) -> Elementwise:
@@ -403,7 +406,7 @@ def _bound(name: str, ufunc: np.ufunc, inside: Callable[..., Array], outside: Ca
         first = None if a is None else where(inside(x, bound), a, 0.0)
         return plus(first, None if b is None else where(outside(x, bound), b, 0.0))
 
-    return elementwise(name, ufunc, jvp=jvp)
+    return elementwise(name, ufunc, jvp=jvp, blind=True)
 
 
 clip_below = _bound("clip_below", np.maximum, lambda x, low: greater_equal(x, low), lambda x, low: less(x, low))
@@ -544,6 +547,7 @@ where = Elementwise(
     batch=ELEMENTWISE,
     written="np.where({0}, {1}, {2})",
     flops=counts.moved,
+    blind=True,
 )
 
 

@@ -12,10 +12,12 @@ Floor: 5.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Generator
 
 from functrace.ir.parts import Rewrite
 from functrace.ir.primitive import CONSTANT, INPUT
 from functrace.ir.program import Program
+from functrace.passes.steps import finished
 
 FEWEST_BYTES = 1 << 20
 """Programs whose values are smaller than this together stay as they are: for them, time is what counts."""
@@ -33,27 +35,36 @@ def compute_late(program: Program) -> Program:
     Cost:
         about 5 us per equation, 0.2 us for programs on small arrays.
     """
+    return finished(computing_late(program, len(program.ops)))
+
+
+def computing_late(program: Program, size: int) -> Generator[None, None, Program]:
+    """Compute late in steps of ``size`` equations; see `compute_late`."""
     avals = program.avals
     if len(program.schedule) < 3:  # each is needed by the next one, or by none
         return program
     counts = Counter([avals[k] for k, _ in program.schedule])
     if sum([count * aval.nbytes for aval, count in counts.items()]) < FEWEST_BYTES:
         return program
-    times = _times(program)
+    times = yield from _times(program, size)
     order = sorted([k for k, _ in program.schedule], key=lambda k: (times[k], k))
     write = Rewrite(program)
-    for k in order:
+    for count, k in enumerate(order, 1):
         write.keep(k)
+        if not count % size:
+            yield
     return write.finish()
 
 
-def _times(program: Program) -> list[int]:
+def _times(program: Program, size: int) -> Generator[None, None, list[int]]:
     """When each operation is to run: at its own place, or just before a later one."""
     ops, avals = program.ops, program.avals
     end = len(ops)
     owners = list(range(end))  # whose memory a variable is a view of
     readers: list[list[int]] = [[] for _ in range(end)]
-    for k, _ in program.schedule:
+    for count, (k, _) in enumerate(program.schedule, 1):
+        if not count % size:
+            yield
         primitive, operands, _ = ops[k]
         if primitive.view and operands[0] >= 0:
             owners[k] = owners[operands[0]]
@@ -63,7 +74,9 @@ def _times(program: Program) -> list[int]:
     # Arguments and constants are held by others as long as the program runs.
     kept.update(k for k in range(end) if ops[k][0] is INPUT or ops[k][0] is CONSTANT)
     times = list(range(end))
-    for k, _ in reversed(program.schedule):
+    for count, (k, _) in enumerate(reversed(program.schedule), 1):
+        if not count % size:
+            yield
         primitive, operands, _ = ops[k]
         if primitive.many or primitive.effects or owners[k] != k or k in kept or not readers[k]:
             continue

@@ -17,7 +17,7 @@ from functrace.ir.program import Program
 from functrace.passes.again import compute_again
 from functrace.passes.fold import folding
 from functrace.passes.inline import in_line
-from functrace.passes.late import compute_late
+from functrace.passes.late import computing_late
 from functrace.passes.steps import finished
 from functrace.passes.unused import drop_unused
 
@@ -104,7 +104,7 @@ PIPELINE = (
     ),
     Pass(
         "late values",
-        at_once(compute_late),
+        computing_late,
         early=True,
         before="""
             program(x: f64[200000]) {

@@ -10,10 +10,9 @@ Floor: 3.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
-
-import numpy as np
 
 from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import ShapeDtype, shape_of
@@ -25,7 +24,9 @@ from functrace.ops.elementwise import add
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import broadcast_to, convert, reshape
 from functrace.tracing.recording import Recording, Value, bind
-from functrace.transforms.linearize import attribute, finish, operand_of, split_linear
+from functrace.transforms.linearize import attribute, finish, operand_of
+
+_NONE: Mapping[int, Any] = MappingProxyType({})
 
 
 def match_cotangent(ct: Value, aval: ShapeDtype) -> Any:
@@ -53,6 +54,7 @@ def pull_cotangents(
     cotangents: dict[int, Any],
     into: Recording,
     origins: Sequence[int] = (),
+    reached: Mapping[int, list[tuple[int, Any, int]]] = _NONE,
 ) -> dict[int, Any]:
     """Walk operations backwards, from cotangents of outputs to cotangents of linear inputs.
 
@@ -64,6 +66,8 @@ def pull_cotangents(
         cotangents: cotangent by variable; consumed. What remains at the end belongs to inputs.
         into: the recording that receives the operations.
         origins: which variable of the user's program each variable came from; its own number by default.
+        reached: by variable, where what reaches it is listed instead of being summed: its number, what reaches it, and how
+            long the tape was then.
 
     Returns:
         ``cotangents``, which holds what has reached the linear inputs.
@@ -105,6 +109,9 @@ def pull_cotangents(
             aval = avals[i]
             if getattr(part, "aval", None) is not aval:
                 part = match_cotangent(part, aval)
+            if i in reached:
+                reached[i].append((i, part, len(into.ops)))
+                continue
             before = cotangents.get(i)
             cotangents[i] = part if before is None else add(before, part)
         missing = len(into.ops) - len(into.origins)
@@ -179,40 +186,3 @@ def transpose_program(
     pull_cotangents(program.ops, program.avals, linear, value, cotangents, into)
     outs = [operand_of(into, cotangents.get(i), program.avals[i]) for i in chosen]
     return finish(into, outs, program, f"transpose_of_{program.name}")
-
-
-def grad_program(program: Program, active: Sequence[bool], with_value: bool = True) -> Program:
-    """Return the program that computes outputs, then gradients of the first output by the active inputs.
-
-    The backward pass is recorded onto the continued tape itself, so that forward and backward are one program.
-
-    Args:
-        program: a program whose first output is a scalar.
-        active: one flag per input.
-        with_value: whether the first output is among the results; otherwise what only it needs is not computed.
-
-    Cost:
-        2 to 4 times the program, whatever the number of inputs.
-    """
-    walk, linear = split_linear(program, active, 1)
-    known, tangents = walk.known, walk.tangents
-    by_input = [i for i, flag in zip(program.input_ids, active, strict=True) if flag]
-    starts = list(linear.inputs)
-    cotangents: dict[int, Any] = {}
-    out = program.output_ids[0]
-    if out in tangents:
-        aval = program.avals[out]
-        seed = known.handle(known.constant(np.ones((), aval.dtype)[()], ShapeDtype((), aval.dtype)))
-        cotangents[tangents[out]._id] = broadcast_to(seed, aval.shape)
-    captured = linear.constants
-    literals = linear.literals
-
-    def value(i: int) -> Any:
-        return captured[i] if i >= 0 else literals[~i]
-
-    lin = linear_variables(linear.ops, starts)
-    pull_cotangents(linear.ops, linear.avals, lin, value, cotangents, known, linear.origins)
-    outs = [operand_of(known, cotangents.get(s), program.avals[i]) for s, i in zip(starts, by_input, strict=True)]
-    linear.close()
-    kept = walk.outputs if with_value else walk.outputs[1:]
-    return finish(known, (*kept, *outs), program, f"grad_of_{program.name}")

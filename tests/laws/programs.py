@@ -212,13 +212,14 @@ def _held(draw: st.DrawFn, known: list[Shape]) -> Step:
 
 
 @st.composite
-def programs(draw: st.DrawFn, *, most_steps: int = 8) -> Recipe:
-    """Draw a random well-typed program."""
+def programs(draw: st.DrawFn, *, most_steps: int = 8, held: bool = True) -> Recipe:
+    """Draw a random well-typed program; without ``held``, of operations that hold no programs."""
     inputs = tuple(draw(st.lists(shapes(rank=2), min_size=1, max_size=3)))
     known: list[Shape] = list(inputs)
     steps: list[Step] = []
     for _ in range(draw(st.integers(1, most_steps))):
-        make = draw(st.sampled_from([_elementwise, _held, _reduction, _shaping, _indexing, _matmul, _held]))
+        kinds = [_elementwise, _held, _reduction, _shaping, _indexing, _matmul, _held]
+        make = draw(st.sampled_from(kinds if held else [kind for kind in kinds if kind is not _held]))
         step = make(draw, known)
         if int(np.prod(step.shape)) <= 200:
             steps.append(step)
