@@ -297,8 +297,8 @@ def gradient(program: Program, chosen: Chosen, active: Sequence[bool], with_valu
             if kind:
                 code += (kind, function, slots[first], slots[second], slots[result])
             else:
-                places = tuple([slots[i] for i in first])
-                code += (kind, function, places, (), slots[result])
+                read: list[int] = [slots[i] for i in first]
+                code += (kind, function, tuple(read), (), slots[result])
         for place, slot in kernel.contributions:
             i = roots[operands[place]]
             before = cotangents[i]
@@ -351,7 +351,8 @@ def _forward(
                 if kind:
                     backwards += (slots[result], slots[second], slots[first], function, kind)
                 else:
-                    backwards += (slots[result], (), tuple([slots[i] for i in first]), function, kind)
+                    read: list[int] = [slots[i] for i in first]
+                    backwards += (slots[result], (), tuple(read), function, kind)
         if not needed[k]:
             continue
         primitive, operands, params = ops[k]
