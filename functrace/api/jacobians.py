@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, Literal, overload
+from typing import Any, Concatenate, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -22,8 +22,10 @@ from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.parts import restrict
 from functrace.ir.program import Program
 from functrace.ops.shaping import moveaxis, reshape
+from functrace.passes.inline import in_line
 from functrace.tracing.recording import Recording
 from functrace.transforms import is_differentiable, jvp_program, vmap_program
+from functrace.transforms.sparsity import compressed_jacobian
 from functrace.tree import flatten, paths, unflatten
 from functrace.typing import A, Aux, B, P, PyTree, Ts
 
@@ -107,7 +109,9 @@ def jacfwd(
                [0., 4.]])
 
     Cost:
-        ``f`` and (number of input elements) tangents, in one mapped run.
+        ``f`` and (number of input elements) tangents, in one mapped run. Where the program shows that columns have no row in
+        common (elementwise functions, neighbours, bands), one tangent for all of these: zeros outside of the pattern are
+        then zeros, also where a tangent of their own would be NaN.
     """
     check_argnums(argnums, "jacfwd")
     owner = f"jacfwd of {function_name(f)}"
@@ -123,10 +127,12 @@ def jacfwd(
             _check_results(call.out_avals, owner, holomorphic, complex_is_fine=True)
             build = functools.partial(_columns_of, point, len(call.outputs), call.auxiliary)
             key = ("jacfwd", point.active, len(call.outputs))
-            runner, arguments = call.transformed(key, build)
-            flat = runner([*arguments, *_basis(point.values)], call.lines)
-        columns = [moveaxis(x, 0, len(shape_of(x)) - 1) for x in flat[call.auxiliary :]]
-        columns = [np.ascontiguousarray(x) if isinstance(x, np.ndarray) else x for x in columns]
+            found, arguments = call.transformed(key, build)
+            flat = found.runner([*arguments, *([] if found.is_whole else _basis(point.values))], call.lines)
+        columns = flat[call.auxiliary :]
+        if not found.is_whole:
+            columns = [moveaxis(x, 0, len(shape_of(x)) - 1) for x in columns]
+            columns = [np.ascontiguousarray(x) if isinstance(x, np.ndarray) else x for x in columns]
         results = []
         for column, out_aval in zip(columns, call.out_avals, strict=True):
             start, parts = 0, []
@@ -141,12 +147,30 @@ def jacfwd(
     return jacobian
 
 
-def _columns_of(point: Primals, count: int, auxiliary: int, program: Program) -> Runner:
+class _Columns(NamedTuple):
+    """What computes a Jacobian.
+
+    Args:
+        runner: from the inputs to auxiliary data and Jacobians.
+        is_whole: whether these have the elements of the arguments along their last axis. If not, `runner` takes all unit
+            vectors as well, and their derivatives stand along the first axis.
+    """
+
+    runner: Runner
+    is_whole: bool
+
+
+def _columns_of(point: Primals, count: int, auxiliary: int, program: Program) -> _Columns:
     """Map the derivative of a function, that of `jvp`: no residuals are kept. Tangents stand behind auxiliary data."""
-    pushed = jvp_program(program, point.flags(program), count)
+    active = point.flags(program)
+    pushed = jvp_program(program, active, count)
     needed = restrict(pushed, pushed.input_ids, pushed.output_ids[count:], keep=True).program
+    compressed = compressed_jacobian(in_line(program), needed, active, count)
+    if compressed is not None:
+        return _Columns(Runner(compressed), is_whole=True)
     batched = [k >= len(program.input_ids) for k in range(len(needed.input_ids))]
-    return Runner(vmap_program(needed, _count(point.values), batched, [False] * auxiliary + [True] * count))
+    mapped = vmap_program(needed, _count(point.values), batched, [False] * auxiliary + [True] * count)
+    return _Columns(Runner(mapped), is_whole=False)
 
 
 @overload
@@ -169,7 +193,7 @@ def hessian(
                [ 0., 12.]])
 
     Cost:
-        (number of input elements) times a few ``f``, in one mapped run.
+        (number of input elements) times a few ``f``, in one mapped run; with bands, their number (see `jacfwd`).
     """
     inner = jacrev(f, argnums, has_aux=has_aux, holomorphic=holomorphic)
     return transformed("hessian", f)(jacfwd(inner, argnums, has_aux=has_aux, holomorphic=holomorphic))

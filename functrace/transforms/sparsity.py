@@ -1,0 +1,242 @@
+"""Which elements of a program's results depend on which elements of its inputs, and Jacobians from fewer tangents.
+
+Two columns of a Jacobian that have no row in common can be computed by one tangent: the sum of both unit vectors. Columns
+are put into groups of such ones ("colours"); a banded matrix of any size has as many groups as bands. The pattern is found
+from the program alone, so it holds for all values. What is not known to be sparse counts as dense.
+
+Note [Values of a compressed Jacobian]
+    An element of the pattern is what it is with a tangent of its own, since nothing else of its group reaches its row; only
+    a zero may lose its minus sign. Outside of the pattern there are zeros, also where a unit vector would give NaN (0 times
+    an infinite derivative).
+
+    Source: A. R. Curtis, M. J. D. Powell, J. K. Reid, On the estimation of sparse Jacobian matrices (1974).
+
+Floor: 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.primitive import ZERO, Primitive
+from functrace.ir.program import Program
+from functrace.ir.walk import interpret
+from functrace.ops.elementwise import ELEMENTWISE
+from functrace.ops.indexing import ARRAY, gather, scatter_add
+from functrace.ops.shaping import reshape
+from functrace.tracing.recording import Recording, bind
+from functrace.transforms.linearize import attribute, finish, operand_of
+from functrace.transforms.vmap import apply_batched, vmap_program
+from functrace.typing import Array
+
+FEWEST = 16
+"""Elements of the inputs: with fewer, all unit vectors cost about as much as some."""
+
+MOST_BYTES = 1 << 26
+"""Of the pattern of one variable; with larger ones everything counts as dense."""
+
+MOVES = frozenset({
+    "add_along_axis", "broadcast_to", "concatenate", "cumsum", "diagonal", "embed", "embed_diagonal", "gather", "index",
+    "name", "reduce_sum", "reshape", "roll", "scatter_add", "scatter_set", "stack", "take_along_axis", "transpose",
+})  # fmt: skip
+"""Operations whose results are sums of elements of operands: applied to a pattern, they give that of the result."""
+
+PRODUCTS = frozenset({"matmul", "einsum"})
+"""Operations that are linear in each operand: likewise, with ones in place of the others."""
+
+
+def dependence(program: Program, inputs: Sequence[bool], outputs: int) -> Array | None:
+    """Say which elements of the first outputs depend on which elements of the flagged inputs.
+
+    Returns:
+        bool, shape (elements of inputs, elements of outputs), each in order; ``None`` if it would take too much memory.
+
+    Cost:
+        an elementwise operation per equation, on one byte per element of the variable and of the inputs.
+    """
+    flagged = [i for i, flag in zip(program.input_ids, inputs, strict=True) if flag]
+    size = sum([program.avals[i].size for i in flagged])
+    if any(size * aval.size > MOST_BYTES for aval in program.avals):
+        return None
+    env: dict[int, Any] = dict.fromkeys(program.input_ids)
+    env.update(dict.fromkeys(program.constant_values))
+    start = 0
+    for i in flagged:
+        aval = program.avals[i]
+        pattern = np.zeros((size, aval.size), bool)
+        pattern[start : start + aval.size] = np.eye(aval.size, dtype=bool)
+        env[i] = pattern.reshape(size, *aval.shape)
+        start += aval.size
+    walk = _Walk(program, size)
+    interpret(program, env, lambda k, values: walk.apply(k, values), program.schedule)
+    found = [walk.whole(env[i], program.avals[i]).reshape(size, program.avals[i].size) for i in program.output_ids[:outputs]]
+    return np.concatenate([np.zeros((size, 0), bool), *found], axis=1)
+
+
+class _Walk:
+    """Applies operations to patterns: bool arrays, the elements of the inputs along the first axis; ``None`` is empty."""
+
+    def __init__(self, program: Program, size: int) -> None:
+        self.program, self.size = program, size
+
+    def whole(self, pattern: Array | None, aval: ShapeDtype) -> Array:
+        """A pattern, also of what depends on nothing."""
+        return np.zeros((self.size, *aval.shape), bool) if pattern is None else pattern
+
+    def apply(self, k: int, values: tuple[Any, ...]) -> Any:
+        """Return the pattern of what an operation makes; its operands' numbers stand for no pattern."""
+        program = self.program
+        primitive, operands, params = program.ops[k]
+        patterns = [value if i >= 0 else None for i, value in zip(operands, values, strict=True)]
+        count = program.result_count(k)
+        if primitive.jvp is ZERO or all(pattern is None for pattern in patterns):
+            return (None,) * count if primitive.many else None
+        if not primitive.many:
+            aval = program.avals[k]
+            if primitive.batch is ELEMENTWISE:
+                return self._union(patterns, aval)
+            found = self._linear(primitive, operands, patterns, params)
+            if found is not None:
+                return np.broadcast_to(found, (self.size, *aval.shape))
+        reached = np.zeros(self.size, bool)
+        for pattern in patterns:
+            if pattern is not None:
+                reached |= pattern.any(axis=tuple(range(1, pattern.ndim)))
+        made = [
+            np.broadcast_to(reached.reshape(-1, *[1] * program.avals[j].ndim), (self.size, *program.avals[j].shape))
+            for j in range(k, k + count)
+        ]
+        return tuple(made) if primitive.many else made[0]
+
+    def _union(self, patterns: Sequence[Array | None], aval: ShapeDtype) -> Array:
+        present = [pattern for pattern in patterns if pattern is not None]
+        found = np.zeros((self.size, *aval.shape), bool)
+        for pattern in present:
+            found |= pattern.reshape(self.size, *[1] * (aval.ndim - pattern.ndim + 1), *pattern.shape[1:])
+        return found
+
+    def _linear(
+        self, primitive: Primitive, operands: Sequence[int], patterns: Sequence[Array | None], params: tuple[Any, ...]
+    ) -> Array | None:
+        """The pattern of a sum of elements, by the batch rule; ``None`` if it depends on what is not known."""
+        name = str(primitive)
+        if name in MOVES:
+            return self._summed(primitive, operands, patterns, params, fill=0.0)
+        if name not in PRODUCTS:
+            return None
+        found = None
+        for k, pattern in enumerate(patterns):
+            if pattern is not None:
+                alone = [pattern if j == k else None for j in range(len(patterns))]
+                part = self._summed(primitive, operands, alone, params, fill=1.0)
+                if part is None:
+                    return None
+                found = part if found is None else found | part
+        return found
+
+    def _summed(
+        self, primitive: Primitive, operands: Sequence[int], patterns: Sequence[Array | None], params: Any, *, fill: float
+    ) -> Array | None:
+        program = self.program
+        values: list[Any] = []
+        for i, pattern in zip(operands, patterns, strict=True):
+            if pattern is not None:
+                values.append(pattern.astype(np.float32))
+            elif i < 0:
+                values.append(fill)
+            elif program.avals[i].dtype.kind in "iu" and str(primitive) in MOVES:
+                if i not in program.constant_values:
+                    return None  # positions, of which only the call knows where they point
+                values.append(program.constant_values[i])
+            else:
+                values.append(np.full(program.avals[i].shape, fill, np.float32))
+        flags = tuple([pattern is not None for pattern in patterns])
+        return np.asarray(apply_batched(primitive, tuple(values), flags, params)) != 0
+
+
+def coloured(pattern: Array) -> Array | None:
+    """Put the inputs' elements into groups of which no two reach the same element of an output.
+
+    Args:
+        pattern: see `dependence`.
+
+    Returns:
+        the group of every element, int, shape (elements of inputs,); ``None`` if there are more than half as many groups.
+    """
+    size = len(pattern)
+    if size < FEWEST or not pattern.size or pattern.sum(axis=0).max() > size // 2:
+        return None
+    numbers = pattern.astype(np.float32)
+    together = numbers @ numbers.T > 0
+    groups = np.full(size, -1, np.intp)
+    for k in range(size):
+        taken = np.zeros(size + 1, bool)
+        taken[groups[together[k]]] = True  # (the last place is of those that have no group yet)
+        groups[k] = np.argmin(taken)
+        if groups[k] >= size // 2:
+            return None
+    return groups
+
+
+def compressed_jacobian(program: Program, pushed: Program, active: Sequence[bool], outputs: int) -> Program | None:
+    """Return the program of auxiliary outputs and Jacobians, the elements of all active inputs along their last axis.
+
+    Args:
+        program: the function's, without calls (else they count as dense); outputs that have no derivative come last.
+        pushed: from its inputs and one tangent per active one to auxiliary outputs and the others' tangents.
+        active: one flag per input of ``program``.
+        outputs: how many outputs have a derivative.
+
+    Returns:
+        the program, of the inputs of ``program``; ``None`` if it would not save half of the tangents.
+    """
+    if any(program.avals[i].dtype.kind != "f" for i in program.output_ids[:outputs]):
+        return None
+    pattern = dependence(program, active, outputs)
+    groups = None if pattern is None else coloured(pattern)
+    return None if pattern is None or groups is None else _compressed(program, pushed, active, outputs, pattern, groups)
+
+
+def _compressed(
+    program: Program, pushed: Program, active: Sequence[bool], outputs: int, pattern: Array, groups: Array
+) -> Program:
+    count, size, many = len(program.input_ids), len(groups), int(groups.max()) + 1
+    auxiliary = len(pushed.output_ids) - outputs
+    batched = [k >= count for k in range(len(pushed.input_ids))]
+    mapped = vmap_program(pushed, many, batched, [False] * auxiliary + [True] * outputs)
+    into = Recording(f"jacobian of {program.name}", keeps_source=False)
+    env: dict[int, Any] = {i: into.new_input(mapped.avals[i]) for i in mapped.input_ids[:count]}
+    start = 0
+    for i, j in zip(
+        [i for i, flag in zip(program.input_ids, active, strict=True) if flag], mapped.input_ids[count:], strict=True
+    ):
+        aval = program.avals[i]
+        seeds = groups[start : start + aval.size] == np.arange(many)[:, None]
+        env[j] = seeds.astype(aval.dtype).reshape(many, *aval.shape)
+        start += aval.size
+    env |= {i: into.handle(into.constant(value, mapped.avals[i])) for i, value in mapped.constant_values.items()}
+
+    def apply(k: int, values: tuple[Any, ...]) -> Any:
+        primitive, _, params = mapped.ops[k]
+        result = bind(primitive, values, params)
+        attribute(into, k)
+        return result
+
+    interpret(mapped, env, apply, mapped.schedule)
+    outs = [operand_of(into, env[i], mapped.avals[i]) for i in mapped.output_ids[:auxiliary]]
+    first = 0
+    for i in mapped.output_ids[auxiliary:]:
+        aval = mapped.avals[i]
+        length = aval.size // many
+        columns, rows = np.nonzero(pattern[:, first : first + length])
+        first += length
+        values = gather(reshape(env[i], (aval.size,)), (ARRAY,), (groups[columns] * length + rows,))
+        spread = scatter_add(values, (ARRAY,), (rows * size + columns,), (length * size,))
+        whole = reshape(spread, (*aval.shape[1:], size))
+        outs.append(operand_of(into, whole, ShapeDtype((*aval.shape[1:], size), aval.dtype)))
+        attribute(into, i)
+    return finish(into, outs, mapped, f"jacobian_of_{program.name}")
