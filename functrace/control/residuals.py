@@ -30,7 +30,9 @@ import numpy as np
 
 from functrace.errors import ArgumentError, DtypeError, ProgramError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.check import held_programs
 from functrace.ir.primitive import Primitive
+from functrace.ir.program import Program
 from functrace.tracing.recording import bind
 from functrace.typing import Array
 
@@ -251,3 +253,11 @@ unpack_p = Primitive(
     written="{0}",  # source cannot hold what packs, so nothing is packed there
 )
 """``unpack x``: fetch a residual from the user's function."""
+
+
+def packs(program: Program) -> bool:
+    """Whether a program, or one that it holds, packs values, so that its outputs may not be arrays."""
+    for primitive, _, params in program.ops:
+        if primitive is pack_p or any(packs(held) for param in params for _, held in held_programs(param, "")):
+            return True
+    return False

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functrace.control.call import at_places, call_program, check_operands
-from functrace.control.residuals import Packed, PackedStack
+from functrace.control.residuals import Packed, PackedStack, packs
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.ir.parts import Assembly, Compiled, Lowering, holds_kept, output_avals, reordered, restrict
+from functrace.ir.parts import Assembly, Compiled, Loop, Lowering, holds_kept, output_avals, reordered, restrict
 from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec
@@ -100,7 +100,8 @@ def _lowers(specs: Sequence[Spec], body: Program, length: int, reverse: bool, co
     def join(runs: Sequence[Compiled]) -> Compiled:
         return lambda *operands: run_scan(runs[0], outs, operands, *sizes)
 
-    return Lowering((body,), join, fresh=False)
+    loop = None if packs(body) else Loop(constants, (carries,), (reverse,), length=length)
+    return Lowering((body,), join, fresh=False, loop=loop)
 
 
 def _aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, int, bool, int, int]) -> Any:

@@ -23,16 +23,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 
 import numpy as np
 
 from functrace.control.call import call_program, check_operands
 from functrace.control.cond import cond_program
+from functrace.control.residuals import packs
 from functrace.control.scan import hoisted, invariants, zeros_of
 from functrace.errors import ArgumentError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.ir.parts import Assembly, Compiled, Lowering, Rewrite, holds_kept, output_avals, restrict, without_kept
+from functrace.ir.parts import Assembly, Compiled, Loop, Lowering, Rewrite, holds_kept, output_avals, restrict, without_kept
 from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec
@@ -121,7 +122,7 @@ def run_trip(
             goes_on, *carry = step(*fixed, *carry)
     while goes_on:
         if len(rows) == most:
-            raise ArgumentError(f"a while loop is not done after max_steps={most}", fix="allow more steps")
+            _refuse(most)
         results = step(*fixed, *carry)
         goes_on, carry = results[0], results[1:end]
         rows.append(results[end:])
@@ -142,6 +143,10 @@ def run_trip(
             ends += carry
     # A carry may be an operand, or an array that the last step returned twice.
     return tuple([np.copy(c)[()] for c in ends])
+
+
+def _refuse(most: int | None) -> NoReturn:
+    raise ArgumentError(f"a while loop is not done after max_steps={most}", fix="allow more steps")
 
 
 def _turn(body: Program, cond: Program, constants: int) -> Program:
@@ -186,7 +191,9 @@ def _lowers(
         ask, *steps = runs
         return lambda *operands: run_trip(ask, steps, operands, carries, reverse, constants, hidden, most)
 
-    return Lowering(_bodies(cond, bodies, constants), join, fresh=False)
+    programs = _bodies(cond, bodies, constants)
+    loop = None if any(map(packs, programs)) else Loop(constants, carries, reverse, hidden, None, most, _refuse)
+    return Lowering(programs, join, fresh=False, loop=loop)
 
 
 def _aval(*rest: Any) -> Any:

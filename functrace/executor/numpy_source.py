@@ -1,7 +1,7 @@
 """The NumPy backend: a plan becomes straight-line Python over bound NumPy functions.
 
-One statement per operation; a variable's local name is used again or deleted where the plan says that it dies, so that
-arrays die as early as they can. Every group is a Python function of its own; several hand values over in a list.
+Every group is a Python function of its own; several hand values over in a list. The lines in them are written by
+`functrace.executor.statements` and, in loops, `functrace.executor.loops`.
 
 Floor: 6.
 """
@@ -14,12 +14,10 @@ import weakref
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, final
 
-import numpy as np
-
-from functrace.executor.backend import Backend, joined
-from functrace.executor.blocks import in_blocks
-from functrace.executor.kernels import KERNELS, spelled_literal
-from functrace.executor.plan import Plan, Step
+from functrace.executor.backend import Backend
+from functrace.executor.loops import WithLoops
+from functrace.executor.plan import Plan
+from functrace.executor.statements import Values
 from functrace.ir.parts import Compiled
 from functrace.passes import finished
 from functrace.source import GENERATED_FILES, printable
@@ -34,7 +32,7 @@ class NumPySource:
     """The backend; see the module.
 
     Args:
-        bodies: compiles the programs that operations hold; by default, this one does.
+        bodies: compiles the programs that operations hold; by default, this one does, and writes loops in line.
     """
 
     def __init__(self, bodies: Backend | None = None) -> None:
@@ -66,7 +64,7 @@ NUMPY = NumPySource()
 def generate(plan: Plan) -> tuple[str, dict[str, Any]]:
     """Return the source of a plan of one group, and the values that its names are bound to."""
     writer = _Writer(plan, NUMPY)
-    return finished(writer.group(0)), writer.bound
+    return finished(writer.group(0)), writer.values.bound
 
 
 def _in_turn(pieces: list[Callable[..., Any]], width: int, places: int) -> Compiled:
@@ -86,7 +84,7 @@ def _in_turn(pieces: list[Callable[..., Any]], width: int, places: int) -> Compi
 def _defined(name: str, source: str, writer: _Writer) -> Callable[..., Any]:
     """Return the function ``run`` that a source, the last one that was written, defines."""
     filename = f"{GENERATED_FILES}{printable(name)} {next(_numbers)}>"
-    bound = writer.bound
+    bound = writer.values.bound
     exec(compile(source, filename, "exec"), bound)
     function = bound.pop("run")
     bound.setdefault(GENERATED, {})[filename] = writer.operations
@@ -102,16 +100,11 @@ class _Writer:
     def __init__(self, plan: Plan, bodies: Backend) -> None:
         program = plan.program
         self.plan = plan
-        self.bodies = bodies
-        self.bound: dict[str, Any] = {}
-        self._names_of_values: dict[int, str] = {}
-        self._free: list[str] = []
-        self._numbers = itertools.count()
+        self.values = Values(bodies, NUMPY)
         self.operations: dict[int, Now] = {}
         """By line of the group that was written last: what it carries out."""
         self._names = {i: f"x{i}" for i in program.input_ids}
-        for i, value in program.constant_values.items():
-            self._names[i] = self._bind_value(value)
+        self._statements = WithLoops(plan, self._names, self.values)
         given = [i for group in plan.groups for i in group.gives]
         self.places: dict[int, int] = {i: k for k, i in enumerate((*program.input_ids, *given))}
         """By variable: where in the list it is handed over."""
@@ -120,7 +113,7 @@ class _Writer:
         """Write one group; yields where an operation holds programs that have to be compiled."""
         plan, names, places = self.plan, self._names, self.places
         program, group = plan.program, plan.groups[number]
-        self._free = []
+        self._statements.free = []
         if len(plan.groups) == 1:
             lines = [f"def run({', '.join(names[i] for i in program.input_ids)}):"]
         else:
@@ -129,11 +122,10 @@ class _Writer:
             lines += [f"    {names[i]} = handed[{places[i]}]" for i in group.takes]
             lines += [f"    handed[{places[i]}] = None" for i, dies in group.takes.items() if dies]
         self.operations = {}
-        for step in group.steps:
-            k = step.first
-            position = program.positions[k] if k < len(program.positions) else None
-            self.operations[len(lines) + 1] = Now(program.ops[k][0], position)
-            lines += yield from self._statements(step)
+        for text, now in (yield from self._statements.write(group.steps)):
+            if now is not None:
+                self.operations[len(lines) + 1] = now
+            lines.append(f"    {text}")
         if number + 1 < len(plan.groups):
             lines += [f"    handed[{places[i]}] = {names[i]}" for i in group.gives]
             if len(lines) == 1:
@@ -143,44 +135,3 @@ class _Writer:
             outs = [f"{names[i]}.copy('K')" if copied else names[i] for i, copied in outputs]
             lines.append(f"    return ({', '.join(outs)}{',' if outs else ''})")
         return "\n".join(lines) + "\n"
-
-    def _statements(self, step: Step) -> Generator[None, None, list[str]]:
-        """Write one operation, and the end of what dies there."""
-        program, names, bind_value = self.plan.program, self._names, self._bind_value
-        k, into = step.first, step.into
-        primitive, operands, params = program.ops[k]
-        arguments = tuple([names[i] if i >= 0 else spelled_literal(program, i, k, bind_value) for i in operands])
-        kernel = KERNELS.get(primitive)
-        if into is not None:
-            word = "out=" if primitive.eval in (np.maximum, np.minimum) else ""  # 0.03 us dearer; these two insist on it
-            arguments = (*arguments, word + names[into])
-        if step.join is not None:
-            run = yield from joined(step, self.bodies) if step.blocks is None else in_blocks(step, NUMPY)
-            expression = f"{bind_value(run)}({', '.join(arguments)})"
-        elif kernel is not None:
-            expression = kernel(arguments, params, bind_value)
-        else:
-            static = tuple([bind_value(p) for p in params])
-            expression = f"{bind_value(primitive.eval)}({', '.join((*arguments, *static))})"
-        dead = [names[i] for i in step.dies if not names[i].startswith("k")]
-        if into is not None:
-            dead.remove(names[into])
-        free = self._free
-        free.extend(dead)
-        results = self.plan.results(step)
-        for j in results:
-            names[j] = names[into] if into is not None else free.pop() if free else f"v{next(self._numbers)}"
-        made = [names[j] for j in results]
-        left = ", ".join(made) + ("," if primitive.many else "")
-        unused = [d for d in dead if d not in made]
-        lines = [f"    {left} = {expression}"]
-        if unused:
-            lines.append(f"    del {', '.join(dict.fromkeys(unused))}")
-        return lines
-
-    def _bind_value(self, value: object) -> str:
-        found = self._names_of_values.get(id(value))
-        if found is None:
-            found = self._names_of_values[id(value)] = f"k{len(self.bound)}"
-            self.bound[found] = value
-        return found

@@ -20,7 +20,7 @@ from typing import Any, final
 
 from functrace.executor.groups import Blocks, grouped
 from functrace.executor.reuse import Buffers
-from functrace.ir.parts import Compiled
+from functrace.ir.parts import Compiled, Loop
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
 from functrace.passes import finished, optimized, optimizing
@@ -38,6 +38,7 @@ class Step:
         bodies: plans of the programs that have to be compiled for it.
         join: makes, of their compiled forms, the function from operands to results; see `functrace.ir.parts.Lowering`.
         blocks: for a group of operations on large arrays, how they are divided; the one body holds the operations.
+        loop: what that function does, if it is a loop.
     """
 
     first: int
@@ -46,6 +47,7 @@ class Step:
     bodies: tuple[Plan, ...] = ()
     join: Callable[[Sequence[Compiled]], Callable[..., Any]] | None = None
     blocks: Blocks | None = None
+    loop: Loop | None = None
 
 
 @final
@@ -77,12 +79,17 @@ class Plan:
             one of them may return a view (`functrace.ir.primitive.Primitive.fresh`).
         copied: by output, whether it has to be copied, since it may share memory with an argument, a constant or an output
             before it.
+        alone: by output, whether it is all of an array that the program has made, and that no other output shows.
+        homes: by output, the operation whose result, in C order, has the memory that the output is all of; ``None`` where
+            that is not known. Written there, it could be written into other memory as well.
     """
 
     program: Program
     groups: tuple[Group, ...]
     owners: Mapping[int, int]
     copied: tuple[bool, ...]
+    alone: tuple[bool, ...] = ()
+    homes: tuple[int | None, ...] = ()
 
     @property
     def steps(self) -> Iterator[Step]:
@@ -238,13 +245,12 @@ def planning(program: Program, size: int, *, fresh: bool, groups: bool = True) -
                     continue
                 optimised = yield from optimizing(body, size)
                 bodies.append((yield from planning(optimised, size, fresh=lowering.fresh, groups=groups)))
-            steps.append(Step(k, dies, into, tuple(bodies), lowering.join, lowering.blocks))
+            steps.append(Step(k, dies, into, tuple(bodies), lowering.join, lowering.blocks, lowering.loop))
         parts.append(tuple(steps))
-    copied = [
-        fresh and shared and not buffers.is_exclusive(i)
-        for i, shared in zip(program.output_ids, program.aliasing, strict=True)
-    ]
-    return Plan(program, _grouped(program, parts or [()]), MappingProxyType(buffers.owners), tuple(copied))
+    alone = tuple(map(buffers.is_exclusive, program.output_ids))
+    copied = [fresh and shared and not mine for shared, mine in zip(program.aliasing, alone, strict=True)]
+    homes = tuple(map(buffers.home, program.output_ids))
+    return Plan(program, _grouped(program, parts or [()]), MappingProxyType(buffers.owners), tuple(copied), alone, homes)
 
 
 def _grouped(program: Program, parts: Sequence[tuple[Step, ...]]) -> tuple[Group, ...]:

@@ -107,6 +107,13 @@ class Buffers:
             and i not in self._read_only
         )
 
+    def home(self, i: int) -> int | None:
+        """Return the operation whose result, in C order, has the memory that an output is all of, if that is known."""
+        root, avals = self.owners.get(i, i), self.program.avals
+        in_order = self._layouts.get(root) == self._layouts.get(i) == C_ORDER
+        known = in_order and root in self._owned and avals[root] is avals[i] and i not in self._read_only
+        return root if known and avals[i].shape else None
+
     def _elementwise(self, k: int, variables: list[int]) -> Any:
         """The layout that NumPy gives the result of a ufunc."""
         shape = self.program.avals[k].shape

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, NoReturn, final
 
 from functrace.errors import ProgramError
 from functrace.ir.aval import ShapeDtype, aval_of
@@ -155,6 +155,34 @@ Compiled = Callable[..., tuple[Any, ...]]
 """A compiled form of a program: called with one argument per input, it returns a tuple of outputs."""
 
 
+class Loop(NamedTuple):
+    """The order in which a loop carries out its bodies, for a backend that writes the loop itself.
+
+    Operands are constants, the initial carries of all phases, and arrays whose first axis the first phase walks along. The
+    body of a phase takes the constants, its carry, a slice of each array (that of the first phase), and what earlier phases
+    kept of the same step; it returns its carry, and what it keeps of the step. Results are the carries in the end, and what
+    the only phase of a loop of known length kept, stacked.
+
+    Args:
+        constants: how many operands are constants.
+        carries: of each phase, how many values it carries.
+        reverse: of each phase, whether it walks from the last step to the first.
+        hidden: how many of the first phases do not return what they carry.
+        length: the number of steps. ``None`` where values say it: then a first body says, of constants and the first phase's
+            carry, whether there is a step, and the next one, which is the first phase's, returns that before its carry.
+        most: the largest number of steps that is allowed, or ``None``.
+        refuse: called with ``most``, raises where there is one more step.
+    """
+
+    constants: int
+    carries: tuple[int, ...]
+    reverse: tuple[bool, ...]
+    hidden: int = 0
+    length: int | None = None
+    most: int | None = None
+    refuse: Callable[[int | None], NoReturn] | None = None
+
+
 class Lowering(NamedTuple):
     """How an operation that holds programs runs once they are compiled.
 
@@ -164,12 +192,14 @@ class Lowering(NamedTuple):
         fresh: whether what a compiled form returns must not share memory with its arguments.
         blocks: how the executor divides the arrays of the one body, which is then optimised already; see
             `functrace.executor.groups`.
+        loop: what ``join`` does, if it is a loop over arrays.
     """
 
     bodies: tuple[Program, ...]
     join: Callable[[Sequence[Compiled]], Callable[..., Any]]
     fresh: bool
     blocks: Any = None
+    loop: Loop | None = None
 
 
 Choose = Callable[[Op], Program | None]

@@ -169,10 +169,39 @@ def _as_float(n: int | TracedNumber) -> Any:
 
 
 _AS_FLOATS: dict[Primitive, Callable[..., Any]] = {
-    **{p: p for p in (ew.add, ew.sub, ew.mul, ew.neg, ew.absolute, ew.power, ew.floor_divide)},
+    **{p: p for p in (ew.mul, ew.power, ew.floor_divide)},
     ew.left_shift: lambda x, n: ew.mul(x, ew.power(2.0, n)),
 }
 """Operations between integers that may leave 64 bits, as they are carried out between floats."""
+
+_LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+def _sum_fits(result: Arrayed, x: Any, y: Any) -> Any:
+    """Whether a sum fits into 64 bits: one comparison with a plain integer, as of a counter; otherwise by the signs."""
+    if not isinstance(x, Tracer):
+        x, y = y, x
+    if not isinstance(y, Tracer):
+        return ew.less_equal(x, _MOST - int(y)) if y >= 0 else ew.greater_equal(x, _LEAST - int(y))
+    return ew.greater_equal(ew.bitwise_and(ew.bitwise_xor(result, x), ew.bitwise_xor(result, y)), 0)
+
+
+def _difference_fits(result: Arrayed, x: Any, y: Any) -> Any:
+    """Whether a difference fits into 64 bits."""
+    if not isinstance(y, Tracer):
+        return ew.greater_equal(x, _LEAST + int(y)) if y >= 0 else ew.less_equal(x, _MOST + int(y))
+    if not isinstance(x, Tracer):
+        return ew.greater_equal(y, int(x) - _MOST) if x >= 0 else ew.less_equal(y, int(x) - _LEAST)
+    return ew.greater_equal(ew.bitwise_and(ew.bitwise_xor(x, y), ew.bitwise_xor(x, result)), 0)
+
+
+_FITS: dict[Primitive, Callable[..., Any]] = {
+    ew.add: _sum_fits,
+    ew.sub: _difference_fits,
+    ew.neg: lambda result, x: ew.not_equal(x, _LEAST),
+    ew.absolute: lambda result, x: ew.not_equal(x, _LEAST),
+}
+"""Operations between integers that may leave 64 bits: whether the result does not, exactly."""
 
 
 def _without_overflow(result: Arrayed, primitive: Primitive, arrays: tuple[Any, ...]) -> Any:
@@ -181,10 +210,13 @@ def _without_overflow(result: Arrayed, primitive: Primitive, arrays: tuple[Any, 
         result = require(result, ew.not_equal(arrays[1], 0), "ZeroDivisionError", "integer division or modulo by zero")
     if primitive in (ew.left_shift, ew.right_shift):
         result = require(result, ew.greater_equal(arrays[1], 0), "ValueError", "negative shift count")
-    if primitive not in _AS_FLOATS:
+    if primitive in _FITS:
+        fits = _FITS[primitive](result, *arrays)
+    elif primitive in _AS_FLOATS:
+        about = _AS_FLOATS[primitive](*[convert(x, np.float64) if isinstance(x, Tracer) else float(x) for x in arrays])
+        fits = ew.less(ew.absolute(about), 2.0**63 - 1024)
+    else:
         return result
-    about = _AS_FLOATS[primitive](*[convert(x, np.float64) if isinstance(x, Tracer) else float(x) for x in arrays])
-    fits = ew.less(ew.absolute(about), 2.0**63 - 1024)
     return require(result, fits, "OverflowError", f"Python integer out of 64 bits ({primitive.name} of traced numbers)")
 
 
