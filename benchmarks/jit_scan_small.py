@@ -1,4 +1,4 @@
-"""jit-scan-small: the gradient through a long scan of small steps: 3,000 of ``tanh(w @ h + x)``, w 50 x 50, float64; warm."""
+"""jit-scan-small: the gradient through a long scan of small steps, 3,000 of ``tanh(w @ h + x)``, w 50 x 50, f64; warm."""
 
 from __future__ import annotations
 
