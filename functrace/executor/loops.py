@@ -28,6 +28,7 @@ from functrace.executor.statements import Line, Statements
 from functrace.ir.parts import Loop
 from functrace.ir.primitive import CONSTANT, INPUT
 from functrace.tracing.lines import Now
+from functrace.typing import Array
 
 LONGEST_IN_LINE = 64
 """Operations: longer bodies are functions of their own, which are compiled in steps."""
@@ -35,7 +36,7 @@ DEEPEST = 8
 """Loops in loops: Python has room for 20."""
 
 
-def walked(array: Any, reverse: bool) -> Iterable[Any]:
+def walked(array: Array, reverse: bool) -> Iterable[Any]:
     """Return what iterates over the slices of an array, or of a stack of packed values."""
     if type(array) is np.ndarray:
         return array[::-1] if reverse else array
@@ -44,13 +45,13 @@ def walked(array: Any, reverse: bool) -> Iterable[Any]:
     return slices if len(array.shape) > 1 else map(scalar, slices)
 
 
-def numbered(array: Any, reverse: bool) -> list[Any]:
+def numbered(array: Array, reverse: bool) -> list[Any]:
     """Return the elements of an array of integers or bools as Python's."""
     found: list[Any] = np.asarray(array).tolist()
     return found[::-1] if reverse else found
 
 
-def scalar(x: Any) -> Any:
+def scalar(x: Array) -> Any:
     """Return a value without axes as a NumPy scalar."""
     return np.asarray(x)[()]
 
