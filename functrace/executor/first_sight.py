@@ -39,7 +39,9 @@ class FirstSight:
         self.seconds = 0.0
         """What making it took: later calls may spend as much on compiling."""
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
+        """How many instructions there are; none before the first run."""
         return 0 if self._instructions is None else len(self._instructions.code) // WIDTH
 
     def run(self, arguments: Sequence[Any], lines: Sequence[Position]) -> list[Any]:

@@ -148,7 +148,7 @@ class Runner:
         begin = perf_counter()
         first = self._first
         try:
-            if first is not None and self._interpreted < COMPILING * len(first):
+            if first is not None and self._interpreted < COMPILING * first.size:
                 return None
             if self._compiling is None:
                 self._compiling = compiling(self.flat, self._backend) if first is None else self._compiling_after(first)

@@ -20,7 +20,7 @@ import functrace as ft
 import tests.cases
 from functrace.executor import Runner
 from functrace.executor.cache import CACHE
-from functrace.executor.first_sight import first_sight
+from functrace.executor.first_sight import FirstSight, first_sight
 from functrace.ir.program import Program
 from functrace.tracing.evaluate import evaluate_program
 from functrace.transforms import grad_program, templates
@@ -252,6 +252,21 @@ def loop(turns: int) -> Callable[[Any], Any]:
         return np.sum(x)
 
     return f
+
+
+def test_the_first_gradient_makes_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any) -> Any:
+        raise AssertionError("a program was made")
+
+    CACHE.clear()
+    f = loop(25)
+    expected = grad_program_by_rules(ft.trace(f)(X), [True], True)
+    with monkeypatch.context() as patch:
+        patch.setattr(FirstSight, "splicing", never)
+        patch.setattr("functrace.api.differentiate.grad_program", never)
+        value, gradient = ft.value_and_grad(f)(X)
+        assert ft.grad(f)(X).tobytes() == gradient.tobytes()
+    assert [value, gradient.tobytes()] == [evaluate_program(expected, [X])[0], evaluate_program(expected, [X])[1].tobytes()]
 
 
 def test_callers_may_write_into_what_they_gave_and_got() -> None:
