@@ -1,4 +1,4 @@
-"""The command line: ``python -m benchmarks [ids] [--json FILE] [--no-memory]``."""
+"""The command line: ``python -m benchmarks [ids] [--json FILE] [--report DIRECTORY] [--no-memory]``."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def main() -> int:
     parser.add_argument("ids", nargs="*", metavar="ID", help=f"of {', '.join(ids)}; all by default")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every sample as JSON")
     parser.add_argument("--no-memory", action="store_true", help="leave out the peak memory of each work and system")
+    parser.add_argument("--report", type=Path, metavar="DIRECTORY", help="also write a page with pictures; takes longer")
     options = parser.parse_args()
     if unknown := [i for i in options.ids if i not in ids]:
         parser.error(f"no such work: {', '.join(unknown)}; there are {', '.join(ids)}")
@@ -45,9 +46,19 @@ def main() -> int:
             print(f"{name}: {module.ABOUT} …", file=sys.stderr, flush=True)
             others[name] = module.measured(thorough=name in options.ids)
             print("\n" + module.show(others[name]), flush=True)
+    found = {"machine": about, "works": [outcome.as_json() for outcome in outcomes], **others}
     if options.json is not None:
-        found = {"machine": about, "works": [outcome.as_json() for outcome in outcomes], **others}
         options.json.write_text(json.dumps(found, indent=2) + "\n")
+    if options.report is not None:
+        from benchmarks import report, roofline, sizes
+
+        print("sizes: four decades, one core and two …", file=sys.stderr, flush=True)
+        found["sizes"] = sizes.measured()
+        print("\n" + sizes.show(found["sizes"]), flush=True)
+        print("roofline: what is measured, and what could be …", file=sys.stderr, flush=True)
+        found["roofline"] = roofline.measured([work.work.id for work in outcomes if "functrace" in work.seconds])
+        print("\n" + roofline.show(found["roofline"]))
+        print(f"\n{report.write(found, options.report)}")
     return 0
 
 

@@ -118,8 +118,9 @@ def profile(f: Callable[..., object], *, seconds: float = 0.3) -> Callable[..., 
 
     Returns:
         a function of ``f``'s arguments that returns a `Profile`: ``print`` shows time, bytes, bytes per second and flops per
-        second by operation, and time by line; ``profile.svg()`` is a picture, which notebooks show; ``rows`` and ``lines``
-        are the figures. Bytes are those of operands and results, flops those of `functrace.Program.cost`.
+        second by operation, and time by line. Of operations that run together, block by block, the time of all is measured,
+        and what each takes is estimated. ``profile.svg()`` is a picture, which notebooks show; ``rows`` and ``lines`` are
+        the figures. Bytes are those of operands and results, flops those of `functrace.Program.cost`.
 
     Raises:
         ArgumentError: if an argument is traced, since then nothing runs.

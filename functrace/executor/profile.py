@@ -9,16 +9,20 @@ Floor: 6.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, final
 
+import numpy as np
+
 from functrace.executor.backend import compiled
 from functrace.executor.numpy_source import NUMPY, NumPySource
 from functrace.executor.plan import Group, Plan, planned
 from functrace.executor.runner import Runner, run_compiled
+from functrace.executor.threads import THREADS
 from functrace.ir.cost import EquationCost, program_cost, shown
 from functrace.ir.parts import Compiled
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
@@ -44,6 +48,9 @@ class Row:
         flops: floating-point operations in a run of the program, as `functrace.Program.cost` counts them.
         source: the user's line, if known.
         depth: 0 in the program itself, 1 in a program that one of its operations holds, and so on.
+        estimated: whether it runs block by block in the group above it: its seconds are the group's, divided by what each
+            operation takes on a block of ones. The group's own bytes are those of its operands and results: the rest stays
+            in caches.
     """
 
     text: str
@@ -53,11 +60,17 @@ class Row:
     flops: int
     source: Source | None
     depth: int
+    estimated: bool = False
 
     @property
     def bandwidth(self) -> float:
         """Bytes per second."""
         return self.bytes / self.seconds if self.seconds else 0.0
+
+    @property
+    def time(self) -> str:
+        """The seconds as listings show them: ``1.2 ms``, and ``≈ 1.2 ms`` if they are estimated."""
+        return f"{'≈ ' if self.estimated else ''}{shown(self.seconds)}s"
 
     @property
     def speed(self) -> float:
@@ -262,6 +275,9 @@ def _rows(backend: Watched, run: Compiled, seconds: dict[int, float], depth: int
         if not steps:
             continue
         own = [costs[step.first] for step in steps]
+        if steps[0].blocks is not None:
+            yield from _group_rows(entry, seconds[id(entry)], costs, depth)
+            continue
         moved = sum([0 if _is_view(entry.plan, step.first, step.into) else costs[step.first].bytes for step in steps])
         text = f"{own[0].text.partition(' {')[0]} {{…}}" if entry.bodies else own[0].text.partition("\n")[0]
         text += f" … and {len(own) - 1} more" if len(own) > 1 else ""
@@ -269,6 +285,50 @@ def _rows(backend: Watched, run: Compiled, seconds: dict[int, float], depth: int
         yield Row(text, seconds[id(entry)], entry.runs, moved * entry.runs, flops * entry.runs, own[0].source, depth)
         for body in entry.bodies:
             yield from _rows(backend, body, seconds, depth + 1)
+
+
+def _group_rows(entry: Entry, seconds: float, costs: dict[int, EquationCost], depth: int) -> Iterator[Row]:
+    """Yield the row of a group that runs block by block, and estimates of those of its operations."""
+    (step,) = entry.group.steps
+    (body,) = step.bodies
+    program, cost = entry.plan.program, costs[step.first]
+    operands = [program.avals[i] for i in dict.fromkeys(program.ops[step.first][1]) if i >= 0]
+    moved = sum([aval.nbytes for aval in (*operands, *[program.avals[j] for j in entry.plan.results(step)])])
+    text = f"{cost.text.partition(' {')[0]} {{…}}"
+    yield Row(text, seconds, entry.runs, moved * entry.runs, cost.flops * entry.runs, cost.source, depth)
+    inner = _costs(body.program)
+    assert step.blocks is not None
+    weights = [_seconds_of_block(body.program, part.first, step.blocks.rows) for part in body.steps]
+    total = sum(weights) or 1.0
+    for part, weight in zip(body.steps, weights, strict=True):
+        own = inner[part.first]
+        size = 0 if _is_view(body, part.first, part.into) else own.bytes
+        text, share = own.text.partition("\n")[0], seconds * weight / total
+        yield Row(text, share, entry.runs, size * entry.runs, own.flops * entry.runs, own.source, depth + 1, True)
+
+
+def _seconds_of_block(program: Program, k: int, rows: Sequence[int]) -> float:
+    """Return what an operation takes on a block of ones; nothing for a view."""
+    primitive, operands, params = program.ops[k]
+    if primitive.view:
+        return 0.0
+
+    def block(i: int) -> Any:
+        if i < 0:
+            return program.literals[~i]
+        shape, dtype = program.avals[i].shape, program.avals[i].dtype
+        if rows and shape[:1] == tuple(rows)[:1]:
+            shape = (max(1, min(shape[0], THREADS.block // max(1, math.prod(shape[1:])))), *shape[1:])
+        return np.ones(shape, dtype)
+
+    blocks = [block(i) for i in operands]
+    found: list[float] = []
+    with np.errstate(all="ignore"):
+        for _ in range(FEWEST_RUNS):
+            begin = perf_counter()
+            primitive.eval(*blocks, *params)
+            found.append(perf_counter() - begin)
+    return min(found)
 
 
 def _is_view(plan: Plan, k: int, into: int | None) -> bool:
@@ -297,7 +357,7 @@ def _table(profile: Profile) -> Iterator[str]:
         where = "" if row.source is None else f"  # {row.source.short}"
         cells.append(
             (
-                f"{shown(row.seconds)}s",
+                row.time,
                 f"{row.seconds / total:.1%}",
                 str(row.runs),
                 f"{shown(row.bytes)}B" if row.bytes else "–",

@@ -42,7 +42,7 @@ def profile_svg(profile: Profile) -> str:
     for k, row in enumerate(rows):
         y = top + ROW * k
         place = "?" if row.source is None else row.source.short
-        texts.append(_text(78, y + 14, f"{shown(row.seconds)}s", "text-anchor:end"))
+        texts.append(_text(78, y + 14, row.time, "text-anchor:end"))
         texts.append(_text(140, y + 14, f"{row.seconds / total:.1%}", "text-anchor:end;fill:#555"))
         width = max(1.0, BAR_WIDTH * row.seconds / longest)
         opacity = 1.0 if not row.depth else 0.55
@@ -79,7 +79,7 @@ def profile_svg(profile: Profile) -> str:
 def _facts(row: Row) -> str:
     """What is shown when the pointer rests on a bar."""
     rates = f"{shown(row.bytes)}B, {shown(row.bandwidth)}B/s, {shown(row.flops)}flop, {shown(row.speed)}flop/s"
-    return f"{row.text}: {shown(row.seconds)}s, {row.runs} times; {rates}"
+    return f"{row.text}: {row.time}, {row.runs} times; {rates}"
 
 
 def _text(x: float, y: float, text: str, style: str = "") -> str:

@@ -113,6 +113,22 @@ def test_what_a_body_takes_stands_below_its_operation_with_its_runs() -> None:
     assert next(row for row in deeper if row.depth == 2 and "cos" in row.text).runs == 6
 
 
+def test_operations_of_a_group_are_estimates_that_sum_up_to_it() -> None:
+    """The group passes over memory once: its operands and results; what its operations read and write stays in caches."""
+    x = np.linspace(0.0, 1.0, 1 << 12)
+    with ft.config(threads=1, block=64):
+        profile = ft.debug.profile(lambda x: np.tanh(x) * np.exp(x) - x, seconds=0.0)(x)
+    group, *inner = profile.rows
+    assert " blocks " in group.text
+    assert (group.bytes, group.flops, group.estimated, group.depth) == (2 * x.nbytes, 4 * x.size, False, 0)
+    assert [row.text.split(" = ")[1].split()[0] for row in inner] == ["tanh", "exp", "mul", "sub"]
+    assert all(row.estimated and row.depth == 1 and row.time.startswith("≈") for row in inner)
+    assert sum(row.seconds for row in inner) == pytest.approx(group.seconds)
+    assert sum(line.seconds for line in profile.lines) == pytest.approx(group.seconds)
+    assert profile.bytes == 2 * x.nbytes
+    ElementTree.fromstring(profile.svg())
+
+
 def test_only_the_branch_that_is_taken_runs() -> None:
     rows = ft.debug.profile(choice, seconds=0.0)(X).rows
     assert {row.text.split(" = ")[1].split()[0]: row.runs for row in rows if row.depth and "exp" in row.text} == {"exp": 1}
