@@ -27,6 +27,7 @@ from typing import Any, final
 import numpy as np
 
 from functrace.executor.backend import Backend
+from functrace.executor.freed import FREED
 from functrace.executor.groups import FEWEST_BLOCKS, REDUCTIONS, added_up, is_large, summed_bounds
 from functrace.executor.kernels import spelled_literal, spelled_sizes
 from functrace.executor.plan import Plan, Step
@@ -54,7 +55,6 @@ def in_blocks(step: Step, whole: Backend) -> Generator[None, None, Compiled]:
     (plan,) = step.bodies
     assert step.blocks is not None
     run = yield from whole.compiling(plan)
-    keep_freed_memory()
     return _Run(plan, _Written(plan, len(step.blocks.rows), step.blocks.whole), step.blocks.rows, run)
 
 
@@ -320,21 +320,6 @@ def _without_ones(x: Array) -> Array:
     return x.reshape(x.shape[next((k for k, n in enumerate(x.shape) if n != 1), x.ndim) :])
 
 
-@functools.lru_cache(maxsize=1)
-def keep_freed_memory() -> None:
-    """Let the C library keep the memory of large arrays that die, up to 64 MB, for those that come next.
-
-    Where it gives every such array back to the operating system, each new one is a thousand page faults: 0.3 ms for 4 MB,
-    as much as computing it takes. By default glibc learns from the largest block that was given back what to keep: twice
-    as much. So one is taken and given back, unread, which costs 20 us and no memory.
-    """
-    np.empty(LARGEST_MAPPED, np.uint8)
-
-
-LARGEST_MAPPED = (32 << 20) - (8 << 10)
-"""Bytes: the largest block from which glibc learns (``DEFAULT_MMAP_THRESHOLD_MAX``), less a page for what comes with it."""
-
-
 def spread_ufunc(ufunc: np.ufunc, specs: Sequence[ShapeDtype | type]) -> Callable[..., Any] | None:
     """Return a ufunc of one result that computes large arrays over all cores.
 
@@ -348,7 +333,6 @@ def spread_ufunc(ufunc: np.ufunc, specs: Sequence[ShapeDtype | type]) -> Callabl
     shapes = {spec.shape for spec in specs if isinstance(spec, ShapeDtype) and spec.shape != ()}
     if len(shapes) != 1 or ufunc.nout != 1 or not is_large(ShapeDtype(shape := next(iter(shapes)), np.bool_), FEWEST):
         return None
-    keep_freed_memory()
     kinds = tuple(
         [spec.dtype if isinstance(spec, ShapeDtype) else np.dtype(bool) if spec is bool else spec for spec in specs]
     )
@@ -359,6 +343,7 @@ def spread_ufunc(ufunc: np.ufunc, specs: Sequence[ShapeDtype | type]) -> Callabl
         if given is None:
             return ufunc(*operands)
         made = np.empty(shape, dtype)
+        FREED.used(made.nbytes)
         flat = made.reshape(-1)
 
         def work(start: int, stop: int) -> None:

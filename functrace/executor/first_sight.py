@@ -19,6 +19,9 @@ from functrace.ir.program import Position, Program
 from functrace.transforms.gradient import splicing
 from functrace.transforms.templates import Chosen, choose
 
+LARGE = 1 << 17
+"""Bytes per operation: to compute so many takes as long as it takes to derive the operation's derivative by the rules."""
+
 
 @final
 class FirstSight:
@@ -60,8 +63,23 @@ class FirstSight:
         return splicing(self._program, self._chosen, self._active, self._with_value, size)
 
 
+def mean_bytes(program: Program) -> float:
+    """Return how large what an operation computes is on average; 0 for a program without a large array."""
+    avals, schedule = program.avals, program.schedule
+    if max([aval.nbytes for aval in set(avals)], default=0) < LARGE:
+        return 0.0
+    return sum([avals[k].nbytes for k, _ in schedule]) / max(1, len(schedule))
+
+
 def first_sight(program: Program, active: Sequence[bool], with_value: bool) -> FirstSight | None:
-    """Return what runs the gradient of a program at first sight; ``None`` where there are no templates of it."""
+    """Return what runs the gradient of a program at first sight.
+
+    Returns:
+        ``None`` where there are no templates of it; and for a program on large arrays, in which the order of operations,
+        and what is computed again (`functrace.passes`), decide on how much memory it takes.
+    """
+    if mean_bytes(program) >= LARGE:
+        return None
     begin = perf_counter()
     chosen = choose(program, active)
     if chosen is None:

@@ -20,9 +20,10 @@ import numpy as np
 
 from functrace.executor.backend import Backend, compiled
 from functrace.executor.cache import collector_paused
-from functrace.executor.first_sight import FirstSight
+from functrace.executor.first_sight import FirstSight, mean_bytes
+from functrace.executor.freed import FREED, LARGE
 from functrace.executor.numpy_source import NUMPY
-from functrace.executor.plan import planned, planning
+from functrace.executor.plan import Plan, planned, planning
 from functrace.ir.check import held_programs
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Position, Program
@@ -45,6 +46,9 @@ from functrace.transforms.given import without_given
 
 LONGEST_COMPILED = 20_000
 """Programs with more equations than this stay with the evaluator: Python's compiler would take seconds."""
+
+HEAVY = 1 << 20
+"""Bytes per equation: to compute so many takes 100 us, to compile an equation 25."""
 
 FEWEST_IN_PIECE = 32
 """Equations: shorter programs are compiled in one piece."""
@@ -71,8 +75,8 @@ class Runner:
     """
 
     __slots__ = (
-        "_backend", "_compiled", "_compiling", "_first", "_flat", "_folded", "_interpreted", "_invested", "_program",
-        "_turn",
+        "_backend", "_compiled", "_compiling", "_first", "_flat", "_folded", "_heavy", "_interpreted", "_invested",
+        "_program", "_turn",
     )  # fmt: skip
 
     def __init__(self, program: Program | FirstSight, backend: Backend = NUMPY, *, is_flat: bool = False) -> None:
@@ -83,6 +87,7 @@ class Runner:
         self._compiling: Generator[None, None, Compiled] | None = None
         self._flat: Program | None = self._program if is_flat else None
         self._folded: Program | None = None
+        self._heavy: bool | None = None
         self._interpreted = self._invested = 0.0  # seconds
         self._turn = threading.Lock()
 
@@ -127,7 +132,7 @@ class Runner:
                 return _fresh_handles(evaluate_program(self.folded, arguments, lines))
         run = self._compiled
         if run is None:
-            run = self._advanced() if self._interpreted > self._invested else None
+            run = self._advanced() if self._interpreted > self._invested else self.compile() if self._is_heavy() else None
             if run is None:
                 begin = perf_counter()
                 results = self.interpret(arguments, lines)
@@ -138,8 +143,17 @@ class Runner:
     def compile(self) -> Compiled:
         """Compile now, at once; returns the function of the arguments."""
         if self._compiled is None:
-            self._take(compiled(planned(optimized(self.flat, LATE)), self._backend))
+            plan = planned(optimized(self.flat, LATE))
+            self._take(_keeping_freed(compiled(plan, self._backend), plan))
         return self._compiled  # type: ignore[return-value]
+
+    def _is_heavy(self) -> bool:
+        """Whether operations take longer to run than to compile: then even the first call lets large arrays die early."""
+        heavy = self._heavy
+        if heavy is None:
+            heavy = self._first is None and mean_bytes(self.flat) >= HEAVY and len(self.flat.schedule) <= LONGEST_COMPILED
+            self._heavy = heavy
+        return heavy
 
     def _advanced(self) -> Compiled | None:
         """Take one step of the compilation; returns the function, if that was the last."""
@@ -247,7 +261,15 @@ def compiling(program: Program, backend: Backend, size: int | None = None) -> Ge
     optimised = yield from optimizing(program, size or max(FEWEST_IN_PIECE, -(-count // 3)), LATE)
     yield
     plan = yield from planning(optimised, size or max(FEWEST_IN_PIECE, -(-count // 6)), fresh=True)
-    return (yield from backend.compiling(plan))
+    return _keeping_freed((yield from backend.compiling(plan)), plan)
+
+
+def _keeping_freed(run: Compiled, plan: Plan) -> Compiled:
+    """Let a program on large arrays find the memory of its last run."""
+    avals = plan.program.avals
+    if max([aval.nbytes for aval in set(avals)], default=0) * len(avals) < LARGE:
+        return run
+    return FREED.around(run, plan.peak_bytes)
 
 
 def _equations(program: Program) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.executor import NUMPY, blocks, compiled, planned, threads
+from functrace.executor import NUMPY, compiled, planned, threads
 from functrace.executor.blocks import FEWEST, spread_ufunc
 from functrace.executor.threads import BLOCK, THREADS, Threads
 from functrace.ir.aval import ShapeDtype, aval_of
@@ -202,23 +201,3 @@ def test_threads_are_counted() -> None:
         Threads().resize(0)
     assert Threads(3).count == 3
     assert Threads().count >= 1
-
-
-def test_memory_of_large_arrays_is_kept() -> None:
-    resource = pytest.importorskip("resource")
-    if platform.libc_ver()[0] != "glibc":
-        pytest.skip("another C library")
-    blocks.keep_freed_memory()
-    x = np.ones(1 << 20, np.float32)
-
-    def work() -> None:
-        y = x * 2 + 1
-        for _ in range(8):
-            y = y * x + x
-
-    for _ in range(3):
-        work()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(5):
-        work()
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 5 * 1024
