@@ -26,7 +26,7 @@ from functrace.passes.inline import in_line
 from functrace.tracing.recording import Recording
 from functrace.transforms import is_differentiable, jvp_program, vmap_program
 from functrace.transforms.sparsity import compressed_jacobian
-from functrace.tree import flatten, paths, unflatten
+from functrace.tree import flatten, map_leaves, paths, unflatten
 from functrace.typing import A, Aux, B, P, PyTree, Ts
 
 
@@ -78,7 +78,12 @@ def jacrev(
         leaves, out_tree = flatten(out)
         _check_results([aval_of(leaf) for leaf in leaves], owner, holomorphic, complex_is_fine=False)
         basis = _basis(leaves)
-        rows = vmap(pullback, axis_size=_count(leaves))(unflatten(out_tree, basis)) if basis else ()
+        if _count(leaves) == 1:  # a gradient: nothing is to be mapped
+            rows = map_leaves(
+                lambda row: reshape(row, (1, *shape_of(row))), pullback(unflatten(out_tree, [b[0] for b in basis]))
+            )
+        else:
+            rows = vmap(pullback, axis_size=_count(leaves))(unflatten(out_tree, basis)) if basis else ()
         parts = _split_rows(rows, leaves)
         result = unflatten(out_tree, [part[0] if is_position(argnums) else part for part in parts])
         return (result, aux[0]) if has_aux else result
@@ -332,7 +337,8 @@ def _split_rows(rows: PyTree, leaves: list[Any]) -> list[Any]:
     start, results = 0, []
     for leaf in leaves:
         size = aval_of(leaf).size
-        parts = [reshape(r[start : start + size], (*shape_of(leaf), *shape_of(r)[1:])) for r in flat]
+        chosen = flat if len(leaves) == 1 else [r[start : start + size] for r in flat]
+        parts = [reshape(r, (*shape_of(leaf), *shape_of(r)[1:])) for r in chosen]
         results.append(unflatten(tree, parts))
         start += size
     return results

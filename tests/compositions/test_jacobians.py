@@ -65,3 +65,15 @@ def test_elementwise_grad_to_third_order() -> None:
     np.testing.assert_allclose(first(x), np.cos(x), rtol=1e-14)
     np.testing.assert_allclose(ft.elementwise_grad(first)(x), -np.sin(x), rtol=1e-14)
     np.testing.assert_allclose(ft.elementwise_grad(ft.elementwise_grad(first))(x), -np.cos(x), rtol=1e-14)
+
+
+def test_the_jacobian_of_one_element_is_a_gradient() -> None:
+    for f, shape in (
+        (np.sum, (3,)),
+        (lambda x: np.sum(x)[None, None], (1, 1, 3)),
+        (lambda x: {"a": x[:0], "b": x @ x}, None),
+    ):
+        found = ft.jacrev(f)(X)
+        assert shape is None or found.shape == shape
+        for a, b in zip(ft.tree.leaves(found), ft.tree.leaves(ft.jacfwd(f)(X)), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-13)
