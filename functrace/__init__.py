@@ -42,11 +42,11 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Array", "Jitted", "Program", "ShapeDtype", "Tracer", "associative_scan", "checkpoint", "checkpoint_name",
-    "clear_caches", "closure_convert", "cond", "config", "custom_jvp", "custom_linear_solve", "custom_root", "custom_vjp",
-    "elementwise_grad", "eval_shape", "evaluate", "fori_loop", "grad", "hessian", "hvp", "ir", "is_traced", "jacfwd",
-    "jacrev", "jit", "jvp", "linear_transpose", "linearize", "map", "numpy", "policies", "primitive", "pure_callback",
-    "saved_residuals", "scan", "stop_gradient", "switch", "trace", "transforms", "tree", "value", "value_and_grad",
-    "vjp", "vmap", "while_loop",
+    "clear_caches", "closure_convert", "cond", "config", "custom_jvp", "custom_linear_solve", "custom_root",
+    "custom_vjp", "disable_jit", "elementwise_grad", "eval_shape", "evaluate", "fori_loop", "grad", "hessian", "hvp",
+    "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp", "linear_transpose", "linearize", "map", "numpy", "policies",
+    "primitive", "pure_callback", "saved_residuals", "scan", "stop_gradient", "switch", "trace", "transforms", "tree",
+    "value", "value_and_grad", "vjp", "vmap", "while_loop",
 ]  # fmt: skip
 
 _LATER = ("debug", "nn", "random", "scipy", "testing", "torch")
@@ -55,6 +55,7 @@ _FILES = {
     "associative": ("associative_scan",),
     "control_flow": ("cond", "switch"),
     "custom": ("custom_jvp", "custom_vjp"),
+    "eager": ("disable_jit",),
     "foreign": ("primitive", "pure_callback"),
     "implicit": ("closure_convert", "custom_linear_solve", "custom_root"),
     "jacobians": ("elementwise_grad", "hessian", "hvp", "jacfwd", "jacrev"),
@@ -77,6 +78,7 @@ if _typing.TYPE_CHECKING:  # so that a misspelt name is an error to type checker
     from functrace.api.control_flow import switch as switch
     from functrace.api.custom import custom_jvp as custom_jvp
     from functrace.api.custom import custom_vjp as custom_vjp
+    from functrace.api.eager import disable_jit as disable_jit
     from functrace.api.foreign import primitive as primitive
     from functrace.api.foreign import pure_callback as pure_callback
     from functrace.api.implicit import closure_convert as closure_convert

@@ -1,12 +1,12 @@
-"""Draws from NumPy's own generators while a function is staged: what they draw becomes a constant of the program.
+"""Draws from NumPy's generators, and Python's, while a function is staged: what they draw becomes a constant.
 
 Note [Draws while staging are seen by the state]
     A generator cannot say who draws from it, but its state moves. So the states of NumPy's global generator, and of those
-    that a function names (its globals, what it closes over, its defaults; and the functions among these, in turn), are
-    compared before and after it is staged: 60 us for the global one, nothing where `numpy.random` is not in use. The warning
-    names the line that has the name of the generator that moved; if none has, the function. What is not seen: a generator
-    that is made inside (with a fixed seed it draws the same at every call anyway), and one in another object. Another thread
-    that draws meanwhile looks as if the function did.
+    that a function reaches (functrace/api/surroundings.py: NumPy's, `random.Random`, methods of one that are bound to a
+    name), are compared before and after it is staged: 60 us for the global one, nothing where `numpy.random` is not in use.
+    The warning names the line that has the name of the generator that moved; if none has, the function. What is not seen: a
+    generator that is made inside (with a fixed seed it draws the same at every call anyway), and one that no name leads to.
+    Another thread that draws meanwhile looks as if the function did.
 
 Floor: 7.
 """
@@ -14,26 +14,24 @@ Floor: 7.
 from __future__ import annotations
 
 import dis
-import functools
 import importlib
+import random
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import CodeType, FunctionType, MethodType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from functrace.api.surroundings import codes, functions_named, named, things_named
 from functrace.source import is_users
 
 if TYPE_CHECKING:
     Words = tuple[str, ...]
-    State = dict[str, "State"] | np.ndarray[Any, Any] | int | float | str
-
-_MOST = 64
-"""How many functions are looked at, of those that a function names."""
+    State = dict[str, "State"] | np.ndarray[Any, Any] | tuple[Any, ...] | int | float | str
 
 _told: ContextVar[set[int] | None] = ContextVar(
     "generators of which has been warned while functions are staged", default=None
@@ -42,14 +40,14 @@ _told: ContextVar[set[int] | None] = ContextVar(
 
 @contextmanager
 def watching(f: Callable[..., Any], name: str) -> Iterator[None]:
-    """Warn, once per line, if NumPy's global generator or one that a function names is drawn from meanwhile.
+    """Warn, once per line, if NumPy's global generator or one that a function reaches is drawn from meanwhile.
 
     Args:
         f: the function that is staged.
         name: what messages call it.
     """
-    functions = list(_functions(f))
-    seen = list(_generators(functions))
+    functions = functions_named(f)
+    seen = list(_generators(f, functions))
     if not seen:
         yield
         return
@@ -67,17 +65,19 @@ def watching(f: Callable[..., Any], name: str) -> Iterator[None]:
     }
     for key, places in moved.items():
         if key not in told:
-            _warn(name, functions[0], places)
+            is_pythons = any(id(generator) == key and isinstance(generator, random.Random) for *_, generator in seen)
+            _warn(name, functions[0], places, is_pythons=is_pythons)
     told.update(moved)
 
 
-def _warn(name: str, function: FunctionType, places: list[tuple[FunctionType, Words]]) -> None:
+def _warn(name: str, function: FunctionType, places: list[tuple[FunctionType, Words]], *, is_pythons: bool) -> None:
     found = next(((where, line) for where, words in places if (line := _line(where, words)) is not None), None)
     where, line = found or (function, function.__code__.co_firstlineno)
     how = "draws" if found else "draws, in what this function calls,"
     warnings.warn_explicit(
-        f"numpy.random {how} while jit of {name} is staged: every call will use the numbers that it draws now. Draw with "
-        "functrace.random, by a key that is an argument (docs/random.md), or pass what is drawn as an argument",
+        f"{'random' if is_pythons else 'numpy.random'} {how} while jit of {name} is staged: every call will use the "
+        "numbers that it draws now. Draw with functrace.random, by a key that is an argument (docs/random.md), or pass what "
+        "is drawn as an argument",
         UserWarning,
         where.__code__.co_filename,
         line,
@@ -85,73 +85,33 @@ def _warn(name: str, function: FunctionType, places: list[tuple[FunctionType, Wo
     )
 
 
-def _functions(f: object) -> Iterator[FunctionType]:
-    """The Python function behind wrappers, partials and methods, and the functions that it names, and so on."""
-    waiting, seen = [f], set[int]()
-    while waiting and len(seen) < _MOST:
-        f = waiting.pop(0)
-        if id(f) in seen:
-            continue
-        seen.add(id(f))
-        if isinstance(f, functools.partial):
-            waiting.append(f.func)
-        elif isinstance(f, MethodType):
-            waiting.append(f.__func__)
-        elif isinstance(f, FunctionType):
-            yield f
-            named = _named(f).values() if is_users(f.__code__.co_filename) else _closure(f).values()
-            waiting += [x for x in named if isinstance(x, FunctionType | functools.partial | MethodType)]
-        waiting.append(getattr(f, "__wrapped__", None))
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    """A function's code, and that of functions in it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
-
-
-def _closure(function: FunctionType) -> dict[str, Any]:
-    held = {}
-    for word, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            held[word] = cell.cell_contents
-        except ValueError:  # not bound yet
-            continue
-    return held
-
-
-def _named(function: FunctionType) -> dict[str, Any]:
-    """What the names in a function stand for: globals, what it closes over, defaults."""
-    code, known = function.__code__, function.__globals__
-    words = {word for part in _codes(code) for word in part.co_names}
-    defaults = dict(zip(code.co_varnames[: code.co_argcount][::-1], (function.__defaults__ or ())[::-1], strict=False))
-    return {word: known[word] for word in words if word in known} | _closure(function) | defaults
-
-
-def _generators(functions: list[FunctionType]) -> Iterator[tuple[FunctionType, Words, Any]]:
-    """NumPy's global generator, by the names that may stand for it, and those that functions name."""
-    codes = (code for function in functions for code in _codes(function.__code__))
-    if "numpy.random" not in sys.modules and not any("random" in code.co_names for code in codes):
-        return
-    random = importlib.import_module("numpy.random")
-    legacy = random.mtrand._rand  # type: ignore[attr-defined]
+def _generators(f: object, functions: list[FunctionType]) -> Iterator[tuple[FunctionType, Words, Any]]:
+    """NumPy's global generator and Python's, by the names that may stand for them, and those that functions reach."""
+    every = (code for function in functions for code in codes(function.__code__))
+    is_numpys = "numpy.random" in sys.modules or any("random" in code.co_names for code in every)
+    module: Any = importlib.import_module("numpy.random") if is_numpys else None
+    pythons: Any = getattr(random, "_inst", None)
     for function in functions:
         if not is_users(function.__code__.co_filename):
             continue
-        for word, value in _named(function).items():
-            if value is np:
-                yield function, (word, "random"), legacy
-            elif value is random or getattr(random, getattr(value, "__name__", ""), None) is value:
-                yield function, (word,), legacy
-            elif isinstance(value, random.Generator | random.RandomState):
-                yield function, (word,), value
-    for function in functions[:1]:
-        yield function, (), legacy
+        for word, value in named(function).items():
+            if value is random and pythons is not None:
+                yield function, (word,), pythons
+            elif is_numpys and value is np:
+                yield function, (word, "random"), module.mtrand._rand
+            elif is_numpys and (value is module or getattr(module, getattr(value, "__name__", ""), None) is value):
+                yield function, (word,), module.mtrand._rand
+    kinds = (module.Generator, module.RandomState, random.Random) if is_numpys else (random.Random,)
+    for word, generator in things_named(f, kinds):
+        for function in functions:
+            yield function, (word,), generator
+    for function in functions[:1] if is_numpys else ():
+        yield function, (), module.mtrand._rand
 
 
-def _state(generator: np.random.Generator | np.random.RandomState) -> State:
+def _state(generator: np.random.Generator | np.random.RandomState | random.Random) -> State:
+    if isinstance(generator, random.Random):
+        return cast("State", generator.getstate())
     if isinstance(generator, np.random.RandomState):
         return cast("State", generator.get_state(legacy=False))
     return cast("State", generator.bit_generator.state)
@@ -167,10 +127,11 @@ def _equal(a: State, b: State) -> bool:
 
 def _line(function: FunctionType, words: Words) -> int | None:
     """The first line of a function that has a name, or an attribute of one."""
-    for code in _codes(function.__code__) if words else ():
+    for code in codes(function.__code__) if any(words) else ():
         listed = list(dis.get_instructions(code))
         for k, instruction in enumerate(listed):
-            named = tuple([x.argval for x in listed[k : k + len(words)]])
-            if named == words and instruction.positions is not None and instruction.positions.lineno:
-                return instruction.positions.lineno
+            found = tuple([x.argval for x in listed[k : k + len(words)]])
+            line = None if instruction.positions is None else instruction.positions.lineno
+            if found == words and instruction.opname != "LOAD_CONST" and line:
+                return line
     return None

@@ -32,12 +32,14 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from functrace.api.retracing import Described, Retraces
 from functrace.caches import BYTES_PER_OP, Bounded, Kept
 from functrace.errors import ArgumentError
 from functrace.executor.runner import compile_at_once
 from functrace.ir.parts import restrict
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
+from functrace.tracing.capture import Reads
 from functrace.tracing.lines import name_warnings, raised_in, stop_naming
 from functrace.tracing.recording import Recording, Tracer
 from functrace.transforms.examples import same_operation
@@ -271,6 +273,7 @@ class PathCache:
         self.kept: Bounded[Tree] = Bounded(f"paths of jit of {name}", MOST_BYTES, maxsize)
         self.max_paths = max_paths
         self.misses = self.guard_misses = 0
+        self.retraces = Retraces(name)
         self.hit = itertools.count().__next__
         """Counts a call that has found its path."""
         self._others = 0  # counts that are no hits
@@ -300,6 +303,7 @@ class PathCache:
         self.kept.clear()
         self._others = self.hit() + 1
         self.misses = self.guard_misses = 0
+        self.retraces.clear()
 
 
 @final
@@ -310,12 +314,16 @@ class Tree(Kept):
         most: how many are kept; the least recently used go first.
     """
 
-    __slots__ = ("_lock", "_tick", "most", "root")
+    __slots__ = ("_lock", "_tick", "described", "most", "reads", "root")
 
     def __init__(self, most: int) -> None:
         super().__init__(BYTES_PER_OP)
         self.most = most
         self.root: Fork | Leaf | None = None
+        self.reads: Reads | None = None
+        """What the paths were made of, besides arguments."""
+        self.described: Described | None = None
+        """The signature, as messages tell of it."""
         self._lock = threading.Lock()
         self._tick = itertools.count(1).__next__
 
@@ -369,7 +377,14 @@ class Tree(Kept):
                 oldest = min(leaves, key=lambda leaf: leaf.used)
                 self.root = _without(self.root, oldest)
                 leaves.remove(oldest)
-            self.nbytes = sum([leaf.nbytes for leaf in leaves], BYTES_PER_OP)
+            self.nbytes = sum(
+                [leaf.nbytes for leaf in leaves], BYTES_PER_OP + (0 if self.reads is None else self.reads.nbytes)
+            )
+
+    def clear(self) -> None:
+        """Forget all paths: an array that they read has changed."""
+        with self._lock:
+            self.root = self.reads = None
 
     def _agrees(self, taken: Taken) -> bool:
         """Whether a path has the tape of those that are kept, up to where it parts from them."""

@@ -17,38 +17,35 @@ Floor: 7.
 from __future__ import annotations
 
 import functools
-import inspect
-import operator
 import weakref
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar, final, overload
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, final, overload
 
 import numpy as np
 
-from functrace.api.calls import ARRAYS, NO_LEAF, argument_names, as_value, function_name
+from functrace.api.calls import ARRAYS, function_name
 from functrace.api.checks import MOST_CHECKS, OFTEN, Check, written_check
+from functrace.api.donating import Donation
 from functrace.api.draws import watching
-from functrace.api.guards import MOST_BYTES, Guards, GuardsInfo, Missed, PathCache, Taken, Tree
-from functrace.api.record import Called, Recorded
+from functrace.api.eager import ENTERED, is_jit_disabled
+from functrace.api.guards import MOST_BYTES, Fork, Guards, GuardsInfo, Missed, PathCache, Taken, Tree
+from functrace.api.record import Recorded
+from functrace.api.retracing import Described, Retraces
+from functrace.api.signatures import NO_STATICS, BoxedArrays, Jit, Parameters, Signature
+from functrace.api.surroundings import reads_of
 from functrace.api.transformed import transformed
 from functrace.caches import BYTES_PER_OP, Bounded, Kept
 from functrace.control.call import call_program
 from functrace.errors import ArgumentError, ConcretizationError
 from functrace.executor.runner import compile_at_once, run_compiled
-from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import closed_over
 from functrace.ir.program import Program
-from functrace.keys import exact_key
-from functrace.numpy.number import DTYPES, Numbers, TracedNumber
+from functrace.numpy.number import DTYPES, TracedNumber
 from functrace.source import hide_own_frames
-from functrace.tracing.capture import held_array, own_constants
+from functrace.tracing.capture import Reads, held_array, own_constants
 from functrace.tracing.recording import BODY, Recording, Tracer, renewed
-from functrace.tree import PyTreeSpec, flatten, flatten_seen, map_leaves, tree_key, unflatten
-from functrace.tree.nodes import is_value
+from functrace.tree import PyTreeSpec, flatten_seen, map_leaves, unflatten
 from functrace.typing import P, R
-
-_ONE_PROGRAM_PER_VALUE = "name the argument in static_argnums or static_argnames: there will be one program per value"
-_NO_STATICS: frozenset[Any] = frozenset()
 
 
 class CacheInfo(NamedTuple):
@@ -86,6 +83,10 @@ class Jitted(Protocol[P, R_co]):
         """Forget all programs."""
         ...
 
+    def why_retraced(self) -> str:
+        """Say of the last recordings in what their calls differed from those that there were programs for."""
+        ...
+
 
 @overload
 def jit(
@@ -93,6 +94,8 @@ def jit(
     *,
     static_argnums: int | Sequence[int] = ...,
     static_argnames: str | Sequence[str] = ...,
+    donate_argnums: int | Sequence[int] = ...,
+    donate_argnames: str | Sequence[str] = ...,
     maxsize: int = ...,
     guards: bool = ...,
     max_paths: int = ...,
@@ -103,6 +106,8 @@ def jit(
     *,
     static_argnums: int | Sequence[int] = ...,
     static_argnames: str | Sequence[str] = ...,
+    donate_argnums: int | Sequence[int] = ...,
+    donate_argnames: str | Sequence[str] = ...,
     maxsize: int = ...,
     guards: bool = ...,
     max_paths: int = ...,
@@ -113,6 +118,8 @@ def jit(
     *,
     static_argnums: int | Sequence[int] = ...,
     static_argnames: str | Sequence[str] = ...,
+    donate_argnums: int | Sequence[int] = ...,
+    donate_argnames: str | Sequence[str] = ...,
     maxsize: int = ...,
     guards: bool = ...,
     max_paths: int = ...,
@@ -122,6 +129,8 @@ def jit(
     *,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
+    donate_argnums: int | Sequence[int] = (),
+    donate_argnames: str | Sequence[str] = (),
     maxsize: int = 256,
     guards: bool = False,
     max_paths: int = 64,
@@ -134,6 +143,10 @@ def jit(
         static_argnums: positions of arguments that are no arrays: ``f`` gets them as they are, and is staged once per value.
             They must be hashable.
         static_argnames: the same by name. A parameter named either way is static however it is passed.
+        donate_argnums: positions of arguments whose arrays are given away: their memory may become that of results. An array
+            that has been given away cannot be used again (its dtype says so, and operations on it raise); it must own its
+            memory, and be writeable. `docs/sharp_bits.md` says the rest.
+        donate_argnames: the same by name.
         maxsize: how many programs are kept; the least recently used go first.
         guards: whether ``f`` may ask for values (``if x > 0``, ``while``, ``range(n)``, ``x[mask]``). It then runs, on
             values, when a call takes a path through it that is new; what it asks is checked at every call, as it comes,
@@ -142,14 +155,15 @@ def jit(
 
     Returns:
         a function with the results of ``f``, as fresh arrays (a Python number comes back as a NumPy scalar). It has
-        ``cache_info()``, which counts paths where there are guards, and ``cache_clear()``. As a method it needs an
+        ``cache_info()``, which counts paths where there are guards, ``cache_clear()``, and ``why_retraced()``, which says
+        why the last calls that were recorded were not served by a program that was kept. As a method it needs an
         object that is a pytree, or a value: one that is hashable and compared by what it holds, as a frozen dataclass
         without arrays that is not registered (`functrace.tree.register`), and then static.
 
     Raises:
         ConcretizationError: if ``f`` asks for the value of an argument (``if x > 0``, ``range(n)``) without guards.
         ArgumentError: if a static argument cannot be hashed, or an argument is neither static nor numeric; if a method's
-            object could change unseen.
+            object could change unseen; if a donated array is a view, read-only, or passed twice.
 
     Example:
         >>> import numpy as np
@@ -168,12 +182,16 @@ def jit(
     options: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames, "maxsize": maxsize}
     options |= {"guards": guards, "max_paths": max_paths}
     if f is None:
-        return functools.partial(jit, **options)
+        return functools.partial(jit, **options, donate_argnums=donate_argnums, donate_argnames=donate_argnames)
     name = function_name(f)
-    statics = Statics(f, static_argnums, static_argnames)
+    statics = Parameters(f, static_argnums, static_argnames, "static")
+    donated = Parameters(f, donate_argnums, donate_argnames, "donate")
+    if donated.any and (guards or donated.both(statics)):
+        what = "jit with guards" if guards else "a static argument"
+        raise ArgumentError(f"jit of {name}: {what} takes no donated arrays", fix="leave donate_argnums out there")
     if guards:
         return _guarded(f, name, statics, PathCache(name, maxsize, max_paths), options)
-    cache = ProgramCache(name, maxsize)
+    cache = ProgramCache(name, maxsize, donated)
     entries, tick = cache.kept.entries, cache.kept.tick
     often = cache.often
     is_static = statics.any
@@ -189,7 +207,9 @@ def jit(
     @transformed("jit", f)
     def jitted(*args: object, **kwargs: object) -> Any:
         try:
-            if not kwargs and not is_static:  # arrays and floats by position: `_Signature`, in line
+            if ENTERED and is_jit_disabled():
+                return _plainly(f, statics, args, kwargs, name, jitted, again)
+            if not kwargs and not is_static:  # arrays and floats by position: `Signature`, in line
                 parts: list[Any] = []
                 values: Sequence[Any] = args
                 for x in args:
@@ -202,21 +222,24 @@ def jit(
                         break
                 else:
                     staged = entries.get(tuple(parts))
-                    if staged is not None:
+                    if staged is not None and ((reads := staged.reads) is None or reads.changed() is None):
                         staged.used = tick()
                         return _run(staged, values or [np.float64(x) if type(x) is float else x for x in args])
             for check, kept in often:  # what else comes often
                 found = check(args, kwargs)
                 if found is not None and (staged := kept()) is not None:
+                    if (reads := staged.reads) is not None and reads.changed() is not None:
+                        break
                     staged.used = tick()
                     return _run(staged, found)
             try:
-                signature = _Signature(statics, args, kwargs, name, jitted)
+                signature = Signature(statics, args, kwargs, name, jitted)
             except BoxedArrays as found:
                 return found.run(again, f, args, kwargs)
             staged = entries.get(signature.key)
-            if staged is None:
-                return _first_call(cache, signature, f, name)
+            changed = None if staged is None or staged.reads is None else staged.reads.changed()
+            if staged is None or changed is not None:
+                return _first_call(cache, signature, f, name, staged, changed)
             staged.used = tick()
             if not signature.is_traced:
                 staged.calls += 1
@@ -229,11 +252,12 @@ def jit(
 
     jitted.cache_info = cache.info  # type: ignore[attr-defined]
     jitted.cache_clear = cache.clear  # type: ignore[attr-defined]
+    jitted.why_retraced = cache.retraces.text  # type: ignore[attr-defined]
     return jitted
 
 
 def _guarded(
-    f: Callable[..., Any], name: str, statics: Statics, cache: PathCache, options: dict[str, Any]
+    f: Callable[..., Any], name: str, statics: Parameters, cache: PathCache, options: dict[str, Any]
 ) -> Callable[..., Any]:
     """Return what `jit` returns where there are guards."""
     others: dict[object, Callable[..., Any]] = {}
@@ -247,24 +271,29 @@ def _guarded(
     @transformed("jit", f)
     def jitted(*args: object, **kwargs: object) -> Any:
         try:
+            if ENTERED and is_jit_disabled():
+                return _plainly(f, statics, args, kwargs, name, jitted, again)
             tree = signature = None
             leaves: Sequence[Any] = ()
             if not statics.any:
                 leaves, structure = flatten_seen((args, kwargs))
                 if all(type(leaf) is np.ndarray and leaf.ndim for leaf in leaves):
-                    tree = cache.kept.get((structure, _NO_STATICS, *[(leaf.shape, leaf.dtype) for leaf in leaves]))
+                    tree = cache.kept.get((structure, NO_STATICS, *[(leaf.shape, leaf.dtype) for leaf in leaves]))
             if tree is None:
                 try:
-                    signature = _Signature(statics, args, kwargs, name, jitted)
+                    signature = Signature(statics, args, kwargs, name, jitted)
                 except BoxedArrays as found:
                     return found.run(again, f, args, kwargs)
                 if signature.is_traced:
                     return _inline(f, signature)
                 leaves, tree = signature.values, cache.tree(signature.whole_key)
+            changed = None if tree.reads is None else tree.reads.changed()
+            if changed is not None:
+                tree.clear()
             found = tree.run(leaves)
             if isinstance(found, Missed):
-                signature = _Signature(statics, args, kwargs, name, jitted) if signature is None else signature
-                return _new_path(f, name, cache, tree, signature, found)
+                signature = Signature(statics, args, kwargs, name, jitted) if signature is None else signature
+                return _new_path(f, name, cache, tree, signature, found, changed)
             cache.hit()
             leaf, results = found
             return results[0] if leaf.is_leaf else unflatten(leaf.out_tree, results)
@@ -274,12 +303,23 @@ def _guarded(
 
     jitted.cache_info = cache.info  # type: ignore[attr-defined]
     jitted.cache_clear = cache.clear  # type: ignore[attr-defined]
+    jitted.why_retraced = cache.retraces.text  # type: ignore[attr-defined]
     return jitted
 
 
-def _new_path(f: Callable[..., Any], name: str, cache: PathCache, tree: Tree, signature: _Signature, missed: Missed) -> Any:
+def _new_path(
+    f: Callable[..., Any],
+    name: str,
+    cache: PathCache,
+    tree: Tree,
+    signature: Signature,
+    missed: Missed,
+    changed: str | None,
+) -> Any:
     """Record a path that is new, with the values of a call; returns the results of the call."""
-    cache.miss(has_paths=tree.root is not None)
+    has_paths = tree.root is not None
+    cache.miss(has_paths=has_paths)
+    described = cache.retraces.describe(signature)
     signature.values = [held_array(value) for value in signature.values]  # f may write to them
     guards = Guards(signature.values, missed)
     try:
@@ -295,17 +335,23 @@ def _new_path(f: Callable[..., Any], name: str, cache: PathCache, tree: Tree, si
     finally:
         if signature.numbers is not None:
             signature.numbers.close()
+    trees = list(cache.kept.entries.values())
+    reason = _array_changed(changed) if changed is not None else None
+    if reason is None and has_paths:
+        reason = _other_answer(guards, tree)
+    cache.retraces.note(described, [one.described for one in trees if one is not tree], reason)
     if captured is not None:
         results = call_program(closed.interned(), [*signature.values, *captured])
     else:
         if not guards.is_faulty:
+            tree.reads, tree.described = reads_of(f, name, call.watches, tree.reads), described
             tree.add(Taken(closed, list(guards.questions.items()), call.out_tree))
             cache.kept.resize(tree, tree.nbytes)
         results = [x.copy("K") if isinstance(x, np.ndarray) else x for x in results]
     return results[0] if call.out_tree.is_leaf() else unflatten(call.out_tree, results)
 
 
-def _inline(f: Callable[..., Any], signature: _Signature) -> Any:
+def _inline(f: Callable[..., Any], signature: Signature) -> Any:
     """Call a function with guards on traced values: whoever records them answers what it asks."""
     copies = [renewed(x) if isinstance(x, Tracer) and not x.is_number else held_array(x) for x in signature.leaves]
     args, kwargs = signature.arguments(copies)
@@ -321,32 +367,109 @@ def _fresh(leaf: Any) -> Any:
     return np.copy(leaf)[()] if isinstance(leaf, (*ARRAYS, *DTYPES)) else leaf
 
 
-def _first_call(cache: ProgramCache, signature: _Signature, f: Callable[..., Any], name: str) -> Any:
-    signature.values = [held_array(value) for value in signature.values]  # f may write to them
+def _plainly(
+    f: Callable[..., Any],
+    statics: Parameters,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    name: str,
+    jitted: object,
+    again: Jit,
+) -> Any:
+    """Call a function as it is, on copies of its arguments; see `disable_jit`."""
+    try:
+        signature = Signature(statics, args, kwargs, name, jitted)
+    except BoxedArrays as found:
+        return found.run(again, f, args, kwargs)
+    args, kwargs = signature.arguments([x if type(x) in DTYPES else _fresh(x) for x in signature.leaves])
+    return map_leaves(_fresh, f(*args, **kwargs))
+
+
+def _array_changed(name: str) -> str:
+    return f"{name or 'an array'}, which it reads from its surroundings, has been changed in place"
+
+
+def _other_answer(guards: Guards, tree: Tree) -> str | None:
+    """Say which question of a path that is new parts it from those that were kept."""
+    node = tree.root
+    for variable, answer in guards.questions.items():
+        if not isinstance(node, Fork):
+            break
+        if answer not in node.next:
+            source = node.piece.program.source(variable)
+            return f"what is asked{'' if source is None else f' at {source}'} has an answer that no path that is kept has"
+        node = node.next[answer]
+    return None
+
+
+def _first_call(
+    cache: ProgramCache, signature: Signature, f: Callable[..., Any], name: str, before: Compiled | None, changed: str | None
+) -> Any:
+    """Stage a function for a call, and carry it out.
+
+    Args:
+        cache: of the function.
+        signature: of the call.
+        f: the function.
+        name: what messages call it.
+        before: what was staged for the signature, if an array that the function reads has changed since.
+        changed: the name of that array.
+    """
+    given = signature.values
+    places = signature.leaves_of(cache.donated) if cache.donated.any and not signature.is_traced else ()
+    donation = Donation([signature.leaves[k] for k in places], signature.leaves, name) if places else None
+    described = cache.retraces.describe(signature)
+    signature.values = [held_array(value) for value in given]  # f may write to them
     staged, captured = _stage(f, signature, f"jit of {name}", name)
+    staged.described, staged.donated = described, places
     cache.misses += 1
+    kept = [one.described for one in reversed(list(cache.kept.entries.values())) if one is not before]
+    cache.retraces.note(described, kept, None if changed is None else _array_changed(changed))
     if captured is None:
+        if before is not None:
+            staged.follow(before)
         cache.add(signature.key, staged)
-    return _applied(staged, signature, captured)
+    try:
+        return _applied(staged, signature, captured, is_donating=False)
+    finally:
+        if donation is not None:
+            donation.end()
 
 
-def _applied(staged: Compiled, signature: _Signature, captured: list[Any] | None) -> Any:
+def _applied(staged: Compiled, signature: Signature, captured: list[Any] | None, *, is_donating: bool = True) -> Any:
     """Run a staged program on the arguments of a call; as one operation, if a traced value is among its operands."""
     values = signature.values
     if captured is not None:
         results: Sequence[Any] = call_program(staged.program.interned(), [*values, *captured])
     elif signature.is_traced:
         program, constants = staged.closed
+        if staged.reads is not None:
+            staged.reads.note()
         results = call_program(program, [*values, *constants])
+    elif is_donating and staged.donated:
+        results = _run_donating(staged, values, signature.leaves)
     else:
-        return _run(staged, values)
+        results = run_compiled(staged.run, values)
     return results[0] if staged.is_leaf else unflatten(staged.out_tree, results)
 
 
 def _run(staged: Compiled, values: Sequence[Any]) -> Any:
     """Run a staged program on arrays; warnings and exceptions name the user's line."""
-    results = run_compiled(staged.run, values)
+    if staged.donated:
+        results = _run_donating(staged, values, values)
+    else:
+        results = run_compiled(staged.run, values)
     return results[0] if staged.is_leaf else unflatten(staged.out_tree, results)
+
+
+def _run_donating(staged: Compiled, values: Sequence[Any], leaves: Sequence[Any]) -> Sequence[Any]:
+    """Run a staged program on arrays of which some, as they were passed, are given away."""
+    donation = Donation([leaves[k] for k in staged.donated], leaves, staged.program.name)
+    try:
+        results = run_compiled(staged.donating if donation.is_usable else staged.run, values)
+        return donation.taken(results)
+    finally:
+        donation.end()
 
 
 # -- staged programs -----------------------------------------------------------------------------------------------------
@@ -361,12 +484,18 @@ class Compiled(Kept):
         out_tree: structure of the result.
     """
 
-    def __init__(self, program: Program, out_tree: PyTreeSpec) -> None:
+    described: Described | None = None
+    """The signature, as messages tell of it."""
+    donated: tuple[int, ...] = ()
+    """Which inputs are given away."""
+
+    def __init__(self, program: Program, out_tree: PyTreeSpec, reads: Reads | None = None) -> None:
         constants = sum(program.avals[i].nbytes for i in program.constant_values)
-        super().__init__(BYTES_PER_OP * (len(program.ops) + 4) + constants)
+        super().__init__(BYTES_PER_OP * (len(program.ops) + 4) + constants + (0 if reads is None else reads.nbytes))
         self.program = program
         self.out_tree = out_tree
         self.is_leaf = out_tree.is_leaf()
+        self.reads = reads
         self.calls = 0
         """Those that took the long way to it."""
 
@@ -374,6 +503,23 @@ class Compiled(Kept):
     def run(self) -> Callable[..., Sequence[Any]]:
         """The generated code, a function of arrays; made when it is first asked for."""
         return compile_at_once(self.program)
+
+    @functools.cached_property
+    def donating(self) -> Callable[..., Sequence[Any]]:
+        """The same, which may write into what is given away, and takes arrays in C order."""
+        return compile_at_once(self.program, self.donated)
+
+    @functools.cached_property
+    def open(self) -> Callable[..., Sequence[Any]]:
+        """The same, which takes the constants as further arguments."""
+        return compile_at_once(self.closed[0])
+
+    def follow(self, before: Compiled) -> None:
+        """Take the place of a program of which arrays have changed: if nothing else did, its code serves this one, too."""
+        program, constants = self.closed
+        if constants and program is before.closed[0]:
+            run = self.open = before.open
+            self.run = lambda *arguments: run(*arguments, *constants)
 
     @functools.cached_property
     def closed(self) -> tuple[Program, list[Any]]:
@@ -386,10 +532,12 @@ class Compiled(Kept):
 class ProgramCache:
     """Staged programs by signature, and counts of calls."""
 
-    def __init__(self, name: str, maxsize: int) -> None:
+    def __init__(self, name: str, maxsize: int, donated: Parameters) -> None:
         if maxsize < 1:
             raise ArgumentError(f"jit: maxsize={maxsize} keeps no program", fix="give 1 or more")
         self.kept: Bounded[Compiled] = Bounded(f"programs of jit of {name}", MOST_BYTES, maxsize)
+        self.donated = donated
+        self.retraces = Retraces(name)
         self.misses = 0
         self.often: list[tuple[Check, weakref.ref[Compiled]]] = []
         """Written checks of signatures that come often, and what is found by them as long as it is kept."""
@@ -400,7 +548,7 @@ class ProgramCache:
         self._others += 1
         self.kept.add(key, staged)
 
-    def write_check(self, signature: _Signature, staged: Compiled) -> None:
+    def write_check(self, signature: Signature, staged: Compiled) -> None:
         """From now on find a program by lines that are written for its signature."""
         check = written_check(signature.tree, signature.leaves)
         if check is not None:
@@ -418,9 +566,10 @@ class ProgramCache:
         self.kept.clear()
         self._others = self.kept.tick()
         self.misses = 0
+        self.retraces.clear()
 
 
-def _stage(f: Callable[..., Any], signature: _Signature, owner: str, name: str) -> tuple[Compiled, list[Any] | None]:
+def _stage(f: Callable[..., Any], signature: Signature, owner: str, name: str) -> tuple[Compiled, list[Any] | None]:
     """Record the function; returns the program and, if it captured traced values, all that it captured, as operands."""
     try:
         with watching(f, name), Recording(owner, scope=BODY) as recording:
@@ -429,7 +578,8 @@ def _stage(f: Callable[..., Any], signature: _Signature, owner: str, name: str) 
             if any(isinstance(value, Tracer) for value in program.constant_values.values()):
                 closed, captured = closed_over(program)
                 return Compiled(closed, call.out_tree), captured
-            return Compiled(own_constants(program), call.out_tree), None
+            staged = own_constants(program), call.out_tree
+        return Compiled(*staged, reads_of(f, name, call.watches)), None
     except ConcretizationError as error:
         raise _with_way_out(error) from error
     finally:
@@ -443,218 +593,3 @@ def _with_way_out(error: ConcretizationError) -> ConcretizationError:
         return error
     fix = f"{error.fix}; an argument that is no array can be named in static_argnums or static_argnames of jit"
     return ConcretizationError(error.what, at=error.at, made=error.made, equation=error.equation, fix=fix)
-
-
-# -- signatures ----------------------------------------------------------------------------------------------------------
-
-
-@final
-class Statics:
-    """Which parameters of a function are static, by position and by name.
-
-    Raises:
-        ArgumentError: if the function has no such parameter.
-    """
-
-    def __init__(self, f: Callable[..., Any], argnums: int | Sequence[int], argnames: str | Sequence[str]) -> None:
-        numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-        names = (argnames,) if isinstance(argnames, str) else tuple(argnames)
-        self.any = bool(numbers or names)
-        self.positions: frozenset[int] = frozenset()
-        self.names: frozenset[str] = frozenset(names)
-        if not self.any:
-            return
-        try:
-            parameters = list(inspect.signature(f).parameters.values())
-        except (TypeError, ValueError):
-            if any(k < 0 for k in numbers):
-                raise ArgumentError(f"jit of {function_name(f)}: its parameters are not known", fix="count from 0") from None
-            self.positions = frozenset(numbers)
-            return
-        placed = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        many = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-        if not many and any(not -len(placed) <= k < len(placed) for k in numbers):
-            raise ArgumentError(
-                f"jit of {function_name(f)}: static_argnums={argnums!r}, but it has {len(placed)} positional parameters",
-                fix="count from 0; a keyword-only parameter goes into static_argnames",
-            )
-        known = {p.name for p in parameters}
-        if not any(p.kind is p.VAR_KEYWORD for p in parameters) and not known.issuperset(names):
-            missing = ", ".join(sorted(set(names) - known))
-            raise ArgumentError(
-                f"jit of {function_name(f)}: it has no parameter {missing}", fix=f"name one of {', '.join(sorted(known))}"
-            )
-        positions = {k % len(placed) if k < 0 else k for k in numbers}
-        positions |= {k for k, p in enumerate(placed) if p.name in names and p.kind is not p.POSITIONAL_ONLY}
-        self.positions = frozenset(positions)
-        self.names |= {placed[k].name for k in positions if k < len(placed)}
-
-
-Jit: TypeAlias = Callable[[object, Callable[..., Any]], Callable[..., Any]]
-"""Returns a function of arrays, jitted with the same options: the one that it returned before for the same key."""
-
-
-class BoxedArrays(Exception):
-    """An argument stands for an array; its class says by ``__functrace_jit__`` how a function of such arguments is jitted.
-
-    Args:
-        run: ``(jit, f, args, kwargs) -> result``, see `Jit`.
-    """
-
-    def __init__(self, run: Callable[..., Any]) -> None:
-        super().__init__()
-        self.run = run
-
-
-@final
-class _Signature:
-    """One call: its arguments, and the key of what it needs."""
-
-    __slots__ = ("is_traced", "key", "leaves", "named", "numbers", "placed", "specs", "static", "statics", "tree", "values")
-
-    def __init__(self, statics: Statics, args: tuple[Any, ...], kwargs: dict[str, Any], name: str, jitted: object) -> None:
-        self.static: dict[int | str, Any] = {}
-        if statics.any:
-            self.static.update({k: args[k] for k in statics.positions if k < len(args)})
-            self.static.update({key: value for key, value in kwargs.items() if key in statics.names})
-        keys = [(k, _static_key(value, k, name)) for k, value in self.static.items()]
-        if args and 0 not in self.static and _is_method_of(args[0], name, jitted):
-            _check_value(args[0], name)
-            self.static[0] = args[0]
-            keys.append((0, _static_key(args[0], 0, name)))
-        self.placed = tuple([None if k in self.static else x for k, x in enumerate(args)])
-        self.named = {key: x for key, x in kwargs.items() if key not in self.static}
-        self.leaves, self.tree = flatten((self.placed, self.named))
-        self.is_traced = False
-        self.numbers: Numbers | None = None
-        self.specs: list[Any] = []
-        self.values: list[Any] = []
-        for k, leaf in enumerate(self.leaves):
-            self._add(k, leaf, name)
-        self.statics = keys
-        self.key = self._key(args, keys)
-
-    def _key(self, args: tuple[Any, ...], keys: list[Any]) -> Any:
-        if not (keys or self.named) and len(self.leaves) == len(args) and all(map(operator.is_, self.leaves, args)):
-            parts: list[Any] = []  # leaves only, as the fast path has it
-            for spec in self.specs:
-                if isinstance(spec, type):
-                    parts.append(spec)
-                else:
-                    parts += spec
-            return tuple(parts)
-        return (tree_key(self.tree), frozenset(keys), *self.specs)
-
-    def _add(self, k: int, leaf: Any, name: str) -> None:
-        kind = type(leaf)
-        if kind in DTYPES:
-            self.specs.append(kind)
-            self.values.append(DTYPES[kind].type(leaf) if kind is not int else _int64(leaf, name))
-        elif isinstance(leaf, TracedNumber):
-            self.is_traced = True
-            self.specs.append(leaf.kind)
-            self.values.append(leaf.strong())
-        elif isinstance(leaf, Tracer):
-            self.is_traced = True
-            self.specs.append((leaf.shape, leaf.dtype))
-            self.values.append(leaf)
-        elif isinstance(leaf, ARRAYS):
-            value = as_value(leaf, f"an argument of {name}")
-            self.specs.append((value.shape, value.dtype))
-            self.values.append(value)
-        elif hasattr(kind, "__functrace_jit__"):
-            raise BoxedArrays(kind.__functrace_jit__)
-        else:
-            raise ArgumentError(
-                f"jit of {name}: {argument_names(self.tree)[k]} is a {kind.__name__}, not an array or a number",
-                fix="name it in static_argnums or static_argnames if it is hashable; None and nests of arrays are fine; "
-                + NO_LEAF,
-            )
-
-    @property
-    def whole_key(self) -> Any:
-        """The key with the structure in any case."""
-        return (tree_key(self.tree), frozenset(self.statics), *self.specs)
-
-    def arguments(self, leaves: Iterable[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return args and kwargs with other leaves."""
-        placed, named = unflatten(self.tree, leaves)
-        static = self.static
-        return tuple([static.get(k, x) for k, x in enumerate(placed)]), {
-            **named, **{key: value for key, value in static.items() if isinstance(key, str)}
-        }  # fmt: skip
-
-    def inputs(self, recording: Recording) -> Called:
-        """Make the leaves inputs of a recording, without values; returns args and kwargs."""
-        self.numbers = numbers = Numbers(recording, _ONE_PROGRAM_PER_VALUE)
-        leaves = [
-            numbers.number(spec) if isinstance(spec, type) else recording.new_input(ShapeDtype(*spec)) for spec in self.specs
-        ]
-        return self.arguments(leaves)
-
-    def names(self) -> list[str | None]:
-        """Name the leaves for listings, where keywords do."""
-        placed = len(flatten(self.placed)[0])
-        found: list[str | None] = [None] * placed
-        for key in sorted(self.named):
-            count = len(flatten(self.named[key])[0])
-            found += [key if count == 1 else None] * count
-        return found
-
-
-def _int64(value: int, name: str) -> np.int64:
-    try:
-        return np.int64(value)
-    except OverflowError:
-        raise ArgumentError(
-            f"jit of {name}: the integer {value} does not fit into 64 bits", fix="name the argument in static_argnums"
-        ) from None
-
-
-def _static_key(value: object, place: int | str, name: str) -> Any:
-    """Return a static value as a key."""
-    try:
-        return exact_key(value)
-    except TypeError:
-        way = "a tuple" if isinstance(value, list) else "an object that can be hashed, such as a frozen dataclass"
-        if isinstance(value, (Tracer, np.ndarray)):
-            way = "arrays without static_argnums"
-        raise ArgumentError(
-            f"jit of {name}: the static argument {place!r} is a {type(value).__name__}, which cannot be hashed",
-            fix=f"pass {way}",
-        ) from None
-
-
-def _check_value(owner: object, name: str) -> None:
-    """Check that the object of a jitted method is a value: equal by what it holds, so that a change of it is seen.
-
-    Raises:
-        ArgumentError: if it is equal by identity only; the staged program would go on with what its attributes were.
-    """
-    kind = type(owner)
-    if kind.__eq__ is object.__eq__ or kind.__hash__ is object.__hash__:
-        raise ArgumentError(
-            f"jit of {name}: it is a method of a {kind.__name__}, whose attributes would be frozen as they are now; a later "
-            "change of them would not be seen",
-            fix="jit a function that takes the arrays as arguments; or make the class a dataclass, or register it "
-            "(functrace.tree.register), so that its arrays are arguments; static_argnums=0 declares that the object never "
-            "changes",
-        )
-
-
-_NO_OBJECTS = (*ARRAYS, tuple, list, dict, type(None))
-
-
-def _is_method_of(owner: object, name: str, jitted: object) -> bool:
-    """Whether a first argument is the object whose class has the jitted function as a method, and no pytree or number.
-
-    A dataclass that has a hash, and holds no array, is a value rather than a pytree, unless it is registered.
-    """
-    if type(owner) in DTYPES or isinstance(owner, _NO_OBJECTS):
-        return False
-    if inspect.getattr_static(type(owner), name, None) is not jitted:
-        return False
-    leaves, tree = flatten(owner)
-    if tree.is_leaf():
-        return True
-    return is_value(owner) and not any(isinstance(leaf, ARRAYS) for leaf in leaves)

@@ -9,16 +9,17 @@ Floor: 7.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, SupportsIndex, final
 
 import numpy as np
 
 from functrace.api.calls import as_value, as_values, function_name
 from functrace.api.control_flow import predicate, takes, with_dtypes
+from functrace.api.eager import ENTERED, is_jit_disabled
 from functrace.api.mapping import vmap
-from functrace.api.record import Operands, Staged, explain, stage
-from functrace.api.results import guard_results, number_type
+from functrace.api.plain_loops import Carry, Traced, is_traced, scan_eagerly, scan_plainly, while_eagerly, while_plainly
+from functrace.api.results import guard_results
 from functrace.control.call import call_program
 from functrace.control.scan import scan_program
 from functrace.control.unrolling import repeated
@@ -28,11 +29,10 @@ from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.parts import reordered, with_inputs
 from functrace.ir.program import Program
 from functrace.numpy.array import TracedArray
-from functrace.numpy.number import Numbers, as_number
+from functrace.numpy.number import as_number
 from functrace.numpy.views import guard
-from functrace.ops.shaping import convert
 from functrace.tracing.capture import held_array
-from functrace.tracing.recording import Tracer, known_value, running
+from functrace.tracing.recording import Tracer, known_value
 from functrace.tree import PyTreeSpec, flatten, paths, unflatten
 from functrace.typing import Array, PyTree, R, T
 
@@ -87,11 +87,13 @@ def scan(
     steps = _length(arrays, xs, length, owner)
     block = _unrolled(unroll, steps, owner)
     carry = Carry(init, owner)
-    if steps and carry.is_plain and not _is_traced(arrays):
+    if steps and carry.is_plain and not is_traced(arrays):
         try:
-            return _scan_plainly(f, carry, arrays, arrays_tree, steps, reverse)
-        except _Traced:
+            return scan_plainly(f, carry, arrays, arrays_tree, steps, reverse)
+        except Traced:
             carry = Carry(init, owner)
+    if steps and ENTERED and is_jit_disabled():
+        return scan_eagerly(f, carry, arrays, arrays_tree, steps, reverse)
     arrays = [held_array(x) for x in arrays]
     slices = [ShapeDtype(x.shape[1:], x.dtype) for x in arrays]
     body = _Body(f, carry, slices, arrays_tree, name, [*flatten(xs)[0], *carry.given])
@@ -145,9 +147,14 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
     carry = Carry(init_val, owner)
     if carry.is_plain:
         try:
-            return _while_plainly(cond_fun, body_fun, carry, most)
-        except _Traced:
+            return while_plainly(cond_fun, body_fun, carry, most)
+        except Traced:
             carry = Carry(init_val, owner)
+    if ENTERED and is_jit_disabled():
+        is_known, val = while_eagerly(cond_fun, body_fun, carry, most)
+        if is_known:
+            return val
+        carry = Carry(init_val, owner)
     body = _Body(lambda val, _: (body_fun(val), None), carry, [], flatten(None)[1], name, carry.given)
     question = f"the condition {function_name(cond_fun)} of {owner}"
     asked = carry.stage(
@@ -327,85 +334,7 @@ def _length(arrays: list[Any], xs: PyTree, length: int | None, owner: str) -> in
 # -- the carry -------------------------------------------------------------------------------------------------------------
 
 
-def _is_traced(values: Iterable[Any]) -> bool:
-    return any(isinstance(x, Tracer) for x in values)
-
-
 _CHOICE = "use functrace.cond or np.where for a choice that depends on values"
-
-
-@final
-class Carry:
-    """What a loop carries from step to step.
-
-    Args:
-        init: a nest of arrays and numbers.
-        owner: who carries it, for messages.
-    """
-
-    def __init__(self, init: PyTree, owner: str) -> None:
-        self.owner = owner
-        self.given, self.tree = flatten(init)
-        """The leaves as they were passed, and their nest."""
-        self.numbers = [number_type(leaf) for leaf in self.given]
-        """The type of each leaf that is a Python number."""
-        self.values: list[Any] = as_values(self.given, owner, lambda: [f"carry{path}" for path in paths(self.tree)])
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether nothing is traced, neither the carry nor what functions would usually close over."""
-        return running() is None and not _is_traced(self.values)
-
-    def stage(self, f: Callable[..., Any], owner: str, reads: Sequence[Any], slices: Sequence[ShapeDtype] = ()) -> Staged:
-        """Record a function of the carry, and of slices of arrays if there are any, which it gets as a list."""
-        weak: list[Numbers] = []
-        self.values = [held_array(x) for x in self.values]
-        operands = Operands((self.values, [np.empty(0)] * len(slices)), {})
-        operands.avals = [*[aval_of(x) for x in self.values], *slices]
-
-        def call(state: list[Any], leaves: list[Any]) -> Any:
-            if any(self.numbers):
-                weak.append(
-                    Numbers(state[0]._recording, "use functrace.cond or np.where for a choice that depends on values")
-                )
-                state = [x if kind is None else weak[0].wrap(x, kind) for x, kind in zip(state, self.numbers, strict=True)]
-            return f(unflatten(self.tree, state), leaves) if slices else f(unflatten(self.tree, state))
-
-        try:
-            return stage(call, operands.without_values(), owner, function_name(f), reads=reads)
-        finally:
-            for w in weak:
-                w.close()
-
-    def check_tree(self, returned: PyTreeSpec) -> None:
-        """Check the structure of what a step returns."""
-        if returned != self.tree:
-            raise TreeError(
-                f"{self.owner}: the carry is {self.tree} before and {returned} after a step",
-                fix="return it in the same nest",
-            )
-
-    def widen(self, numbers: Sequence[type | None], avals: Sequence[ShapeDtype]) -> bool:
-        """Give Python numbers the type that a step returned; returns whether that changes anything."""
-        changed = False
-        for k, (start, number) in enumerate(zip(self.values, self.numbers, strict=True)):
-            returned, dtype = numbers[k], avals[k].dtype
-            if number is not None and returned is not number and takes(number, dtype):
-                self.values[k], self.numbers[k] = convert(start, dtype), returned
-                changed = True
-        return changed
-
-    def check(self, avals: Sequence[ShapeDtype]) -> None:
-        """Check the types of what a step returns."""
-        names = paths(self.tree)
-        for path, before, after in zip(names, [aval_of(x) for x in self.values], avals, strict=True):
-            if before is not after:
-                what = f"{self.owner}: carry{path} is {before} before and {after} after a step"
-                if before.dtype != after.dtype:
-                    raise DtypeError(
-                        what, fix=f"convert it, e.g. with .astype(np.{before.dtype}), or start with np.{after.dtype}"
-                    )
-                raise ShapeError(what, fix="return it with the shape that it came with")
 
 
 # -- recorded --------------------------------------------------------------------------------------------------------------
@@ -474,188 +403,3 @@ def _scanned(body: _Body, carry: Carry, arrays: list[Any], steps: int, reverse: 
         both = zip(more, stacks, strict=True) if reverse else zip(stacks, more, strict=True)
         stacks = [np.concatenate(pair) for pair in both] if turns else more
     return [*state, *stacks]
-
-
-# -- plainly ---------------------------------------------------------------------------------------------------------------
-
-
-class _Wider(Exception):
-    """A Python number of the carry has to start with another dtype."""
-
-
-class _Traced(Exception):
-    """A function closes over a traced value: the loop has to be recorded."""
-
-
-def _locked(carry: Carry) -> Any:
-    """The carry to start with, whose arrays the body may not write into: they are the caller's."""
-    leaves: list[Any] = []
-    for value, number in zip(carry.values, carry.numbers, strict=True):
-        if isinstance(value, np.ndarray):
-            value = value.view()
-            value.flags.writeable = False
-        leaves.append(value if number is None else number(value))
-    return unflatten(carry.tree, leaves)
-
-
-@final
-class _Checked:
-    """What steps return, checked against the carry and with Python numbers converted: the fast way where nothing changes."""
-
-    def __init__(self, carry: Carry) -> None:
-        self.carry = carry
-        self.avals = [aval_of(x) for x in carry.values]
-        self.kinds = [
-            (np.ndarray if aval.shape else number or aval.dtype.type, aval.shape, aval.dtype)
-            for aval, number in zip(self.avals, carry.numbers, strict=True)
-        ]
-        tree = carry.tree
-        self.alone: Any = self.kinds[0] if tree.is_leaf() else (_Checked, (), None)
-        """Of a carry that is one leaf: its type, shape and dtype."""
-        self.is_flat = tree.type is tuple and all(child.is_leaf() for child in tree.children())
-
-    def __call__(self, val: PyTree) -> Any:
-        """Return a carry as the next step gets it.
-
-        Raises:
-            _Wider: if the loop has to start again, with a number of another dtype.
-        """
-        if self.is_flat and type(val) is tuple and len(val) == len(self.kinds):
-            for leaf, (kind, shape, dtype) in zip(val, self.kinds, strict=True):
-                if type(leaf) is not kind or (shape and (leaf.shape != shape or leaf.dtype != dtype)):
-                    break
-            else:
-                return val
-        leaves, tree = flatten(val)
-        self.carry.check_tree(tree)
-        same = True
-        for k, (leaf, (kind, shape, dtype)) in enumerate(zip(leaves, self.kinds, strict=True)):
-            if type(leaf) is not kind or (shape and (leaf.shape != shape or leaf.dtype != dtype)):
-                leaves[k] = self._converted(k, leaf, leaves)
-                same = False
-        return val if same else unflatten(tree, leaves)
-
-    def _converted(self, k: int, leaf: object, leaves: list[Any]) -> Any:
-        carry, aval = self.carry, self.avals[k]
-        if isinstance(leaf, Tracer):
-            raise _Traced
-        what = f"{carry.owner}: the carry after a step"
-        value = as_value(leaf, what)
-        number = number_type(leaf)
-        if carry.numbers[k] is not None and number is not carry.numbers[k] and takes(carry.numbers[k], aval_of(value).dtype):
-            values = [as_value(x, what) for x in leaves]
-            if carry.widen([number_type(x) for x in leaves], [aval_of(x) for x in values]):
-                raise _Wider
-        if not aval.shape and takes(number, aval.dtype):
-            return (carry.numbers[k] or aval.dtype.type)(leaf)
-        if aval_of(value) is not aval:
-            carry.check([aval_of(value) if j == k else a for j, a in enumerate(self.avals)])
-        return value
-
-
-def _finished(carry: Carry, val: PyTree) -> Any:
-    """The final carry: arrays of its own, and NumPy's numbers."""
-    leaves, _ = flatten(val)
-    return unflatten(
-        carry.tree,
-        [np.array(as_value(leaf, carry.owner), aval_of(x).dtype)[()] for leaf, x in zip(leaves, carry.values, strict=True)],
-    )
-
-
-def _while_plainly(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], carry: Carry, most: int | None) -> Any:
-    question = f"the condition {function_name(cond_fun)} of {carry.owner}"
-    while True:
-        checked, val, steps = _Checked(carry), _locked(carry), 0
-        kind, shape, dtype = checked.alone
-        try:
-            while True:
-                goes_on = cond_fun(val)
-                if type(goes_on) is not np.bool_ and type(goes_on) is not bool:
-                    if isinstance(goes_on, Tracer):
-                        raise _Traced
-                    goes_on = predicate(goes_on, question, "compute one bool from it, e.g. with np.any")
-                if not goes_on:
-                    return _finished(carry, val)
-                if steps == most:
-                    raise ArgumentError(f"{carry.owner} is not done after max_steps={most}", fix="allow more steps")
-                val = body_fun(val)
-                if type(val) is not kind or (shape and (val.shape != shape or val.dtype != dtype)):
-                    val = checked(val)
-                steps += 1
-        except _Wider:
-            continue
-        except ValueError as error:
-            explain(error, carry.owner)
-            raise
-
-
-def _scan_plainly(
-    f: Callable[[Any, Any], Any], carry: Carry, arrays: list[Any], arrays_tree: PyTreeSpec, steps: int, reverse: bool
-) -> tuple[Any, Any]:
-    arrays = [x.view() for x in arrays]
-    for x in arrays:
-        x.flags.writeable = False
-    alone = arrays_tree.is_leaf()
-    order = range(steps - 1, -1, -1) if reverse else range(steps)
-    while True:
-        checked, val, results = _Checked(carry), _locked(carry), _Stacks(carry.owner, steps)
-        kind, shape, dtype = checked.alone
-        try:
-            for t in order:
-                x = arrays[0][t] if alone else unflatten(arrays_tree, [a[t] for a in arrays])
-                pair = f(val, x)
-                if type(pair) is not tuple or len(pair) != 2:
-                    raise TreeError(
-                        f"{carry.owner}: the body returned {flatten(pair)[1]}, not a pair (carry, y)", fix="return carry, y"
-                    )
-                val, y = pair
-                if type(val) is not kind or (shape and (val.shape != shape or val.dtype != dtype)):
-                    val = checked(val)
-                if y is not None or results.stacks:
-                    results.put(t, y)
-            return _finished(carry, val), results.tree()
-        except _Wider:
-            continue
-        except ValueError as error:
-            explain(error, carry.owner)
-            raise
-
-
-@final
-class _Stacks:
-    """The results of all steps of a scan."""
-
-    def __init__(self, owner: str, steps: int) -> None:
-        self.owner, self.steps = owner, steps
-        self.stacks: list[Any] = []
-        self._nest: PyTreeSpec | None = None
-        self._avals: list[ShapeDtype] = []
-        self._kinds: list[type] = []
-
-    def put(self, t: int, y: PyTree) -> None:
-        """Note what a step returned."""
-        if len(self._kinds) == 1 and type(y) is self._kinds[0]:  # one leaf again: it has no nest to look at
-            leaves: Sequence[Any] = (y,)
-        else:
-            leaves, nest = flatten(y)
-            if self._nest is None:
-                self._nest = nest
-                self._avals = [aval_of(as_value(leaf, self.owner)) for leaf in leaves]
-                self._kinds = [type(leaf) for leaf in leaves] if nest.is_leaf() else []
-                self.stacks = [np.empty((self.steps, *a.shape), a.dtype) for a in self._avals]
-            elif nest != self._nest:
-                what = f"{self.owner}: a step returned y as {nest}, another one as {self._nest}"
-                raise TreeError(what, fix="return one nest")
-        for stack, leaf, aval in zip(self.stacks, leaves, self._avals, strict=True):
-            if type(leaf) is not np.ndarray or leaf.shape != aval.shape or leaf.dtype != aval.dtype:
-                if isinstance(leaf, Tracer):
-                    raise _Traced
-                found = aval_of(leaf if isinstance(leaf, np.generic) else as_value(leaf, self.owner))
-                if found is not aval:
-                    what = f"{self.owner}: a step returned y as {found}, another one as {aval}"
-                    raise ShapeError(what, fix="return one type")
-            stack[t] = leaf
-
-    def tree(self) -> Any:
-        """Return the results, stacked."""
-        return None if self._nest is None else unflatten(self._nest, self.stacks)

@@ -37,7 +37,7 @@ from functrace.numpy.number import TracedNumber
 from functrace.numpy.operands import holds_tracer
 from functrace.numpy.views import new_array
 from functrace.source import CYTHONS, OWN_AND_NUMPYS, PACKAGE_PREFIX, is_users, source_of_traceback
-from functrace.tracing.capture import Held, held_array, read_only_memory
+from functrace.tracing.capture import Held, Watch, held_array, read_only_memory
 from functrace.tracing.recording import BODY, Recording, Tracer, Value, call_recorded
 from functrace.tree import PyTreeSpec, flatten, paths, unflatten
 
@@ -66,11 +66,13 @@ class Recorded:
         ConcretizationError: if a shape depends on values.
     """
 
-    __slots__ = ("_aux", "_aux_tree", "_own", "out_tree", "outputs", "recording")
+    __slots__ = ("_aux", "_aux_tree", "_own", "out_tree", "outputs", "recording", "watches")
     outputs: list[int]
     """The variables of the result's leaves, or of what else of it was wanted."""
     out_tree: PyTreeSpec
     """The structure of the result."""
+    watches: list[Watch]
+    """The arrays that were read besides ``reads``, where these were given."""
 
     def __init__(
         self,
@@ -83,8 +85,9 @@ class Recorded:
         reads: Iterable[Any] | None = None,
     ) -> None:
         if reads is not None:
-            with read_only_memory(recording.owner, reads):
+            with read_only_memory(recording.owner, reads) as memory:
                 self.__init__(recording, f, arguments, has_aux=has_aux, wanted=wanted)
+            self.watches = memory.captured
             return
         self.recording = recording
         try:

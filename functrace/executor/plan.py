@@ -206,12 +206,16 @@ def plan(program: Program, *, size: int | None = None) -> Plan:
     return planned(optimized(program), size=size)
 
 
-def planned(program: Program, *, size: int | None = None, fresh: bool = True, groups: bool = True) -> Plan:
+def planned(
+    program: Program, *, size: int | None = None, fresh: bool = True, groups: bool = True, donated: Sequence[int] = ()
+) -> Plan:
     """Plan a program as it is, at once; see `planning`."""
-    return finished(planning(program, size or sys.maxsize, fresh=fresh, groups=groups))
+    return finished(planning(program, size or sys.maxsize, fresh=fresh, groups=groups, donated=donated))
 
 
-def planning(program: Program, size: int, *, fresh: bool, groups: bool = True) -> Generator[None, None, Plan]:
+def planning(
+    program: Program, size: int, *, fresh: bool, groups: bool = True, donated: Sequence[int] = ()
+) -> Generator[None, None, Plan]:
     """Plan a program in steps of ``size`` operations, which are the groups.
 
     Args:
@@ -219,10 +223,12 @@ def planning(program: Program, size: int, *, fresh: bool, groups: bool = True) -
         size: how many operations stand in a group.
         fresh: whether no output may share memory with an argument, a constant or another output.
         groups: whether operations on large arrays are to run block by block; see `functrace.executor.groups`.
+        donated: places of inputs whose memory is the program's own: results may be written there, and be in it. If there
+            are any, all inputs are in C order.
     """
     if groups:
         program = grouped(program)
-    buffers = Buffers(program)
+    buffers = Buffers(program, donated)
     schedule = iter(program.schedule)
     parts: list[tuple[Step, ...]] = []
     while part := tuple(islice(schedule, size)):

@@ -30,9 +30,14 @@ Layout = str | tuple[str, int]
 
 @final
 class Buffers:
-    """Follows a program in the order of evaluation: who owns memory, who shares it, and how it is laid out."""
+    """Follows a program in the order of evaluation: who owns memory, who shares it, and how it is laid out.
 
-    def __init__(self, program: Program) -> None:
+    Args:
+        program: the program.
+        donated: places of inputs whose memory is its own; see `functrace.executor.plan.planning`.
+    """
+
+    def __init__(self, program: Program, donated: Sequence[int] = ()) -> None:
         self.program = program
         self.owners: dict[int, int] = {}
         """By variable that an operation has made: whose memory it is in."""
@@ -41,7 +46,12 @@ class Buffers:
         self._layouts: dict[int, Any] = {}
         self._read_only: set[int] = set()
         for i in program.input_ids:
-            self._layouts[i] = C_ORDER if _is_row(program.avals[i].shape) else ("like", i)
+            self._layouts[i] = C_ORDER if donated or _is_row(program.avals[i].shape) else ("like", i)
+        self._donated = frozenset([program.input_ids[k] for k in donated])
+        for i in self._donated:
+            self.owners[i] = i
+            self._sharing[i] = 1
+            self._owned.add(i)
         for i, value in program.constant_values.items():
             in_order = isinstance(value, np.ndarray | np.generic) and value.flags.c_contiguous
             self._layouts[i] = C_ORDER if in_order or _is_row(program.avals[i].shape) else None
@@ -66,7 +76,8 @@ class Buffers:
         root = k
         if primitive.is_ufunc and count == 1:
             layout = self._elementwise(k, variables)
-            chosen = next((i for i in dying if self._is_free(i, k, layout)), None)
+            free = [i for i in dying if self._is_free(i, k, layout)]
+            chosen = next((i for i in free if i in self._donated), free[0] if free else None)
             self._owned.add(k)
         elif primitive.view:
             root = self.owners.get(variables[0], variables[0]) if variables else k
@@ -139,7 +150,7 @@ class Buffers:
             and root in self._owned
             and self._sharing[root] == 1
             and program.avals[root].size == aval.size
-            and program.ops[root][0] not in (INPUT, CONSTANT)
+            and (program.ops[root][0] not in (INPUT, CONSTANT) or root in self._donated)
         )
 
 

@@ -212,11 +212,18 @@ class Runner:
         ]
 
 
-def compile_at_once(program: Program) -> Callable[..., Sequence[Any]]:
-    """Return generated code for a program, a function of arrays; one that is too long for it is interpreted."""
+def compile_at_once(program: Program, donated: Sequence[int] = ()) -> Callable[..., Sequence[Any]]:
+    """Return generated code for a program, a function of arrays; one that is too long for it is interpreted.
+
+    Args:
+        program: the program.
+        donated: inputs in whose memory results may be written; see `planning`.
+    """
     runner = Runner(program)
     if len(runner.flat.schedule) > LONGEST_COMPILED:
         return lambda *values: runner(values)
+    if donated:
+        return compiled(planned(optimized(runner.flat, LATE), donated=donated), NUMPY)
     return runner.compile()
 
 

@@ -29,10 +29,10 @@ from functrace.api.differentiate import value_and_grad as value_and_grad_of_arra
 from functrace.api.differentiate import vjp as vjp_of_arrays
 from functrace.api.jacobians import jacfwd as jacfwd_of_arrays
 from functrace.api.jacobians import jacrev as jacrev_of_arrays
-from functrace.api.jit import Jit
 from functrace.api.mapping import vmap as vmap_of_arrays
 from functrace.api.programs import evaluate, trace
 from functrace.api.residuals import checkpoint as checkpoint_of_arrays
+from functrace.api.signatures import Jit
 from functrace.control.residuals import RECOMPUTE, Policy
 from functrace.errors import LostGradientError
 from functrace.ir.primitive import ZERO
@@ -119,7 +119,7 @@ def checkpointed(func: OfTensors, args: Sequence[PyTree], kwargs: dict[str, PyTr
 
 
 def jitted(jit: Jit, func: OfTensors, args: Sequence[PyTree], kwargs: dict[str, PyTree]) -> Any:
-    """Return what a jitted function returns for arguments with tensors among them; see `functrace.api.jit.BoxedArrays`."""
+    """Return what a jitted function returns for arguments with tensors among them (`BoxedArrays`)."""
     call = Call(func, args, kwargs)
     places = tuple(call.places)
 

@@ -69,7 +69,7 @@ class Held:
             self.array = _shared(original)
         watched = _watched.get()
         if watched is not None:
-            watched.append(_Watch(original, self))
+            watched.append(Watch(original, self))
 
     def handed_on(self) -> Array:
         """Return what to hand to the recording around: if small, the caller's own, while it is the same, to be met again."""
@@ -120,6 +120,14 @@ def is_read_only(array: Array) -> bool:
         if isinstance(owner, memoryview):
             owner = owner.obj
     return isinstance(owner, bytes) or (isinstance(owner, mmap.mmap) and memoryview(owner).readonly)
+
+
+def is_mapped(array: Array) -> bool:
+    """Whether an array is in a file that is mapped for writing."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray) and owner.base is not None:
+        owner = owner.base
+    return isinstance(owner, mmap.mmap) and not memoryview(owner).readonly
 
 
 def own_constants(program: Program) -> Program:
@@ -262,26 +270,31 @@ _UNUSED = (lambda pieces: sys.getrefcount(pieces[0]))([np.empty(0)])
 
 
 @final
-class _Watch:
+class Watch:
     """An array that was read while something was recorded: whether its memory is still there afterwards, and the same."""
 
-    __slots__ = ("__array_interface__", "_held", "_owner")
+    __slots__ = ("__array_interface__", "_owner", "held")
 
     def __init__(self, original: Array, held: Held) -> None:
         owner = original
         while isinstance(owner.base, np.ndarray):
             owner = owner.base
         self._owner = weakref.ref(owner)
-        self._held = held
+        self.held = held
         self.__array_interface__ = original.__array_interface__
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether somebody still holds the array's memory."""
+        return self._owner() is not None
 
     def changed(self) -> bool:
         """Whether somebody still holds the array's memory, and it is not what was read."""
         owner = self._owner()  # alive, and in its place, as long as it is referred to here
-        return owner is not None and not self._held.equals(np.asarray(self))
+        return owner is not None and not self.held.equals(np.asarray(self))
 
 
-_watched: ContextVar[list[_Watch] | None] = ContextVar("the arrays that the body being recorded has read", default=None)
+_watched: ContextVar[list[Watch] | None] = ContextVar("the arrays that the body being recorded has read", default=None)
 
 
 @final
@@ -298,14 +311,14 @@ class read_only_memory:
         CapturedArrayError: at the end, if an array that was read, and that somebody still holds, has other values than then.
     """
 
-    __slots__ = ("_around", "_operands", "_owner", "_seen", "_token")
+    __slots__ = ("_around", "_given", "_operands", "_owner", "_seen", "_token")
 
     def __init__(self, owner: str, operands: Iterable[Any] = ()) -> None:
         self._owner, self._operands = owner, operands
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> read_only_memory:
         self._around = _watched.get()
-        self._seen: list[_Watch] = []
+        self._seen: list[Watch] = []
         self._token = _watched.set(self._seen)
         try:
             for operand in self._operands:
@@ -313,6 +326,13 @@ class read_only_memory:
         except BaseException:
             _watched.reset(self._token)
             raise
+        self._given = len(self._seen)
+        return self
+
+    @property
+    def captured(self) -> list[Watch]:
+        """The arrays that were read, besides the operands."""
+        return self._seen[self._given :]
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
@@ -329,3 +349,79 @@ class read_only_memory:
                 )
         if self._around is not None:
             self._around.extend(self._seen)
+
+
+# -- what was read between calls -------------------------------------------------------------------------------------------
+
+
+@final
+class Reads:
+    """Arrays that something was made of: whether they still are what they were then.
+
+    Args:
+        arrays: with their names, as they are now.
+        watches: arrays that were read while something was recorded.
+        before: what else it was made of.
+    """
+
+    __slots__ = ("_large", "_passed", "_small", "nbytes")
+
+    def __init__(self, arrays: Iterable[tuple[str, Array]], watches: Iterable[Watch], before: Reads | None = None) -> None:
+        self._small: list[tuple[weakref.ref[Array], tuple[int, ...], np.dtype[Any], bytes, str]] = []
+        self._large: list[tuple[Held, str]] = []
+        self._passed: list[Watch] = []  # of arrays that are gone, of which the memory is not
+        seen: dict[int, tuple[str, Array]] = {}
+        if before is not None:
+            self._passed += [watch for watch in before._passed if watch.is_alive]
+            seen.update({id(array): (name, array) for name, array in before.arrays()})
+        for watch in watches:
+            original = watch.held.original()
+            if original is not None:
+                seen[id(original)] = "", original
+            elif watch.is_alive:
+                self._passed.append(watch)
+        seen.update({id(array): (name, array) for name, array in arrays})
+        array: Array
+        for name, array in seen.values():
+            if is_read_only(array):
+                continue
+            if array.nbytes <= SMALL:
+                self._small.append((_ref(array), array.shape, array.dtype, array.tobytes(), name))
+            else:
+                self._large.append((Held(array), name))
+        self.nbytes = sum([len(data) for *_, data, _ in self._small]) + sum([x.array.nbytes for x, _ in self._large])
+
+    def __bool__(self) -> bool:
+        return bool(self._small or self._large or self._passed)
+
+    def arrays(self) -> list[tuple[str, Array]]:
+        """Those that are alive, with their names; the name of what was only met is empty."""
+        known = [*[(name, reference()) for reference, *_, name in self._small], *[(n, x.original()) for x, n in self._large]]
+        return [(name, array) for name, array in known if array is not None]
+
+    def changed(self) -> str | None:
+        """The name of one that has other values now, or another shape or dtype; None if there is none.
+
+        Cost:
+            0.2 us for a small array, 28 us for each MiB of a large one.
+        """
+        for reference, shape, dtype, data, name in self._small:
+            array = reference()
+            if array is not None and (array.tobytes() != data or array.shape != shape or array.dtype is not dtype):
+                return name
+        for held, name in self._large:
+            array = held.original()
+            if array is not None and not held.equals(array):
+                return name
+        for watch in self._passed:
+            if watch.changed():
+                return ""
+        return None
+
+    def note(self) -> None:
+        """Let whoever records now have read them, too."""
+        watched = _watched.get()
+        if watched is not None:
+            for _, array in self.arrays():
+                Held(array)
+            watched.extend(self._passed)

@@ -74,7 +74,7 @@ from functrace.ir.program import Param, Position, Program
 from functrace.ir.tape import Builder, Spec, failing, infer, inferred
 from functrace.ir.walk import interpret, steps_to
 from functrace.source import PACKAGE_PREFIX, Place, Source, hide_own_frames
-from functrace.tracing.capture import SMALL, Held
+from functrace.tracing.capture import SMALL, Held, held_array
 from functrace.tracing.lines import name_warnings, stop_naming
 from functrace.typing import Array, Scalar
 
@@ -277,9 +277,10 @@ class Recording(Builder):
             return variable
         if not isinstance(value, np.ndarray):
             value = value if isinstance(value, np.generic) else as_array(value)[()]
-        if isinstance(value, np.generic) or not value.ndim:
-            aval = aval_of(value)
-            return self._hold(value if isinstance(value, np.generic) else value[()], aval)
+        if isinstance(value, np.generic):
+            return self._hold(value, aval_of(value))
+        if not value.ndim:
+            return self._hold(held_array(value)[()], aval_of(value))
         found = self.captured.get(id(value))
         if found is not None and found[1].holds(value):
             return found[0]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import random
 import warnings
 from typing import Any
 
@@ -112,17 +113,48 @@ def test_draws_in_what_is_called() -> None:
 
 
 class Noise:
-    """An object that draws, which no name leads to."""
+    """An object that draws."""
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(0)
 
     def add(self, x: Any) -> Any:
         return x + np.random.normal(size=3)
+
+    def own(self, x: Any) -> Any:
+        return x + self.rng.normal(size=3)
+
+    def __matmul__(self, x: Any) -> Any:
+        return self.own(x)
+
+
+def test_draws_in_objects() -> None:
+    noise = Noise()
+    drawn, python_drawn, shuffled = noise.rng.normal, random.gauss, random.Random(0)
+    for f, line in (
+        (lambda x: noise.add(x), Noise.add.__code__.co_firstlineno + 1),
+        (lambda x: noise.own(x), Noise.own.__code__.co_firstlineno + 1),
+        (lambda x: noise @ x, Noise.own.__code__.co_firstlineno + 1),
+        (noise.own, Noise.own.__code__.co_firstlineno + 1),
+        (lambda x: x + drawn(size=3), None),
+        (lambda x: x + random.random(), None),
+        (lambda x: x + python_drawn(0.0, 1.0), None),
+        (lambda x: x + shuffled.random(), None),
+        (lambda x: x + noise.rng.bit_generator.random_raw() % 2, None),
+        (functools.partial(lambda rng, x: x + rng.random(), np.random.default_rng(1)), None),
+    ):
+        globals().pop("__warningregistry__", None)
+        (warning,) = told(lambda f=f: ft.jit(f)(X))
+        code = getattr(f, "func", f)
+        assert warning.lineno == (code.__code__.co_firstlineno if line is None else line)
+        assert "is staged" in str(warning.message)
 
 
 def test_draws_in_what_no_name_leads_to() -> None:
     noise = Noise()
 
     def outer(x: Any) -> Any:
-        return noise.add(x)
+        return getattr(noise, "".join(["a", "dd"]))(x)
 
     (warning,) = told(lambda: ft.jit(outer)(X))
     assert warning.lineno == outer.__code__.co_firstlineno

@@ -1,0 +1,207 @@
+"""What a function reads of its surroundings, as far as its code names it: functions, arrays, generators.
+
+Note [What a function names]
+    The names in a function's code stand for globals, for what it closes over, and for attributes of what it reaches. So
+    globals, closures and defaults are looked at, what partials and bound methods hold, the entries of containers, those
+    attributes of objects (of instances, of their classes, of users' modules) that some name in the code stands for, and the
+    functions among all these, in turn. What is not found: what is reached by a word that is no name (``getattr(x, word)``),
+    or through code that is not Python's.
+
+Floor: 7.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from types import BuiltinMethodType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from functrace.source import is_users
+from functrace.tracing.capture import Reads, Watch, is_mapped, is_read_only
+
+_MOST_FUNCTIONS = 64
+_MOST_THINGS = 1 << 14
+"""How many functions, and other things, are looked at."""
+
+MOST_COMPARED = 64 << 20
+"""Bytes of arrays that a function names, but that were not captured: these are copied, and compared at every call (2 ms)."""
+
+_CONTAINERS = (list, tuple, set, frozenset, deque)
+_PLAIN = (str, bytes, int, float, complex, type(None), np.generic, CodeType, Iterator)
+
+
+def codes(code: CodeType) -> Iterator[CodeType]:
+    """A function's code, and that of functions in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes(constant)
+
+
+def named(function: FunctionType) -> dict[str, Any]:
+    """What the names in a function stand for: globals, what it closes over, defaults."""
+    code, known = function.__code__, function.__globals__
+    words = {word for part in codes(code) for word in part.co_names}
+    defaults = dict(zip(code.co_varnames[: code.co_argcount][::-1], (function.__defaults__ or ())[::-1], strict=False))
+    found = {word: known[word] for word in words if word in known}
+    return found | _closure(function) | defaults | (function.__kwdefaults__ or {})
+
+
+def things_named(f: object, kinds: type | tuple[type, ...]) -> list[tuple[str, Any]]:
+    """Return everything of some types that a function reaches, nearest first; see Note [What a function names].
+
+    Args:
+        f: the function; a partial, a bound method, or an object that is called.
+        kinds: the types.
+
+    Returns:
+        pairs of the name that it goes by (empty where it has none) and the thing.
+    """
+    words: set[str] = set()
+    while True:
+        before, found = len(words), list(_reached(f, kinds, words))
+        if len(words) == before:  # no name is new: no attribute has been passed by
+            return found
+
+
+def functions_named(f: object) -> list[FunctionType]:
+    """Return the Python function behind wrappers, partials and methods, and those that it reaches."""
+    return [function for _, function in things_named(f, FunctionType)][:_MOST_FUNCTIONS]
+
+
+def reads_of(f: object, name: str, watches: Iterable[Watch], before: Reads | None = None) -> Reads | None:
+    """Return the arrays that a staged function depends on besides its arguments; None if there are none.
+
+    Args:
+        f: the function.
+        name: what messages call it.
+        watches: arrays that were read while it was recorded.
+        before: what it depends on besides.
+    """
+    watches = list(watches)
+    captured = {id(watch.held.original()) for watch in watches}
+    arrays: list[tuple[str, Any]] = []
+    total = 0
+    for word, array in things_named(f, np.ndarray):
+        if type(array) is not np.ndarray or array.dtype.kind not in "biufc" or is_mapped(array):
+            continue
+        if id(array) not in captured and not is_read_only(array):
+            if total + array.nbytes > MOST_COMPARED:
+                _warn_of_size(f, name, word, array.nbytes)
+                continue
+            total += array.nbytes
+        arrays.append((word, array))
+    reads = Reads(arrays, watches, before)
+    return reads if reads else None
+
+
+def _warn_of_size(f: object, name: str, word: str, size: int) -> None:
+    function = next(iter(functions_named(f)), None)
+    warnings.warn_explicit(
+        f"jit of {name} names an array{f' ({word})' if word else ''} of {size >> 20:,} MiB, but does not compute with all "
+        "of it: it is too large to be compared at every call, so a change of it in place is not seen. Pass it as an "
+        "argument, or declare it read-only (flags.writeable = False)",
+        UserWarning,
+        __file__ if function is None else function.__code__.co_filename,
+        0 if function is None else function.__code__.co_firstlineno,
+        registry={} if function is None else function.__globals__.setdefault("__warningregistry__", {}),
+    )
+
+
+def _reached(f: object, kinds: type | tuple[type, ...], words: set[str]) -> Iterator[tuple[str, Any]]:
+    """Walk once; adds the names in functions that are met to ``words``, by which attributes are chosen."""
+    waiting, seen = deque([("", f)]), set[int]()
+    holds = list[Any]()  # what is made here keeps its identity for as long as this runs
+    while waiting and len(seen) < _MOST_THINGS:
+        word, thing = waiting.popleft()
+        if id(thing) in seen or isinstance(thing, _PLAIN):
+            continue
+        seen.add(id(thing))
+        holds.append(thing)
+        if isinstance(thing, kinds):
+            yield word, thing
+        if not isinstance(thing, np.ndarray):
+            for part in _parts(thing, words):
+                waiting.append((part[0] or word, part[1]))
+
+
+def _parts(thing: Any, words: set[str]) -> Iterable[tuple[str, Any]]:
+    """What may be read of something whose attributes are asked for by some words, with the word that each part goes by."""
+    if isinstance(thing, FunctionType):
+        if is_users(thing.__code__.co_filename):
+            words.update([word for part in codes(thing.__code__) for word in part.co_names])
+        return [*_visible(thing).items(), ("", getattr(thing, "__wrapped__", None))]
+    wrapped = getattr(thing, "__dict__", {}).get("__wrapped__")
+    if isinstance(thing, functools.partial):
+        parts = [("", x) for x in (thing.func, *thing.args)] if wrapped is None else [("", wrapped)]
+        return [*parts, *thing.keywords.items()]
+    if isinstance(thing, MethodType):
+        return [("", thing.__func__), ("", thing.__self__)]
+    if isinstance(thing, ModuleType):
+        file = getattr(thing, "__file__", None)
+        return _chosen(vars(thing), words) if file is not None and is_users(file) else ()
+    if isinstance(thing, dict):
+        return [(word if isinstance(word, str) else "", x) for word, x in thing.items()]
+    if isinstance(thing, _CONTAINERS):
+        entries = [("", x) for x in thing]
+        return entries if type(thing) in _CONTAINERS else [*entries, *_attributes(thing, words)]
+    if isinstance(thing, staticmethod | classmethod):
+        return [("", thing.__func__)]
+    if isinstance(thing, property):
+        return [("", thing.fget)]
+    if isinstance(thing, type):
+        return [x for base in thing.__mro__ if _is_users_class(base) for x in _chosen(vars(base), words)]
+    if type(thing).__module__.partition(".")[0] == __name__.partition(".")[0]:  # of ours: what it was made of
+        return [("", getattr(thing, word, None)) for word in ("__wrapped__", "rules", "rule", "vjp", "jvp")]
+    if isinstance(thing, BuiltinMethodType):  # a method of a generator, bound to a name
+        return [("", thing.__self__)]
+    return _attributes(thing, words)
+
+
+def _attributes(thing: Any, words: set[str]) -> Iterator[tuple[str, Any]]:
+    """The attributes of an instance that are asked for, and its class."""
+    yield from _chosen(getattr(thing, "__dict__", {}), words)
+    for base in type(thing).__mro__:
+        slots = vars(base).get("__slots__", ())
+        for word in (slots,) if isinstance(slots, str) else slots:
+            if word in words:
+                yield word, getattr(thing, word, None)
+        if _is_users_class(base):
+            yield from _chosen(vars(base), words)
+            yield from [pair for pair in vars(base).items() if _is_operator(*pair)]
+
+
+def _is_operator(word: str, thing: object) -> bool:
+    """Whether a method is called by what is no name: operators, calls, ``with``."""
+    return word.startswith("__") and word not in ("__init__", "__new__") and isinstance(thing, FunctionType)
+
+
+def _chosen(held: Mapping[str, Any], words: set[str]) -> list[tuple[str, Any]]:
+    return [(word, held[word]) for word in words.intersection(held)]
+
+
+def _is_users_class(base: type) -> bool:
+    module = sys.modules.get(base.__module__)
+    file = getattr(module, "__file__", None)
+    return base.__module__ != "builtins" and (file is None or is_users(file))
+
+
+def _visible(function: FunctionType) -> dict[str, Any]:
+    """What a function names; of one that is not the user's what it closes over, as wrappers do."""
+    return named(function) if is_users(function.__code__.co_filename) else _closure(function)
+
+
+def _closure(function: FunctionType) -> dict[str, Any]:
+    held = {}
+    for word, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            held[word] = cell.cell_contents
+        except ValueError:  # not bound yet
+            continue
+    return held
