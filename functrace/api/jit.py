@@ -6,10 +6,12 @@ one array, 3 us for a nest of 20 that comes often: api/checks.py) and the genera
 is applied as one operation (control/call.py), so `jit` composes with every other transform, inside and outside.
 
 Note [What a staged program captures]
-    Arrays that the function reads from its surroundings are copied when it is staged, and stay what they were then. Traced
-    values of an enclosing transform are operands of this one call: a program that captured any is not kept. A variable of
-    the surroundings that is bound anew after a program was kept is not seen, whatever it holds then, a traced value too:
-    what changes between calls belongs among the arguments.
+    Arrays that the function reads from its surroundings are copied when it is staged, and compared with the copies at every
+    call (`functrace.tracing.capture.Reads`): those that were operands, and those that its names lead to, since Python may
+    have computed with them. If one has changed, the function is staged again, and if all that differs in the program is
+    constants, these are arguments of code that is compiled once. Traced values of an enclosing transform are operands of
+    this one call: a program that captured any is not kept. A variable of the surroundings that is bound anew after a
+    program was kept is not seen, whatever it holds then, a traced value too: it belongs among the arguments.
 
 Floor: 7.
 """

@@ -349,7 +349,7 @@ def scan_eagerly(
         return _ended(carry, val), unflatten(nest, [np.stack(list(column)) for column in zip(*placed, strict=True)])
 
 
-def _read_only(value: Any) -> Any:
+def _read_only(value: object) -> Any:
     """A value that a step may not write into."""
     if isinstance(value, np.ndarray):
         value = value.view()

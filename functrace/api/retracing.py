@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple, final
 
+import numpy as np
+
 from functrace.api.calls import argument_names
 from functrace.api.signatures import Signature
 from functrace.ir.aval import ShapeDtype
@@ -113,7 +115,7 @@ class Retraces:
         self.count = 0
 
 
-def _spelled(spec: Any) -> str:
+def _spelled(spec: type | tuple[tuple[int, ...], np.dtype[Any]]) -> str:
     return f"a Python {spec.__name__}" if isinstance(spec, type) else str(ShapeDtype(*spec))
 
 

@@ -131,7 +131,7 @@ def _reached(f: object, kinds: type | tuple[type, ...], words: set[str]) -> Iter
                 waiting.append((part[0] or word, part[1]))
 
 
-def _parts(thing: Any, words: set[str]) -> Iterable[tuple[str, Any]]:
+def _parts(thing: object, words: set[str]) -> Iterable[tuple[str, Any]]:
     """What may be read of something whose attributes are asked for by some words, with the word that each part goes by."""
     if isinstance(thing, FunctionType):
         if is_users(thing.__code__.co_filename):
@@ -164,7 +164,7 @@ def _parts(thing: Any, words: set[str]) -> Iterable[tuple[str, Any]]:
     return _attributes(thing, words)
 
 
-def _attributes(thing: Any, words: set[str]) -> Iterator[tuple[str, Any]]:
+def _attributes(thing: object, words: set[str]) -> Iterator[tuple[str, Any]]:
     """The attributes of an instance that are asked for, and its class."""
     yield from _chosen(getattr(thing, "__dict__", {}), words)
     for base in type(thing).__mro__:
