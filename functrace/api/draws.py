@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import dis
 import importlib
-import random
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -65,7 +64,7 @@ def watching(f: Callable[..., Any], name: str) -> Iterator[None]:
     }
     for key, places in moved.items():
         if key not in told:
-            is_pythons = any(id(generator) == key and isinstance(generator, random.Random) for *_, generator in seen)
+            is_pythons = any(id(generator) == key and hasattr(generator, "getstate") for *_, generator in seen)
             _warn(name, functions[0], places, is_pythons=is_pythons)
     told.update(moved)
 
@@ -90,6 +89,7 @@ def _generators(f: object, functions: list[FunctionType]) -> Iterator[tuple[Func
     every = (code for function in functions for code in codes(function.__code__))
     is_numpys = "numpy.random" in sys.modules or any("random" in code.co_names for code in every)
     module: Any = importlib.import_module("numpy.random") if is_numpys else None
+    random = sys.modules.get("random")  # who draws from it has imported it
     pythons: Any = getattr(random, "_inst", None)
     for function in functions:
         if not is_users(function.__code__.co_filename):
@@ -101,7 +101,7 @@ def _generators(f: object, functions: list[FunctionType]) -> Iterator[tuple[Func
                 yield function, (word, "random"), module.mtrand._rand
             elif is_numpys and (value is module or getattr(module, getattr(value, "__name__", ""), None) is value):
                 yield function, (word,), module.mtrand._rand
-    kinds = (module.Generator, module.RandomState, random.Random) if is_numpys else (random.Random,)
+    kinds = ((module.Generator, module.RandomState) if is_numpys else ()) + (() if random is None else (random.Random,))
     for word, generator in things_named(f, kinds):
         for function in functions:
             yield function, (word,), generator
@@ -109,12 +109,13 @@ def _generators(f: object, functions: list[FunctionType]) -> Iterator[tuple[Func
         yield function, (), module.mtrand._rand
 
 
-def _state(generator: np.random.Generator | np.random.RandomState | random.Random) -> State:
-    if isinstance(generator, random.Random):
-        return cast("State", generator.getstate())
-    if isinstance(generator, np.random.RandomState):
-        return cast("State", generator.get_state(legacy=False))
-    return cast("State", generator.bit_generator.state)
+def _state(generator: object) -> State:
+    source: Any = generator
+    if hasattr(source, "getstate"):  # Python's
+        return source.getstate()
+    if isinstance(source, np.random.RandomState):
+        return cast("State", source.get_state(legacy=False))
+    return source.bit_generator.state
 
 
 def _equal(a: State, b: State) -> bool:

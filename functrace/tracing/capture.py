@@ -381,12 +381,11 @@ class Reads:
             elif watch.is_alive:
                 self._passed.append(watch)
         seen.update({id(array): (name, array) for name, array in arrays})
-        array: Array
         for name, array in seen.values():
             if is_read_only(array):
                 continue
             if array.nbytes <= SMALL:
-                self._small.append((_ref(array), array.shape, array.dtype, array.tobytes(), name))
+                self._small.append((weakref.ref(array), array.shape, array.dtype, array.tobytes(), name))
             else:
                 self._large.append((Held(array), name))
         self.nbytes = sum([len(data) for *_, data, _ in self._small]) + sum([x.array.nbytes for x, _ in self._large])
