@@ -17,20 +17,22 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, final, overload
 import numpy as np
 
 from functrace.api.calls import ARRAYS, function_name
-from functrace.api.own_rules import MadeRule, OwnRule, rules_inside, with_avals
+from functrace.api.directions import is_float0
+from functrace.api.own_rules import MadeRule, OwnRule, rules_inside, with_avals, with_constants
 from functrace.api.record import Operands, Staged, stage
 from functrace.api.results import guard_results, whole_result
-from functrace.api.rules import record_jvp, record_vjp, with_captured
-from functrace.control.custom import custom_derivative_program, custom_jvp_program, custom_vjp_program
+from functrace.api.rules import CustomVJPPrimal, SymbolicZero, record_jvp, record_vjp, with_captured
+from functrace.control.custom import Rule, Symbolic, custom_derivative_program, custom_jvp_program, custom_vjp_program
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import with_inputs
 from functrace.ir.program import Program
 from functrace.keys import static_key
+from functrace.numpy.number import TracedNumber
 from functrace.ops.shaping import convert
 from functrace.tracing.recording import Tracer, as_array, is_recording
 from functrace.transforms import is_differentiable
-from functrace.tree import PyTreeSpec, flatten, paths, tree_key, unflatten
+from functrace.tree import PyTreeSpec, flatten, leaves_or_none, paths, tree_key, unflatten
 from functrace.typing import P, PyTree, R
 
 Q = ParamSpec("Q")
@@ -43,10 +45,14 @@ class _Custom(Generic[P, R]):
         """Call the function."""
         raise NotImplementedError
 
-    def __init__(self, f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> None:
+    def __init__(
+        self, f: Callable[P, R], nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: str | Sequence[str] = ()
+    ) -> None:
         self.f: Callable[..., Any] = f
         self.name = function_name(f)
-        self.nondiff_argnums = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
+        numbers = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
+        self.nondiff_argnums = (*numbers, *_places(f, self.name, nondiff_argnames))
+        self.symbolic_zeros = False
         functools.update_wrapper(self, f)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
@@ -124,6 +130,8 @@ class _Custom(Generic[P, R]):
         key = rules, tree_key(operands.tree), tuple(operands.avals), static, *results
         explicit = len(operands.avals)
         still = operands.without_values()
+        if self.symbolic_zeros:
+            return self._symbolic(len(rules), operands, run, record)
 
         def recorded(with_values: bool) -> MadeRule:
             return record(operands if with_values else still)
@@ -134,6 +142,28 @@ class _Custom(Generic[P, R]):
             return MadeRule(deferred, [], False)
         made = OwnRule(self, key, explicit, recorded).recorded()
         return made._replace(programs=with_avals(made.programs, explicit, between))
+
+    def _symbolic(self, count: int, operands: Operands, run: Staged, record: Callable[[Operands], MadeRule]) -> MadeRule:
+        """Return what stands for rules that are told which tangents are zero."""
+        explicit, between = len(operands.avals), tuple(map(aval_of, run.captured))
+        still = operands.without_values()
+
+        def recorded(active: tuple[bool, ...]) -> tuple[Rule, ...]:
+            still.active = active
+            made = record(still)
+            if any(isinstance(value, Tracer) for value in made.captured):
+                raise ArgumentError(
+                    f"a rule of {self.name} has symbolic_zeros=True and closes over a traced value, or over a Python number "
+                    "among the arguments of jit",
+                    fix="pass the value as an argument, and the number as an array",
+                )
+            programs = [
+                with_constants(p, explicit, made.captured) if k != 1 and isinstance(p, Program) else p
+                for k, p in enumerate(made.programs)
+            ]
+            return with_avals(tuple(programs), explicit, between)
+
+        return MadeRule((Symbolic(recorded),) * count, [], False)
 
     def whole(self, fixed: Sequence[Any], others: Sequence[Any]) -> list[Any]:
         """Put both kinds of arguments back in order."""
@@ -173,14 +203,25 @@ class custom_vjp(_Custom[P, R]):
         np.float64(1.0)
     """
 
-    def __init__(self, f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> None:
-        super().__init__(f, nondiff_argnums)
+    def __init__(
+        self, f: Callable[P, R], nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: str | Sequence[str] = ()
+    ) -> None:
+        super().__init__(f, nondiff_argnums, nondiff_argnames)
         self.rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None
         self.rule: Callable[..., Any] | None = None
 
-    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
-        """Set the rules."""
+    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False) -> None:
+        """Set the rules.
+
+        Args:
+            fwd: from the arguments to the result and residuals.
+            bwd: from residuals and the result's cotangent to the arguments' cotangents.
+            symbolic_zeros: whether ``fwd`` gets a `CustomVJPPrimal` for each leaf, which says whether a derivative by it is
+                taken, and ``bwd`` a `SymbolicZero` for cotangents of results without derivative. Such rules are recorded
+                when the function is differentiated, and may not close over traced values.
+        """
         self.rules = (fwd, bwd)
+        self.symbolic_zeros = symbolic_zeros
 
     def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Set a rule for forward mode, as `custom_jvp` has it; returns it."""
@@ -201,7 +242,7 @@ class custom_vjp(_Custom[P, R]):
         run = self.staged(lambda *xs: self.f(*self.whole(fixed, xs)), operands)
 
         def forward(*xs: object) -> tuple[Any, Any]:
-            result = fwd(*self.whole(fixed, xs))
+            result = fwd(*self.whole(fixed, _primals(xs, operands, active) if self.symbolic_zeros else xs))
             if not (isinstance(result, tuple) and len(result) == 2):
                 raise TreeError(
                     f"fwd of {self.name} returned a {type(result).__name__}, not a pair", fix="return result, residuals"
@@ -209,10 +250,18 @@ class custom_vjp(_Custom[P, R]):
             check_like(result[0], run.out_tree, run.out_avals, f"the result of fwd of {self.name}", self.name)
             return result
 
-        def backward(residuals: object, cotangent: object) -> Any:
+        def backward(residuals: object, cotangent: PyTree) -> Any:
+            if self.symbolic_zeros:
+                pairs = zip(flatten(cotangent)[0], run.out_avals, strict=True)
+                known = [ct if is_differentiable(aval) else SymbolicZero(aval) for ct, aval in pairs]
+                cotangent = unflatten(run.out_tree, known)
             return _check_cotangents(bwd(*fixed, residuals, cotangent), others, self.name)
 
+        active: tuple[bool, ...] = ()
+
         def record(on: Operands) -> MadeRule:
+            nonlocal active
+            active = on.active
             rule = record_vjp(forward, backward, on, self.name)
             kept = len(rule.forward.output_ids) - len(run.out_avals) if isinstance(rule.forward, Program) else 0
             if self.rule is None:
@@ -255,6 +304,39 @@ def positional(f: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: 
     return bound.args
 
 
+def _places(f: Callable[..., Any], name: str, names: str | Sequence[str]) -> list[int]:
+    """The positions of parameters by name."""
+    wanted = [names] if isinstance(names, str) else list(names)
+    if not wanted:
+        return []
+    known = [
+        p.name for p in inspect.signature(f).parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    missing = [word for word in wanted if word not in known]
+    if missing:
+        raise ArgumentError(
+            f"{name}: nondiff_argnames={names!r}, but it has no parameter {', '.join(missing)}", fix=f"name one of {known}"
+        )
+    return [known.index(word) for word in wanted]
+
+
+def _is_symbolic(leaf: object) -> bool:
+    return isinstance(leaf, SymbolicZero)
+
+
+def _zeros(aval: ShapeDtype) -> Any:
+    return np.zeros(aval.shape, aval.dtype)[()]
+
+
+def _primals(args: Sequence[Any], operands: Operands, active: Sequence[bool]) -> tuple[Any, ...]:
+    """Return arguments whose leaves say whether a derivative by them is taken."""
+    leaves, tree = flatten(args)
+    known = dict(zip(operands.places, active, strict=True))
+    differentiable = dict(zip(operands.places, map(is_differentiable, operands.avals), strict=True))
+    made = [CustomVJPPrimal(x, known.get(k, False) and differentiable[k]) for k, x in enumerate(leaves)]
+    return unflatten(tree, made)
+
+
 def _check_cotangents(found: object, args: tuple[Any, ...], name: str) -> list[Any]:
     """Check what ``bwd`` returned against the arguments; returns a cotangent or ``None`` per operand."""
     what = f"bwd of {name}"
@@ -267,27 +349,44 @@ def _check_cotangents(found: object, args: tuple[Any, ...], name: str) -> list[A
     flat: list[Any] = []
     for place, (ct, arg) in enumerate(zip(found, args, strict=True)):
         leaves, tree = flatten(arg)
-        is_operand = [isinstance(leaf, ARRAYS) for leaf in leaves]
+        is_operand = [isinstance(leaf, ARRAYS) and type(leaf) is not TracedNumber for leaf in leaves]
         if ct is None:
             flat += [None] * sum(is_operand)
             continue
         avals = [aval_of(leaf) if flag else None for leaf, flag in zip(leaves, is_operand, strict=True)]
-        values = check_like(ct, tree, avals, f"cotangent {place} of {what}", f"argument {place}")
+        values = check_like(ct, tree, avals, f"cotangent {place} of {what}", f"argument {place}", partial=True)
         flat += [v for v, flag in zip(values, is_operand, strict=True) if flag]
     return flat
 
 
-def check_like(tree: PyTree, treedef: PyTreeSpec, avals: Sequence[ShapeDtype | None], what: str, of: str) -> list[Any]:
+def check_like(
+    tree: PyTree, treedef: PyTreeSpec, avals: Sequence[ShapeDtype | None], what: str, of: str, *, partial: bool = False
+) -> list[Any]:
     """Flatten what a rule returned, which must fit; returns the leaves, cast to the dtype wanted where that is safe.
+
+    Args:
+        tree: what it returned.
+        treedef, avals: of what it should be like.
+        what, of: for messages.
+        partial: whether ``None`` in place of parts, JAX's zeros of float0 and `SymbolicZero` stand for zeros, which are
+            returned as ``None``.
 
     Raises:
         TreeError, ShapeError, DtypeError: naming the leaf.
     """
     leaves, found = flatten(tree)
     if found != treedef:
-        raise TreeError(f"{what} has the structure {found}, but {of} has {treedef}", fix="return the same nest")
+        try:
+            leaves = leaves_or_none(treedef, tree, what, of) if partial else None
+        except TreeError:
+            leaves = None
+        if leaves is None:
+            raise TreeError(f"{what} has the structure {found}, but {of} has {treedef}", fix="return the same nest")
     values = []
-    for path, leaf, aval in zip(paths(tree), leaves, avals, strict=True):
+    for path, leaf, aval in zip(paths(treedef), leaves, avals, strict=True):
+        if partial and (leaf is None or _is_symbolic(leaf) or is_float0(leaf)):
+            values.append(None)
+            continue
         value = leaf if isinstance(leaf, Tracer) else as_array(leaf)
         given = aval_of(value)
         if aval is not None and given is not aval and is_differentiable(aval):
@@ -330,13 +429,22 @@ class custom_jvp(_Custom[P, R]):
         np.float64(1.0)
     """
 
-    def __init__(self, f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> None:
-        super().__init__(f, nondiff_argnums)
+    def __init__(
+        self, f: Callable[P, R], nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: str | Sequence[str] = ()
+    ) -> None:
+        super().__init__(f, nondiff_argnums, nondiff_argnames)
         self.rule: Callable[..., Any] | None = None
 
-    def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Set the rule; returns it, so that it can be used as a decorator."""
+    def defjvp(self, rule: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
+        """Set the rule; returns it, so that it can be used as a decorator.
+
+        Args:
+            rule: from primals and tangents to the result and its tangent.
+            symbolic_zeros: whether it gets a `SymbolicZero` for each tangent that is known to be zero (and may return
+                some). It is recorded when the function is differentiated, and may not close over traced values.
+        """
         self.rule = rule
+        self.symbolic_zeros = symbolic_zeros
         return rule
 
     def defjvps(self, *rules: Callable[..., Any] | None) -> None:
@@ -393,8 +501,11 @@ def _recorded_jvp(function: Callable[..., Any], name: str, fixed: list[Any], ope
             raise TreeError(f"{what} returned a {type(result).__name__}, not a pair", fix="return result, tangent")
         return (
             check_like(result[0], run.out_tree, run.out_avals, f"the result of {what}", name),
-            check_like(result[1], run.out_tree, run.out_avals, f"the tangent of {what}", name),
+            [_zeros(aval) if t is None else t for t, aval in zip(tangents_of(result[1]), run.out_avals, strict=True)],
         )
 
-    made = record_jvp(rule, operands, name, run.out_avals)
+    def tangents_of(found: PyTree) -> list[Any]:
+        return check_like(found, run.out_tree, run.out_avals, f"the tangent of {what}", name, partial=True)
+
+    made = record_jvp(rule, operands, name, run.out_avals, operands.active or None)
     return MadeRule((made.program,), made.captured, made.asked)

@@ -31,7 +31,7 @@ def check_like(
     """
     values = []
     for leaf, aval in zip(leaves_or_none(treedef, tree, what, of), avals, strict=True):
-        zero = leaf is None or _is_float0(leaf)
+        zero = leaf is None or is_float0(leaf)
         value = np.zeros(aval.shape, aval.dtype) if zero else as_value(leaf, what)
         found = aval_of(value)
         if found.shape != aval.shape:
@@ -53,6 +53,6 @@ def check_like(
     return values
 
 
-def _is_float0(leaf: object) -> bool:
+def is_float0(leaf: object) -> bool:
     """Whether this is JAX's tangent of an integer: an array of a dtype without bytes."""
     return isinstance(leaf, np.ndarray) and leaf.dtype.kind == "V" and leaf.dtype.itemsize == 0

@@ -198,17 +198,25 @@ class OwnRule:
             raise ArgumentError(
                 f"the rule of {name} calls {name}, and closes over a traced value", fix="pass the value as an argument"
             )
-        return _but_backward(self.programs, self._bound)
+        return _but_backward(self.programs, lambda program: with_constants(program, self.explicit, self.captured))
 
-    def _bound(self, program: Program) -> Program:
-        places = range(self.explicit, self.explicit + len(self.captured))
-        write = Rewrite(program, [k for k in range(len(program.input_ids)) if k not in places])
-        for place, value in zip(places, self.captured, strict=True):
-            if isinstance(value, np.ndarray):
-                value = np.array(value)
-                value.flags.writeable = False
-            write.moved[program.input_ids[place]] = write.constant(value, aval_of(value))
-        return write.finish(write.keep_all())
+
+def with_constants(program: Program, first: int, values: Sequence[Any]) -> Program:
+    """Return a program with constants, which are its own, in place of some inputs.
+
+    Args:
+        program: the program.
+        first: the first of these inputs.
+        values: of them.
+    """
+    places = range(first, first + len(values))
+    write = Rewrite(program, [k for k in range(len(program.input_ids)) if k not in places])
+    for place, value in zip(places, values, strict=True):
+        if isinstance(value, np.ndarray):
+            value = np.array(value)
+            value.flags.writeable = False
+        write.moved[program.input_ids[place]] = write.constant(value, aval_of(value))
+    return write.finish(write.keep_all())
 
 
 def _parts(count: int) -> tuple[slice, ...]:

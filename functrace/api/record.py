@@ -326,6 +326,8 @@ class Operands:
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.leaves, self.tree = flatten((args, kwargs))
+        self.active: tuple[bool, ...] = ()
+        """Which operands have a derivative, where that is known."""
         self.places: list[int] = []
         self.avals: list[ShapeDtype] = []
         self._held: list[Held | None] = []
@@ -352,7 +354,7 @@ class Operands:
         if any(isinstance(value, Tracer) for value in self.values):
             return self
         made = object.__new__(Operands)
-        made.leaves, made.tree = self.leaves, self.tree
+        made.leaves, made.tree, made.active = self.leaves, self.tree, self.active
         made.places, made.values, made.avals, made._held = [], [], [], []
         return made
 
@@ -360,6 +362,7 @@ class Operands:
         """Return the same operands without their values: what is recorded on them may not ask, and may outlive the call."""
         made = object.__new__(Operands)
         made.leaves, made.tree, made.places, made.avals = list(self.leaves), self.tree, self.places, self.avals
+        made.active = self.active
         for place in self.places:
             made.leaves[place] = None
         made.values = made._held = [None] * len(self.places)

@@ -8,7 +8,8 @@ Floor: 7.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 
@@ -18,10 +19,47 @@ from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import closed_over, reordered, with_inputs
 from functrace.ir.program import Program
+from functrace.numpy.number import DTYPES, TracedNumber
 from functrace.tracing.capture import own_constants
 from functrace.tracing.recording import BODY, Recording, Tracer
 from functrace.transforms import is_differentiable
 from functrace.tree import unflatten
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SymbolicZero:
+    """Stands for a tangent or cotangent that is known to be zero, in rules with ``symbolic_zeros=True``.
+
+    Args:
+        aval: its shape and dtype.
+    """
+
+    aval: ShapeDtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Its dtype."""
+        return self.aval.dtype
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class CustomVJPPrimal:
+    """What a forward rule with ``symbolic_zeros=True`` gets in place of an argument's leaf.
+
+    Args:
+        value: the leaf.
+        perturbed: whether a derivative by it is taken.
+    """
+
+    value: Any
+    perturbed: bool
 
 
 class Inputs(Protocol):
@@ -154,6 +192,7 @@ def record_jvp(
     operands: Operands,
     name: str,
     out_avals: Sequence[ShapeDtype],
+    active: Sequence[bool] | None = None,
 ) -> JvpRule:
     """Record a jvp rule.
 
@@ -162,14 +201,17 @@ def record_jvp(
         operands: of the call.
         name: of the function.
         out_avals: of its results.
+        active: which operands have a tangent, for a rule that is told: it gets a `SymbolicZero` for the others.
     """
 
     def inputs(recording: Recording) -> Called:
         primals, _ = operands.inputs(recording)
         recording.arguments = ()  # a rule may write into its own, as into what it makes of them
-        leaves = list(map(_no_tangent, operands.leaves))
-        for place, aval in zip(operands.places, operands.avals, strict=True):
+        leaves = list(map(_no_tangent if active is None else _symbolic, operands.leaves))
+        for k, (place, aval) in enumerate(zip(operands.places, operands.avals, strict=True)):
             leaves[place] = _direction(recording, aval)
+            if active is not None and not (active[k] and is_differentiable(aval)):
+                leaves[place] = SymbolicZero(aval)
         return (primals, unflatten(operands.tree, leaves)[0]), {}
 
     def pushed(primals: object, tangents: object) -> list[Any]:
@@ -230,10 +272,18 @@ def _direction(recording: Recording, aval: ShapeDtype) -> Any:
     return recording.new_input(aval) if is_differentiable(aval) else _zeros(aval)
 
 
+def _symbolic(x: object) -> Any:
+    if isinstance(x, TracedNumber):
+        return SymbolicZero(x.aval)
+    return SymbolicZero(ShapeDtype((), DTYPES[type(x)])) if type(x) in DTYPES else x
+
+
 def _zeros(aval: ShapeDtype) -> Any:
     return np.zeros(aval.shape, aval.dtype)[()]
 
 
 def _no_tangent(x: object) -> Any:
-    """The tangent of an argument's leaf that is not an array: zero for numbers."""
-    return type(x)(0) if isinstance(x, int | float | complex) and not isinstance(x, bool) else x
+    """The tangent of an argument's leaf that is not an array: zero for numbers, traced or not."""
+    if isinstance(x, TracedNumber):
+        return x.kind(0)
+    return DTYPES[type(x)].type(0).item() if type(x) in DTYPES else x

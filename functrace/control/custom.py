@@ -73,13 +73,28 @@ class Deferred:
         raise _in_this_process_only("is recorded when it is needed, because it calls its own function")
 
 
-Rule = Program | Failed | Deferred
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Symbolic:
+    """Stands for a rule that is told which tangents are zero: recorded when it is differentiated, so equal to no other.
+
+    Args:
+        record: from which explicit operands have a tangent to the programs, as they would be without that knowledge.
+    """
+
+    record: Callable[[tuple[bool, ...]], tuple[Rule, ...]]
+
+    def __reduce__(self) -> Any:
+        raise _in_this_process_only("is told which tangents are zero")
+
+
+Rule = Program | Failed | Deferred | Symbolic
 _of_call: Any = call_p.jvp
 
 
 def _check_rules(name: str, program: Program, explicit: int, *rules: object) -> None:
     """Check that rules are such, and that there are as many explicit operands as is said."""
-    if not all(isinstance(rule, Program | Failed | Deferred) for rule in rules):
+    if not all(isinstance(rule, Program | Failed | Deferred | Symbolic) for rule in rules):
         raise ArgumentError(f"{name}: a rule is no program", fix="use functrace.custom_jvp or functrace.custom_vjp")
     if explicit > len(program.input_ids):
         raise ArgumentError(
@@ -87,10 +102,18 @@ def _check_rules(name: str, program: Program, explicit: int, *rules: object) -> 
         )
 
 
-def _ready(*rules: Rule) -> tuple[Program, ...]:
-    """Return the programs of rules, recorded now if they were deferred."""
-    if isinstance(rules[0], Deferred):
-        rules = rules[0].record()
+def _ready(tangents: Sequence[Any], *rules: Rule) -> tuple[Program, ...]:
+    """Return the programs of rules, recorded now if they were deferred.
+
+    Args:
+        tangents: of the explicit operands, ``None`` where there is none.
+        rules: the rules.
+    """
+    first = rules[0]
+    if isinstance(first, Deferred):
+        rules = first.record()
+    elif isinstance(first, Symbolic):
+        rules = first.record(tuple([t is not None for t in tangents]))
     for rule in rules:
         if isinstance(rule, Failed):
             raise rule.error
@@ -101,7 +124,10 @@ def _mapped(rules: tuple[Rule, ...], change: Callable[..., tuple[Program, ...]],
     """Return rules changed by vmap; deferred ones when they are recorded, failed ones not at all."""
     first = rules[0]
     if isinstance(first, Deferred):
-        return (Deferred((first.key, key), lambda: change(*_ready(first))),) * len(rules)
+        return (Deferred((first.key, key), lambda: change(*_ready((), first))),) * len(rules)
+    if isinstance(first, Symbolic):
+        record = first.record
+        return (Symbolic(lambda active: _mapped(record(active), change, key)),) * len(rules)
     return rules if any(isinstance(rule, Failed) for rule in rules) else change(*rules)
 
 
@@ -201,7 +227,7 @@ def _custom_jvp_rule(primals: Values, tangents: Tangents, program: Program, rule
     avals = [program.avals[i] for i in program.input_ids]
     moved = _filled(tangents[:explicit], avals[:explicit])
     # Bound equation by equation: what depends on primals only is recorded with them, the rest is linear.
-    results = evaluate_program(_ready(rule)[0], [*primals, *moved])
+    results = evaluate_program(_ready(tangents[:explicit], rule)[0], [*primals, *moved])
     count = len(program.output_ids)
     return results[:count], _spread(results[count:], output_avals(program))
 
@@ -210,9 +236,9 @@ _linearized_now: ContextVar[tuple[Program, ...]] = ContextVar("jvp rules being l
 
 
 def _custom_jvp_linearized(primals: Values, tangents: Tangents, program: Program, rule: Rule, explicit: int) -> Any:
-    (made,) = _ready(rule)
+    (made,) = _ready(tangents[:explicit], rule)
     if not any(type(op[0].jvp) is Joint for op in made.ops):
-        return _custom_jvp_rule(primals, tangents, program, rule, explicit)
+        return _custom_jvp_rule(primals, tangents, program, made, explicit)
     if made in _linearized_now.get():  # its own function applied to a tangent: linear by what it does
         return _of_call.linearize(primals, tangents, program, SAVE)
     # An operation that holds programs may compute primals and tangents together. It comes apart when the rule is linearized
@@ -287,7 +313,7 @@ def _transposed_vjp(
     linear = [is_linear(x) for x in operands]
     if not _lacks_transpose(program, linear):
         return call_p.transpose(cts, *operands, program, ())
-    forward, backward = _ready(forward, backward)
+    forward, backward = _ready([x if flag else None for x, flag in zip(operands, linear, strict=True)], forward, backward)
     count = len(program.output_ids)
     kept = mapped_outputs(forward, linear)[count:]
     avals = output_avals(program)
@@ -355,7 +381,7 @@ def _custom_vjp_rule(
 ) -> Any:
     _refuse_captured(tangents, explicit, "custom_vjp")
     avals = [program.avals[i] for i in program.input_ids]
-    forward, backward = _ready(forward, backward)
+    forward, backward = _ready(tangents[:explicit], forward, backward)
     results = call_program(forward.interned(), primals)
     count = len(program.output_ids)
     residuals = results[count:]
