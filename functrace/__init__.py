@@ -41,20 +41,23 @@ Program.primitives = _MappingProxyType(_ChainMap(_CONTROL, _PRIMITIVES))
 __version__ = "0.1.0"
 
 __all__ = [
-    "Array", "Jitted", "Program", "ShapeDtype", "Tracer", "associative_scan", "checkpoint", "checkpoint_name",
-    "clear_caches", "closure_convert", "cond", "config", "custom_jvp", "custom_linear_solve", "custom_root",
-    "custom_vjp", "disable_jit", "elementwise_grad", "eval_shape", "evaluate", "fori_loop", "grad", "hessian", "hvp",
-    "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp", "linear_transpose", "linearize", "map", "numpy", "policies",
-    "primitive", "pure_callback", "saved_residuals", "scan", "stop_gradient", "switch", "trace", "transforms", "tree",
-    "value", "value_and_grad", "vjp", "vmap", "while_loop",
+    "Array", "CustomVJPPrimal", "Jitted", "Program", "ShapeDtype", "SymbolicZero", "Tracer", "associative_scan",
+    "checkpoint", "checkpoint_name", "clear_caches", "closure_convert", "cond", "config", "custom_jvp",
+    "custom_linear_solve", "custom_root", "custom_vjp", "custom_vmap", "disable_jit", "elementwise_grad", "eval_shape",
+    "evaluate", "fori_loop", "grad", "hessian", "hvp", "ir", "is_traced", "jacfwd", "jacrev", "jit", "jvp",
+    "linear_transpose", "linearize", "map", "numpy", "policies", "primitive", "pure_callback", "saved_residuals",
+    "scan", "stop_gradient", "switch", "trace", "transforms", "tree", "value", "value_and_grad", "vjp", "vmap",
+    "while_loop",
 ]  # fmt: skip
 
 _LATER = ("debug", "nn", "random", "scipy", "testing", "torch")
 
 _FILES = {
     "associative": ("associative_scan",),
+    "batching": ("custom_vmap",),
     "control_flow": ("cond", "switch"),
     "custom": ("custom_jvp", "custom_vjp"),
+    "rules": ("CustomVJPPrimal", "SymbolicZero"),
     "eager": ("disable_jit",),
     "foreign": ("primitive", "pure_callback"),
     "implicit": ("closure_convert", "custom_linear_solve", "custom_root"),
@@ -74,6 +77,7 @@ if _typing.TYPE_CHECKING:  # so that a misspelt name is an error to type checker
     from functrace import testing as testing
     from functrace import torch as torch
     from functrace.api.associative import associative_scan as associative_scan
+    from functrace.api.batching import custom_vmap as custom_vmap
     from functrace.api.control_flow import cond as cond
     from functrace.api.control_flow import switch as switch
     from functrace.api.custom import custom_jvp as custom_jvp
@@ -97,6 +101,8 @@ if _typing.TYPE_CHECKING:  # so that a misspelt name is an error to type checker
     from functrace.api.residuals import checkpoint as checkpoint
     from functrace.api.residuals import checkpoint_name as checkpoint_name
     from functrace.api.residuals import saved_residuals as saved_residuals
+    from functrace.api.rules import CustomVJPPrimal as CustomVJPPrimal
+    from functrace.api.rules import SymbolicZero as SymbolicZero
 else:
 
     def __getattr__(name: str) -> object:

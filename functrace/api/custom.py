@@ -38,7 +38,7 @@ from functrace.typing import P, PyTree, R
 Q = ParamSpec("Q")
 
 
-class _Custom(Generic[P, R]):
+class Custom(Generic[P, R]):
     """What `custom_vjp` and `custom_jvp` share: binding arguments, and setting apart those without derivative."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -61,7 +61,7 @@ class _Custom(Generic[P, R]):
     @overload
     def __get__(self, instance: None, owner: type | None = None) -> Self: ...
     @overload
-    def __get__(self: _Custom[Concatenate[Any, Q], R], instance: object, owner: type | None = None) -> Callable[Q, R]: ...
+    def __get__(self: Custom[Concatenate[Any, Q], R], instance: object, owner: type | None = None) -> Callable[Q, R]: ...
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Bind as a method."""
         return self if instance is None else functools.partial(self, instance)  # type: ignore[arg-type]
@@ -176,7 +176,7 @@ class _Custom(Generic[P, R]):
 
 
 @final
-class custom_vjp(_Custom[P, R]):
+class custom_vjp(Custom[P, R]):
     """Give a function its own reverse-mode derivative.
 
     Args:
@@ -403,7 +403,7 @@ def check_like(
 
 
 @final
-class custom_jvp(_Custom[P, R]):
+class custom_jvp(Custom[P, R]):
     """Give a function its own forward-mode derivative; reverse mode is its transpose.
 
     Args:
