@@ -136,8 +136,9 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
         np.float64(0.78125)
 
     Cost:
-        body and condition, once per step. Its reverse derivative runs the loop once more, keeps the body's residuals
-        of each step that it takes, and walks back along them.
+        body and condition, once per step. For its reverse derivative it keeps the body's residuals of each step that it
+        takes, and walks back along them. Where loop and derivative run apart (`vjp`, `checkpoint`), or each example under
+        `vmap` stops at its own time, the derivative begins with the loop once more.
 
     Source: ``jax.lax.while_loop``.
     """

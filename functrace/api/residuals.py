@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -123,16 +123,18 @@ class Residual:
         made: what it is: ``argument x``, ``captured array``, ``named 'a'``, or the operation that computes it.
         why: the operation whose derivative reads it first, if known.
         source: the user's line that it comes from, if known.
+        each: whether there is one for each step of a loop whose length only a run knows.
     """
 
     aval: ShapeDtype
     made: str
     why: str
     source: Source | None
+    each: bool = False
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes."""
+        """Size in bytes, of one step where there is one for each."""
         return self.aval.nbytes
 
 
@@ -145,8 +147,13 @@ class Residuals:
 
     @property
     def nbytes(self) -> int:
-        """Total size in bytes."""
-        return sum(r.nbytes for r in self.kept)
+        """Total size in bytes, of what does not depend on a number of steps."""
+        return sum(r.nbytes for r in self.kept if not r.each)
+
+    @property
+    def nbytes_each(self) -> int:
+        """Size in bytes of what is kept for each step of loops whose length only a run knows."""
+        return sum(r.nbytes for r in self.kept if r.each)
 
     def __iter__(self) -> Any:
         return iter(self.kept)
@@ -160,7 +167,8 @@ class Residuals:
         rows = [("bytes", "value", "what it is", "kept for", "line")]
         for (aval, made, why, line), count in counts.items():  # a Python loop makes many rows that say the same
             rows.append((f"{count * aval.nbytes:,}", f"{count} x {aval}" if count > 1 else str(aval), made, why, line))
-        rows.append((f"{self.nbytes:,}", f"kept for the derivative of {self.of}", "", "", ""))
+        each = f", and {self.nbytes_each:,} for each step of a loop" if self.nbytes_each else ""
+        rows.append((f"{self.nbytes:,}", f"kept for the derivative of {self.of}{each}", "", "", ""))
         return rows
 
     def _repr_html_(self) -> str:
@@ -186,7 +194,8 @@ def _line(source: Source) -> str:
 def saved_residuals(f: Callable[P, Any]) -> Callable[P, Residuals]:
     """Return a function of ``f``'s arguments that lists what its reverse-mode derivative keeps.
 
-    Nothing is computed. Residuals of loops are listed as their stacks.
+    Nothing is computed. Residuals of loops are listed as their stacks; of a `while_loop`, whose length is not known, as what
+    each step keeps.
 
     Returns:
         a function that returns `Residuals`: an iterable of rows with ``nbytes``, ``aval``, ``made``, ``why`` and ``source``,
@@ -227,7 +236,31 @@ def residuals_of(program: Program, forward: Program, linear: Program, name: str)
         if why is not None:
             made, source = described.made(outer)
             kept.setdefault(outer, Residual(avals[outer], made, why[0], source or why[1]))
-    return Residuals(name, tuple(kept.values()))
+    return Residuals(name, (*kept.values(), *_of_each_step(linear, operations)))
+
+
+def _of_each_step(linear: Program, operations: dict[Any, set[str]]) -> Iterator[Residual]:
+    """What loops of unknown length keep of each step."""
+    for k, _ in linear.schedule:
+        primitive, _, params = linear.ops[k]
+        keeps = None if primitive.holds is None else primitive.holds.keeps
+        for held, place, kinds, readers in () if keeps is None else keeps(*params):
+            made, source = _made_in(held, place, kinds)
+            for program, at in readers:
+                inner = in_line(program)
+                why = _reader(inner, inner.input_ids[at], operations)
+                if why is not None:
+                    aval = held.avals[held.output_ids[place]]
+                    yield Residual(aval, f"{made} of each step", why[0], source or why[1], each=True)
+                    break
+
+
+def _made_in(held: Program, place: int, kinds: Sequence[str]) -> tuple[str, Source | None]:
+    """Say what an output of a program that an operation holds is, and which line it comes from."""
+    body = in_line(held)
+    part = _Part(body, len(body.output_ids), kinds, "")
+    made, source = part.made(body.output_ids[place])
+    return made.removeprefix("argument "), source
 
 
 class _Part:
@@ -242,7 +275,7 @@ class _Part:
 
     def __init__(self, program: Program, count: int, names: Sequence[str | None], others: str) -> None:
         self.program = program
-        self.names = dict(zip(program.input_ids, names, strict=False))
+        self.names: dict[int, str | None] = dict(zip(program.input_ids, names, strict=False))
         self.others = others
         self.needed = set(program.output_ids[:count])
         for k in range(len(program.ops) - 1, -1, -1):
@@ -270,11 +303,8 @@ class _Part:
             given = primitive.holds.gives(variable - first, *params)
             if given is not None:
                 held, place, kinds, runs = given
-                body = in_line(held)
-                part = _Part(body, len(body.output_ids), (), "")
-                part.names = dict(zip(body.input_ids, kinds, strict=True))
-                made, inner = part.made(body.output_ids[place])
-                return f"{made.removeprefix('argument ')} of {runs}", inner or source
+                made, inner = _made_in(held, place, kinds)
+                return f"{made} of {runs}", inner or source
         only = "" if variable in self.needed else ", for the derivative only"
         return f"result of {primitive.name}{only}", source
 

@@ -10,6 +10,7 @@ Note [A trip and its phases]
     The linear part of a loop is a trip of two phases: the loop, which keeps its residuals, and the tangents, which read
     them. Its transpose walks the second phase backwards. A derivative of that one adds phases of its own; so trips are
     closed under every transform, to any order, and a reverse pass takes memory in proportion to the steps that were taken.
+    Before a program runs, control/walked_once.py joins a loop to trips that begin with it, so that it is walked once.
 
 Note [A loop per example]
     Under vmap, a loop whose condition differs between examples runs until the last example is done. It carries which of
@@ -114,26 +115,52 @@ def run_trip(
 ) -> tuple[Any, ...]:
     """Run a loop with functions for its condition and for the bodies of its phases; that of the first one is `_turn`."""
     fixed, place = operands[:constants], constants + carries[0]
-    step, end, carry = steps[0], 1 + carries[0], operands[constants:place]
+    carry, rows = run_walk(ask, steps[0], fixed, operands[constants:place], most, keeps=len(steps) > 1)
+    ends = [] if hidden else [*carry]
+    ends += run_along(rows, steps[1:], fixed, operands[place:], carries[1:], reverse[1:], max(hidden - 1, 0))
+    # A carry may be an operand, or an array that the last step returned twice.
+    return tuple([np.copy(c)[()] for c in ends])
+
+
+def run_walk(
+    ask: Compiled, step: Compiled, fixed: Sequence[Any], carry: Sequence[Any], most: int | None, *, keeps: bool
+) -> tuple[Sequence[Any], list[tuple[Any, ...]]]:
+    """Run the first phase; returns its carry, and a tuple of what it keeps of each step."""
+    end = 1 + len(carry)
     rows: list[tuple[Any, ...]] = []
+    steps = 0
     (goes_on,) = ask(*fixed, *carry)
-    if len(steps) == 1 and most is None:
+    if not keeps and most is None:
         while goes_on:
             goes_on, *carry = step(*fixed, *carry)
     while goes_on:
-        if len(rows) == most:
-            _refuse(most)
+        if steps == most:
+            refuse(most)
+        steps += 1
         results = step(*fixed, *carry)
         goes_on, carry = results[0], results[1:end]
-        rows.append(results[end:])
-    ends = [] if hidden else [*carry]
-    for phase in range(1, len(steps)):
-        step, count = steps[phase], carries[phase]
-        carry = operands[place : place + count]
+        if keeps:
+            rows.append(results[end:])
+    return carry, rows
+
+
+def run_along(
+    rows: list[tuple[Any, ...]],
+    steps: Sequence[Compiled],
+    fixed: Sequence[Any],
+    starts: Sequence[Any],
+    carries: Sequence[int],
+    reverse: Sequence[bool],
+    hidden: int,
+) -> list[Any]:
+    """Run further phases along tuples of what earlier ones have kept of each step; returns what they carry in the end."""
+    ends: list[Any] = []
+    place = 0
+    for phase, (step, count) in enumerate(zip(steps, carries, strict=True)):
+        carry = starts[place : place + count]
         place += count
-        turns = range(len(rows) - 1, -1, -1) if reverse[phase] else range(len(rows))
         keeps = False
-        for t in turns:
+        for t in range(len(rows) - 1, -1, -1) if reverse[phase] else range(len(rows)):
             results = step(*fixed, *carry, *rows[t])
             carry = results[:count]
             if keeps or len(results) > count:
@@ -141,11 +168,11 @@ def run_trip(
                 rows[t] += results[count:]
         if phase >= hidden:
             ends += carry
-    # A carry may be an operand, or an array that the last step returned twice.
-    return tuple([np.copy(c)[()] for c in ends])
+    return ends
 
 
-def _refuse(most: int | None) -> NoReturn:
+def refuse(most: int | None) -> NoReturn:
+    """Raise where there is one more step than is allowed."""
     raise ArgumentError(f"a while loop is not done after max_steps={most}", fix="allow more steps")
 
 
@@ -158,7 +185,7 @@ def _turn(body: Program, cond: Program, constants: int) -> Program:
     return build.program([*build.splice(cond, [*inputs[:constants], *carry]), *outputs], body.name)
 
 
-def _bodies(cond: Program, bodies: tuple[Program, ...], constants: int) -> tuple[Program, ...]:
+def bodies_that_run(cond: Program, bodies: tuple[Program, ...], constants: int) -> tuple[Program, ...]:
     """What runs: the condition, a turn, and the bodies of further phases."""
     key = (_turn, cond, constants)
     made = bodies[0].derived.get(key)
@@ -173,7 +200,7 @@ def _eval(*rest: Any) -> Any:
     def runs(program: Program) -> Compiled:
         return lambda *values: tuple(evaluate_program(program, values))
 
-    ask, *steps = [runs(program) for program in _bodies(cond, bodies, details[2])]
+    ask, *steps = [runs(program) for program in bodies_that_run(cond, bodies, details[2])]
     return run_trip(ask, steps, rest[:-7], *details)
 
 
@@ -191,8 +218,8 @@ def _lowers(
         ask, *steps = runs
         return lambda *operands: run_trip(ask, steps, operands, carries, reverse, constants, hidden, most)
 
-    programs = _bodies(cond, bodies, constants)
-    loop = None if any(map(packs, programs)) else Loop(constants, carries, reverse, hidden, None, most, _refuse)
+    programs = bodies_that_run(cond, bodies, constants)
+    loop = None if any(map(packs, programs)) else Loop(constants, carries, reverse, hidden, None, most, refuse)
     return Lowering(programs, join, fresh=False, loop=loop)
 
 
@@ -801,6 +828,25 @@ def _feeds(place: int, *params: Param) -> list[tuple[Program, int]]:
     return []
 
 
+def _keeps(*params: Param) -> list[tuple[Program, int, list[str], list[tuple[Program, int]]]]:
+    """What hidden phases keep of each step, for the tangents: residuals."""
+    trip = Trip._make(params)
+    found: list[tuple[Program, int, list[str], list[tuple[Program, int]]]] = []
+    for phase in range(trip.hidden):
+        kinds = (
+            ["constant"] * trip.constants
+            + ["carry"] * trip.carries[phase]
+            + ["value of this step"] * len(trip.stacks(phase))
+        )
+        for n in range(trip.kept(phase)):
+            readers = [
+                (trip.bodies[p], trip.constants + trip.carries[p] + trip.stacks(p).index((phase, n)))
+                for p in range(max(trip.hidden, phase + 1), len(trip.bodies))
+            ]
+            found.append((trip.bodies[phase], trip.carries[phase] + n, kinds, readers))
+    return found
+
+
 while_p = Primitive(
     "while_loop",
     eval=_eval,
@@ -811,7 +857,7 @@ while_p = Primitive(
     params=Trip._fields,
     many=True,
     kept=holds_kept,
-    holds=Holds(_runs, feeds=_feeds, lowers=_lowers),
+    holds=Holds(_runs, feeds=_feeds, keeps=_keeps, lowers=_lowers),
     written=_written,
     mapped=_mapped,
 )

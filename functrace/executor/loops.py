@@ -18,7 +18,7 @@ Floor: 6.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -148,6 +148,24 @@ class _Phase:
             found = left
 
 
+class _Kept(NamedTuple):
+    """A list of what a phase has kept of each step.
+
+    Args:
+        name: of the list.
+        width: how many values there are of a step.
+        places: which of them later phases here are given.
+        reverse: whether the last step stands first.
+        tuples: whether even a single value stands in a tuple.
+    """
+
+    name: str
+    width: int
+    places: tuple[int, ...]
+    reverse: bool
+    tuples: bool
+
+
 class _Loop:
     """Writes one loop.
 
@@ -167,7 +185,7 @@ class _Loop:
         self.made: list[Line] = []
         self.local_names: dict[str, None] = {}
         """Names that nothing reads after the loop."""
-        self.asks = 1 if loop.length is None else 0
+        self.asks = 1 if loop.length is None and loop.takes is None else 0
         bodies = step.bodies[self.asks :]
         first = [self.asks, *[0] * len(bodies)]
         self.phases = [_Phase(plan, loop.constants, f, n) for plan, f, n in zip(bodies, first, loop.carries, strict=False)]
@@ -181,6 +199,7 @@ class _Loop:
         k = self.step.first
         operands = program.ops[k][1]
         given = [outer.spelled(i, k) for i in operands]
+        taken = [given.pop(0)] if loop.takes is not None else []
         ends = loop.constants + sum(loop.carries)
         for spelled in given[: loop.constants]:
             self.fixed.append(spelled if spelled.isidentifier() else self.assigned(spelled))
@@ -188,13 +207,13 @@ class _Loop:
         arrays = given[ends:]
         self.count_numbers()
         carries = self.start(starts)
-        read = {*self.fixed, *arrays}
+        read = {*self.fixed, *arrays, *taken}
         gone = [name for name in self.dead if name not in read]
         if gone:
             self.add(f"del {', '.join(gone)}")
         outer.free.extend(gone)
         if loop.length is None:
-            results = yield from self.unknown(carries)
+            results = yield from self.unknown(carries, taken)
         else:
             results = yield from self.known(carries, arrays, loop.length)
         made = outer.plan.results(self.step)
@@ -232,12 +251,12 @@ class _Loop:
 
     def count_numbers(self) -> None:
         """Find out which variables are Python's numbers, and give constants among them a name."""
-        kept: list[list[bool]] = []
+        kept: list[list[bool]] = [] if self.order.takes is None else [[False] * (len(self.order.takes) - 1)]
         needed: set[int] = set()
         for number, phase in enumerate(self.phases):
             program = phase.plan.program
             given = [i for i in phase.constants if is_counted(program.avals[i])]
-            if number:
+            if number or self.order.takes is not None:
                 flags = [flag for group in kept for flag in group]
                 given += [i for i, flag in zip(phase.others, flags, strict=True) if flag]
             elif not self.asks:  # slices, where that is worth it
@@ -409,15 +428,50 @@ class _Loop:
 
     # -- loops whose length values say ---------------------------------------------------------
 
-    def unknown(self, carries: list[list[str]]) -> Generator[None, None, list[str]]:
-        """Write a ``while`` statement, and a ``for`` statement over its steps for each further phase."""
-        loop, (phase, *further) = self.order, self.phases
-        carry = carries[0]
+    def unknown(self, carries: list[list[str]], taken: Sequence[str]) -> Generator[None, None, list[str]]:
+        """Write a ``while`` statement, and a ``for`` statement over its steps for each further phase.
+
+        Args:
+            carries: what the carries of phases are called.
+            taken: the name of the list that stands for the first phase, if it has run already.
+        """
+        loop, results = self.order, list[str]()
+        kept: list[_Kept] = []
+        if loop.takes is not None:
+            width, *places = loop.takes
+            kept.append(_Kept(taken[0], width, tuple(places), reverse=False, tuples=True))
+        else:
+            results += yield from self.first(carries[0], kept)
+        for number, (phase, carry) in enumerate(zip(self.phases, carries, strict=True)):
+            if self.asks and not number:
+                continue
+            spares, targets = self.in_turn(phase, copies=False)
+            slices: list[str] = []
+            walks: list[tuple[str, str]] = []
+            for rows in kept:
+                names = [self.new("s") for _ in range(rows.width)]
+                slices += [names[place] for place in rows.places]
+                left = names[0] if names and not rows.tuples else f"({', '.join(names)},)" if names else self.new("s")
+                walks.append((left, f"reversed({rows.name})" if rows.reverse != loop.reverse[number] else rows.name))
+            mine = self.rows(phase, loop.reverse[number]) if phase.kept else None
+            self.add(_over(walks))
+            inner = yield from self.body(phase, carry, slices, targets)
+            if mine is not None:
+                self.add(f"    {mine.name}.append({self.row(phase, inner)})")
+                kept.append(mine)
+            self.after(phase, carry, inner, spares)
+            if self.made[-1][0].startswith("for "):
+                self.add("    pass")
+            if number >= loop.hidden:
+                results += self.ends(phase, carry, spares, 0)
+        return [*results, kept[0].name] if loop.gives else results
+
+    def first(self, carry: list[str], kept: list[_Kept]) -> Generator[None, None, list[str]]:
+        """Write the ``while`` statement; returns what its results are called."""
+        loop, phase = self.order, self.phases[0]
         goes_on = yield from self.asked(carry)
-        rows = [self.new("q") for _ in self.phases]
-        keeps = [bool(p.kept) or not n for n, p in enumerate(self.phases)]
-        if further:
-            self.add(f"{' = '.join([f'{q}' for q in rows[:1]])} = []")
+        if loop.gives or len(self.phases) > 1:
+            kept.append(self.rows(phase, reverse=False))
         spares, targets = self.in_turn(phase, copies=False)
         steps = self.new("t") if loop.most is not None else ""
         if steps:
@@ -429,36 +483,18 @@ class _Loop:
         ask, ids = self.step.bodies[0].program, [*phase.constants, *phase.inputs]
         ranges = limits(ask, dict(zip(ask.input_ids, ids, strict=True)), phase.plan.program)
         inner = yield from self.body(phase, carry, (), targets, ranges)
-        if further:
-            self.add(f"    {rows[0]}.append({self.row(phase, inner)})")
+        if kept:
+            self.add(f"    {kept[0].name}.append({self.row(phase, inner)})")
         again = phase.plan.program.output_ids[0]
         self.add(f"    {goes_on} = {inner.exact(again) if again in phase.numbers else inner.names[again]}")
         self.after(phase, carry, inner, spares)
-        results = [] if loop.hidden else self.ends(phase, carry, spares, 0)
-        for number, (phase, carry) in enumerate(zip(further, carries[1:], strict=True), 1):
-            spares, targets = self.in_turn(phase, copies=False)
-            names: list[list[str]] = []
-            walks: list[tuple[str, str]] = []
-            for before in range(number):
-                if not keeps[before]:
-                    names.append([])
-                    continue
-                names.append([self.new("s") for _ in self.phases[before].kept])
-                left = names[-1][0] if len(names[-1]) == 1 else f"({', '.join(names[-1])})" if names[-1] else self.new("s")
-                turned = loop.reverse[number] != loop.reverse[before]
-                walks.append((left, f"reversed({rows[before]})" if turned else rows[before]))
-            if keeps[number]:
-                self.add(f"{rows[number]} = []")
-            self.add(_over(walks))
-            inner = yield from self.body(phase, carry, [name for group in names for name in group], targets)
-            if keeps[number]:
-                self.add(f"    {rows[number]}.append({self.row(phase, inner)})")
-            self.after(phase, carry, inner, spares)
-            if self.made[-1][0].startswith("for "):
-                self.add("    pass")
-            if number >= loop.hidden:
-                results += self.ends(phase, carry, spares, 0)
-        return results
+        return [] if loop.hidden else self.ends(phase, carry, spares, 0)
+
+    def rows(self, phase: _Phase, reverse: bool) -> _Kept:
+        """Write a list of what a phase keeps of each step."""
+        name, count = self.new("q"), len(phase.kept)
+        self.add(f"{name} = []")
+        return _Kept(name, count, tuple(range(count)), reverse, tuples=self.order.gives or count != 1)
 
     def asked(self, carry: Sequence[str]) -> Generator[None, None, str]:
         """Write whether there is a first step; returns what the answer is called."""
@@ -483,6 +519,12 @@ class _Loop:
         return self.assigned(inner.exact(answer) if answer in found else inner.names[answer])
 
     def row(self, phase: _Phase, inner: WithLoops) -> str:
-        """Spell what a phase keeps of a step."""
-        kept = [inner.exact(i) if i in phase.numbers else inner.names[i] for i in phase.kept]
-        return kept[0] if len(kept) == 1 else f"({', '.join(kept)})"
+        """Spell what a phase keeps of a step; what leaves the loop is NumPy's."""
+        gives, avals = self.order.gives, phase.plan.program.avals
+        kept: list[str] = []
+        for i in phase.kept:
+            if i not in phase.numbers:
+                kept.append(inner.names[i])
+            else:
+                kept.append(f"{self.bind(avals[i].dtype.type)}({inner.exact(i)})" if gives else inner.exact(i))
+        return kept[0] if len(kept) == 1 and not gives else f"({', '.join(kept)}{',' if kept else ''})"

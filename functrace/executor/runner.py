@@ -18,6 +18,7 @@ from typing import Any, final
 
 import numpy as np
 
+from functrace.control.walked_once import walk_once
 from functrace.executor.backend import Backend, compiled
 from functrace.executor.cache import collector_paused
 from functrace.executor.first_sight import FirstSight, mean_bytes
@@ -113,7 +114,7 @@ class Runner:
         """The program with its calls in line: what runs."""
         flat = self._flat
         if flat is None:
-            flat = self._flat = optimized(self.program, EARLY)
+            flat = self._flat = optimized(walk_once(self.program), EARLY)
         return flat
 
     def __reduce__(self) -> Any:

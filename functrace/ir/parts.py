@@ -172,6 +172,9 @@ class Loop(NamedTuple):
             carry, whether there is a step, and the next one, which is the first phase's, returns that before its carry.
         most: the largest number of steps that is allowed, or ``None``.
         refuse: called with ``most``, raises where there is one more step.
+        gives: whether there is one more result: the list of the tuples that the first phase keeps of each step.
+        takes: where such a list is the first operand, and the first phase here reads what is in it, the number of values of
+            a tuple, then the places there of those that are read. There is then no body that asks.
     """
 
     constants: int
@@ -181,6 +184,8 @@ class Loop(NamedTuple):
     length: int | None = None
     most: int | None = None
     refuse: Callable[[int | None], NoReturn] | None = None
+    gives: bool = False
+    takes: tuple[int, ...] | None = None
 
 
 class Lowering(NamedTuple):

@@ -163,6 +163,8 @@ class Holds:
         feeds: called as ``feeds(place, *params)``: which inputs of which programs the operand at a place is.
         gives: called as ``gives(place, *params)``: which output of which program the result at a place holds, if it is that
             of many runs; what to call the program's inputs, and each of the runs. For listings.
+        keeps: called as ``keeps(*params)``: what a run keeps of each step for later ones, as a program, the place of its
+            output, what to call the program's inputs, and the programs that read it, with the input's place. For listings.
         lowers: called as ``lowers(specs, *params)``, with what ``aval`` is told of the operands: a
             `functrace.ir.parts.Lowering`. Without it, what runs is the eval rule.
     """
@@ -172,6 +174,7 @@ class Holds:
     kept: Callable[Concatenate[Set[int], ...], list[int]] | None = None
     feeds: Callable[Concatenate[int, ...], Sequence[tuple[Program, int]]] | None = None
     gives: Callable[Concatenate[int, ...], tuple[Program, int, Sequence[str], str] | None] | None = None
+    keeps: Callable[..., Sequence[tuple[Program, int, Sequence[str], Sequence[tuple[Program, int]]]]] | None = None
     lowers: Callable[Concatenate[Sequence[Spec], ...], Lowering] | None = None
 
 
