@@ -222,3 +222,105 @@ def test_vmap_in_axes_of_custom_rules() -> None:
                 ft.grad(lambda b, f=found, a=axis: np.sum(ft.vmap(f, a)(b) ** 2))(batch),
                 jax.grad(lambda b, f=expected, a=axis: jnp.sum(jax.vmap(f, a)(b) ** 2))(batch),
             )
+
+
+# -- custom_vmap, symbolic zeros, parameters by name ---------------------------------------------------------------------
+
+
+def mapped_by_rule(lib: Any, xp: Any) -> Any:
+    """A rule that computes something else than the function, so that one sees where it is used."""
+    made = ft.custom_vmap if lib is ft else jax.custom_batching.custom_vmap
+
+    @made
+    def f(x: Any, p: Any) -> Any:
+        return {"a": xp.sin(x) * p["w"], "b": xp.sum(x)}
+
+    @f.def_vmap
+    def rule(size: int, batched: Any, x: Any, p: Any) -> Any:
+        assert (batched[0], batched[1]["w"]) in ((True, False), (False, True), (True, True))
+        w = p["w"] if batched[1]["w"] else p["w"][None]
+        a = xp.cos(x if batched[0] else x[None]) * w * (2.0 if batched[0] else 3.0)
+        b = xp.sum(x * 5.0, axis=-1)
+        return {"a": a, "b": b}, {"a": True, "b": batched[0]}
+
+    return f
+
+
+MAPS: dict[str, Callable[[Any, Any], Any]] = {
+    "plain": lambda lib, f: f(X, {"w": V}),
+    "both": lambda lib, f: lib.vmap(f)(BATCH, {"w": BATCH}),
+    "first": lambda lib, f: lib.vmap(f, (0, None))(BATCH, {"w": V}),
+    "second": lambda lib, f: lib.vmap(f, (None, 0))(X, {"w": BATCH}),
+    "jit": lambda lib, f: lib.jit(lib.vmap(f))(BATCH, {"w": BATCH}),
+    "of jit": lambda lib, f: lib.vmap(lib.jit(f))(BATCH, {"w": BATCH}),
+    "another axis": lambda lib, f: lib.vmap(f, (1, 0))(BATCH.T, {"w": BATCH}),
+    "twice": lambda lib, f: lib.vmap(lib.vmap(f), (0, None))(np.stack([BATCH, -BATCH]), {"w": BATCH}),
+    "jvp of map": lambda lib, f: lib.jvp(lambda x: lib.vmap(f)(x, {"w": BATCH}), (BATCH,), (BATCH + 1.0,)),
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_custom_vmap(name: str) -> None:
+    assert_close(MAPS[name](ft, mapped_by_rule(ft, np)), MAPS[name](jax, mapped_by_rule(jax, jnp)))
+
+
+def symbolic_jvp(lib: Any, xp: Any, seen: list[Any]) -> Any:
+    zero = ft.SymbolicZero if lib is ft else jax.custom_derivatives.SymbolicZero
+
+    @lib.custom_jvp
+    def f(x: Any, y: Any) -> Any:
+        return xp.sin(x) * y
+
+    def rule(primals: Any, tangents: Any) -> Any:
+        (x, y), (x_dot, y_dot) = primals, tangents
+        seen.append((type(x_dot) is zero, type(y_dot) is zero))
+        moved = 0.0 * x * y
+        if type(x_dot) is not zero:
+            moved = moved + 2.0 * xp.cos(x) * y * x_dot
+        if type(y_dot) is not zero:
+            moved = moved + 3.0 * xp.sin(x) * y_dot
+        return f(x, y), moved
+
+    f.defjvp(rule, symbolic_zeros=True)
+    return f
+
+
+def symbolic_vjp(lib: Any, xp: Any, seen: list[Any]) -> Any:
+    @lib.custom_vjp
+    def f(x: Any, y: Any) -> Any:
+        return xp.sin(x) * y
+
+    def forward(x: Any, y: Any) -> Any:
+        seen.append((not x.perturbed, not y.perturbed))
+        return f(x.value, y.value), (x.value, y.value)
+
+    f.defvjp(forward, lambda k, ct: (2.0 * ct * xp.cos(k[0]) * k[1], 3.0 * ct * xp.sin(k[0])), symbolic_zeros=True)
+    return f
+
+
+SYMBOLIC: dict[str, Callable[[Any, Any], Any]] = {
+    "first": lambda lib, f: lib.grad(lambda x: f(x, V).sum())(X),
+    "second": lambda lib, f: lib.grad(lambda y: f(X, y).sum())(X),
+    "both": lambda lib, f: lib.grad(lambda x, y: f(x, y).sum(), (0, 1))(X, V),
+    "jit": lambda lib, f: lib.jit(lib.grad(lambda x: f(x, V).sum()))(X),
+    "of jit": lambda lib, f: lib.grad(lambda x: lib.jit(f)(x, V).sum())(X),
+    "map": lambda lib, f: lib.vmap(lib.grad(lambda x, y: f(x, y).sum()))(BATCH, BATCH),
+}
+
+
+@pytest.mark.parametrize("make", [symbolic_jvp, symbolic_vjp])
+@pytest.mark.parametrize("name", SYMBOLIC)
+def test_symbolic_zeros(name: str, make: Any) -> None:
+    ours: list[Any] = []
+    theirs: list[Any] = []
+    assert_close(SYMBOLIC[name](ft, make(ft, np, ours)), SYMBOLIC[name](jax, make(jax, jnp, theirs)))
+    assert ours[-1] in theirs
+
+
+def test_parameters_without_derivative_by_name() -> None:
+    def make(lib: Any) -> Any:
+        f = lib.custom_vjp(lambda way, x: way(x) * x, nondiff_argnames=("way",))
+        f.defvjp(lambda way, x: (f(way, x), x), lambda way, x, ct: (ct * way(x) * 7.0,))
+        return lib.grad(lambda x: f(lambda y: y * 2.0, x).sum())(X)
+
+    assert_close(make(ft), make(jax))
