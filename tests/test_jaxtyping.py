@@ -121,6 +121,30 @@ def test_numpy_scalars_and_traced_values_are_arrays() -> None:
     assert seen == [True]
 
 
+@pytest.mark.parametrize("annotation", [np.ndarray, Float[np.ndarray, " d"]], ids=["plain", "with a shape"])
+def test_an_annotation_that_only_arrays_fit_says_what_to_write(annotation: Any) -> None:
+    def half(x: Any) -> Any:
+        return x / 2
+
+    half.__annotations__["x"] = annotation
+    checked = jaxtyped(typechecker=beartype)(half)
+    np.testing.assert_array_equal(checked(X), X / 2)
+    for transform in (ft.jit, ft.jacrev, ft.vmap):
+        with pytest.raises(Exception, match="half") as caught:
+            transform(checked)(X)
+        assert type(caught.value).__module__.partition(".")[0] in ("beartype", "jaxtyping")
+        assert any("annotate functrace.Array" in note for note in caught.value.__notes__)
+    with pytest.raises(Exception, match="half") as caught:
+        ft.grad(lambda x: checked([1.0]))(X)  # not because of a traced value
+    assert not getattr(caught.value, "__notes__", None)
+
+
+def test_a_traced_value_does_not_say_that_it_is_an_ndarray() -> None:
+    seen: list[Any] = []
+    ft.jit(lambda x: seen.extend([isinstance(x, np.ndarray), x.__class__ is type(x), isinstance(x, ft.Array)]))(X)
+    assert seen == [False, True, True]
+
+
 def test_plain_beartype_decoration() -> None:
     @beartype
     def half(x: Float[ft.Array, " d"]) -> Float[ft.Array, " d"]:

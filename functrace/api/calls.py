@@ -107,8 +107,8 @@ def is_position(argnums: object) -> TypeGuard[int]:
     return isinstance(argnums, (int, np.integer))
 
 
-def check_argnums(argnums: object, transform: str) -> tuple[int, ...]:
-    """Return ``argnums`` as a tuple.
+def check_argnums(argnums: object, transform: str, name: str = "argnums") -> tuple[int, ...]:
+    """Return ``argnums`` (or what else has that meaning, by name) as a tuple.
 
     Raises:
         ArgumentError: if it is no position, nor a sequence of them.
@@ -120,9 +120,9 @@ def check_argnums(argnums: object, transform: str) -> tuple[int, ...]:
     is_name = isinstance(argnums, str)
     shown = repr(argnums) if isinstance(argnums, str | tuple | list) else f"a {type(argnums).__name__}"
     raise ArgumentError(
-        f"{transform}: argnums is {shown}, not a position or a sequence of positions",
-        fix="count positional arguments from 0: argnums=0, argnums=(0, 2)"
-        if is_name
+        f"{transform}: {name} is {shown}, not a position or a sequence of positions",
+        fix=f"count positional arguments from 0: {name}=0, {name}=(0, 2)"
+        if is_name or name != "argnums"
         else f"{transform}(f, argnums) returns a function: call {transform}(f)(x)",
     )
 
@@ -137,24 +137,25 @@ def check_function(f: object, transform: str, usage: str = "{0}(f) returns a fun
         raise ArgumentError(f"{transform} takes a function, not a {type(f).__name__}", fix=usage.format(transform))
 
 
-def normalize_argnums(argnums: object, count: int, what: str) -> tuple[int, ...]:
+def normalize_argnums(argnums: object, count: int, what: str, name: str = "argnums") -> tuple[int, ...]:
     """Return ``argnums`` as a tuple of non-negative positions.
 
     Raises:
         ArgumentError: if a position does not exist in this call, or is named twice.
     """
-    numbers = check_argnums(argnums, what.partition(" of ")[0])
+    numbers = check_argnums(argnums, what.partition(" of ")[0], name)
     for k in numbers:
         if not -count <= k < count:
             raise ArgumentError(
-                f"{what}: argnums={argnums!r}, but the function was called with {count} positional arguments",
-                fix="keyword arguments are not differentiated: pass by position what argnums names"
+                f"{what}: {name}={argnums!r}, but the function was called with {count} positional arguments",
+                fix=("keyword arguments are not differentiated: " if name == "argnums" else "")
+                + f"pass by position what {name} names"
                 + (f" (positions are 0 to {count - 1})" if count else ""),
             )
     positions = tuple([int(k) % count for k in numbers])
     if len(set(positions)) < len(positions):
         raise ArgumentError(
-            f"{what}: argnums={argnums!r} names an argument twice (of {count}), which has one derivative",
+            f"{what}: {name}={argnums!r} names an argument twice (of {count})",
             fix="name every position once",
         )
     return positions

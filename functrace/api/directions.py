@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from functrace.api.calls import as_value
+from functrace.api.calls import NUMERIC, as_value
 from functrace.errors import DtypeError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.tracing.recording import Tracer
 from functrace.transforms import is_differentiable
-from functrace.tree import PyTreeSpec, leaves_or_none
+from functrace.tree import PyTreeSpec, leaves_or_none, paths
 from functrace.typing import PyTree
 
 TANGENTS, COTANGENTS = "tangents", "cotangents"
@@ -30,24 +30,37 @@ def check_like(
     consequence, tangents of integers must be zero, and what is ``linear`` is linear in integers, too.
     """
     values = []
+
+    def place() -> str:
+        """The path of the leaf that is being looked at, to be written behind ``what`` and ``of``."""
+        path = paths(treedef)[len(values)]
+        return f" at {path}" if path else ""
+
     for leaf, aval in zip(leaves_or_none(treedef, tree, what, of), avals, strict=True):
         zero = leaf is None or is_float0(leaf)
-        value = np.zeros(aval.shape, aval.dtype) if zero else as_value(leaf, what)
+        if zero:
+            value = np.zeros(aval.shape, aval.dtype)
+        elif isinstance(leaf, NUMERIC):
+            value = as_value(leaf, what)
+        else:
+            raise DtypeError(
+                f"{what}{place()} are a {type(leaf).__name__}, not an array or a number", fix=f"pass what {of} are, or None"
+            )
         found = aval_of(value)
         if found.shape != aval.shape:
             raise ShapeError(
-                f"{what} have the shape {list(found.shape)} where {of} have {aval}", fix=f"pass shape {aval.shape}"
+                f"{what}{place()} have the shape {list(found.shape)} where {of} have {aval}", fix=f"pass shape {aval.shape}"
             )
         if not (linear or is_differentiable(aval)):
             if what == TANGENTS and (isinstance(value, Tracer) or np.any(value)):
                 raise DtypeError(
-                    f"{what} are not known to be zero where {of} are {aval}: integers and bools have no derivative",
+                    f"{what}{place()} are not known to be zero where {of} are {aval}: integers and bools have no derivative",
                     fix="pass None there, or zeros",
                 )
             value = np.zeros(aval.shape, aval.dtype)
         elif found is not aval:
             if not np.can_cast(found.dtype, aval.dtype, "same_kind"):
-                raise DtypeError(f"{what} are {found} where {of} are {aval}", fix="pass numbers of that kind")
+                raise DtypeError(f"{what}{place()} are {found} where {of} are {aval}", fix="pass numbers of that kind")
             value = value.astype(aval.dtype)
         values.append(value)
     return values

@@ -10,6 +10,7 @@ Floor: 7.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from opcode import opmap
 from types import TracebackType
@@ -179,8 +180,22 @@ def _explain_refusal(error: Exception) -> None:
     text = error.args[0] if error.args and isinstance(error.args[0], str) else ""
     line = next((line.strip() for line in text.splitlines() if "Traced" in line), "")
     innermost = _innermost(error.__traceback__)
+    if type(error).__module__.partition(".")[0] in _CHECKERS and "Traced" in text and "ndarray" in text:
+        error.add_note(
+            "fix: a traced value is no numpy.ndarray: annotate functrace.Array, which both are, as in "
+            'Float[functrace.Array, "n d"]'
+        )
     if innermost is None or type(error).__module__ not in _EXPLAINED:
         return
+    is_hidden = text.startswith("unsupported operand type(s)") and "numpy.polynomial" in sys.modules
+    if is_hidden and any(isinstance(getattr(x, "coef", None), Tracer) for x in innermost.tb_frame.f_locals.values()):
+        raise UnsupportedFunctionError(
+            f"numpy.polynomial could not compute this with traced coefficients ({text}), and hides why; without their "
+            "values it cannot tell which of them are zeros, which it leaves out",
+            at=source_of_traceback(error.__traceback__),
+            fix="use np.convolve of the coefficients (p.coef), or np.polymul and its kin, highest coefficient first; "
+            "functrace.jit(f, guards=True), grad and vmap know values",
+        ) from error
     frame, file = innermost.tb_frame, innermost.tb_frame.f_code.co_filename
     if not is_users(file) and not file.startswith(OWN_AND_NUMPYS) and isinstance(error, TypeError) and not line:
         is_raised = frame.f_code.co_code[innermost.tb_lasti] in _RAISE
@@ -200,6 +215,8 @@ def _explain_refusal(error: Exception) -> None:
 
 _EXPLAINED = ("builtins", "numba.core.errors")
 """Where errors are defined that are explained. Those of other libraries, as of beartype, say themselves what is wrong."""
+_CHECKERS = ("beartype", "jaxtyping", "typeguard")
+"""Libraries that check annotations when functions are called."""
 _RAISE = (opmap["RAISE_VARARGS"], opmap["RERAISE"])
 
 

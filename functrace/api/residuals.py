@@ -13,7 +13,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from functrace.api.calls import function_name
+from functrace.api.calls import check_argnums, function_name, normalize_argnums
 from functrace.api.programs import input_names
 from functrace.api.record import Operands, stage
 from functrace.api.results import whole_result
@@ -31,15 +31,19 @@ from functrace.passes import in_line
 from functrace.source import Source
 from functrace.tracing.recording import OPEN, Tracer
 from functrace.transforms import is_differentiable, linearize_program
-from functrace.tree import map_leaves, unflatten
+from functrace.tree import leaves, map_leaves, unflatten
 from functrace.typing import P, R, T
 
 
 @overload
-def checkpoint(f: Callable[P, R], *, policy: Policy = ...) -> Callable[P, R]: ...
+def checkpoint(f: Callable[P, R], *, policy: Policy = ..., static_argnums: int | Sequence[int] = ...) -> Callable[P, R]: ...
 @overload
-def checkpoint(f: None = None, *, policy: Policy = ...) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
-def checkpoint(f: Callable[..., Any] | None = None, *, policy: Policy = RECOMPUTE) -> Any:
+def checkpoint(
+    f: None = None, *, policy: Policy = ..., static_argnums: int | Sequence[int] = ...
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def checkpoint(
+    f: Callable[..., Any] | None = None, *, policy: Policy = RECOMPUTE, static_argnums: int | Sequence[int] = ()
+) -> Any:
     """Return ``f`` with a policy for the values that its derivative would keep.
 
     By default they are computed again when the derivative needs them: ``f`` itself is called once, and what is replayed is
@@ -48,12 +52,14 @@ def checkpoint(f: Callable[..., Any] | None = None, *, policy: Policy = RECOMPUT
     Args:
         f: any function; it may close over traced values. Left out, ``checkpoint`` is a decorator with arguments.
         policy: of `functrace.policies`: ``recompute`` (the default), ``save_names(...)``, ``pack(...)``.
+        static_argnums: positions of arguments that ``f`` gets as they were passed, arrays and all: they must not be traced.
+            What is no array, and no part of a nest of arrays, is passed so in any case.
 
     Returns:
         a function like ``f``, under any composition of transforms. On plain arrays it is ``f`` itself.
 
     Raises:
-        ArgumentError: if ``policy`` is not one.
+        ArgumentError: if ``policy`` is not one; if a static argument is not there, or is traced.
         CapturedArrayError: from the function, if ``f`` writes into a traced argument, or a value that it closes over.
 
     Example:
@@ -70,13 +76,17 @@ def checkpoint(f: Callable[..., Any] | None = None, *, policy: Policy = RECOMPUT
     """
     _check_policy(policy)
     if f is None:
-        return functools.partial(checkpoint, policy=policy)
+        return functools.partial(checkpoint, policy=policy, static_argnums=static_argnums)
     name = function_name(f)
+    static = check_argnums(static_argnums, "checkpoint", "static_argnums")
 
     @transformed("checkpoint", f)
     def checkpointed(*args: object, **kwargs: object) -> Any:
+        called = f
+        if static:
+            called, args = _with_static(f, static, args)
         operands = Operands(args, kwargs).if_traced()
-        staged = stage(f, operands, f"checkpoint of {name}", name, computed_only=True)
+        staged = stage(called, operands, f"checkpoint of {name}", name, computed_only=True)
         program = staged.program.interned()
         computed = (
             call_program(program, [*operands.handed_on(), *staged.captured], policy)
@@ -87,6 +97,25 @@ def checkpoint(f: Callable[..., Any] | None = None, *, policy: Policy = RECOMPUT
         return unflatten(staged.out_tree, map(as_number, results, staged.numbers))
 
     return checkpointed
+
+
+def _with_static(
+    f: Callable[..., Any], static: tuple[int, ...], args: tuple[object, ...]
+) -> tuple[Callable[..., Any], tuple[object, ...]]:
+    """Return a function that has static arguments in their places, and what it is called with: ``None`` there."""
+    owner = f"checkpoint of {function_name(f)}"
+    fixed = {k: args[k] for k in normalize_argnums(static, len(args), owner, "static_argnums")}
+    for k, value in fixed.items():
+        if any(isinstance(leaf, Tracer) for leaf in leaves(value)):
+            raise ArgumentError(
+                f"{owner}: the static argument {k} is traced",
+                fix=f"leave {k} out of static_argnums: it carries a derivative",
+            )
+
+    def called(*rest: object, **kwargs: object) -> Any:
+        return f(*[fixed.get(k, x) for k, x in enumerate(rest)], **kwargs)
+
+    return called, tuple([None if k in fixed else x for k, x in enumerate(args)])
 
 
 def _check_policy(policy: Any) -> None:

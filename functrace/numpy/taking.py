@@ -17,7 +17,7 @@ from functrace.numpy.assigning import assigned, numeric
 from functrace.numpy.indexing import put_at, without_leading_ones
 from functrace.numpy.layout import UNKNOWN, order_like
 from functrace.numpy.masked import is_mask, known_mask
-from functrace.numpy.number import alike
+from functrace.numpy.number import alike, strong
 from functrace.numpy.operands import (
     Arrayed,
     OneAxis,
@@ -40,7 +40,7 @@ from functrace.ops.checks import require
 from functrace.ops.indexing import ARRAY, StaticIndex, check_bounds, gather
 from functrace.ops.joining import concatenate
 from functrace.ops.shaping import broadcast_to, convert, moveaxis, reshape
-from functrace.tracing.recording import Tracer
+from functrace.tracing.recording import Tracer, has_value
 
 if TYPE_CHECKING:
     from functrace.numpy.array import TracedArray
@@ -145,41 +145,58 @@ def choose(a: Operand, choices: Sequence[Operand], out: Out = None, mode: str = 
 
 @implements(np.delete)
 def delete(arr: Operand, obj: Any, axis: OneAxis = None) -> Any:
-    """As ``numpy.delete``."""
+    """As ``numpy.delete``; one integer need not have a value: of several, which may be the same, the number is not known."""
     arr, axis = lined_up(arrayed(arr), axis)
-    obj = obj if isinstance(obj, slice) or not holds_tracer(obj) else known(obj)
-    kept = np.delete(np.arange(shape_of(arr)[axis]), obj)
+    size, obj = shape_of(arr)[axis], strong(obj)
+    if _is_unknown(obj) and not obj.ndim:
+        kept = np.arange(size - 1)
+        kept = kept + (kept >= _places(obj, axis, size, size))
+    else:
+        obj = obj if isinstance(obj, slice) or not holds_tracer(obj) else known(obj)
+        kept = np.delete(np.arange(size), obj)
     result = gather(arr, along(axis, ARRAY), (kept,))
-    is_one = isinstance(obj, slice) or np.size(obj) == 1
+    is_one = isinstance(obj, slice | Tracer) or np.size(obj) == 1
     return laid_out(result, order_like(arr, "A")) if is_one and isinstance(arr, Tracer) else result
+
+
+def _places(obj: Any, axis: int, size: int, end: int) -> Any:
+    """Return integers that count from 0 as `insert` takes them; those without a value are checked when the program runs."""
+    if not _is_unknown(obj):
+        found = known(obj)
+        found = np.flatnonzero(found) if found.dtype == np.bool_ else found.astype(np.intp)
+        check_bounds(found, axis, end)
+        return np.where(found < 0, found + size, found)
+    places: Any = obj.astype(np.intp)
+    holds = (places >= -size) & (places < end)
+    places = require(places, holds, "IndexError", f"an index is out of bounds for axis {axis} with size {size}")
+    return np.where(places < 0, places + size, places)
+
+
+def _is_unknown(obj: object) -> bool:
+    """Whether these are integers of which only shape and dtype are known."""
+    return isinstance(obj, Tracer) and obj.dtype.kind in "iu" and not has_value(obj)
 
 
 @implements(np.insert, weak=True)
 def insert(arr: Operand, obj: slice | Operand, values: Operand, axis: OneAxis = None) -> Any:
-    """As ``numpy.insert``."""
+    """As ``numpy.insert``; integers among ``obj`` need not have values."""
     arr = arrayed(arr)
     values = arrayed(assigned(values, arr.dtype))
     arr, axis = lined_up(arr, axis)
     ndim = len(shape_of(arr))
     size = shape_of(arr)[axis]
-    places = np.arange(size)[obj] if isinstance(obj, slice) else known(obj)
-    places = np.flatnonzero(places) if places.dtype == np.bool_ else places.astype(np.intp)
-    check_bounds(places, axis, size + 1)
+    places = _places(np.arange(size)[obj] if isinstance(obj, slice) else strong(obj), axis, size, size + 1)
     if places.size == 1:
         # One position, any number of values: NumPy moves the first axis of the values to the axis of a scalar position.
         values = reshape(values, (1,) * (ndim - len(shape_of(values))) + shape_of(values))
         values = values if places.ndim else moveaxis(values, 0, axis)
-        places = np.repeat(places.reshape(-1), shape_of(values)[axis])
-    places = np.where(places < 0, places + size, places)
-    order = np.argsort(places, kind="stable")
-    places[order] += np.arange(len(places))
-    total = size + len(places)
-    shape = (*shape_of(arr)[:axis], total, *shape_of(arr)[axis + 1 :])
-    source = np.empty(total, np.intp)  # which of the elements, and behind them of the values, stands where
-    source[np.setdiff1d(np.arange(total), places)] = np.arange(size)
-    source[places] = np.arange(size, total)
+        places = np.repeat(np.reshape(places, -1), shape_of(values)[axis])
+    count = places.shape[0]
+    shape = (*shape_of(arr)[:axis], size + count, *shape_of(arr)[axis + 1 :])
+    # Which of the elements, and behind them of the values, stands where: values stand before the element of their place.
+    source = np.argsort(np.concatenate([2 * np.arange(size) + 1, 2 * places]), kind="stable")
     written = convert(without_leading_ones(assigned(values, arr.dtype), ndim), arr.dtype)
-    added = broadcast_to(written, (*shape[:axis], len(places), *shape[axis + 1 :]))
+    added = broadcast_to(written, (*shape[:axis], count, *shape[axis + 1 :]))
     made = gather(concatenate([arr, added], axis), along(axis, ARRAY), (source,))
     return laid_out(made, order_like(arr, "A") if isinstance(arr, Tracer) else UNKNOWN)
 

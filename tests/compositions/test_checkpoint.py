@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.errors import LeakedTracerError
+from functrace.errors import ArgumentError, LeakedTracerError
 from functrace.passes import in_line
 from tests.compositions.functions import BATCH, SCALAR, V, W, X, jacobian_by_differences, vector
 
@@ -458,3 +458,36 @@ def test_numbers_before_a_checkpoint_change_from_call_to_call() -> None:
         for c in (1.0, 2.0, 3.0, -4.0):
             found = ft.grad(lambda x, c=c: inner(x * c) + 0.0 * x)(0.5)
             np.testing.assert_allclose(found, c * np.cos(0.5 * c), rtol=1e-14)
+
+
+@pytest.mark.parametrize("static", [1, (1, 3), [-3, -1]], ids=str)
+def test_static_arguments_come_as_they_were_passed(static: Any) -> None:
+    table, seen = np.array([1.0, 2.0]), []
+    names = {"kind": "sin"}
+
+    def f(x: Any, k: Any, y: Any, options: Any) -> Any:
+        seen.append((k, options))
+        return np.sum(getattr(np, options["kind"])(x) * k * y)
+
+    g = ft.checkpoint(f, static_argnums=static)
+    x = np.array([0.3, -0.7])
+    np.testing.assert_allclose(ft.grad(g)(x, table, 2.0, names), np.cos(x) * table * 2)
+    assert type(seen[-1][0]) is np.ndarray and (seen[-1][1] is names) is (static != 1)
+    np.testing.assert_allclose(ft.jit(lambda x: ft.grad(g, (0, 2))(x, table, 2.0, names))(x)[1], np.sum(np.sin(x) * table))
+    np.testing.assert_allclose(ft.hessian(lambda x: g(x, table, x, names))(x)[0, 0], 2 * np.cos(0.3) - 0.3 * np.sin(0.3))
+    assert g(x, table, 2.0, names) == f(x, table, 2.0, names)
+    decorated = ft.checkpoint(static_argnums=static)(f)
+    np.testing.assert_array_equal(ft.grad(decorated)(x, table, 2.0, names), ft.grad(g)(x, table, 2.0, names))
+
+
+def test_static_arguments_that_cannot_be() -> None:
+    f = lambda x, k: np.sum(x * k)  # noqa: E731
+    x = np.ones(2)
+    with pytest.raises(ArgumentError, match="static argument 0 is traced"):
+        ft.grad(ft.checkpoint(f, static_argnums=0))(x, 1.0)
+    with pytest.raises(ArgumentError, match=r"static_argnums=\(2,\), but the function was called with 2"):
+        ft.grad(ft.checkpoint(f, static_argnums=2))(x, 1.0)
+    with pytest.raises(ArgumentError, match="static_argnums is 'k'"):
+        ft.checkpoint(f, static_argnums="k")  # type: ignore[call-overload]
+    with pytest.raises(ArgumentError, match="names an argument twice"):
+        ft.grad(ft.checkpoint(f, static_argnums=(1, -1)))(x, 1.0)

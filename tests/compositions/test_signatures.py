@@ -516,3 +516,40 @@ def test_keyword_arguments_are_passed_and_not_differentiated() -> None:
     same(ft.elementwise_grad(lambda x, p=2: x**p)(X, p=3), 3.0 * X**2)
     with pytest.raises(ArgumentError, match="keyword arguments are not differentiated"):
         ft.grad(MODEL)(x=X)
+
+
+NEST = {"w": np.ones((2, 3)), "b": (np.zeros(3), 2.0), "n": 4}
+WRONG: dict[str, tuple[Any, type[Exception], str]] = {
+    "shape": (
+        NEST | {"b": (np.zeros(2), 1.0)},
+        ShapeError,
+        r"at \[0\]\['b'\]\[0\] have the shape \[2\] where .* have f64\[3\]",
+    ),
+    "complex": (NEST | {"b": (np.zeros(3), 1j)}, DtypeError, r"at \[0\]\['b'\]\[1\] are c128\[\] where .* are f64"),
+    "integer": (NEST | {"n": 1}, DtypeError, r"at \[0\]\['n'\] are not known to be zero"),
+    "word": (NEST | {"n": None, "w": "w"}, DtypeError, r"at \[0\]\['w'\] are a str, not an array"),
+    "nest": (NEST | {"b": [np.zeros(3), 1.0]}, TreeError, "have the structure"),
+    "missing": ({"w": NEST["w"]}, TreeError, "have the structure"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_direction_that_does_not_fit_is_named(name: str) -> None:
+    tangents, error, message = WRONG[name]
+    f = lambda p: np.sum(p["w"] @ p["b"][0]) * p["b"][1]  # noqa: E731
+    for call in (lambda: ft.jvp(f, (NEST,), (tangents,)), lambda: ft.linearize(f, NEST)[1](tangents)):
+        with pytest.raises(error, match=message):
+            call()
+    if name not in ("integer", "missing"):
+        with pytest.raises(error, match=message.replace(r"\[0\]\[", r"\[", 1)):
+            ft.vjp(lambda p: p, NEST)[1](tangents)
+
+
+def test_how_many_directions_there_are() -> None:
+    f = lambda x, y=1.0: x * y  # noqa: E731
+    for primals, tangents in (((1.0, 2.0), (1.0,)), ((1.0,), (1.0, 2.0))):
+        with pytest.raises(TreeError, match="tangents have the structure"):
+            ft.jvp(f, primals, tangents)
+    for given in ((np.ones(2), (1.0,)), ((1.0,), np.ones(1)), ({"x": 1.0}, (1.0,))):
+        with pytest.raises(ArgumentError, match="not a tuple with one entry per argument"):
+            ft.jvp(f, *given)

@@ -54,12 +54,89 @@ def test_plain_operands_are_scipys_business(kind: str) -> None:
     assert (a + a).nnz == (theirs + theirs).nnz
 
 
+PLACES = {
+    "csr": (np.array([0, 2, 2, 1]), np.array([0, 2, 3, 4])),
+    "csc": (np.array([0, 1, 1, 2]), np.array([0, 1, 1, 3, 4])),
+}
+ELEMENTS = np.array([0.5, -1.5, 2.0, 0.75])
+METHODS: dict[str, Any] = {
+    "tocsr": lambda a: a.tocsr(), "tocsc": lambda a: a.tocsc(), "tocoo": lambda a: a.tocoo(), "copy": lambda a: a.copy(),
+    "astype": lambda a: a.astype(np.float32), "power": lambda a: a.power(3), "abs": abs, "mean": lambda a: a.mean(),
+    "columns": lambda a: a.mean(axis=0), "rows": lambda a: a.mean(axis=1), "sum": lambda a: a.sum(axis=-1),
+    "times itself": lambda a: a.multiply(a), "times another": lambda a: a.multiply(OTHER), "by two": lambda a: a * 2.0,
+    "transposed": lambda a: a.tocsc().T.multiply(a.T),
+}  # fmt: skip
+OTHER = scipy.sparse.csc_array(np.arange(12.0).reshape(3, 4) * (np.arange(12).reshape(3, 4) % 3 > 0))
+
+
+def made(kind: str, data: Any, of: Any = sparse) -> Any:
+    """A matrix of 3 rows and 4 columns; of the elements of csc two stand at one place. SciPy adds such, in place."""
+    data = data.copy()
+    if kind.startswith("coo"):
+        return getattr(of, kind)((data, (np.array([0, 2, 2, 1]), np.array([3, 1, 1, 0]))), shape=(3, 4))
+    return getattr(of, kind)((data, *[x.copy() for x in PLACES[kind[:3]]]), shape=(3, 4))
+
+
+def plain(found: Any) -> Any:
+    return np.asarray(found.toarray() if hasattr(found, "toarray") else found)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind[:3] in ("csr", "csc", "coo")])
+def test_methods_of_matrices_of_traced_elements_are_scipys(kind: str, method: str) -> None:
+    call = METHODS[method]
+    expected = plain(call(made(kind, ELEMENTS, scipy.sparse)))
+    for transform in (ft.jit, lambda f: lambda d: ft.vmap(f)(np.stack([d, d]))[1], lambda f: lambda d: ft.vjp(f, d)[0]):
+        found = transform(lambda d: plain_traced(call(made(kind, d))))(ELEMENTS)
+        assert found.shape == expected.shape and found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    if method != "astype":
+        f = lambda d: np.sum(np.sin(plain_traced(call(made(kind, d)))))  # noqa: E731
+        theirs = lambda d: np.sum(np.sin(plain(call(made(kind, d, scipy.sparse)))))  # noqa: E731
+        along = np.array([0.3, -1.0, 0.6, 2.0])
+        np.testing.assert_allclose(ft.grad(f)(ELEMENTS) @ along, differences(theirs, [ELEMENTS], [along])[0], rtol=1e-7)
+
+
+def plain_traced(found: Any) -> Any:
+    return found.toarray() if hasattr(found, "toarray") else found
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind[:3] in ("csr", "csc", "coo")])
+def test_times_and_power_are_those_of_arrays_or_of_matrices(kind: str) -> None:
+    theirs = made(kind, ELEMENTS, scipy.sparse)
+    x = COLUMN if kind.endswith("matrix") else WHOLE[:3]
+    np.testing.assert_allclose(ft.jit(lambda d: plain_traced(made(kind, d) * x))(ELEMENTS), plain(theirs * x), rtol=1e-14)
+    if kind.endswith("matrix"):
+        np.testing.assert_allclose(ft.jit(lambda d: ROW[:3] * made(kind, d))(ELEMENTS), ROW[:3] * theirs, rtol=1e-14)
+        with pytest.raises(UnsupportedFunctionError, match=r"A\.power\(n\)"):
+            ft.grad(lambda d: (made(kind, d) ** 2).sum())(ELEMENTS)
+        with pytest.raises(UnsupportedFunctionError, match=r"numpy\.matrix"):
+            ft.grad(lambda d: made(kind, d).todense().sum())(ELEMENTS)
+    else:
+        np.testing.assert_allclose(ft.jit(lambda d: (made(kind, d) ** 2).toarray())(ELEMENTS), plain(theirs**2))
+        np.testing.assert_allclose(ft.jit(lambda d: made(kind, d).todense())(ELEMENTS), theirs.todense())
+
+
 def test_errors_say_what_to_do() -> None:
     data = M.data
     with pytest.raises(ShapeError, match="dimension mismatch"):
         ft.grad(lambda x: np.sum(sparse.csr_array(M) @ x))(ROW)
     with pytest.raises(UnsupportedFunctionError, match=r"fix: apply one after the other"):
         ft.grad(lambda d: (sparse.csr_array((d, M.indices, M.indptr), shape=(5, 4)) @ M.T).sum())(data)
+    a = lambda d: sparse.csr_array((d, M.indices, M.indptr), shape=(5, 4))  # noqa: E731
+    for call, message in (
+        (lambda a: a.max(), r"a matrix with traced elements has no max(.|\n)*fix: use A\.toarray"),
+        (lambda a: a.tolil(), "has no tolil"),
+        (lambda a: a.power(0), r"power of a sparse matrix by 0(.|\n)*toarray"),
+        (lambda a: a.power(-1), "power of a sparse matrix by -1"),
+    ):
+        with pytest.raises(UnsupportedFunctionError, match=message):
+            ft.grad(lambda d, call=call: call(a(d)).sum())(data)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        ft.grad(lambda d: a(d).nothing)(data)
+    assert ft.jit(lambda d: np.float64(hasattr(a(d), "max")))(data) == 0.0
+    with pytest.raises(ShapeError, match="inconsistent shapes"):
+        ft.grad(lambda d: a(d).multiply(M.T).sum())(data)
     with pytest.raises(UnsupportedFunctionError, match="a dia matrix cannot be made"):
         ft.grad(lambda d: sparse.dia_array((d, [0]), shape=(4, 4)).sum())(np.ones((1, 4)))
     with pytest.raises(UnsupportedFunctionError, match="takes matrices, not a"):

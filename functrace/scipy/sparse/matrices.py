@@ -5,7 +5,7 @@ Floor: 8.
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import scipy.sparse
@@ -17,7 +17,14 @@ from functrace.ops.sparse import Pattern, sparse_matmul
 from functrace.tracing.recording import Tracer
 from functrace.typing import Array
 
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
 _FIX = "pass (data, indices, indptr), or (data, (row, column)) for coo, with plain positions and traced data"
+
+
+class NoMethodError(UnsupportedFunctionError, AttributeError):
+    """A method of SciPy's matrices that those with traced elements do not have."""
 
 
 @final
@@ -29,13 +36,24 @@ class Sparse:
         pattern: their columns, where rows start, and their rows.
         shape: of the matrix, before it is transposed.
         turned: whether it is transposed.
+        is_matrix: whether it is one of SciPy's ``…_matrix``, of which ``*`` is the product of matrices.
     """
 
-    __slots__ = ("data", "pattern", "turned", "whole")
+    __slots__ = ("data", "is_matrix", "pattern", "turned", "whole")
     __array_ufunc__ = None  # operators of arrays leave the operation to those of this class
 
-    def __init__(self, data: Array, pattern: Pattern, shape: tuple[int, int], turned: bool = False) -> None:
-        self.data, self.pattern, self.whole, self.turned = data, pattern, shape, turned
+    def __init__(
+        self, data: Array, pattern: Pattern, shape: tuple[int, int], turned: bool = False, is_matrix: bool = False
+    ) -> None:
+        self.data, self.pattern, self.whole, self.turned, self.is_matrix = data, pattern, shape, turned, is_matrix
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or not hasattr(scipy.sparse.csr_matrix, name):
+            raise AttributeError(f"'Sparse' object has no attribute {name!r}", name=name, obj=self)
+        raise NoMethodError(
+            f"scipy.sparse: a matrix with traced elements has no {name}",
+            fix="use A.toarray() and NumPy's function of that; or compute with A.data, and make the matrix of the result",
+        )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -61,7 +79,7 @@ class Sparse:
     @property
     def T(self) -> Sparse:
         """The transpose, of the same elements."""
-        return Sparse(self.data, self.pattern, self.whole, not self.turned)
+        return Sparse(self.data, self.pattern, self.whole, not self.turned, self.is_matrix)
 
     def __repr__(self) -> str:
         return f"Sparse({self.shape[0]} x {self.shape[1]}, {self.nnz} elements of {self.dtype})"
@@ -75,7 +93,32 @@ class Sparse:
         return self._with(np.conj(self.data))
 
     def _with(self, data: Array) -> Sparse:
-        return Sparse(data, self.pattern, self.whole, self.turned)
+        return Sparse(data, self.pattern, self.whole, self.turned, self.is_matrix)
+
+    def astype(self, dtype: DTypeLike) -> Sparse:
+        """The matrix with elements of another dtype."""
+        return self._with(self.data.astype(dtype))
+
+    def copy(self) -> Sparse:
+        """A matrix of the same elements."""
+        return self._with(self.data.copy())
+
+    def tocsr(self) -> Sparse:
+        """The matrix with elements row by row, those at one place added."""
+        (row, column), size = self._coordinates(), self.shape[1]
+        places, which = np.unique(row * size + column, return_inverse=True)
+        if not self.turned and np.array_equal(which, np.arange(self.nnz)):
+            return self
+        data = scatter_add(self.data, (ARRAY,), (which,), (len(places),))
+        return from_coordinates(data, places // size, places % size, self.shape, self.is_matrix)
+
+    def tocsc(self) -> Sparse:
+        """The matrix with elements column by column, those at one place added."""
+        return self.T.tocsr().T
+
+    def tocoo(self) -> Sparse:
+        """The matrix as it is: its elements have rows and columns."""
+        return self
 
     def _coordinates(self) -> tuple[Any, Any]:
         index, _, row = self.pattern
@@ -107,19 +150,60 @@ class Sparse:
         """As ``self @ other``."""
         return self @ other
 
-    def multiply(self, other: Operand) -> Any:
-        """Multiply element by element with a number, or with an array that broadcasts to the shape."""
+    def multiply(self, other: Operand | Sparse) -> Any:
+        """Multiply element by element with a number, an array that broadcasts to the shape, or a sparse matrix like it."""
+        if isinstance(other, Sparse) or scipy.sparse.issparse(other):
+            return self._both(of(other))
         x: Any = arrayed(other)
         if x.ndim == 0:
             return self._with(self.data * x)
         whole = np.broadcast_to(x, self.shape) if x.ndim < 2 or x.shape != self.shape else x
         return self._with(self.data * gather(whole, (ARRAY, ARRAY), self._coordinates()))
 
-    def __mul__(self, other: Operand) -> Any:
-        return self.multiply(other)
+    def _both(self, other: Sparse) -> Sparse:
+        """The product with a matrix, element by element: where both have one."""
+        if other.shape != self.shape:
+            raise ShapeError(
+                f"multiply: inconsistent shapes {self.shape} and {other.shape}", fix="multiply sparse matrices of one shape"
+            )
+        left, right = self.tocsr(), other.tocsr()
+        (row, column), (r, c) = left._coordinates(), right._coordinates()
+        size = self.shape[1]
+        _, k, m = np.intersect1d(row * size + column, r * size + c, assume_unique=True, return_indices=True)
+        data = gather(left.data, (ARRAY,), (k,)) * gather(right.data, (ARRAY,), (m,))
+        return from_coordinates(data, row[k], column[k], self.shape, self.is_matrix)
+
+    def power(self, n: float) -> Sparse:
+        """Raise the elements to a power.
+
+        Raises:
+            UnsupportedFunctionError: if it is not positive: then those that are not kept would not stay zero.
+        """
+        if not np.isscalar(n) or not np.real(n) > 0:
+            raise UnsupportedFunctionError(
+                f"power of a sparse matrix by {n!r} has elements where it has none", fix="use A.toarray() ** n"
+            )
+        summed = self.tocsr()
+        return summed._with(summed.data**n)
+
+    def __pow__(self, n: float) -> Sparse:
+        if self.is_matrix:
+            raise UnsupportedFunctionError(
+                "** of scipy.sparse's …_matrix is the product of matrices, which has a pattern of its own",
+                fix="use A.power(n) for powers of elements; A.toarray() for products",
+            )
+        return self.power(n)
+
+    def __abs__(self) -> Sparse:
+        summed = self.tocsr()
+        return summed._with(abs(summed.data))
+
+    def __mul__(self, other: Operand | Sparse) -> Any:
+        is_number = not isinstance(other, Sparse) and not scipy.sparse.issparse(other) and np.ndim(other) == 0  # type: ignore[arg-type]
+        return self.multiply(other) if is_number or not self.is_matrix else self @ other  # type: ignore[operator]
 
     def __rmul__(self, other: Operand) -> Any:
-        return self.multiply(other)
+        return self.multiply(other) if not self.is_matrix or np.ndim(other) == 0 else other @ self  # type: ignore[arg-type, operator]
 
     def __truediv__(self, other: Operand) -> Any:
         return self.multiply(1.0 / arrayed(other))  # type: ignore[operator]
@@ -136,7 +220,7 @@ class Sparse:
                 raise ShapeError(f"inconsistent shapes {self.shape} and {right.shape}", fix="add matrices of one shape")
             (r0, c0), (r1, c1) = self._coordinates(), right._coordinates()
             data = np.concatenate([self.data, right.data])
-            return from_coordinates(data, np.concatenate([r0, r1]), np.concatenate([c0, c1]), self.shape)
+            return from_coordinates(data, np.concatenate([r0, r1]), np.concatenate([c0, c1]), self.shape, self.is_matrix)
         return self.toarray() + other
 
     def __radd__(self, other: object) -> Any:
@@ -153,14 +237,31 @@ class Sparse:
         """The matrix with all of its zeros."""
         return scatter_add(self.data, (ARRAY, ARRAY), self._coordinates(), self.shape)
 
-    todense = toarray
+    def todense(self) -> Any:
+        """As `toarray`.
+
+        Raises:
+            UnsupportedFunctionError: for SciPy's ``…_matrix``, which make a ``numpy.matrix``.
+        """
+        if self.is_matrix:
+            raise UnsupportedFunctionError(
+                "todense of scipy.sparse's …_matrix makes a numpy.matrix, which holds no traced values",
+                fix="use A.toarray()",
+            )
+        return self.toarray()
 
     def sum(self, axis: int | None = None) -> Any:
-        """As SciPy's: of all elements, of columns (0), or of rows (1)."""
+        """As SciPy's: of all elements, of columns (0), or of rows (1); of a ``…_matrix`` the latter have two axes."""
         if axis is None:
             return np.sum(self.data)
-        kept = self._coordinates()[1 if axis % 2 == 0 else 0]
-        return scatter_add(self.data, (ARRAY,), (kept,), (self.shape[1 if axis % 2 == 0 else 0],))
+        across = 1 if axis % 2 == 0 else 0
+        found = scatter_add(self.data, (ARRAY,), (self._coordinates()[across],), (self.shape[across],))
+        return np.expand_dims(found, 1 - across) if self.is_matrix else found
+
+    def mean(self, axis: int | None = None) -> Any:
+        """As SciPy's: the sum, divided by how many places there are."""
+        rows, columns = self.shape
+        return self.sum(axis) / (rows * columns if axis is None else rows if axis % 2 == 0 else columns)
 
     def diagonal(self) -> Any:
         """As SciPy's: the main diagonal."""
@@ -173,12 +274,12 @@ class Sparse:
         return np.sum(self.diagonal())
 
 
-def from_coordinates(data: Array, row: Array, column: Array, shape: tuple[int, int]) -> Sparse:
+def from_coordinates(data: Array, row: Array, column: Array, shape: tuple[int, int], is_matrix: bool = False) -> Sparse:
     """Return the matrix with elements at rows and columns, which need not be in order."""
     order = np.argsort(row, kind="stable")
     row, column = row[order], column[order]
     starts = np.searchsorted(row, np.arange(shape[0] + 1)).astype(np.intp)
-    return Sparse(gather(data, (ARRAY,), (order,)), (column, starts, row), shape)
+    return Sparse(gather(data, (ARRAY,), (order,)), (column, starts, row), shape, is_matrix=is_matrix)
 
 
 def of(matrix: object) -> Sparse:
@@ -191,7 +292,8 @@ def of(matrix: object) -> Sparse:
         raise ShapeError(f"a sparse array of shape {rows.shape} is no matrix", fix="pass one of two axes")
     row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     data = rows.data if rows.data.dtype.kind in "fc" else rows.data.astype(np.float64)
-    return Sparse(data, (rows.indices.astype(np.intp), rows.indptr.astype(np.intp), row), rows.shape)
+    pattern = (rows.indices.astype(np.intp), rows.indptr.astype(np.intp), row)
+    return Sparse(data, pattern, rows.shape, is_matrix=not isinstance(plain, scipy.sparse.sparray))
 
 
 def _made(kind: str, given: object, shape: tuple[int, int] | None) -> Sparse:
@@ -228,7 +330,9 @@ class Takes:
         """Make SciPy's own of plain arguments, and a `Sparse` of traced elements."""
         if any(map(holds_tracer, args)):
             given: Any = (*args, kwargs.get("shape"))
-            return _made(cls.__name__[:3], given[0], given[1])
+            made = _made(cls.__name__[:3], given[0], given[1])
+            made.is_matrix = cls.__name__.endswith("matrix")
+            return made
         return super().__new__(cls)
 
     def _matmul_dispatch(self, other: Operand) -> Any:
