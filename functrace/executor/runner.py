@@ -18,7 +18,6 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.control.walked_once import walk_once
 from functrace.executor.backend import Backend, compiled
 from functrace.executor.cache import collector_paused
 from functrace.executor.first_sight import FirstSight, mean_bytes
@@ -114,7 +113,7 @@ class Runner:
         """The program with its calls in line: what runs."""
         flat = self._flat
         if flat is None:
-            flat = self._flat = optimized(walk_once(self.program), EARLY)
+            flat = self._flat = optimized(_walked_once(self.program), EARLY)
         return flat
 
     def __reduce__(self) -> Any:
@@ -211,6 +210,15 @@ class Runner:
             value.copy("K") if shared and not isinstance(value, Tracer) else value
             for shared, value in zip(program.aliasing, results, strict=True)
         ]
+
+
+def _walked_once(program: Program) -> Program:
+    """Apply `walk_once`, which comes in with the first loop of its kind: importing both takes 2 ms."""
+    if "functrace.control.while_loop" not in sys.modules:
+        return program
+    from functrace.control.walked_once import walk_once
+
+    return walk_once(program)
 
 
 def compile_at_once(program: Program, donated: Sequence[int] = ()) -> Callable[..., Sequence[Any]]:
