@@ -18,11 +18,11 @@ from benchmarks.outcome import Outcome, means_table, table
 from benchmarks.works import WORKS
 
 HOW = """\
-Every figure on this page comes from the one run that the head names, on that machine; times belong to it, and ratios are
-what counts. Systems compute the same numbers, which is checked before they are timed, in alternating order; medians are
-shown. *First*, *second* and *tenth* calls are of a function that is new, with caches of compiled code empty (imports are not
-counted); *later* ones are warm. *Memory* is by how much the process of a system grows at its peak, above what it holds when
-the work is prepared. `numpy` is a gradient written by hand, and no peer."""
+Every figure on this page was measured on the machine and with the versions that the head names; times belong to them, and
+ratios within a work are what counts. Systems compute the same numbers, which is checked before they are timed, in
+alternating order; medians are shown. *First*, *second* and *tenth* calls are of a function that is new, with caches of
+compiled code empty (imports are not counted); *later* ones are warm. *Memory* is by how much the process of a system grows
+at its peak, above what it holds when the work is prepared. `numpy` is a gradient written by hand, and no peer."""
 
 
 def outcomes_of(found: dict[str, Any]) -> list[Outcome]:
@@ -35,11 +35,18 @@ def outcomes_of(found: dict[str, Any]) -> list[Outcome]:
 
 
 def write(found: dict[str, Any], directory: Path) -> Path:
-    """Write the page and its pictures; returns where the page is."""
+    """Write the page and its pictures; returns where the page is.
+
+    Args:
+        found: what was measured; ``"note"``, if there is one, is what a reader has to know of how.
+        directory: where the files go.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "results.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     outcomes = outcomes_of(found)
     parts = ["# functrace beside its peers", f"```text\n{header(found['machine'])}\n```", HOW]
+    if "note" in found:
+        parts.append(found["note"])
     if outcomes:
         parts += ["## By work", "Geometric means of functrace's time over a peer's, and of how many works:"]
         parts.append(f"```text\n{means_table(outcomes)}\n```")

@@ -4,6 +4,7 @@ The roof is measured here: the bandwidth of memory and of a core's cache (a copy
 What a work jits is caught with its arguments and handed to `functrace.debug.profile`, which counts its flops and bytes.
 Bytes are those of operands and results of all operations, as if nothing stayed in a cache (except inside a group that
 runs block by block): where little arrays do stay there, a work can be above the roof of memory.
+Of what runs block by block, the operations that take longest are estimates.
 
 ``python -m benchmarks.roofline WORK`` and ``… roof`` print JSON.
 """

@@ -35,6 +35,7 @@ PAGES = [
             "everyday",
             "foreign_code",
             "numpy",
+            "performance",
             "scipy",
             "random",
         )

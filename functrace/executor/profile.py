@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, final
@@ -19,6 +19,7 @@ from typing import Any, final
 import numpy as np
 
 from functrace.executor.backend import compiled
+from functrace.executor.groups import Blocks
 from functrace.executor.numpy_source import NUMPY, NumPySource
 from functrace.executor.plan import Group, Plan, planned
 from functrace.executor.runner import Runner, run_compiled
@@ -298,7 +299,8 @@ def _group_rows(entry: Entry, seconds: float, costs: dict[int, EquationCost], de
     yield Row(text, seconds, entry.runs, moved * entry.runs, cost.flops * entry.runs, cost.source, depth)
     inner = _costs(body.program)
     assert step.blocks is not None
-    weights = [_seconds_of_block(body.program, part.first, step.blocks.rows) for part in body.steps]
+    blocks = _blocks_of_ones(body.program, step.blocks)
+    weights = [_seconds_of_block(body.program, part.first, blocks) for part in body.steps]
     total = sum(weights) or 1.0
     for part, weight in zip(body.steps, weights, strict=True):
         own = inner[part.first]
@@ -307,26 +309,35 @@ def _group_rows(entry: Entry, seconds: float, costs: dict[int, EquationCost], de
         yield Row(text, share, entry.runs, size * entry.runs, own.flops * entry.runs, own.source, depth + 1, True)
 
 
-def _seconds_of_block(program: Program, k: int, rows: Sequence[int]) -> float:
-    """Return what an operation takes on a block of ones; nothing for a view."""
+def _blocks_of_ones(program: Program, blocks: Blocks) -> dict[int, Array]:
+    """Return an array of ones for every variable of a group's body, as large as what a block takes of it."""
+    rows, whole = blocks.rows, {program.input_ids[place] for place in blocks.whole}
+    for k, _ in program.schedule:
+        read = [i for i in program.ops[k][1] if i >= 0]
+        if read and whole.issuperset(read):
+            whole.add(k)
+    avals = program.avals
+    divided = [i for i in range(len(avals)) if i not in whole and avals[i].shape[: len(rows)] == rows]
+    each = max([math.prod(avals[i].shape[1:]) for i in divided], default=1)
+    count = max(1, THREADS.block // max(1, each))
+    found: dict[int, Array] = {}
+    for i in range(len(avals)):
+        shape = avals[i].shape
+        found[i] = np.ones((min(shape[0], count), *shape[1:]) if i in divided else shape, avals[i].dtype)
+    return found
+
+
+def _seconds_of_block(program: Program, k: int, blocks: Mapping[int, Array]) -> float:
+    """Return what an operation takes on a block; nothing for a view."""
     primitive, operands, params = program.ops[k]
     if primitive.view:
         return 0.0
-
-    def block(i: int) -> Any:
-        if i < 0:
-            return program.literals[~i]
-        shape, dtype = program.avals[i].shape, program.avals[i].dtype
-        if rows and shape[:1] == tuple(rows)[:1]:
-            shape = (max(1, min(shape[0], THREADS.block // max(1, math.prod(shape[1:])))), *shape[1:])
-        return np.ones(shape, dtype)
-
-    blocks = [block(i) for i in operands]
+    given = [blocks[i] if i >= 0 else program.literals[~i] for i in operands]
     found: list[float] = []
     with np.errstate(all="ignore"):
         for _ in range(FEWEST_RUNS):
             begin = perf_counter()
-            primitive.eval(*blocks, *params)
+            primitive.eval(*given, *params)
             found.append(perf_counter() - begin)
     return min(found)
 

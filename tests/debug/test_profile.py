@@ -129,6 +129,25 @@ def test_operations_of_a_group_are_estimates_that_sum_up_to_it() -> None:
     ElementTree.fromstring(profile.svg())
 
 
+def softmax(x: Any, w: Any) -> Any:
+    e = np.exp(x - np.max(x, axis=-1, keepdims=True))
+    p = e / np.sum(e, axis=-1, keepdims=True)
+    return np.mean((p - np.mean(p, axis=-1, keepdims=True)) * w)
+
+
+@pytest.mark.parametrize("shape", [(64, 16), (64, 64), (3, 64, 16), (4096, 1)])
+def test_operations_of_groups_of_rows_have_times(shape: tuple[int, ...]) -> None:
+    """Among them arrays that every block takes as they are: the weights of a square array are as many as its rows."""
+    step = ft.value_and_grad(softmax, argnums=(0, 1))
+    with ft.config(threads=1, block=128):
+        profile = ft.debug.profile(step, seconds=0.0)(np.ones(shape), np.ones(shape[-1]))
+    groups = [row for row in profile.rows if " blocks " in row.text]
+    inner = [row for row in profile.rows if row.estimated]
+    assert groups and inner
+    assert sum(row.seconds for row in inner) == pytest.approx(sum(row.seconds for row in groups))
+    assert {row.seconds > 0 for row in inner if " exp " in row.text} == {True}
+
+
 def test_only_the_branch_that_is_taken_runs() -> None:
     rows = ft.debug.profile(choice, seconds=0.0)(X).rows
     assert {row.text.split(" = ")[1].split()[0]: row.runs for row in rows if row.depth and "exp" in row.text} == {"exp": 1}
