@@ -110,7 +110,9 @@ def profile(f: Callable[..., object], *, seconds: float = 0.3) -> Callable[..., 
 
     What is measured is the program that a jitted call runs: staged, with all passes, its operations in their order, written
     into memory as planned. It is run in turn as it is, and with a clock around every operation; a profile has both times,
-    since clocks cost too (0.2 us per operation), and where operations are tiny that shows.
+    since clocks cost too (0.2 us per operation), and where operations are tiny that shows. With clocks, the body of a loop
+    is called in every turn, where it otherwise may be written in line: the time of the loop less that of its operations
+    (``scan`` and those below it) is more here than it is without.
 
     Args:
         f: a function of arrays (pytrees of them), as `functrace.jit` takes it; jitted or not.
