@@ -27,7 +27,7 @@ from functrace.executor.plan import Plan, planned, planning
 from functrace.ir.check import held_programs
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Position, Program
-from functrace.passes import EARLY, LATE, finished, optimized, optimizing
+from functrace.passes import EARLY, LAST, LATE, finished, optimized, optimizing
 from functrace.source import hide_own_frames
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.lines import (
@@ -143,7 +143,7 @@ class Runner:
     def compile(self) -> Compiled:
         """Compile now, at once; returns the function of the arguments."""
         if self._compiled is None:
-            plan = planned(optimized(self.flat, LATE))
+            plan = planned(optimized(self.flat, LATE + LAST))
             self._take(_keeping_freed(compiled(plan, self._backend), plan))
         return self._compiled  # type: ignore[return-value]
 
@@ -274,7 +274,7 @@ def compiling(program: Program, backend: Backend, size: int | None = None) -> Ge
         size: equations per step; by default a third of them, or a sixth where a step takes longer.
     """
     count = _equations(program)
-    optimised = yield from optimizing(program, size or max(FEWEST_IN_PIECE, -(-count // 3)), LATE)
+    optimised = yield from optimizing(program, size or max(FEWEST_IN_PIECE, -(-count // 3)), LATE + LAST)
     yield
     plan = yield from planning(optimised, size or max(FEWEST_IN_PIECE, -(-count // 6)), fresh=True)
     return _keeping_freed((yield from backend.compiling(plan)), plan)

@@ -208,24 +208,29 @@ class Lowering(NamedTuple):
 
 
 Choose = Callable[[Op], Program | None]
+Enter = Callable[[Rewrite, Op, list[int]], list[int]]
 
 
-def inline(program: Program, choose: Choose) -> Program:
+def inline(program: Program, choose: Choose, enter: Enter | None = None) -> Program:
     """Return an equal program in which operations that stand for programs, of any depth, are replaced by these.
 
     Args:
         program: any program.
         choose: returns the program that an operation stands for, or ``None`` where it is to stay.
+        enter: from what is written, an operation that is replaced and its operands there, to what its program is given.
     """
     if not any(choose(op) is not None for op in program.ops):
         return program
     write = Rewrite(program)
     for k, _ in program.schedule:
-        held = choose(program.ops[k])
+        op = program.ops[k]
+        held = choose(op)
         if held is None:
             write.keep(k)
         else:
-            write.replace(k, write.splice(inline(held, choose), [write.operand(i) for i in program.ops[k][1]]))
+            given = [write.operand(i) for i in op[1]]
+            given = given if enter is None else enter(write, op, given)
+            write.replace(k, write.splice(inline(held, choose, enter), given))
     return write.finish()
 
 

@@ -7,12 +7,13 @@ from functrace.passes.again import compute_again
 from functrace.passes.fold import fold_constants
 from functrace.passes.inline import in_line
 from functrace.passes.late import compute_late
-from functrace.passes.pipeline import EARLY, LATE, PIPELINE, Pass, optimized, optimizing
+from functrace.passes.pipeline import EARLY, LAST, LATE, PIPELINE, Pass, optimized, optimizing
 from functrace.passes.steps import finished
 from functrace.passes.unused import drop_unused
 
 __all__ = [
     "EARLY",
+    "LAST",
     "LATE",
     "PIPELINE",
     "Pass",

@@ -25,6 +25,7 @@ from functrace.ir.parts import Rewrite
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ops import elementwise as ew
+from functrace.ops.naming import name_p
 from functrace.ops.shaping import convert_p
 
 LEAST_PEAK = 1 << 24
@@ -234,11 +235,17 @@ def _written(lives: _Lives, peak: int, dropped: Mapping[int, int]) -> Program:
             return write.operand(i)
         if i not in near:
             primitive, operands, params = program.ops[i]
-            near[i] = write.place(primitive, tuple([again(j, when, near) for j in operands]), params, write.position(i))
+            given = [apart(i, j, again(j, when, near)) for j in operands]
+            near[i] = write.place(primitive, tuple(given), params, write.position(i))
             if root in dropped and i not in placed and lives.is_due(i, when, dropped):
                 placed.add(i)
                 write.moved[i] = near[i]
         return near[i]
+
+    def apart(i: int, j: int, given: int) -> int:
+        """Name what an operation reads again; see Note [What is computed again on purpose] in passes/common.py."""
+        is_kept = given >= 0 and write.moved.get(j) == given
+        return write.place(name_p, (given,), ("again",), write.position(i)) if is_kept else given
 
     for place, (k, _) in enumerate(program.schedule):
         for i in program.ops[k][1] if place > peak else ():

@@ -5,9 +5,12 @@ Floor: 5.
 
 from __future__ import annotations
 
-from functrace.ir.parts import inline
+from functrace.control.call import call_p
+from functrace.control.residuals import Pack
+from functrace.ir.parts import Rewrite, inline
 from functrace.ir.program import Program
 from functrace.ir.tape import Op
+from functrace.ops.naming import name_p
 
 
 def stands_for(op: Op) -> Program | None:
@@ -22,4 +25,12 @@ def in_line(program: Program) -> Program:
     Cost:
         nothing, if there are none; else about 2 us per equation.
     """
-    return inline(program, stands_for)
+    return inline(program, stands_for, _apart)
+
+
+def _apart(write: Rewrite, op: Op, operands: list[int]) -> list[int]:
+    """Name what a call that computes again reads; see Note [What is computed again on purpose] in passes/common.py."""
+    primitive, _, params = op
+    if primitive is not call_p or not params[1] or isinstance(params[1], Pack):
+        return operands
+    return [write.place(name_p, (i,), ("recompute",)) if i >= 0 else i for i in operands]

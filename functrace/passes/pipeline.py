@@ -11,15 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Literal, TypeAlias, final
 
 from functrace.ir.program import Program
 from functrace.passes.again import compute_again
+from functrace.passes.algebra import simplify, sink_broadcasts
+from functrace.passes.common import drop_names, merge_common
 from functrace.passes.fold import folding
 from functrace.passes.inline import in_line
 from functrace.passes.late import computing_late
 from functrace.passes.steps import finished
 from functrace.passes.unused import drop_unused
+
+Stage: TypeAlias = Literal["early", "late", "last"]
 
 
 @final
@@ -31,14 +35,15 @@ class Pass:
         name: for people.
         steps: called as ``steps(program, size)``: a generator that yields after about ``size`` equations of work, and
             returns the program.
-        early: whether it is worth its time before the program has run at all; else it waits for the compilation.
+        stage: when it is worth its time: "early" before the program has run at all, "late" before it is compiled or recorded
+            into another program, "last" before it is compiled: what it makes is only run, and derived no more.
         before: an example: the listing of a program.
         after: what becomes of it.
     """
 
     name: str
     steps: Callable[[Program, int], Generator[None, None, Program]]
-    early: bool
+    stage: Stage
     before: str
     after: str
 
@@ -57,7 +62,7 @@ PIPELINE = (
     Pass(
         "in line",
         at_once(in_line),
-        early=True,
+        stage="early",
         before="""
             program(x: f64[3]) {
               a: f64[3] = call x {program={
@@ -65,7 +70,7 @@ PIPELINE = (
                   a: f64[3] = sin x
                   return a
                 }
-              }, policy=("recompute",)}
+              }, policy=()}
               return a
             }""",
         after="""
@@ -77,7 +82,7 @@ PIPELINE = (
     Pass(
         "unused results",
         at_once(drop_unused),
-        early=True,
+        stage="early",
         before="""
             program(h: f64[], x: f64[2]) {
               (a: f64[], b: f64[2], c: f64[2]) = scan h x {body={
@@ -105,7 +110,7 @@ PIPELINE = (
     Pass(
         "late values",
         computing_late,
-        early=True,
+        stage="early",
         before="""
             program(x: f64[200000]) {
               a: f64[200000] = tanh x
@@ -128,7 +133,7 @@ PIPELINE = (
     Pass(
         "values computed again",
         at_once(compute_again),
-        early=True,
+        stage="early",
         before="""
             program(x: f64[1000, 1000]) {
               a: f64[1000, 1000] = matmul x x
@@ -154,7 +159,7 @@ PIPELINE = (
     Pass(
         "constants",
         folding,
-        early=False,
+        stage="late",
         before="""
             program(x: f64[3]) {
               const k: f64[] = 2.0
@@ -170,16 +175,94 @@ PIPELINE = (
               return c
             }""",
     ),
+    Pass(
+        "broadcasts",
+        at_once(sink_broadcasts),
+        stage="last",
+        before="""
+            program(x: f64[2,3], y: f64[3]) {
+              a: f64[2,3] = broadcast_to y {shape=(2, 3)}
+              b: f64[2,3] = mul x a
+              return b
+            }""",
+        after="""
+            program(x: f64[2,3], y: f64[3]) {
+              b: f64[2,3] = mul x y
+              return b
+            }""",
+    ),
+    Pass(
+        "signs and powers of two",
+        at_once(simplify),
+        stage="last",
+        before="""
+            program(x: f64[3], y: f64[3]) {
+              a: f64[3] = neg x
+              b: f64[3] = add a y
+              c: f64[3] = div b 1024
+              return c
+            }""",
+        after="""
+            program(x: f64[3], y: f64[3]) {
+              b: f64[3] = sub y x
+              c: f64[3] = mul b 0.0009765625
+              return c
+            }""",
+    ),
+    Pass(
+        "common operations",
+        at_once(merge_common),
+        stage="last",
+        before="""
+            program(x: f64[3], y: f64[3]) {
+              a: f64[2] = index x {index=((None, -1, None),)}
+              b: f64[2] = index x {index=((None, -1, None),)}
+              c: f64[3] = add x y
+              d: f64[3] = add y x
+              e: f64[2] = mul a b
+              f: f64[3] = mul c d
+              return e, f
+            }""",
+        after="""
+            program(x: f64[3], y: f64[3]) {
+              a: f64[2] = index x {index=((None, -1, None),)}
+              c: f64[3] = add x y
+              e: f64[2] = mul a a
+              f: f64[3] = mul c c
+              return e, f
+            }""",
+    ),
+    Pass(
+        "names",
+        at_once(drop_names),
+        stage="last",
+        before="""
+            program(x: f64[3]) {
+              a: f64[3] = exp x
+              b: f64[3] = name a {name="a"}
+              c: f64[3] = sin b
+              return c
+            }""",
+        after="""
+            program(x: f64[3]) {
+              a: f64[3] = exp x
+              c: f64[3] = sin a
+              return c
+            }""",
+    ),
 )
 """All passes, in their order."""
 
-EARLY = tuple([row for row in PIPELINE if row.early])
-LATE = tuple([row for row in PIPELINE if not row.early])
+EARLY = tuple([row for row in PIPELINE if row.stage == "early"])
+LATE = tuple([row for row in PIPELINE if row.stage == "late"])
+LAST = tuple([row for row in PIPELINE if row.stage == "last"])
 
 
 def optimizing(program: Program, size: int, passes: Sequence[Pass] = PIPELINE) -> Generator[None, None, Program]:
     """Apply passes in steps of about ``size`` equations."""
     for row in passes:
+        if row.stage == "last" and len(program.ops) > size:
+            yield
         program = yield from row.steps(program, size)
     return program
 
