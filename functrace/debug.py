@@ -1,4 +1,5 @@
-"""Looking at values inside of transforms: ``print``, ``callback``, ``breakpoint``; and at where time goes: ``profile``.
+"""Looking at values inside of transforms: ``print``, ``callback``, ``breakpoint``; at where time goes: ``profile``; at what
+passes do: ``passes``.
 
 Where values are known (`grad`, `vjp`, `jvp` outside of staging), Python runs at every call, and what is asked for happens at
 once. While staging (`jit`, `vmap`, `scan` …) it becomes an operation that is carried out in every run of the program, though
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import builtins
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from string import Formatter
 from typing import Any
 
@@ -28,11 +29,12 @@ from functrace.ir.aval import ShapeDtype
 from functrace.keys import static_key
 from functrace.numpy.number import TracedNumber
 from functrace.ops.foreign import Foreign, observe_p
+from functrace.passes import Own, Trail, rows_of, trail
 from functrace.tracing.recording import Recording, Tracer, bind, known_value, running
 from functrace.tree import flatten, map_leaves, structure, tree_key, unflatten
 from functrace.typing import PyTree
 
-__all__ = ["Profile", "breakpoint", "callback", "print", "profile"]
+__all__ = ["Profile", "Trail", "breakpoint", "callback", "passes", "print", "profile"]
 
 _DONE = (ShapeDtype((), np.dtype(bool)),)
 
@@ -147,6 +149,37 @@ def profile(f: Callable[..., object], *, seconds: float = 0.3) -> Callable[..., 
         return profile_program(trace(f)(*args, **kwargs), values, seconds)
 
     return profiled
+
+
+def passes(f: Callable[..., object], *, passes: Sequence[Own] = ()) -> Callable[..., Trail]:
+    """Return a function of ``f``'s arguments that says what passes do to the program of ``jit(f)``, and how long they take.
+
+    Args:
+        f: a function of arrays (pytrees of them), as `functrace.jit` takes it; jitted or not.
+        passes: one's own, as `functrace.jit` takes them.
+
+    Returns:
+        a function of ``f``'s arguments that returns a `Trail`: ``print`` shows each pass with the equations that went and
+        came; ``steps`` are the same as values, and ``program`` is the program in the end.
+
+    Raises:
+        ArgumentError: if a pass is none.
+        ConcretizationError: if ``f`` asks for a value, as under ``jit``.
+
+    Example:
+        >>> import numpy as np
+        >>> import functrace as ft
+        >>> found = ft.debug.passes(lambda x: np.sin(x) / 2)(1.0)
+        >>> [line for step in found.steps for line in step.changes()]
+        ['  - b: f64[] = div a 2', '  + b: f64[] = mul a 0.5']
+    """
+    rows_of(passes, "debug.passes")
+
+    @transformed("debug.passes", f)
+    def passed(*args: object, **kwargs: object) -> Trail:
+        return trail(trace(f)(*args, **kwargs), passes)
+
+    return passed
 
 
 def _stop(variables: dict[str, object]) -> None:

@@ -43,6 +43,7 @@ from functrace.executor.runner import compile_at_once, run_compiled
 from functrace.ir.parts import closed_over
 from functrace.ir.program import Program
 from functrace.numpy.number import DTYPES, TracedNumber
+from functrace.passes import Own, Pass, rows_of
 from functrace.source import hide_own_frames
 from functrace.tracing.capture import Reads, held_array, own_constants
 from functrace.tracing.recording import BODY, Recording, Tracer, renewed
@@ -101,6 +102,7 @@ def jit(
     maxsize: int = ...,
     guards: bool = ...,
     max_paths: int = ...,
+    passes: Sequence[Own] = ...,
 ) -> Jitted[P, R]: ...
 @overload
 def jit(
@@ -113,6 +115,7 @@ def jit(
     maxsize: int = ...,
     guards: bool = ...,
     max_paths: int = ...,
+    passes: Sequence[Own] = ...,
 ) -> Jitted[..., Any]: ...
 @overload
 def jit(
@@ -125,6 +128,7 @@ def jit(
     maxsize: int = ...,
     guards: bool = ...,
     max_paths: int = ...,
+    passes: Sequence[Own] = ...,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 def jit(
     f: Callable[..., Any] | None = None,
@@ -136,6 +140,7 @@ def jit(
     maxsize: int = 256,
     guards: bool = False,
     max_paths: int = 64,
+    passes: Sequence[Own] = (),
 ) -> Any:
     """Return a function that computes ``f`` by generated code, made once per signature.
 
@@ -154,6 +159,8 @@ def jit(
             values, when a call takes a path through it that is new; what it asks is checked at every call, as it comes,
             and leads to the programs of that path (docs/python_control_flow.md).
         max_paths: with guards, how many paths of one signature are kept; the least recently used go first.
+        passes: functions from a program to an equal one, which are applied where this function is compiled: not inside of
+            another transform, whose program is another one. See docs/own_transform.md, and `functrace.debug.passes`.
 
     Returns:
         a function with the results of ``f``, as fresh arrays (a Python number comes back as a NumPy scalar). It has
@@ -165,7 +172,8 @@ def jit(
     Raises:
         ConcretizationError: if ``f`` asks for the value of an argument (``if x > 0``, ``range(n)``) without guards.
         ArgumentError: if a static argument cannot be hashed, or an argument is neither static nor numeric; if a method's
-            object could change unseen; if a donated array is a view, read-only, or passed twice.
+            object could change unseen; if a donated array is a view, read-only, or passed twice; for passes with guards.
+        ProgramError: if a pass returns no program, or one with other inputs or outputs.
 
     Example:
         >>> import numpy as np
@@ -182,7 +190,13 @@ def jit(
         path records, the second one compiles, and every guard costs about 2 us per call.
     """
     options: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames, "maxsize": maxsize}
-    options |= {"guards": guards, "max_paths": max_paths}
+    options |= {"guards": guards, "max_paths": max_paths, "passes": passes}
+    rows = rows_of(passes, "jit")
+    if rows and guards:
+        raise ArgumentError(
+            "jit: with guards, parts of a program are compiled, and passes=, which are given a whole one, have none",
+            fix="leave out guards=True or passes=",
+        )
     if f is None:
         return functools.partial(jit, **options, donate_argnums=donate_argnums, donate_argnames=donate_argnames)
     name = function_name(f)
@@ -193,7 +207,7 @@ def jit(
         raise ArgumentError(f"jit of {name}: {what} takes no donated arrays", fix="leave donate_argnums out there")
     if guards:
         return _guarded(f, name, statics, PathCache(name, maxsize, max_paths), options)
-    cache = ProgramCache(name, maxsize, donated)
+    cache = ProgramCache(name, maxsize, donated, rows)
     entries, tick = cache.kept.entries, cache.kept.tick
     often = cache.often
     is_static = statics.any
@@ -423,7 +437,7 @@ def _first_call(
     described = cache.retraces.describe(signature)
     signature.values = [held_array(value) for value in given]  # f may write to them
     staged, captured = _stage(f, signature, f"jit of {name}", name)
-    staged.described, staged.donated = described, places
+    staged.described, staged.donated, staged.passes = described, places, cache.passes
     cache.misses += 1
     kept = [one.described for one in reversed(list(cache.kept.entries.values())) if one is not before]
     cache.retraces.note(described, kept, None if changed is None else _array_changed(changed))
@@ -490,6 +504,8 @@ class Compiled(Kept):
     """The signature, as messages tell of it."""
     donated: tuple[int, ...] = ()
     """Which inputs are given away."""
+    passes: Sequence[Pass] = ()
+    """Those of the user's."""
 
     def __init__(self, program: Program, out_tree: PyTreeSpec, reads: Reads | None = None) -> None:
         constants = sum(program.avals[i].nbytes for i in program.constant_values)
@@ -504,17 +520,17 @@ class Compiled(Kept):
     @functools.cached_property
     def run(self) -> Callable[..., Sequence[Any]]:
         """The generated code, a function of arrays; made when it is first asked for."""
-        return compile_at_once(self.program)
+        return compile_at_once(self.program, passes=self.passes)
 
     @functools.cached_property
     def donating(self) -> Callable[..., Sequence[Any]]:
         """The same, which may write into what is given away, and takes arrays in C order."""
-        return compile_at_once(self.program, self.donated)
+        return compile_at_once(self.program, self.donated, self.passes)
 
     @functools.cached_property
     def open(self) -> Callable[..., Sequence[Any]]:
         """The same, which takes the constants as further arguments."""
-        return compile_at_once(self.closed[0])
+        return compile_at_once(self.closed[0], passes=self.passes)
 
     def follow(self, before: Compiled) -> None:
         """Take the place of a program of which arrays have changed: if nothing else did, its code serves this one, too."""
@@ -534,11 +550,11 @@ class Compiled(Kept):
 class ProgramCache:
     """Staged programs by signature, and counts of calls."""
 
-    def __init__(self, name: str, maxsize: int, donated: Parameters) -> None:
+    def __init__(self, name: str, maxsize: int, donated: Parameters, passes: Sequence[Pass]) -> None:
         if maxsize < 1:
             raise ArgumentError(f"jit: maxsize={maxsize} keeps no program", fix="give 1 or more")
         self.kept: Bounded[Compiled] = Bounded(f"programs of jit of {name}", MOST_BYTES, maxsize)
-        self.donated = donated
+        self.donated, self.passes = donated, passes
         self.retraces = Retraces(name)
         self.misses = 0
         self.often: list[tuple[Check, weakref.ref[Compiled]]] = []

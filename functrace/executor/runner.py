@@ -27,7 +27,7 @@ from functrace.executor.plan import Plan, planned, planning
 from functrace.ir.check import held_programs
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Position, Program
-from functrace.passes import EARLY, LAST, LATE, finished, optimized, optimizing
+from functrace.passes import EARLY, LAST, LATE, Pass, finished, optimized, optimizing
 from functrace.source import hide_own_frames
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.lines import (
@@ -221,18 +221,23 @@ def _walked_once(program: Program) -> Program:
     return walk_once(program)
 
 
-def compile_at_once(program: Program, donated: Sequence[int] = ()) -> Callable[..., Sequence[Any]]:
+def compile_at_once(
+    program: Program, donated: Sequence[int] = (), passes: Sequence[Pass] = ()
+) -> Callable[..., Sequence[Any]]:
     """Return generated code for a program, a function of arrays; one that is too long for it is interpreted.
 
     Args:
         program: the program.
         donated: inputs in whose memory results may be written; see `planning`.
+        passes: further ones, that it goes through when its calls are in line.
     """
+    if passes:
+        program = optimized(Runner(program).flat, passes)
     runner = Runner(program)
     if len(runner.flat.schedule) > LONGEST_COMPILED:
         return lambda *values: runner(values)
     if donated:
-        return compiled(planned(optimized(runner.flat, LATE), donated=donated), NUMPY)
+        return compiled(planned(optimized(runner.flat, LATE + LAST), donated=donated), NUMPY)
     return runner.compile()
 
 

@@ -208,7 +208,7 @@ class Lowering(NamedTuple):
 
 
 Choose = Callable[[Op], Program | None]
-Enter = Callable[[Rewrite, Op, list[int]], list[int]]
+Enter = Callable[[Rewrite, int, list[int]], list[int]]
 
 
 def inline(program: Program, choose: Choose, enter: Enter | None = None) -> Program:
@@ -223,13 +223,12 @@ def inline(program: Program, choose: Choose, enter: Enter | None = None) -> Prog
         return program
     write = Rewrite(program)
     for k, _ in program.schedule:
-        op = program.ops[k]
-        held = choose(op)
+        held = choose(program.ops[k])
         if held is None:
             write.keep(k)
         else:
-            given = [write.operand(i) for i in op[1]]
-            given = given if enter is None else enter(write, op, given)
+            given = [write.operand(i) for i in program.ops[k][1]]
+            given = given if enter is None else enter(write, k, given)
             write.replace(k, write.splice(inline(held, choose, enter), given))
     return write.finish()
 

@@ -9,6 +9,7 @@ from functrace.passes.inline import in_line
 from functrace.passes.late import compute_late
 from functrace.passes.pipeline import EARLY, LAST, LATE, PIPELINE, Pass, optimized, optimizing
 from functrace.passes.steps import finished
+from functrace.passes.trail import Own, Passed, Trail, rows_of, trail
 from functrace.passes.unused import drop_unused
 
 __all__ = [
@@ -16,7 +17,10 @@ __all__ = [
     "LAST",
     "LATE",
     "PIPELINE",
+    "Own",
     "Pass",
+    "Passed",
+    "Trail",
     "compute_again",
     "compute_late",
     "drop_unused",
@@ -25,4 +29,6 @@ __all__ = [
     "in_line",
     "optimized",
     "optimizing",
+    "rows_of",
+    "trail",
 ]

@@ -28,9 +28,9 @@ def in_line(program: Program) -> Program:
     return inline(program, stands_for, _apart)
 
 
-def _apart(write: Rewrite, op: Op, operands: list[int]) -> list[int]:
+def _apart(write: Rewrite, k: int, operands: list[int]) -> list[int]:
     """Name what a call that computes again reads; see Note [What is computed again on purpose] in passes/common.py."""
-    primitive, _, params = op
+    primitive, _, params = write.source.ops[k]
     if primitive is not call_p or not params[1] or isinstance(params[1], Pack):
         return operands
-    return [write.place(name_p, (i,), ("recompute",)) if i >= 0 else i for i in operands]
+    return [write.place(name_p, (i,), ("recompute",), write.position(k)) if i >= 0 else i for i in operands]

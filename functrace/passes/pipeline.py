@@ -15,8 +15,8 @@ from typing import Literal, TypeAlias, final
 
 from functrace.ir.program import Program
 from functrace.passes.again import compute_again
-from functrace.passes.algebra import simplify, sink_broadcasts
-from functrace.passes.common import drop_names, merge_common
+from functrace.passes.algebra import simplifying, sink_broadcasts
+from functrace.passes.common import drop_names, merging
 from functrace.passes.fold import folding
 from functrace.passes.inline import in_line
 from functrace.passes.late import computing_late
@@ -193,7 +193,7 @@ PIPELINE = (
     ),
     Pass(
         "signs and powers of two",
-        at_once(simplify),
+        simplifying,
         stage="last",
         before="""
             program(x: f64[3], y: f64[3]) {
@@ -211,7 +211,7 @@ PIPELINE = (
     ),
     Pass(
         "common operations",
-        at_once(merge_common),
+        merging,
         stage="last",
         before="""
             program(x: f64[3], y: f64[3]) {
@@ -261,8 +261,6 @@ LAST = tuple([row for row in PIPELINE if row.stage == "last"])
 def optimizing(program: Program, size: int, passes: Sequence[Pass] = PIPELINE) -> Generator[None, None, Program]:
     """Apply passes in steps of about ``size`` equations."""
     for row in passes:
-        if row.stage == "last" and len(program.ops) > size:
-            yield
         program = yield from row.steps(program, size)
     return program
 

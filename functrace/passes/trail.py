@@ -1,0 +1,133 @@
+"""What passes do to one program: a user's own passes, checked, and a trail of what each has changed, and how long it took.
+
+A pass of one's own is a function from a program to an equal one, or a row of the pipeline (`Pass`).
+
+Floor: 5.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, TypeAlias, final
+
+from functrace.errors import ArgumentError, ProgramError
+from functrace.ir.parts import output_avals
+from functrace.ir.program import Equation, Literal, Program
+from functrace.ir.text import equation_text
+from functrace.passes.common import number_key
+from functrace.passes.pipeline import PIPELINE, Pass, at_once
+from functrace.passes.steps import finished
+
+Own: TypeAlias = Pass | Callable[[Program], Program]
+"""A pass as users give it."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What one pass has done.
+
+    Args:
+        name: of the pass.
+        before, after: the program.
+        seconds: how long it took.
+    """
+
+    name: str
+    before: Program
+    after: Program
+    seconds: float
+
+    def __str__(self) -> str:
+        """One line, and below it the equations that went (``-``) and came (``+``)."""
+        counts = f"{len(self.before.equations)} -> {len(self.after.equations)} equations"
+        return "\n".join([f"{self.name}: {counts}, {self.seconds * 1e3:.2f} ms", *self.changes()])
+
+    def changes(self) -> Iterator[str]:
+        """The equations that went and came; one that only reads what another one makes now, is the same."""
+        before, after = self.before.equations, self.after.equations
+        matcher = difflib.SequenceMatcher(None, list(map(_kind, before)), list(map(_kind, after)), autojunk=False)
+        for tag, i, j, m, n in matcher.get_opcodes():
+            if tag != "equal":
+                yield from [f"  - {equation_text(equation)}" for equation in before[i:j]]
+                yield from [f"  + {equation_text(equation)}" for equation in after[m:n]]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Trail:
+    """What the passes have done to a program, one after the other; ``print`` shows it."""
+
+    steps: tuple[Passed, ...]
+
+    @property
+    def program(self) -> Program:
+        """The program in the end."""
+        return self.steps[-1].after
+
+    def __str__(self) -> str:
+        """What each pass has changed, and how long it took."""
+        return "\n".join(map(str, self.steps))
+
+
+def trail(program: Program, passes: Sequence[Own] = (), pipeline: Sequence[Pass] = PIPELINE) -> Trail:
+    """Apply passes as `functrace.jit` does: those of the pipeline, with one's own after the early ones.
+
+    Args:
+        program: any program.
+        passes: one's own.
+        pipeline: the library's.
+    """
+    early = [row for row in pipeline if row.stage == "early"]
+    others = [row for row in pipeline if row.stage != "early"]
+    steps: list[Passed] = []
+    for row in (*early, *rows_of(passes, "trail"), *others):
+        begin = perf_counter()
+        made = finished(row.steps(program, len(program.ops) + 1))
+        steps.append(Passed(row.name, program, made, perf_counter() - begin))
+        program = made
+    return Trail(tuple(steps))
+
+
+def rows_of(passes: Sequence[Own], owner: str) -> tuple[Pass, ...]:
+    """Return a user's passes as rows, which check what they return.
+
+    Raises:
+        ArgumentError: if one is no pass.
+        ProgramError: where a row is applied, if it returns no program, or one with other inputs or outputs, or one that is
+            not well formed.
+    """
+    if not isinstance(passes, Iterable) or not all(isinstance(own, Pass) or callable(own) for own in passes):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentError(f"{owner}: passes={passes!r} is no sequence of passes", fix="pass functions: passes=[mine]")
+    return tuple([own if isinstance(own, Pass) else _row_of(own) for own in passes])
+
+
+def _row_of(own: Callable[[Program], Program]) -> Pass:
+    name = getattr(own, "__name__", type(own).__name__)
+
+    def checked(program: Program) -> Program:
+        made = own(program)
+        if not isinstance(made, Program):  # pyright: ignore[reportUnnecessaryIsInstance]  # users' code
+            raise ProgramError(
+                f"the pass {name} returned a {type(made).__name__}, not a program",
+                fix="return the program that it was given",
+            )
+        inputs = [[p.avals[i] for i in p.input_ids] for p in (program, made)]
+        if inputs[0] != inputs[1] or output_avals(program) != output_avals(made):
+            raise ProgramError(
+                f"the pass {name} made of {program!r} a program with other inputs or outputs: {made!r}",
+                fix="keep the number, shapes and dtypes of both, inputs that nothing reads among them",
+            )
+        return made.check()
+
+    return Pass(name, at_once(checked), "last", "", "")
+
+
+def _kind(equation: Equation) -> tuple[Any, ...]:
+    """What an equation does, whatever its variables are called."""
+    numbers = tuple([number_key(x.value) if isinstance(x, Literal) else None for x in equation.inputs])
+    avals = tuple([out.aval for out in equation.outputs])
+    return equation.primitive, avals, numbers, tuple(equation.params.values())
