@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from functrace.api.budgets import Budget, parsed_bytes
 from functrace.control.residuals import RECOMPUTE, SAVE, Pack, Policy
 from functrace.errors import ArgumentError
 
-__all__ = ["pack", "recompute", "save", "save_names"]
+__all__ = ["budget", "pack", "recompute", "save", "save_names"]
 
 save: Policy = SAVE
 """Keep every residual as it is."""
@@ -50,6 +51,39 @@ def pack(pack: Callable[[np.ndarray[Any, Any]], Any], unpack: Callable[[Any], An
         if not callable(function):
             raise ArgumentError(f"policies.pack: {function!r} is not a function", fix="pass two functions")
     return Pack(pack, unpack)
+
+
+def budget(size: int | str) -> Budget:
+    """Keep what fits: the derivative needs at most so many bytes, and recomputes as little as it must.
+
+    Counted are the arrays that the function and its reverse-mode derivative make, their arguments (of which un-jitted
+    transforms hold copies) and results, as ``tracemalloc`` counts them; not what goes on around them, nor gaps between
+    arrays in the process's memory. Under ``vmap``, what is counted are the arrays of one example.
+
+    Args:
+        size: a number of bytes, or words such as ``"300 MB"``, ``"1.5 GiB"``.
+
+    Raises:
+        ArgumentError: if ``size`` is neither; from the function, if its derivative needs more.
+
+    Example:
+        >>> import numpy as np, functrace as ft
+        >>> def f(x):
+        ...     for _ in range(50):
+        ...         x = np.sin(np.cumsum(x))
+        ...     return np.sum(x)
+        >>> x = np.linspace(0.0, 1e-3, 1000)
+        >>> small = ft.grad(ft.checkpoint(f, policy=ft.policies.budget("300 KB")))
+        >>> bool(np.all(small(x) == ft.grad(f)(x)))
+        True
+
+    Cost:
+        up to one more run of the function in the derivative; to find the plan, some times what a first gradient takes.
+
+    Source:
+        Chen et al., "Training deep nets with sublinear memory cost", arXiv:1604.06174 (2016).
+    """
+    return Budget(parsed_bytes(size))
 
 
 def __dir__() -> list[str]:

@@ -13,13 +13,14 @@ from typing import Any, overload
 
 import numpy as np
 
+from functrace.api.budgets import Budget, within
 from functrace.api.calls import check_argnums, function_name, normalize_argnums
 from functrace.api.programs import input_names
 from functrace.api.record import Operands, stage
 from functrace.api.results import whole_result
 from functrace.api.transformed import transformed
 from functrace.control.call import call_program
-from functrace.control.residuals import RECOMPUTE, Policy, is_policy, pack_p, unpack_p
+from functrace.control.residuals import RECOMPUTE, SAVE, Policy, is_policy, pack_p, unpack_p
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
@@ -36,13 +37,15 @@ from functrace.typing import P, R, T
 
 
 @overload
-def checkpoint(f: Callable[P, R], *, policy: Policy = ..., static_argnums: int | Sequence[int] = ...) -> Callable[P, R]: ...
+def checkpoint(
+    f: Callable[P, R], *, policy: Policy | Budget = ..., static_argnums: int | Sequence[int] = ...
+) -> Callable[P, R]: ...
 @overload
 def checkpoint(
-    f: None = None, *, policy: Policy = ..., static_argnums: int | Sequence[int] = ...
+    f: None = None, *, policy: Policy | Budget = ..., static_argnums: int | Sequence[int] = ...
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def checkpoint(
-    f: Callable[..., Any] | None = None, *, policy: Policy = RECOMPUTE, static_argnums: int | Sequence[int] = ()
+    f: Callable[..., Any] | None = None, *, policy: Policy | Budget = RECOMPUTE, static_argnums: int | Sequence[int] = ()
 ) -> Any:
     """Return ``f`` with a policy for the values that its derivative would keep.
 
@@ -51,7 +54,8 @@ def checkpoint(
 
     Args:
         f: any function; it may close over traced values. Left out, ``checkpoint`` is a decorator with arguments.
-        policy: of `functrace.policies`: ``recompute`` (the default), ``save_names(...)``, ``pack(...)``.
+        policy: of `functrace.policies`: ``recompute`` (the default), ``save_names(...)``, ``pack(...)``,
+            ``budget(...)``.
         static_argnums: positions of arguments that ``f`` gets as they were passed, arrays and all: they must not be traced.
             What is no array, and no part of a nest of arrays, is passed so in any case.
 
@@ -88,8 +92,11 @@ def checkpoint(
         operands = Operands(args, kwargs).if_traced()
         staged = stage(called, operands, f"checkpoint of {name}", name, computed_only=True)
         program = staged.program.interned()
+        chosen = SAVE if isinstance(policy, Budget) else policy
+        if isinstance(policy, Budget) and program.output_ids:
+            program = within(program, policy.nbytes)
         computed = (
-            call_program(program, [*operands.handed_on(), *staged.captured], policy)
+            call_program(program, [*operands.handed_on(), *staged.captured], chosen)
             if program.output_ids or program.keeps
             else []
         )
@@ -119,10 +126,10 @@ def _with_static(
 
 
 def _check_policy(policy: Any) -> None:
-    if not is_policy(policy):
+    if not (is_policy(policy) or isinstance(policy, Budget)):
         raise ArgumentError(
             f"checkpoint: policy is {repr(policy) if isinstance(policy, tuple) else f'a {type(policy).__name__}'}",
-            fix="pass functrace.policies.recompute, functrace.policies.save_names(...) or functrace.policies.pack(...)",
+            fix="pass functrace.policies.recompute, functrace.policies.save_names(...), pack(...) or budget(...)",
         )
 
 

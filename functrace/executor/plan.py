@@ -105,8 +105,8 @@ class Plan:
     def alive(self) -> tuple[int, ...]:
         """By operation, the bytes of arrays that the program has made and that are alive while it runs; bodies included.
 
-        Arguments and constants are not counted, nor what NumPy's functions need inside. An operation that may return a view
-        counts as if it did not.
+        Arguments and constants are not counted. What functions need inside is, where it is known (`Primitive.scratch`). An
+        operation that may return a view counts as if it did not.
         """
         avals, owners = self.program.avals, self.owners
         readers: Counter[int] = Counter()
@@ -122,8 +122,8 @@ class Plan:
                     own.add(j)
                     now += avals[j].nbytes
                 readers[owners[j]] += 1
-            held = step.bodies if step.blocks is None else ()  # what a group needs besides its results stays in cache
-            found.append(now + max([body.peak_bytes for body in held], default=0))
+            primitive = self.program.ops[step.first][0]
+            found.append(now + self._inside(step) + int(primitive.scratch * avals[step.first].nbytes))
             unread = [j for j in results if j not in self._read]
             for i in (*step.dies, *unread):
                 root = owners.get(i, i)
@@ -131,6 +131,29 @@ class Plan:
                 if root in own and not readers[root]:
                     now -= avals[root].nbytes
         return tuple(found)
+
+    def _inside(self, step: Step) -> int:
+        """The bytes that programs held by an operation need, beside its results."""
+        if step.blocks is not None or not step.bodies:
+            return 0  # what a group needs besides its results stays in cache
+        if step.loop is not None:
+            count = step.loop.carries[-1]
+            return max([body._as_step(body.program.output_ids[:count]) for body in step.bodies])
+        most = max([body.peak_bytes for body in step.bodies])
+        ends = [body.program.avals[i] for body in step.bodies[-1:] for i in body.program.output_ids]
+        results = [self.program.avals[j] for j in self.results(step)]
+        return max(0, most - sum([aval.nbytes for aval in ends])) if ends == results else most
+
+    def _as_step(self, carried: Sequence[int]) -> int:
+        """The bytes that are alive in a step of a loop, which writes what it carries into the carries of two steps ago."""
+        avals, waiting = self.program.avals, set(carried)
+        found: list[int] = []
+        for step, alive in zip(self.steps, self.alive, strict=True):
+            if step.into is None:
+                waiting.difference_update(self.results(step))
+            found.append(alive + sum([avals[i].nbytes for i in waiting if i in self._made]))
+            waiting.difference_update(self.results(step))
+        return max(found, default=0)
 
     @cached_property
     def peak_bytes(self) -> int:

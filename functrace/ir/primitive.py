@@ -235,6 +235,7 @@ class Primitive:
             them by default. So what a program that is held computes for all examples alike is computed once.
         blind: whether the jvp rule never looks at the value of a Python number among the operands, but hands it on as it is;
             see Note [Numbers that rules look at] in transforms/templates.py.
+        scratch: the memory that ``eval`` needs beside operands and results, in sizes of its (first) result.
     """
 
     name: str
@@ -256,6 +257,7 @@ class Primitive:
     check: Callable[Concatenate[Callable[[int], Any], ...], None] | None = None
     holds: Holds | None = None
     mapped: Callable[Concatenate[Sequence[bool], ...], Sequence[bool]] | None = None
+    scratch: float = 0.0
     blind: bool = False
 
     def __repr__(self) -> str:

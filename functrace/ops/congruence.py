@@ -186,6 +186,7 @@ solve_congruence_p = Primitive(
     params=("adjoint",),
     fails=always,
     flops=counts.solve_triangular,
+    scratch=4.0,
 )
 
 

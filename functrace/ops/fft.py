@@ -109,6 +109,7 @@ fft_p = Primitive(
     params=("n", "axis", "norm"),
     written="np.fft.fft({0}, {n}, {axis}, {norm})",
     flops=_flops,
+    scratch=1.0,
 )
 ifft_p = Primitive(
     "ifft",

@@ -100,6 +100,7 @@ pinv_p = Primitive(
     params=("hermitian", "cuts"),
     fails=always,
     flops=counts.tall(14, 8),
+    scratch=3.0,
 )
 
 

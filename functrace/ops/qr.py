@@ -85,6 +85,7 @@ qr_p = Primitive(
     many=True,
     written="np.linalg.qr({0})",
     flops=counts.tall(4, -4 / 3),
+    scratch=1.1,
 )
 
 

@@ -49,7 +49,7 @@ SOON = 16
 LEAST_GAIN = 0.05
 """Part of the peak that has to be saved."""
 
-ROUNDS = 4
+ROUNDS = 12
 """Once one peak is lower, another one may be the highest."""
 
 ONE_PASS: frozenset[Primitive] = frozenset(

@@ -339,7 +339,7 @@ def test_packing_into_fewer_bits_lowers_the_peak(differentiate: Any) -> None:
     for _ in range(3):
         most, least = peak(lambda: differentiate(plain)(h)), peak(lambda: differentiate(packed)(h))
         assert least <= 6 * LAYERS / 4 + 12, f"{least:.1f} arrays"
-        assert least <= 0.4 * most, f"{least:.1f} arrays, {most:.1f} without"
+        assert least <= 0.65 * most, f"{least:.1f} arrays, {most:.1f} without"
 
 
 # -- errors ----------------------------------------------------------------------------------------------------------------

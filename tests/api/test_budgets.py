@@ -1,0 +1,120 @@
+"""`policies.budget`: the derivative stays under so many bytes, and no bit of it changes."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functrace as ft
+from functrace.api.budgets import parsed_bytes, peak, within
+from functrace.errors import ArgumentError
+from tests.compositions.functions import BATCH, X, scalar
+
+RNG = np.random.default_rng(0)
+WEIGHTS = [RNG.standard_normal((64, 64)) / 8.0 for _ in range(40)]
+ROWS = 0.1 * RNG.standard_normal((512, 64))
+GIVEN = ROWS.nbytes + sum([w.nbytes for w in WEIGHTS])
+
+
+def layers(ws: Any, h: Any) -> Any:
+    for w in ws:
+        h = np.arctan(np.sin(h @ w) + h)
+    return np.sum(h * h)
+
+
+@pytest.mark.parametrize(
+    ("words", "nbytes"),
+    [("300 MB", 300 * 10**6), ("1.5GiB", 3 << 29), ("20 kb", 20_000), ("7 KiB", 7168), ("12 B", 12), (4096, 4096)],
+)
+def test_sizes_are_numbers_or_words(words: Any, nbytes: int) -> None:
+    assert parsed_bytes(words) == nbytes
+    assert ft.policies.budget(words).nbytes == nbytes
+
+
+@pytest.mark.parametrize("size", ["", "many", "3", "-3 MB", "0 MB", 0, -1, 2.5, None, True, "3 PB"])
+def test_what_is_no_size_is_refused(size: Any) -> None:
+    with pytest.raises(ArgumentError, match="budget"):
+        ft.policies.budget(size)
+
+
+@pytest.mark.bits
+@pytest.mark.parametrize("share", [0.7, 0.5, 0.4])
+def test_what_is_measured_is_under_the_budget(share: float) -> None:
+    program = ft.trace(layers)(WEIGHTS, ROWS)
+    nbytes = int(share * peak(program))
+    bounded = ft.grad(ft.checkpoint(layers, policy=ft.policies.budget(nbytes)))
+    expected = ft.grad(layers)(WEIGHTS, ROWS)
+    run = ft.jit(bounded)
+    for gradient in (bounded, bounded, run):
+        for a, b in zip(gradient(WEIGHTS, ROWS), expected, strict=True):
+            np.testing.assert_array_equal(a, b, strict=True)
+    tracemalloc.start()
+    run(WEIGHTS, ROWS)
+    measured = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert measured + GIVEN <= nbytes
+
+
+def test_the_less_there_is_the_more_is_computed_again() -> None:
+    program = ft.trace(layers)(WEIGHTS, ROWS)
+    whole = peak(program)
+    assert within(program, 2 * whole) is program
+
+    def computed(nbytes: int) -> int:
+        made = within(program, nbytes)
+        return sum([len(op[2][0].schedule) for op in made.ops if op[0].name == "call"])
+
+    found = [computed(int(share * whole)) for share in (0.8, 0.6, 0.4)]
+    assert 0 < found[0] < found[1] < found[2] < len(program.schedule)
+
+
+def test_what_cannot_be_had_raises_and_says_what_can() -> None:
+    with pytest.raises(ArgumentError, match=r"needs [0-9,]+ bytes") as caught:
+        ft.grad(ft.checkpoint(layers, policy=ft.policies.budget(GIVEN)))(WEIGHTS, ROWS)
+    least = int(str(caught.value).partition("needs ")[2].partition(" bytes")[0].replace(",", ""))
+    ft.grad(ft.checkpoint(layers, policy=ft.policies.budget(least)))(WEIGHTS, ROWS)
+
+
+@scalar
+@pytest.mark.bits
+def test_derivatives_are_the_same_under_every_transform(f: Any) -> None:
+    program = ft.trace(f)(X)
+    for nbytes in range(int(0.8 * peak(program)), 0, -max(1, peak(program) // 8)):
+        bounded = ft.checkpoint(f, policy=ft.policies.budget(nbytes))
+        try:
+            found = ft.grad(bounded)(X)
+        except ArgumentError:
+            break
+        np.testing.assert_array_equal(found, ft.grad(f)(X))
+        np.testing.assert_array_equal(bounded(X), f(X))
+        np.testing.assert_allclose(ft.hessian(bounded)(X), ft.hessian(f)(X), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(ft.vmap(ft.grad(bounded))(BATCH), ft.vmap(ft.grad(f))(BATCH), rtol=1e-13, atol=1e-13)
+        np.testing.assert_allclose(ft.jvp(bounded, (X,), (X,))[1], ft.jvp(f, (X,), (X,))[1], rtol=1e-13, atol=1e-13)
+
+
+def test_inner_policies_and_what_is_printed_stay(capsys: pytest.CaptureFixture[str]) -> None:
+    packed: list[int] = []
+
+    def pack(x: Any) -> Any:
+        packed.append(1)
+        return x
+
+    inner = ft.checkpoint(np.sin, policy=ft.policies.pack(pack, lambda x: x))
+
+    def f(x: Any) -> Any:
+        for k in range(12):
+            x = np.cumsum(np.tanh(inner(x)))
+            if k == 3:
+                ft.debug.print("{}", np.sum(x))
+        return np.sum(x)
+
+    x = np.linspace(0.0, 1.0, 100)
+    nbytes = int(0.7 * peak(ft.trace(f)(x)))
+    capsys.readouterr()
+    found = ft.grad(ft.checkpoint(f, policy=ft.policies.budget(nbytes)))(x)
+    assert packed
+    assert len(capsys.readouterr().out.splitlines()) == 1
+    np.testing.assert_array_equal(found, ft.grad(f)(x))
