@@ -22,7 +22,7 @@ import numpy as np
 
 from functrace.ir.primitive import CONSTANT, INPUT
 from functrace.ir.program import Program
-from functrace.ops.shaping import reshape_p
+from functrace.ops.shaping import reshape_p, roll_p
 
 C_ORDER = "C"
 Layout = str | tuple[str, int]
@@ -78,6 +78,9 @@ class Buffers:
             layout = self._elementwise(k, variables)
             free = [i for i in dying if self._is_free(i, k, layout)]
             chosen = next((i for i in free if i in self._donated), free[0] if free else None)
+            self._owned.add(k)
+        elif primitive is roll_p:  # written into an array that is laid out like its operand
+            layout = self._layouts.get(variables[0]) if variables else C_ORDER
             self._owned.add(k)
         elif primitive.view:
             root = self.owners.get(variables[0], variables[0]) if variables else k

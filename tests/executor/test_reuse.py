@@ -174,3 +174,29 @@ def test_residuals_given_to_the_user_are_not_overwritten() -> None:
 def test_large_embeddings_are_the_evaluators(index: Any) -> None:
     x = RNG.normal(size=(20, 30, 40))
     assert_same(ft.grad(lambda x: np.sum(np.sin(x[index]))), x)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shift", [0, 1, -1, 3, 1000])
+def test_rolls_are_laid_out_like_their_operand_and_written_into(layout: str, shape: tuple[int, ...], shift: int) -> None:
+    x = LAYOUTS[layout](shaped(shape))
+    y = LAYOUTS["F" if layout == "C" else "C"](shaped(shape) * 0.5)
+    last = len(shape) - 1
+
+    def f(x: Any, y: Any) -> Any:
+        a, b = np.roll(x, shift, 0), np.roll(y, -shift, last)
+        c = np.roll(a, 2, last) * 2.0
+        return a, (a + c) - np.roll(x, 1, last), b * x, np.roll(b + y, 1, 0), np.sum(np.roll(c, 1, 0) * 3.0)
+
+    assert_same(f, x, y)
+    assert_same(lambda x, y: np.roll(x, shift, 0), x, y)
+    if layout == "C":
+        assert in_place_count(ft.trace(lambda x: (np.roll(x, 1, 0) + x) * 2.0)(x)) == 2
+
+
+def test_rolls_of_nothing() -> None:
+    for shape in [(0,), (0, 3), (3, 0), (1,), (2, 1)]:
+        x = np.ones(shape)
+        for axis in range(len(shape)):
+            assert_same(lambda x, axis=axis: (np.roll(x, 1, axis) + x, np.roll(x, -2, axis)), x)
