@@ -88,9 +88,9 @@ Samples = dict[str, dict[str, list[float]]]
 def clear_caches(system: str) -> None:
     """Make a system forget what it compiled, so that the next call is a first call."""
     if system.startswith("functrace"):
-        from functrace.executor.cache import CACHE
+        import functrace as ft
 
-        CACHE.clear()
+        ft.clear_caches()
     elif system == "jax":
         import jax
 
@@ -169,7 +169,7 @@ def timed(run: Callable[[], Any], count: int) -> float:
 def calibrate(run: Callable[[], Any], wanted: float = 0.03) -> int:
     """Return how many runs take about ``wanted`` seconds, after warming up: functrace compiles what has earned it."""
     begin = time.perf_counter()
-    for _ in range(60):
+    for _ in range(200):
         run()
         if time.perf_counter() - begin > 2.0:
             break

@@ -40,7 +40,7 @@ from functrace.transforms import (
     is_differentiable,
     jvp_program,
     linearize_program,
-    transpose_program,
+    pullback_programs,
 )
 from functrace.tree import PyTreeSpec, flatten, map_leaves, paths, unflatten
 from functrace.typing import A, Aux, P, PyTree, R, Ts
@@ -423,10 +423,8 @@ def _linearized(kind: type[_Linear], call: Recorded, point: Primals, has_aux: bo
     count = len(call.outputs)
 
     def build(program: Program) -> tuple[Runner, Runner]:
-        forward, linear = linearize_program(program, point.flags(program), count)
-        if kind is Pullback:
-            moving = sum(point.active)
-            linear = transpose_program(linear, [False] * (len(linear.input_ids) - moving) + [True] * moving)
+        of = pullback_programs if kind is Pullback else linearize_program
+        forward, linear = of(program, point.flags(program), count)
         return Runner(forward), Runner(linear)
 
     (forward, derivative), arguments = call.transformed((kind.__name__, point.active, count), build)

@@ -3,13 +3,13 @@
 Floor: 3.
 """
 
-from functrace.transforms.gradient import grad_program
+from functrace.transforms.gradient import grad_program, pullback_programs
 from functrace.transforms.linearize import is_differentiable, jvp_program, linearize_program
 from functrace.transforms.replay import backward_program, tangent_program
 from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import vmap_program
 
 __all__ = [
-    "backward_program", "grad_program", "is_differentiable", "jvp_program", "linearize_program", "tangent_program",
-    "transpose_program", "vmap_program",
+    "backward_program", "grad_program", "is_differentiable", "jvp_program", "linearize_program", "pullback_programs",
+    "tangent_program", "transpose_program", "vmap_program",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ Note [Numbers that rules look at]
     primitive says that its rule never looks at them (`Primitive.blind`): a loop counter would fill the cache.
 
 Note [When a template is made]
-    Making one takes as long as calling the rules twenty times. So it is made for a program that has operations enough
+    Making one takes as long as calling the rules eight times. So it is made for a program that has operations enough
     to pay for it, or when the operation has been met often enough.
 
 No template is there for what holds programs, calls the user's code, is kept though nobody reads it, or has several results:
@@ -44,7 +44,7 @@ from functrace.transforms.linearize import LARGEST_IN_BULK, split_linear
 from functrace.transforms.transpose import linear_variables, pull_cotangents
 from functrace.typing import Scalar
 
-RULES_PER_TEMPLATE = 20
+RULES_PER_TEMPLATE = 8
 """Making a template takes as long as calling the rules for so many operations."""
 
 MOST_ROUNDS = 8
@@ -81,9 +81,10 @@ class Template(Kept):
             that; see Note [The order of contributions].
         moves: whether the result has a tangent.
         alias: the place of the operand whose tangent the result's is; -1 where it has its own.
+        captured: slots of what the linear part reads: residuals, in order.
     """
 
-    __slots__ = ("ahead", "alias", "constants", "contributions", "kernel", "moves", "numbers", "pieces")
+    __slots__ = ("ahead", "alias", "captured", "constants", "contributions", "kernel", "moves", "numbers", "pieces")
 
     def __init__(
         self,
@@ -94,11 +95,12 @@ class Template(Kept):
         contributions: tuple[tuple[int, int, int], ...] = (),
         moves: bool = False,
         alias: int = -1,
+        captured: tuple[int, ...] = (),
     ) -> None:
         self.pieces, self.ahead, self.numbers = pieces, ahead, numbers
         self.constants = constants or {}
         self.contributions = contributions
-        self.moves, self.alias = moves, alias
+        self.moves, self.alias, self.captured = moves, alias, captured
         self.kernel: Any = None
         """What the executor makes of it."""
         arrays = sum([getattr(value, "nbytes", 0) for value in self.constants.values()])
@@ -144,18 +146,25 @@ def choose(program: Program, active: Sequence[bool]) -> Chosen | None:
     if any(aval.nbytes > LARGEST_IN_BULK for aval in set(program.avals)):
         return None
     for _ in range(MOST_ROUNDS):
-        missing: dict[Any, int] = {}
+        missing: dict[Any, list[int]] = {}
         found = _look_up(program, active, missing)
         if not missing:
             break
-        for key, k in missing.items():
-            _wanted.keep(key, _wanted.get(key, 0) + k)
+        for key, places in missing.items():
+            _wanted.keep(key, _wanted.get(key, 0) + len(places))
         dear = [key for key in missing if _wanted.get(key, 0) < RULES_PER_TEMPLATE]
         if RULES_PER_TEMPLATE * len(dear) > len(program.ops):
             return None
-        for key in missing:
-            TEMPLATES.add(key, _made(key))
+        is_as_assumed = True
+        for key, places in missing.items():
+            template = _made(key)
+            TEMPLATES.add(key, template)
             _wanted.pop(key, None)
+            is_as_assumed &= template is NONE or (template.moves and template.alias < 0)
+            for k in places:
+                found.templates[k] = template
+        if is_as_assumed:
+            break
     else:
         return None
     for template in set(found.templates):
@@ -166,8 +175,8 @@ def choose(program: Program, active: Sequence[bool]) -> Chosen | None:
     return found
 
 
-def _look_up(program: Program, flags: Sequence[bool], missing: dict[Any, int]) -> Chosen:
-    """Find the templates that there are, and count what has none."""
+def _look_up(program: Program, flags: Sequence[bool], missing: dict[Any, list[int]]) -> Chosen:
+    """Find the templates that there are, and what has none: as if that carried derivatives of its own."""
     ops, avals, literals = program.ops, program.avals, program.literals
     count = len(ops)
     active = bytearray(count + len(literals))  # what stands at the end are the literals, from the last one backwards
@@ -207,7 +216,7 @@ def _look_up(program: Program, flags: Sequence[bool], missing: dict[Any, int]) -
             continue
         template = get(key)
         if template is None:
-            missing[key] = missing.get(key, 0) + 1
+            missing.setdefault(key, []).append(k)
             active[k] = 1
         elif template.moves:
             found[k] = template
@@ -297,12 +306,15 @@ def _recorded(
     places = {i: place for place, i in reversed(list(enumerate(operands))) if i >= 0}
     walk, linear = split_linear(program, [bool(flags[places[i]]) for i in program.input_ids])
     known, tangent = walk.known, walk.tangents.get(result)
+    if any(not isinstance(value, Tracer) for value in linear.constants.values()):
+        return NONE
+    captures = [value._id for value in linear.constants.values()]
     if tangent is None:
-        return Template()  # not `NONE`: it carries no derivative
+        return NONE if captures else Template()  # not `NONE`: it carries no derivative
     moving = [places[i] for i in program.input_ids if flags[places[i]]]
     starts = dict(zip(linear.inputs, moving, strict=True))
     if tangent._id in starts:
-        return Template(moves=True, alias=starts[tangent._id])
+        return NONE if captures else Template(moves=True, alias=starts[tangent._id])
     cotangent = known.new_input(program.avals[result])
     captured, literals = linear.constants, linear.literals
     reached: list[tuple[int, Any, int]] = []
@@ -351,4 +363,12 @@ def _recorded(
         contributions.append((starts[start], slots[part._id], length - result - 2))  # less the cotangent's own entry
     linear.close()
     known.close()
-    return Template(tuple(pieces), ahead, tuple(numbers), constants, tuple(contributions), moves=True)
+    return Template(
+        tuple(pieces),
+        ahead,
+        tuple(numbers),
+        constants,
+        tuple(contributions),
+        moves=True,
+        captured=tuple([slots[i] for i in captures]),
+    )

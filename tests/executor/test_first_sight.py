@@ -23,7 +23,7 @@ from functrace.executor.cache import CACHE
 from functrace.executor.first_sight import FirstSight, first_sight
 from functrace.ir.program import Program
 from functrace.tracing.evaluate import evaluate_program
-from functrace.transforms import grad_program, templates
+from functrace.transforms import grad_program, linearize_program, pullback_programs, templates, transpose_program
 from functrace.transforms.gradient import grad_program_by_rules
 from functrace.transforms.templates import TEMPLATES, choose
 from tests.cases.case import Case
@@ -103,6 +103,27 @@ def check(program: Program, arguments: Sequence[Any], flags: Sequence[bool], *, 
     return True
 
 
+def check_pullback(f: Callable[..., Any], arguments: Sequence[Any], flags: Sequence[bool]) -> bool:
+    """Hold both programs of a pullback to the rules'."""
+    program = ft.trace(f)(*arguments)
+    if choose(program, flags) is None:
+        return False
+    count = len(program.output_ids)
+    found = pullback_programs(program, flags, count)
+    forward, linear = linearize_program(program, flags, count)
+    rest = len(linear.input_ids) - sum(flags)
+    expected = forward, transpose_program(linear, [False] * rest + [True] * sum(flags))
+    same_tape(found[0].check(), forward)
+    for program, other in zip(found, expected, strict=True):
+        assert program.ops == other.ops
+        assert list(map(repr, program.literals)) == list(map(repr, other.literals))
+        assert (program.avals, program.input_ids, program.output_ids) == (other.avals, other.input_ids, other.output_ids)
+        for value, right in zip(program.constant_values.values(), other.constant_values.values(), strict=True):
+            np.testing.assert_array_equal(value, right, strict=True)
+    found[1].check()
+    return True
+
+
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(templates, "RULES_PER_TEMPLATE", 0)
@@ -134,6 +155,9 @@ def test_templates_are_the_rules_tape_and_its_results(case: Case) -> None:
             except Exception:
                 continue  # an edge that NumPy, or the rule, refuses
         done.append(check(program, chosen, [True] * len(chosen)))
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            check_pullback(f, chosen, [True] * len(chosen))
     if not any(done):
         _WITHOUT.append(case.name)
 
@@ -154,6 +178,8 @@ def test_random_programs_by_some_of_their_inputs(recipe: Recipe, seed: int, data
     arguments = recipe.arguments(seed)
     flags = [data.draw(st.booleans()) for _ in arguments]
     assert check(ft.trace(scalar(recipe))(*arguments), arguments, flags)
+    assert check_pullback(recipe, arguments, flags)
+    assert check_pullback(lambda *xs: (xs[0], *recipe(*xs), xs[0] + 1.0, *recipe(*xs)), arguments, flags)
 
 
 NUMBERS = [0.0, -0.0, 1.0, 2.0, 0.5, -1.5, math.nan, math.inf, 1e300, 5e-324, 2, 0, -1, 10**6, 1 << 62, True, False]
