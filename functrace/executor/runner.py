@@ -18,10 +18,12 @@ from typing import Any, final
 
 import numpy as np
 
+from functrace.executor import instructions
 from functrace.executor.backend import Backend, compiled
 from functrace.executor.cache import collector_paused
 from functrace.executor.first_sight import FirstSight, mean_bytes
 from functrace.executor.freed import FREED, LARGE
+from functrace.executor.instructions import Instructions
 from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import Plan, planned, planning
 from functrace.ir.check import held_programs
@@ -64,8 +66,8 @@ class Runner:
     """Runs one program: interpreted, until the time that this takes has earned a compilation.
 
     Note [No call is slower than the first]
-        Compiling takes 20 us per equation, the first call of a gradient 6. So it is done in steps of about 3 us per
-        equation, at most one per call, and only while the seconds spent on it are fewer than those spent interpreting: a
+        Compiling takes 20 us per equation, the first call of a derivative 3 to 6. So it is done in steps of less than 2 us
+        per equation, at most one per call, and only while the seconds spent on it are fewer than those spent interpreting: a
         program costs at most twice what it would without compilation. Until the last step is done, calls interpret.
 
     Args:
@@ -76,6 +78,7 @@ class Runner:
 
     __slots__ = (
         "_backend", "_compiled", "_compiling", "_first", "_flat", "_folded", "_heavy", "_interpreted", "_invested",
+        "_listed",
         "_program", "_turn",
     )  # fmt: skip
 
@@ -88,6 +91,7 @@ class Runner:
         self._flat: Program | None = self._program if is_flat else None
         self._folded: Program | None = None
         self._heavy: bool | None = None
+        self._listed: Instructions | None = None
         self._interpreted = self._invested = 0.0  # seconds
         self._turn = threading.Lock()
 
@@ -198,18 +202,23 @@ class Runner:
         self._compiled = run
         if self._first is not None:
             _ = self.program
-        self._compiling = self._flat = self._folded = self._first = None  # made again if ever needed
+        self._compiling = self._flat = self._folded = self._first = self._listed = None  # made again if ever needed
 
     def interpret(self, arguments: Sequence[Any], lines: Sequence[Position] = ()) -> Sequence[Any]:
         """Run without compiling, and without a thought of it; see `__call__`."""
         if self._first is not None:
             return self._first.run(arguments, lines)
-        program = self.flat
-        results = evaluate_program(program, arguments, lines)
-        return [
-            value.copy("K") if shared and not isinstance(value, Tracer) else value
-            for shared, value in zip(program.aliasing, results, strict=True)
-        ]
+        listed = self._listed
+        if listed is None:
+            program = self.flat
+            if any(isinstance(value, Tracer) for value in program.constant_values.values()):
+                results = evaluate_program(program, arguments, lines)
+                return [
+                    value.copy("K") if shared and not isinstance(value, Tracer) else value
+                    for shared, value in zip(program.aliasing, results, strict=True)
+                ]
+            listed = self._listed = instructions.listed(program)
+        return instructions.run(listed, arguments, lines)
 
 
 def _walked_once(program: Program) -> Program:
@@ -276,12 +285,12 @@ def compiling(program: Program, backend: Backend, size: int | None = None) -> Ge
     Args:
         program: the program.
         backend: what compiles it.
-        size: equations per step; by default a third of them, or a sixth where a step takes longer.
+        size: equations per step; by default a sixth of them, or a twelfth where a step takes longer.
     """
     count = _equations(program)
-    optimised = yield from optimizing(program, size or max(FEWEST_IN_PIECE, -(-count // 3)), LATE + LAST)
+    optimised = yield from optimizing(program, size or max(FEWEST_IN_PIECE, -(-count // 6)), LATE + LAST)
     yield
-    plan = yield from planning(optimised, size or max(FEWEST_IN_PIECE, -(-count // 6)), fresh=True)
+    plan = yield from planning(optimised, size or max(FEWEST_IN_PIECE, -(-count // 12)), fresh=True)
     return _keeping_freed((yield from backend.compiling(plan)), plan)
 
 
