@@ -23,7 +23,6 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from functrace.caches import Facts
 from functrace.ir.primitive import CONSTANT, INPUT, Primitive
 from functrace.ir.program import Position, Program
 from functrace.ops.elementwise import add
@@ -42,23 +41,17 @@ FIRST_DIES, SECOND_DIES = 4, 8
 SMALL = 1 << 20
 """Bytes: what takes less altogether is let go at the end."""
 
-_closed = Facts("operations with their params", 1 << 12)
-"""By primitive and params: the function of the operands alone."""
-
 
 def closed(primitive: Primitive, params: tuple[Any, ...]) -> Callable[..., Any]:
     """Return the function that evaluates a primitive, of its operands alone."""
+    function = primitive.eval
     if not params:
-        return primitive.eval
-    found = _closed.get((primitive, params))
-    if found is None:
-        function = primitive.eval
+        return function
 
-        def of_operands(*operands: Value) -> Any:
-            return function(*operands, *params)
+    def of_operands(*operands: Value) -> Any:
+        return function(*operands, *params)
 
-        found = _closed.keep((primitive, params), of_operands)
-    return found
+    return of_operands
 
 
 @final
@@ -136,6 +129,7 @@ def run(instructions: Instructions, arguments: Sequence[Any], lines: Sequence[Po
             else:
                 found = function(*[values[i] for i in first])
                 values[result : result + len(found)] = found
+                found = None  # what dies is let go
                 for i in second:
                     values[i] = None
     except Exception as error:
