@@ -78,8 +78,7 @@ class Runner:
 
     __slots__ = (
         "_backend", "_compiled", "_compiling", "_first", "_flat", "_folded", "_heavy", "_interpreted", "_invested",
-        "_listed",
-        "_program", "_turn",
+        "_listed", "_program", "_turn",
     )  # fmt: skip
 
     def __init__(self, program: Program | FirstSight, backend: Backend = NUMPY, *, is_flat: bool = False) -> None:
@@ -98,10 +97,11 @@ class Runner:
     @property
     def program(self) -> Program:
         """The program; what was run at first sight is made one when somebody asks."""
+        first = self._first  # before the other: another thread may put the program in its place
         program = self._program
         if program is None:
-            assert self._first is not None
-            program = self._program = finished(self._first.splicing(sys.maxsize))
+            assert first is not None
+            program = self._program = finished(first.splicing(sys.maxsize))
         return program
 
     @property
@@ -206,8 +206,9 @@ class Runner:
 
     def interpret(self, arguments: Sequence[Any], lines: Sequence[Position] = ()) -> Sequence[Any]:
         """Run without compiling, and without a thought of it; see `__call__`."""
-        if self._first is not None:
-            return self._first.run(arguments, lines)
+        first = self._first
+        if first is not None:
+            return first.run(arguments, lines)
         listed = self._listed
         if listed is None:
             program = self.flat
