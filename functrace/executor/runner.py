@@ -286,10 +286,10 @@ def compiling(program: Program, backend: Backend, size: int | None = None) -> Ge
     Args:
         program: the program.
         backend: what compiles it.
-        size: equations per step; by default a sixth of them, or a twelfth where a step takes longer.
+        size: equations per step; by default a quarter of them, or a twelfth where a step takes longer.
     """
     count = _equations(program)
-    optimised = yield from optimizing(program, size or max(FEWEST_IN_PIECE, -(-count // 6)), LATE + LAST)
+    optimised = yield from optimizing(program, size or max(FEWEST_IN_PIECE, -(-count // 4)), LATE + LAST)
     yield
     plan = yield from planning(optimised, size or max(FEWEST_IN_PIECE, -(-count // 12)), fresh=True)
     return _keeping_freed((yield from backend.compiling(plan)), plan)

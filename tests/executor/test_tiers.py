@@ -72,11 +72,11 @@ def test_a_call_takes_one_step_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch, interpreting=1.0, step=0.01)
     program = ft.trace(ft.grad(chain(300)))(X)
     runner, expected = Runner(program), evaluate_program(program, [X])
-    for call in range(40):
+    for call in range(60):
         np.testing.assert_array_equal(runner([X])[0], expected[0])
         assert clock.steps <= call
     assert runner._compiled is not None
-    assert 20 <= clock.steps <= 39
+    assert 20 <= clock.steps <= 50
 
 
 def test_compiling_waits_until_it_is_earned(monkeypatch: pytest.MonkeyPatch) -> None:
