@@ -428,7 +428,7 @@ def test_wrong_structures() -> None:
         ft.scan(lambda c, x: (c, "text"), 0.0, X)
     with pytest.raises(DtypeError, match="xs"):
         ft.scan(lambda c, x: (c, None), 0.0, np.array(["a"]))
-    with pytest.raises(DtypeError, match="the carry"):
+    with pytest.raises(DtypeError, match="carry is a str"):
         ft.scan(lambda c, x: (c, None), "a", X)
 
 
