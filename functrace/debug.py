@@ -1,5 +1,5 @@
 """Looking at values inside of transforms: ``print``, ``callback``, ``breakpoint``; at where time goes: ``profile``; at what
-passes do: ``passes``.
+passes do: ``passes``; at what is kept between calls: ``cache``.
 
 Where values are known (`grad`, `vjp`, `jvp` outside of staging), Python runs at every call, and what is asked for happens at
 once. While staging (`jit`, `vmap`, `scan` …) it becomes an operation that is carried out in every run of the program, though
@@ -24,7 +24,10 @@ from functrace.api.programs import trace
 from functrace.api.record import Operands
 from functrace.api.transformed import transformed
 from functrace.errors import ArgumentError
+from functrace.executor import Runner
+from functrace.executor.cache import CACHE
 from functrace.executor.profile import Profile, profile_program
+from functrace.executor.runner import Tier
 from functrace.ir.aval import ShapeDtype
 from functrace.keys import static_key
 from functrace.numpy.number import TracedNumber
@@ -34,7 +37,7 @@ from functrace.tracing.recording import Recording, Tracer, bind, known_value, ru
 from functrace.tree import flatten, map_leaves, structure, tree_key, unflatten
 from functrace.typing import PyTree
 
-__all__ = ["Profile", "Trail", "breakpoint", "callback", "passes", "print", "profile"]
+__all__ = ["Profile", "Tier", "Trail", "breakpoint", "cache", "callback", "passes", "print", "profile"]
 
 _DONE = (ShapeDtype((), np.dtype(bool)),)
 
@@ -185,6 +188,27 @@ def passes(f: Callable[..., object], *, passes: Sequence[Own] = ()) -> Callable[
 def _stop(variables: dict[str, object]) -> None:
     """The function that the debugger stops in; ``variables`` are those of the user's function."""
     builtins.breakpoint()  # noqa: T100
+
+
+def cache() -> list[Tier]:
+    """Return how the derivatives and maps that are kept between un-jitted calls run now, those used last at the end.
+
+    A gradient runs at first sight, by templates of its operations, and so do later calls. When interpreting has taken as
+    long as compiling will (20 us per operation), a program is made, and compiled in steps.
+
+    Example:
+        >>> import numpy as np
+        >>> import functrace as ft
+        >>> def f(x):
+        ...     for _ in range(100):
+        ...         x = np.sin(x) * 1.01
+        ...     return np.sum(x)
+        >>> _ = ft.grad(f)(np.ones(3))
+        >>> ft.debug.cache()[-1].name, ft.debug.cache()[-1].operations
+        ('first sight', 499)
+    """
+    made = [part for made in CACHE.made() for part in (made if isinstance(made, tuple) else (made,))]
+    return [part.tier for part in made if isinstance(part, Runner)]
 
 
 class _Anything:

@@ -186,6 +186,11 @@ class TransformCache:
         """Forget everything."""
         self._kept.clear()
 
+    def made(self) -> list[Any]:
+        """Return what transforms have made of recordings, that used longest ago first."""
+        entries = sorted(self._kept.entries.values(), key=lambda entry: entry.used)
+        return [form.made for entry in entries for form in entry.forms]
+
     def lookup(
         self, recording: Recording, outputs: tuple[int, ...], transform: Hashable, build: Callable[[Program], Any]
     ) -> tuple[Any, list[Any]]:

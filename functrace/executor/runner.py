@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
 from time import perf_counter
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from functrace.executor.backend import Backend, compiled
 from functrace.executor.cache import collector_paused
 from functrace.executor.first_sight import FirstSight, mean_bytes
 from functrace.executor.freed import FREED, LARGE
-from functrace.executor.instructions import Instructions
+from functrace.executor.instructions import WIDTH, Instructions
 from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import Plan, planned, planning
 from functrace.ir.check import held_programs
@@ -61,6 +61,23 @@ STEP = 12e-6
 """Seconds that the dearest step of it takes."""
 
 
+class Tier(NamedTuple):
+    """How a cached program runs.
+
+    Args:
+        name: ``"first sight"`` by templates, no program made yet; ``"instructions"``, interpreted; with ``", being
+            compiled"`` some steps have been taken; ``"source"``, compiled.
+        operations: how many it runs.
+        interpreting: seconds spent on interpreted calls so far.
+        compiling: seconds spent on compiling so far, in steps.
+    """
+
+    name: str
+    operations: int
+    interpreting: float
+    compiling: float
+
+
 @final
 class Runner:
     """Runs one program: interpreted, until the time that this takes has earned a compilation.
@@ -93,6 +110,21 @@ class Runner:
         self._listed: Instructions | None = None
         self._interpreted = self._invested = 0.0  # seconds
         self._turn = threading.Lock()
+
+    @property
+    def tier(self) -> Tier:
+        """How calls run now, and what that has taken."""
+        name, first, listed, flat = "instructions", self._first, self._listed, self._flat
+        if self._compiled is not None:
+            name = "source"
+        elif self._compiling is not None:
+            name = "instructions, being compiled"
+        elif first is not None:
+            name = "first sight"
+        operations = first.size if first is not None else len(listed.code) // WIDTH if listed is not None else 0
+        if not operations and (flat is not None or self._program is not None):
+            operations = len((flat or self.program).schedule)
+        return Tier(name, operations, self._interpreted, self._invested)
 
     @property
     def program(self) -> Program:
