@@ -22,18 +22,21 @@ from functrace.errors import ArgumentError
 from functrace.executor import planned
 from functrace.ir.parts import Assembly, Rewrite, inline, restrict
 from functrace.ir.program import Program
-from functrace.passes import EARLY, optimized
+from functrace.passes import optimized
 from functrace.transforms import is_differentiable, linearize_program, transpose_program
 
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 
-PARTS = tuple([0.9**n for n in range(1, 36)])
+PARTS = tuple([0.85**n for n in range(1, 21)])
 """How much is kept at a time, over what is kept without a budget: what is tried, until it fits."""
+
+PATIENCE = 4
+"""How many smaller parts are tried in vain before what fits, if barely, is taken."""
 
 SMALLEST = 0.2
 """Part of the first part's room that every part has, whatever gradients there are already."""
 
-FILLED = 0.85
+FILLED = 0.8
 """Part of a budget that arrays are to take, if they can; the rest is for gaps between them, and for Python."""
 
 
@@ -93,13 +96,14 @@ def _within(program: Program, nbytes: int) -> Program:
     if needed <= most:
         return program
     kept = needed - given
-    best, least = program, needed
+    best, least, since = program, needed, 0
     for part in PARTS:
         made = _cut(flat, part * kept, kept / max(1, computed))
         needed = peak(made)
+        since += 1
         if needed < least:
-            best, least = made, needed
-        if needed <= most:
+            best, least, since = made, needed, 0
+        if needed <= most or (since > PATIENCE and least <= nbytes):
             break
     if least <= nbytes:
         return best.interned()
@@ -123,7 +127,7 @@ def peak(program: Program) -> int:
     gradients = build.splice(backward, [*results[count:], *cotangents])
     made = build.program([*results[:count], *gradients], program.name)
     given = sum([made.avals[i].nbytes for i in made.input_ids])
-    return given + planned(optimized(made, EARLY)).peak_bytes
+    return given + planned(optimized(made)).peak_bytes
 
 
 def _cut(program: Program, room: float, share: float) -> Program:
