@@ -30,7 +30,7 @@ def count(request: pytest.FixtureRequest) -> Iterator[int]:
 def runs(function: Callable[..., Any], *arguments: Any) -> list[Any]:
     """Return what a compiled program gives in blocks, and whole."""
     program = ft.trace(function)(*arguments)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), ft.config(block=BLOCK // 64):
         return [compiled(planned(program, groups=divided), NUMPY)(*arguments) for divided in (True, False)]
 
 
