@@ -228,7 +228,7 @@ def _differentiate(
             runner, arguments = call.transformed(*_grad_transform(active or len(values), with_value))
             results = runner(arguments, recording.positions or ())
         count = start + call.auxiliary if has_aux else start
-        gradients = results[count:]
+        gradients = [x[()] if type(x) is np.ndarray and not x.ndim else x for x in results[count:]]
         if active is not None:
             found = iter(gradients)
             gradients = [next(found) if flag else None for flag in active]
@@ -402,7 +402,8 @@ class Pullback(_Linear):
     def __call__(self, cotangent: PyTree) -> Any:
         """Return one cotangent per argument of the function that was call."""
         cotangents = check_like(cotangent, self.out_tree, self.out_avals, COTANGENTS, f"the results of {self.owner}")
-        found = iter(self.runner([*self.residuals, *cotangents], self.lines))
+        results = self.runner([*self.residuals, *cotangents], self.lines)
+        found = iter([x[()] if type(x) is np.ndarray and not x.ndim else x for x in results])
         return unflatten(self.in_tree, [next(found) if flag else None for flag in self.active])
 
 

@@ -351,7 +351,7 @@ def _operations(program: Program) -> dict[Any, set[str]]:
     program = in_line(program)
     for k, (primitive, _, params) in enumerate(program.ops):
         position = program.positions[k] if k < len(program.positions) else None
-        if position is not None and primitive not in (INPUT, CONSTANT, RESULT):
+        if position is not None and primitive not in (INPUT, CONSTANT, RESULT, name_p):
             found.setdefault(position, set()).add(primitive.name)
         for held in (p for param in params for p in (param if isinstance(param, tuple) else (param,))):
             if isinstance(held, Program):

@@ -96,3 +96,17 @@ def test_other_arguments_may_be_any_arrays(size: int, by_keyword: bool) -> None:
         np.testing.assert_array_equal(found, len(other) * x)
         assert type(seen[0]) is type(other) and seen[0].dtype.kind == other.dtype.kind, name
         assert (seen[0] == other).all(), name
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: np.ravel(x)[0] * 1.0, lambda x: np.reshape(x, (1,))[0] ** 2], ids=["ravel", "reshape"]
+)
+def test_the_gradient_by_a_number_is_a_number_in_every_call(f: Any) -> None:
+    calls = {
+        "grad": lambda: ft.grad(f)(np.float64(2.0)),
+        "value_and_grad": lambda: ft.value_and_grad(f)(2.0)[1],
+        "vjp": lambda: ft.vjp(f, np.float64(2.0))[1](1.0)[0],
+        "of a nest": lambda: ft.grad(lambda nest: f(nest["x"]))({"x": 2.0})["x"],
+    }
+    for name, call in calls.items():
+        assert {type(call()) for _ in range(40)} == {np.float64}, name
