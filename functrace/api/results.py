@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from functrace.numpy.number import TracedNumber
-from functrace.numpy.view_kinds import GatherView, View
+from functrace.numpy.view_kinds import GatherView, SharedView, View
 from functrace.numpy.views import Unsettled, base_of, guard, replayed
 from functrace.tracing.recording import LITERALS, Recording, Tracer, Value
 
@@ -25,6 +25,8 @@ class Origin(NamedTuple):
         is_own: whether the root was made in the function.
         beside: whether the leaf is the root, but shows a part of an operand or of a captured value besides, at an index that
             only the function knows; ``place`` is of that operand, ``captured`` that value.
+        shared: where a program cannot say how the leaf shares memory, as a result of ``cond`` does: the origins of all that
+            it may share it with; else ``None``.
     """
 
     root: Any
@@ -33,15 +35,23 @@ class Origin(NamedTuple):
     is_own: bool
     beside: bool = False
     captured: Any = None
+    shared: tuple[Origin, ...] | None = None
 
 
 def origin_of(recording: Recording, leaf: object) -> Origin:
     """Return the origin of a leaf of a result; its recording is still open."""
     views: list[View] = []
     root = leaf
+    shared: tuple[Origin, ...] | None = None
     while isinstance(root, Tracer):
         if isinstance(root._recording, Unsettled):  # the leaf itself may not be among what the program returns
             root._recording.refuse()
+        if type(root._view) is SharedView:
+            if root._recording is recording:
+                beside = [origin_of(recording, stand_in._view.base) for stand_in in root._view.stand_ins]
+                shared = tuple([one for origin in beside for one in (origin, *(origin.shared or ()))])
+                root = root._view.base  # another handle of the same result
+            break
         base = base_of(root)
         if base is None:
             break
@@ -50,8 +60,8 @@ def origin_of(recording: Recording, leaf: object) -> Origin:
     place = next((k for k, argument in enumerate(recording.arguments) if argument is root), None)
     is_own = isinstance(root, Tracer) and root._recording is recording and place is None
     if any(isinstance(view, GatherView) for view in views):
-        return Origin(leaf, place, (), True, beside=True, captured=root if place is None else None)
-    return Origin(root, place, tuple(reversed(views)), is_own)
+        return Origin(leaf, place, (), True, True, root if place is None else None, shared)
+    return Origin(root, place, tuple(reversed(views)), is_own, shared=shared)
 
 
 def computed_leaves(origins: Sequence[Origin], leaves: Sequence[Any]) -> list[Any]:
@@ -91,12 +101,31 @@ def whole_result(origins: Sequence[Origin], computed: Sequence[Any], values: Seq
                 _guard_beside(results[-1], origin, values, owner)
         else:
             results.append(replayed(origin.root if origin.place is None else values[origin.place], origin.views))
+    _guard_shared(results, origins, values, owner)
     return results
 
 
+def _guard_shared(results: Sequence[Any], origins: Sequence[Origin], values: Sequence[Any], owner: str) -> None:
+    """Refuse writes to results that share memory in a way that a program cannot say, and to what they share it with."""
+    for result, origin in zip(results, origins, strict=False):
+        if origin.shared is None:
+            continue
+        made = {id(other.root) for other in origin.shared if other.is_own}
+        others = [other for other in origin.shared if not other.is_own]
+        beside = [_captured(other.root) if other.place is None else values[other.place] for other in others]
+        guard(result, beside, owner)
+        for another, its in zip(results, origins, strict=False):
+            if its.is_own and id(its.root) in made:
+                guard(another, (), owner)
+
+
 def _guard_beside(result: Value, origin: Origin, values: Sequence[Any], owner: str) -> None:
-    captured = origin.captured if isinstance(origin.captured, Tracer) and not origin.captured._recording.closed else None
-    guard(result, [captured if origin.place is None else values[origin.place]], owner)
+    guard(result, [_captured(origin.captured) if origin.place is None else values[origin.place]], owner)
+
+
+def _captured(value: Value) -> Any:
+    """A captured value that can still be written to; or ``None``."""
+    return value if isinstance(value, Tracer) and not value._recording.closed else None
 
 
 def guard_results(
@@ -120,6 +149,7 @@ def guard_results(
                 guard(result, (), owner)
         elif isinstance(origin.root, Tracer):
             guard(result, [origin.root if origin.place is None else values[origin.place], *others], owner)
+    _guard_shared(results, origins, values, owner)
 
 
 def number_type(leaf: object) -> type | None:
