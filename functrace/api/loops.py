@@ -29,7 +29,7 @@ from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.parts import reordered, with_inputs
 from functrace.ir.program import Program
 from functrace.numpy.array import TracedArray
-from functrace.numpy.number import as_number
+from functrace.numpy.number import TracedNumber, as_number
 from functrace.numpy.views import guard
 from functrace.tracing.capture import held_array
 from functrace.tracing.recording import Tracer, known_value
@@ -205,7 +205,8 @@ def fori_loop(
     Source: ``jax.lax.fori_loop``.
     """
     bounds = [_bound(x, word, body_fun) for x, word in ((lower, "lower"), (upper, "upper"))]
-    kind = int if isinstance(lower, int) and isinstance(upper, int) else None
+    is_python = [isinstance(x, int) or (isinstance(x, TracedNumber) and x.kind is int) for x in (lower, upper)]
+    kind = int if all(is_python) else None
 
     def number(i: Array | np.integer[Any] | TracedArray) -> Any:
         """The number of a step as the body gets it: between Python's numbers one of them, which has no width."""

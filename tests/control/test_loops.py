@@ -269,3 +269,16 @@ def test_associative_scan_of_one_slice_is_no_view_of_it(reverse: bool) -> None:
     found[0] = 5.0
     assert x[0] == 2.0
     assert ft.grad(lambda x: 3.0 * ft.associative_scan(np.multiply, x, reverse=reverse)[0])(x) == 3.0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.complex64])
+def test_the_index_between_python_numbers_has_no_width_under_jit_either(dtype: Any) -> None:
+    def f(x: Any, lower: int, upper: int) -> Any:
+        return ft.fori_loop(lower, upper, lambda i, c: c + c * i, x)
+
+    expected = f(dtype(1), 0, 3)
+    assert expected.dtype == dtype
+    for jitted in (ft.jit(f), ft.jit(f, static_argnums=(1, 2))):
+        found = jitted(dtype(1), 0, 3)
+        assert found.dtype == dtype
+        assert found == expected
