@@ -114,8 +114,14 @@ class Bounded(Generic[Entry]):
         return entry
 
     def add(self, key: Any, entry: Entry) -> None:
-        """Keep an entry, in place of one with the same key; those used longest ago go."""
+        """Keep an entry, in place of one with the same key; those used longest ago go.
+
+        Raises:
+            ValueError: if it is kept under another key: it would be let go under one of them only.
+        """
         with self._lock:
+            if self._queue.get(entry.place) is entry and entry.key != key:
+                raise ValueError(f"an entry of {self!r} is added under a second key")
             before = self.entries.get(key)
             if before is not None:
                 self._remove(before)

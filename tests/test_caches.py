@@ -18,6 +18,7 @@ import functrace
 import functrace as ft
 import functrace.torch as torch
 from functrace.caches import LOOKS, Bounded, Facts, Kept, caches
+from functrace.transforms.templates import TEMPLATES
 
 X = np.array([0.3, -0.7, 1.1])
 
@@ -46,6 +47,31 @@ def test_what_is_used_stays_among_many() -> None:
         assert len(cache) == 1000
     assert 7 in cache.entries
     assert 5999 in cache.entries
+
+
+def test_an_entry_has_one_key() -> None:
+    cache: Bounded[Kept] = Bounded("tests", 1000, 10)
+    entry = Kept(1)
+    cache.add("a", entry)
+    cache.add("a", entry)  # again
+    with pytest.raises(ValueError, match="second key"):
+        cache.add("b", entry)
+    assert list(cache.entries) == ["a"]
+    assert cache.nbytes == 1
+
+
+def test_gradients_do_not_depend_on_how_many_templates_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TEMPLATES, "most", 3)
+    ft.clear_caches()
+    for n in range(2, 12):  # of some operations there is no template
+        x = np.linspace(0.5, 1.5, n)
+        for _ in range(2):
+            found = ft.grad(
+                lambda x: np.sum(np.linalg.svd(np.outer(x, x) + np.eye(len(x)))[1]) + np.sum(np.sort(x) * np.sin(x))
+            )(x)
+            np.testing.assert_allclose(found, 2 * x + np.sin(x) + x * np.cos(x), rtol=1e-10)
+            assert len(TEMPLATES) <= 3
+    ft.clear_caches()
 
 
 def test_bytes_are_bounded_and_counted() -> None:

@@ -328,7 +328,8 @@ def cond(x: Operand, p: float | str | None = None) -> Any:
     else:
         result = ew.mul(norm(x, p, (-2, -1)), norm(bind(linalg.inv_or_nan_p, (x,)), p, (-2, -1)))
     given = reduce_any(ew.isnan(x), (x.ndim - 2, x.ndim - 1))
-    return ew.where(ew.logical_and(ew.isnan(result), ew.logical_not(given)), math.inf, result)
+    found = ew.where(ew.logical_and(ew.isnan(result), ew.logical_not(given)), math.inf, result)
+    return found if shape_of(found) else index_static(found, ())  # of one matrix it is a number, which `where` does not give
 
 
 def _quotient(x: Arrayed, y: Arrayed) -> Any:

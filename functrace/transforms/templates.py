@@ -82,9 +82,21 @@ class Template(Kept):
         moves: whether the result has a tangent.
         alias: the place of the operand whose tangent the result's is; -1 where it has its own.
         captured: slots of what the linear part reads: residuals, in order.
+        exists: whether there is one; see `nothing`.
     """
 
-    __slots__ = ("ahead", "alias", "captured", "constants", "contributions", "kernel", "moves", "numbers", "pieces")
+    __slots__ = (
+        "ahead",
+        "alias",
+        "captured",
+        "constants",
+        "contributions",
+        "exists",
+        "kernel",
+        "moves",
+        "numbers",
+        "pieces",
+    )
 
     def __init__(
         self,
@@ -96,7 +108,9 @@ class Template(Kept):
         moves: bool = False,
         alias: int = -1,
         captured: tuple[int, ...] = (),
+        exists: bool = True,
     ) -> None:
+        self.exists = exists
         self.pieces, self.ahead, self.numbers = pieces, ahead, numbers
         self.constants = constants or {}
         self.contributions = contributions
@@ -107,8 +121,10 @@ class Template(Kept):
         super().__init__(BYTES_PER_OP * (1 + len(pieces)) // 4 + arrays)
 
 
-NONE = Template()
-"""Stands for an operation that has no template."""
+def nothing() -> Template:
+    """Return what stands for an operation that has no template; one for each, since a cache's entry has one key."""
+    return Template(exists=False)
+
 
 TEMPLATES: Bounded[Template] = Bounded("derivatives of operations", 16 << 20, 1 << 14)
 _wanted = Facts("operations without a template", 1 << 12)
@@ -160,7 +176,7 @@ def choose(program: Program, active: Sequence[bool]) -> Chosen | None:
             template = _made(key)
             TEMPLATES.add(key, template)
             _wanted.pop(key, None)
-            is_as_assumed &= template is NONE or (template.moves and template.alias < 0)
+            is_as_assumed &= not template.exists or (template.moves and template.alias < 0)
             for k in places:
                 found.templates[k] = template
         if is_as_assumed:
@@ -168,7 +184,7 @@ def choose(program: Program, active: Sequence[bool]) -> Chosen | None:
     else:
         return None
     for template in set(found.templates):
-        if template is NONE:
+        if template is not None and not template.exists:
             return None
         if template is not None:
             template.used = TEMPLATES.tick()
@@ -223,7 +239,7 @@ def _look_up(program: Program, flags: Sequence[bool], missing: dict[Any, list[in
             active[k] = 1
             if template.alias >= 0:
                 roots[k] = roots[operands[template.alias]]
-        elif template is NONE:
+        elif not template.exists:
             found[k] = template
     return Chosen(found, roots, active)
 
@@ -262,7 +278,7 @@ _STAND_INS: dict[type[Any], str] = {float: "0.7390851332151607", int: "739085133
 
 
 def _made(key: Any) -> Template:
-    """Make the template of an operation, by its rules; `NONE` where these do not give one."""
+    """Make the template of an operation, by its rules; `nothing` where these do not give one."""
     primitive, specs, params, mask, *rest = key
     if len(specs) < 3:
         pattern: tuple[int, ...] = (0, 0) if mask == 7 else ()
@@ -286,7 +302,7 @@ def _made(key: Any) -> Template:
     try:
         return _recorded(build, primitive, tuple(operands), specs, params, flags, stand_ins)
     except Exception:  # the rules themselves say what is wrong, at the user's line
-        return NONE
+        return nothing()
 
 
 def _recorded(
@@ -301,20 +317,20 @@ def _recorded(
     """Linearize and transpose a program of one operation; returns what that adds to its tape."""
     result = build.append(primitive, operands, specs, params)
     if isinstance(primitive.jvp, Joint) or len(build.ops) != result + 1:
-        return NONE
+        return nothing()
     program = Program.from_builder(build, (result,), name="operation")
     places = {i: place for place, i in reversed(list(enumerate(operands))) if i >= 0}
     walk, linear = split_linear(program, [bool(flags[places[i]]) for i in program.input_ids])
     known, tangent = walk.known, walk.tangents.get(result)
     if any(not isinstance(value, Tracer) for value in linear.constants.values()):
-        return NONE
+        return nothing()
     captures = [value._id for value in linear.constants.values()]
     if tangent is None:
-        return NONE if captures else Template()  # not `NONE`: it carries no derivative
+        return nothing() if captures else Template()  # not `nothing`: it carries no derivative
     moving = [places[i] for i in program.input_ids if flags[places[i]]]
     starts = dict(zip(linear.inputs, moving, strict=True))
     if tangent._id in starts:
-        return NONE if captures else Template(moves=True, alias=starts[tangent._id])
+        return nothing() if captures else Template(moves=True, alias=starts[tangent._id])
     cotangent = known.new_input(program.avals[result])
     captured, literals = linear.constants, linear.literals
     reached: list[tuple[int, Any, int]] = []
@@ -340,7 +356,7 @@ def _recorded(
             continue
         made, ids, static = known.ops[k]
         if made is RESULT or made is INPUT or made.many or made.holds is not None or made.effects or made.kept is not None:
-            return NONE
+            return nothing()
         if made is CONSTANT:
             constants[len(pieces)] = known.constants[k]
         where: list[int] = []
@@ -355,11 +371,11 @@ def _recorded(
         slots[k] = len(operands) + 2 + len(pieces)
         pieces.append(Piece(made, tuple(where), static, known.avals[k]))
     if any(isinstance(value, Tracer) for value in constants.values()):
-        return NONE
+        return nothing()
     contributions: list[tuple[int, int, int]] = []
     for start, part, length in reached:
         if not isinstance(part, Tracer) or part._recording is not known:
-            return NONE
+            return nothing()
         contributions.append((starts[start], slots[part._id], length - result - 2))  # less the cotangent's own entry
     linear.close()
     known.close()
