@@ -215,10 +215,11 @@ def _vmap_over_captured(f: Function) -> Iterator[tuple[Any, Any]]:
 def _jit(f: Function) -> Iterator[tuple[Any, Any]]:
     jitted = ft.jit(f)
     yield jitted(f.argument), f.value()
-    expected = f.value()
-    if f.event == "later" and f.role == "captured":
+    if f.event == "later" and f.role == "captured":  # what has changed since is seen
         f.case.overwrite()
-        yield jitted(f.argument), expected
+        found = jitted(f.argument)
+        f(f.argument)
+        yield found, f.value()
 
 
 def _trace(f: Function) -> Iterator[tuple[Any, Any]]:
