@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from functrace.executor.plan import Plan, Step
 from functrace.ir.parts import Compiled
-from functrace.passes import finished
+from functrace.steps import finished
 
 
 class Backend(Protocol):

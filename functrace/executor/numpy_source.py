@@ -19,8 +19,8 @@ from functrace.executor.loops import WithLoops
 from functrace.executor.plan import Plan
 from functrace.executor.statements import Values
 from functrace.ir.parts import Compiled
-from functrace.passes import finished
 from functrace.source import GENERATED_FILES, printable
+from functrace.steps import finished
 from functrace.tracing.lines import GENERATED, Now
 from functrace.typing import Array
 

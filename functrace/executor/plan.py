@@ -23,7 +23,8 @@ from functrace.executor.reuse import Buffers
 from functrace.ir.parts import Compiled, Loop
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
-from functrace.passes import finished, optimized, optimizing
+from functrace.passes import optimized, optimizing
+from functrace.steps import finished
 
 
 @final

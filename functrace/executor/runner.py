@@ -30,8 +30,9 @@ from functrace.ir.check import held_programs
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Position, Program
 from functrace.ir.unknown import Unknown
-from functrace.passes import EARLY, LAST, LATE, Pass, finished, optimized, optimizing
+from functrace.passes import EARLY, LAST, LATE, Pass, optimized, optimizing
 from functrace.source import hide_own_frames
+from functrace.steps import finished
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.lines import (
     DEFAULT_MODES,

@@ -8,7 +8,6 @@ from functrace.passes.fold import fold_constants
 from functrace.passes.inline import in_line
 from functrace.passes.late import compute_late
 from functrace.passes.pipeline import EARLY, LAST, LATE, PIPELINE, Pass, optimized, optimizing
-from functrace.passes.steps import finished
 from functrace.passes.trail import Own, Passed, Trail, rows_of, trail
 from functrace.passes.unused import drop_unused
 
@@ -24,7 +23,6 @@ __all__ = [
     "compute_again",
     "compute_late",
     "drop_unused",
-    "finished",
     "fold_constants",
     "in_line",
     "optimized",

@@ -19,7 +19,7 @@ from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ops.elementwise import Elementwise, add, div, mul, neg, sub
 from functrace.ops.shaping import broadcast_to_p, permute_p, reshape_p, roll_p
-from functrace.passes.steps import finished
+from functrace.steps import finished
 
 MOVES: frozenset[Primitive] = frozenset({roll_p, reshape_p, permute_p, broadcast_to_p})
 """Operations that only move elements: a sign may be taken before or after."""

@@ -24,7 +24,7 @@ from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ops.elementwise import Elementwise, add, bitwise_and, bitwise_or, bitwise_xor, equal, mul, not_equal
 from functrace.ops.naming import name_p
-from functrace.passes.steps import finished
+from functrace.steps import finished
 from functrace.typing import Scalar
 
 COMMUTATIVE: frozenset[Primitive] = frozenset({add, mul, equal, not_equal, bitwise_and, bitwise_or, bitwise_xor})

@@ -18,7 +18,7 @@ from functrace.ir.parts import Rewrite
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.passes.rewrites import equal_operand
-from functrace.passes.steps import finished
+from functrace.steps import finished
 from functrace.tracing.recording import Tracer
 
 LARGEST_FOLDED = 1 << 15

@@ -17,7 +17,7 @@ from collections.abc import Generator
 from functrace.ir.parts import Rewrite
 from functrace.ir.primitive import CONSTANT, INPUT
 from functrace.ir.program import Program
-from functrace.passes.steps import finished
+from functrace.steps import finished
 
 FEWEST_BYTES = 1 << 20
 """Programs whose values are smaller than this together stay as they are: for them, time is what counts."""

@@ -20,8 +20,8 @@ from functrace.passes.common import drop_names, merging
 from functrace.passes.fold import folding
 from functrace.passes.inline import in_line
 from functrace.passes.late import computing_late
-from functrace.passes.steps import finished
 from functrace.passes.unused import drop_unused
+from functrace.steps import finished
 
 Stage: TypeAlias = Literal["early", "late", "last"]
 

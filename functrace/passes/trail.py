@@ -19,7 +19,7 @@ from functrace.ir.program import Equation, Literal, Program
 from functrace.ir.text import equation_text
 from functrace.passes.common import number_key
 from functrace.passes.pipeline import PIPELINE, Pass, at_once
-from functrace.passes.steps import finished
+from functrace.steps import finished
 
 Own: TypeAlias = Pass | Callable[[Program], Program]
 """A pass as users give it."""

@@ -22,6 +22,7 @@ from functrace.ir.program import Program
 from functrace.ir.walk import reachable
 from functrace.ops.elementwise import add
 from functrace.ops.shaping import broadcast_to
+from functrace.steps import finished
 from functrace.transforms.linearize import finish, linearize_program, operand_of, split_linear
 from functrace.transforms.templates import Chosen, Template, choose
 from functrace.transforms.transpose import linear_variables, pull_cotangents, transpose_program
@@ -43,12 +44,7 @@ def grad_program(program: Program, active: Sequence[bool], with_value: bool = Tr
     chosen = choose(program, active)
     if chosen is None:
         return grad_program_by_rules(program, active, with_value)
-    steps = splicing(program, chosen, active, with_value, sys.maxsize)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
+    return finished(splicing(program, chosen, active, with_value, sys.maxsize))
 
 
 def grad_program_by_rules(program: Program, active: Sequence[bool], with_value: bool = True) -> Program:

@@ -10,10 +10,11 @@ import pytest
 
 import functrace as ft
 from functrace.ir.primitive import Primitive
-from functrace.passes import PIPELINE, Pass, finished, optimized
+from functrace.passes import PIPELINE, Pass, optimized
 from functrace.passes.algebra import SAVINGS, Saving, simplify
 from functrace.passes.common import drop_names
 from functrace.passes.rewrites import ROWS, Rewriting
+from functrace.steps import finished
 from functrace.tracing.evaluate import evaluate_program
 
 pytestmark = pytest.mark.bits

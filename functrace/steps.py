@@ -2,7 +2,7 @@
 
 Such work is a Python generator that yields between its steps and returns its result.
 
-Floor: 5.
+Floor: b (base).
 """
 
 from __future__ import annotations
