@@ -93,7 +93,7 @@ class custom_vmap(Custom[P, R]):
             return with_inputs(self._recorded(still, run, size, is_batched[:explicit]), explicit, run.captured, ())
 
         results = custom_batch_program(run.program, Mapped(record), [*operands.handed_on(), *run.captured])
-        guard_results(results, run.origins, operands.values, self.name)
+        guard_results(results, run.origins, operands.given, self.name)
         return unflatten(run.out_tree, results)
 
     def _recorded(self, operands: Operands, run: Staged, size: int, is_batched: tuple[bool, ...]) -> Program:

@@ -129,7 +129,7 @@ def _staged(which: Value, operands: tuple[Any, ...], owner: str, functions: dict
     ]
     results = cond_program(which, [*call.handed_on(), *chain(*captured)], programs)
     for branch in branches:
-        guard_results(results, branch.origins, call.values, owner)
+        guard_results(results, branch.origins, call.given, owner)
     return unflatten(branches[0].out_tree, map(as_number, results, numbers))
 
 

@@ -280,7 +280,7 @@ class custom_vjp(Custom[P, R]):
         values = [*operands.handed_on(), *run.captured, *rule.captured]
         apply: Callable[..., list[Any]] = custom_vjp_program if self.rule is None else custom_derivative_program
         results = apply(program, *rule.programs, values, explicit)
-        guard_results(results, run.origins, operands.values, self.name)
+        guard_results(results, run.origins, operands.given, self.name)
         return unflatten(run.out_tree, results)
 
 
@@ -487,7 +487,7 @@ class custom_jvp(Custom[P, R]):
         results = custom_jvp_program(
             program, rule.programs[0], [*operands.handed_on(), *run.captured, *rule.captured], explicit
         )
-        guard_results(results, run.origins, operands.values, self.name)
+        guard_results(results, run.origins, operands.given, self.name)
         return unflatten(run.out_tree, results)
 
 

@@ -120,7 +120,7 @@ def root_of(
     linear = stage(tangents, both, f"tangent_solve of custom_root {name}", "tangent_solve")
     programs, captured = sharing((zero, solved, linear))
     results = root_program(programs[0], programs[1], programs[2], captured, operands.handed_on())
-    guard_results(results, solved.origins, operands.values, "custom_root")
+    guard_results(results, solved.origins, operands.given, "custom_root")
     found, aux = unflatten(solved.out_tree, results)
     return (unflatten(tree, found), aux) if has_aux else unflatten(tree, found)
 
@@ -215,7 +215,7 @@ def custom_linear_solve(
         programs, captured = sharing(staged)
         pair = (programs[0], programs[1]) if symmetric else ()
     results = linear_solve_program((programs[0], programs[1]), pair, captured, operands.handed_on())
-    guard_results(results, solved.origins, operands.values, "custom_linear_solve")
+    guard_results(results, solved.origins, operands.given, "custom_linear_solve")
     found, aux = unflatten(solved.out_tree, results)
     return (unflatten(tree, found), aux) if has_aux else unflatten(tree, found)
 

@@ -101,7 +101,7 @@ def scan(
     for k, (result, origin) in enumerate(zip(results[: body.carries], body.staged.origins, strict=False)):
         if origin.place is None or origin.place != k or origin.views:
             everything = [*carry.values, *arrays]
-            guard_results([result], [origin], everything, owner, others=everything)
+            guard_results([result], [origin], everything, owner, others=everything, plain=False)
         else:
             guard(result, [carry.values[k]], owner)
     final_carry, stacked = unflatten(body.tree, results)
@@ -167,7 +167,7 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
     captured = [*body.staged.captured, *asked.captured]
     trip = Trip(cond, (step,), (count,), (False,), len(captured), 0, most)
     results = while_program(trip, [*captured, *carry.values])
-    guard_results(results, body.staged.origins, carry.values, owner, others=carry.values)
+    guard_results(results, body.staged.origins, carry.values, owner, others=carry.values, plain=False)
     return unflatten(carry.tree, results)
 
 

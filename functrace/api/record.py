@@ -94,6 +94,8 @@ class Recorded:
         try:
             args, kwargs = arguments(recording)
             result = call_recorded(recording, f, args, kwargs)
+            if recording.lent is not None:
+                recording.check_lent()
         except Exception as error:
             explain(error, recording.owner)
             raise

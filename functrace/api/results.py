@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from functrace.numpy.number import TracedNumber
 from functrace.numpy.view_kinds import GatherView, SharedView, View
 from functrace.numpy.views import Unsettled, base_of, guard, replayed
@@ -129,9 +131,17 @@ def _captured(value: Value) -> Any:
 
 
 def guard_results(
-    results: Sequence[Any], origins: Sequence[Origin], values: Sequence[Any], owner: str, others: Sequence[Any] = ()
+    results: Sequence[Any],
+    origins: Sequence[Origin],
+    values: Sequence[Any],
+    owner: str,
+    others: Sequence[Any] = (),
+    *,
+    plain: bool = True,
 ) -> None:
     """Refuse writes that would have to be seen in an operand, or in another result, of an operation that holds a program.
+
+    Writes to plain arrays, which nobody sees, are found at the end of the recording.
 
     Args:
         results: of the operation.
@@ -139,6 +149,7 @@ def guard_results(
         values: of the operands, by place.
         owner: for messages.
         others: what a result that shares memory with any operand may share it with besides.
+        plain: whether a result that is a plain operand would be that very array; the carry of a loop is a copy.
     """
     counts = Counter(id(origin.root) for origin in origins if origin.is_own)
     for result, origin in zip(results, origins, strict=False):
@@ -147,8 +158,14 @@ def guard_results(
                 _guard_beside(result, origin, values, owner)
             elif counts[id(origin.root)] > 1:
                 guard(result, (), owner)
-        elif isinstance(origin.root, Tracer):
-            guard(result, [origin.root if origin.place is None else values[origin.place], *others], owner)
+        else:
+            base = origin.root if origin.place is None else values[origin.place]
+            if isinstance(base, Tracer):
+                guard(result, [base, *others], owner)
+            elif isinstance(origin.root, Tracer):
+                guard(result, others, owner)
+            if plain and isinstance(base, np.ndarray) and isinstance(result, Tracer) and result.shape:
+                result._recording.lend(base, owner)
     _guard_shared(results, origins, values, owner)
 
 

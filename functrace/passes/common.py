@@ -14,7 +14,6 @@ Floor: 5.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator
 from typing import Any
 
@@ -22,10 +21,10 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Rewrite
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
+from functrace.keys import exact_key
 from functrace.ops.elementwise import Elementwise, add, bitwise_and, bitwise_or, bitwise_xor, equal, mul, not_equal
 from functrace.ops.naming import name_p
 from functrace.steps import finished
-from functrace.typing import Scalar
 
 COMMUTATIVE: frozenset[Primitive] = frozenset({add, mul, equal, not_equal, bitwise_and, bitwise_or, bitwise_xor})
 """Primitives whose operands may change places, and not a bit of the result with them."""
@@ -70,7 +69,7 @@ def merging(program: Program, size: int) -> Generator[None, None, Program]:
 def _same(program: Program, size: int) -> Generator[None, None, dict[int, int]]:
     """By operation that is computed twice: the one that has computed it."""
     ops, avals = program.ops, program.avals
-    numbers = [number_key(value) for value in program.literals]
+    numbers = [exact_key(value) for value in program.literals]
     places: dict[int, int] = {}  # variables that stand for another one
     found: dict[Any, int] = {}
     same: dict[int, int] = {}
@@ -112,14 +111,6 @@ def _bytes(aval: ShapeDtype) -> int:
 
 def _order(read: object) -> tuple[int, int]:
     return (0, read) if type(read) is int else (1, 0)  # of two numbers, the order is kept
-
-
-def number_key(value: Scalar) -> Any:
-    """Return what two Python numbers have in common only if they are the same in every bit that counts."""
-    kind: type[Scalar] = type(value)
-    if isinstance(value, complex):
-        return kind, number_key(value.real), number_key(value.imag)
-    return kind, value if value == value else "nan", math.copysign(1.0, value) if isinstance(value, float) else 0
 
 
 def drop_names(program: Program) -> Program:

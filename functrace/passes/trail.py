@@ -17,7 +17,7 @@ from functrace.errors import ArgumentError, ProgramError
 from functrace.ir.parts import output_avals
 from functrace.ir.program import Equation, Literal, Program
 from functrace.ir.text import equation_text
-from functrace.passes.common import number_key
+from functrace.keys import exact_key
 from functrace.passes.pipeline import PIPELINE, Pass, at_once
 from functrace.steps import finished
 
@@ -128,6 +128,6 @@ def _row_of(own: Callable[[Program], Program]) -> Pass:
 
 def _kind(equation: Equation) -> tuple[Any, ...]:
     """What an equation does, whatever its variables are called."""
-    numbers = tuple([number_key(x.value) if isinstance(x, Literal) else None for x in equation.inputs])
+    numbers = tuple([exact_key(x.value) if isinstance(x, Literal) else None for x in equation.inputs])
     avals = tuple([out.aval for out in equation.outputs])
     return equation.primitive, avals, numbers, tuple(equation.params.values())

@@ -73,8 +73,8 @@ from functrace.ir.primitive import CONSTANT, INPUT, LinearOperand, Primitive, is
 from functrace.ir.program import Param, Position, Program
 from functrace.ir.tape import Builder, Spec, failing, infer, inferred
 from functrace.ir.walk import interpret, steps_to
-from functrace.source import PACKAGE_PREFIX, Place, Source, hide_own_frames
-from functrace.tracing.capture import SMALL, Held, held_array
+from functrace.source import PACKAGE_PREFIX, Place, Source, hide_own_frames, user_source
+from functrace.tracing.capture import SMALL, Held, Watch, held_array, is_read_only
 from functrace.tracing.lines import name_warnings, stop_naming
 from functrace.typing import Array, Scalar
 
@@ -199,8 +199,8 @@ class Recording(Builder):
 
     __slots__ = (
         "_token", "answers", "arguments", "asked", "batches", "body", "captured", "closed", "copies", "held",
-        "is_certain", "layouts", "makes_arrays", "origins", "outside", "owner", "positions", "scope", "serial", "shadows",
-        "values", "views",
+        "is_certain", "layouts", "lent", "makes_arrays", "origins", "outside", "owner", "positions", "scope", "serial",
+        "shadows", "values", "views",
     )  # fmt: skip
 
     tracer_class: type[Tracer] = Tracer
@@ -232,6 +232,8 @@ class Recording(Builder):
         self.closed = False
         self.makes_arrays = False
         """Whether arrays were made in it of plain numbers; see Note [What outlives its transform]."""
+        self.lent: list[tuple[Watch, str, Source | None]] | None = None
+        """Plain arrays that a result would be in NumPy, whose, and the user's line; see `lend`."""
         self.held: list[int] = []
         """Identities of the programs that operations hold, as part of keys: equal ones may come from other lines."""
         self.answers: Answers | None = None
@@ -544,6 +546,25 @@ class Recording(Builder):
     def program(self, outputs: tuple[int, ...], **details: Any) -> Program:
         """Freeze the tape."""
         return Program.from_builder(self, outputs, positions=self.positions or (), **details)
+
+    def lend(self, array: Array, owner: str) -> None:
+        """Note that a result of ``owner`` would be (a view of) a plain array, which then nobody may write to."""
+        if not is_read_only(array):
+            self.lent = [*(self.lent or ()), (Watch(array, Held(array)), owner, user_source())]
+
+    def check_lent(self) -> None:
+        """Raise if a plain array was written to that a result would be in NumPy, since a program cannot say that.
+
+        Raises:
+            CapturedArrayError: if one was.
+        """
+        for watch, owner, at in self.lent or ():
+            if watch.changed():
+                raise CapturedArrayError(
+                    f"a plain array was written to after {owner} returned it: the result, which is (a view of) it, changes",
+                    at=at,
+                    fix="return a copy (x.copy()) from the function, or write into one",
+                )
 
     def close(self) -> None:
         """End the recording: its tracers are dead, and what it held is let go."""

@@ -25,9 +25,23 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import ZERO, Primitive
 from functrace.ir.program import Program
 from functrace.ir.walk import interpret
+from functrace.ops.contraction import einsum_p, matmul_p
+from functrace.ops.cumulative import cumsum_p
 from functrace.ops.elementwise import ELEMENTWISE
-from functrace.ops.indexing import ARRAY, gather, scatter_add
-from functrace.ops.shaping import reshape
+from functrace.ops.indexing import ARRAY, embed_p, gather, gather_p, index_p, scatter_add, scatter_add_p, scatter_set_p
+from functrace.ops.joining import concatenate_p, stack_p
+from functrace.ops.naming import name_p
+from functrace.ops.reductions import reduce_sum_p
+from functrace.ops.shaping import (
+    broadcast_to_p,
+    diagonal_p,
+    embed_diagonal_p,
+    permute_p,
+    reshape,
+    reshape_p,
+    roll_p,
+)
+from functrace.ops.sorting import add_along_axis_p, take_along_axis_p
 from functrace.tracing.recording import Recording, bind
 from functrace.transforms.linearize import attribute, finish, operand_of
 from functrace.transforms.vmap import apply_batched, vmap_program
@@ -39,13 +53,13 @@ FEWEST = 16
 MOST_BYTES = 1 << 26
 """Of the pattern of one variable; with larger ones everything counts as dense."""
 
-MOVES = frozenset({
-    "add_along_axis", "broadcast_to", "concatenate", "cumsum", "diagonal", "embed", "embed_diagonal", "gather", "index",
-    "name", "reduce_sum", "reshape", "roll", "scatter_add", "scatter_set", "stack", "take_along_axis", "transpose",
+MOVES: frozenset[Primitive] = frozenset({
+    add_along_axis_p, broadcast_to_p, concatenate_p, cumsum_p, diagonal_p, embed_p, embed_diagonal_p, gather_p, index_p,
+    name_p, reduce_sum_p, reshape_p, roll_p, scatter_add_p, scatter_set_p, stack_p, take_along_axis_p, permute_p,
 })  # fmt: skip
 """Operations whose results are sums of elements of operands: applied to a pattern, they give that of the result."""
 
-PRODUCTS = frozenset({"matmul", "einsum"})
+PRODUCTS: frozenset[Primitive] = frozenset({matmul_p, einsum_p})
 """Operations that are linear in each operand: likewise, with ones in place of the others."""
 
 
@@ -123,10 +137,9 @@ class _Walk:
         self, primitive: Primitive, operands: Sequence[int], patterns: Sequence[Array | None], params: tuple[Any, ...]
     ) -> Array | None:
         """The pattern of a sum of elements, by the batch rule; ``None`` if it depends on what is not known."""
-        name = str(primitive)
-        if name in MOVES:
+        if primitive in MOVES:
             return self._summed(primitive, operands, patterns, params, fill=0.0)
-        if name not in PRODUCTS:
+        if primitive not in PRODUCTS:
             return None
         found = None
         for k, pattern in enumerate(patterns):
@@ -148,7 +161,7 @@ class _Walk:
                 values.append(pattern.astype(np.float32))
             elif i < 0:
                 values.append(fill)
-            elif program.avals[i].dtype.kind in "iu" and str(primitive) in MOVES:
+            elif program.avals[i].dtype.kind in "iu" and primitive in MOVES:
                 if i not in program.constant_values:
                     return None  # positions, of which only the call knows where they point
                 values.append(program.constant_values[i])
