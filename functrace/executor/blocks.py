@@ -21,6 +21,7 @@ import math
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, final
 
@@ -34,12 +35,20 @@ from functrace.executor.plan import Plan, Step
 from functrace.executor.threads import THREADS, Take
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Compiled
+from functrace.ir.program import Program
 from functrace.ops.shaping import broadcast_to_p, convert_p, reshape_p
 from functrace.tracing.lines import GENERATED, Now, warn, warn_at
 from functrace.typing import Array
 
 FEWEST = FEWEST_BLOCKS * THREADS.block
 """Elements: smaller arrays are computed whole."""
+
+SMALLEST_BUFFER = 16
+"""Elements of NumPy's own buffers while blocks run.
+
+Where an operand is broadcast along rows, NumPy copies it into such a buffer if it is large enough for more than a row.
+Measured on 64 rows of 1,024 float32: times a column 21 us, with small buffers 7.5, like any other product.
+"""
 
 MOST_SCRATCH = 16 << 20
 """Bytes: larger buffers are given back after every run."""
@@ -81,6 +90,8 @@ class _Written:
         """Variables that a sum over everything reads."""
         self.row = max([self._row_size(step.first) for step in plan.steps if step.first not in self.totals], default=1)
         self.operations: dict[int, Now] = {}
+        self.converts = any(not _is_taken_as_it_is(program, step.first) for step in plan.steps)
+        """Whether NumPy converts numbers inside of an operation, which it does in its buffers."""
         self._names = {i: f"x{n}" for n, i in enumerate(program.input_ids)}
         self._roots: dict[int, int] = {}
         self._places: dict[int, int] = {}
@@ -167,7 +178,7 @@ class _Written:
             return made[k]
         aval = self.program.avals[k]
         nbytes = self._row_size(k) * aval.dtype.itemsize
-        slot = next((s for s in self._free if self.slots[s] == nbytes), None)
+        slot = next((s for s in reversed(self._free) if self.slots[s] == nbytes), None)  # what has just died is in cache
         if slot is None:
             slot = len(self.slots)
             self.slots.append(nbytes)
@@ -251,7 +262,7 @@ class _Run:
             if scratch.nbytes <= MOST_SCRATCH:
                 _kept.scratch = scratch
 
-        with np.errstate(**modes):
+        with np.errstate(**modes), _buffers_of(np.getbufsize() if self._written.converts else SMALLEST_BUFFER):
             THREADS.share(work, parts)
             row = self._written.row
             for n, aval in enumerate(self._made):
@@ -302,7 +313,7 @@ class _Run:
         nbytes = sum([_rounded(slot * most) for slot in self._written.slots])
         found: Array | None = getattr(_kept, "scratch", None)
         _kept.scratch = None  # a run inside of this one, by the collector or a signal, takes its own
-        return found if found is not None and found.nbytes >= nbytes else np.empty(nbytes, np.uint8)
+        return found if found is not None and found.nbytes >= nbytes else _aligned(nbytes)
 
     def _views(self, scratch: Array, most: int, size: int) -> Iterator[Array]:
         """Return the buffers for a block of so many rows."""
@@ -310,6 +321,36 @@ class _Run:
         for slot, dtype, tail in self._written.buffers:
             nbytes = self._written.slots[slot] * size
             yield scratch[offsets[slot] : offsets[slot] + nbytes].view(dtype).reshape(size, *tail)
+
+
+@contextmanager
+def _buffers_of(size: int) -> Generator[None]:
+    before = np.setbufsize(size)
+    try:
+        yield
+    finally:
+        np.setbufsize(before)
+
+
+def _is_taken_as_it_is(program: Program, k: int) -> bool:
+    """Whether an operation's ufunc has a loop for the dtypes of its arrays."""
+    primitive, operands, _ = program.ops[k]
+    ufunc: Any = primitive.eval
+    if not isinstance(ufunc, np.ufunc):
+        return True
+    kinds = tuple([program.avals[i].dtype if i >= 0 else type(program.literals[~i]) for i in operands])
+    found = ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))
+    return all(kind == dtype for i, kind, dtype in zip(operands, kinds, found, strict=False) if i >= 0)
+
+
+def _aligned(nbytes: int) -> Array:
+    """Return memory that begins with a line of the cache: else half of what is loaded and stored at once lies in two lines.
+
+    Measured on 65,536 float32 in cache, times themselves: 12.2 us where NumPy's own memory begins, 5.7 at a line.
+    """
+    memory = np.empty(nbytes + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + nbytes]
 
 
 def _rounded(nbytes: int) -> int:

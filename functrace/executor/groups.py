@@ -47,6 +47,9 @@ from functrace.ops.elementwise import (
 )
 from functrace.ops.reductions import reduce_all_p, reduce_any_p, reduce_max_p, reduce_min_p, reduce_prod_p, reduce_sum_p
 from functrace.ops.shaping import Shape, broadcast_to_p, convert_p, reshape_p
+from functrace.passes.algebra import simplify
+from functrace.passes.common import merge_common
+from functrace.passes.late import compute_late
 
 REDUCTIONS: dict[Primitive, np.ufunc] = {
     reduce_sum_p: np.add,
@@ -399,12 +402,23 @@ class _Made:
         for k in self.order:
             build.copy(program, k, moved)
         names = {moved[i]: name for i, name in program.names.items() if i in moved}
-        body = build.program([moved[i] for i in self.outputs], program.name, (), names).interned()
+        body = _tidied(build.program([moved[i] for i in self.outputs], program.name, (), names)).interned()
         whole = tuple([n for n, is_whole in enumerate(self.roles.values()) if is_whole])
         operands = tuple(map(write.operand, self.roles))
         first = write.place(blocks_p, operands, (body, Blocks(self.rows, whole)), write.position(self.order[0]))
         write.moved.update({k: first + n for n, k in enumerate(self.outputs)})
         return self.shown
+
+
+def _tidied(body: Program) -> Program:
+    """Return an equal body without what is superfluous in a group: there, to keep a value costs nothing.
+
+    So what was to be computed again is not; and what has become common shows more savings.
+    """
+    made = body
+    for _ in range(2):
+        made = merge_common(simplify(made), is_kept=True)
+    return compute_late(made if len(set(made.output_ids)) == len(body.output_ids) else body)
 
 
 def _is_pointwise(program: Program, k: int) -> bool:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from functrace.ir.parts import Rewrite
-from functrace.ir.primitive import Primitive
+from functrace.ir.primitive import CONSTANT, Primitive
 from functrace.ir.program import Program
 from functrace.ops import elementwise as ew
 from functrace.ops.naming import name_p
@@ -244,7 +244,7 @@ def _written(lives: _Lives, peak: int, dropped: Mapping[int, int]) -> Program:
 
     def apart(i: int, j: int, given: int) -> int:
         """Name what an operation reads again; see Note [What is computed again on purpose] in passes/common.py."""
-        is_kept = given >= 0 and write.moved.get(j) == given
+        is_kept = given >= 0 and write.moved.get(j) == given and program.ops[j][0] is not CONSTANT
         return write.place(name_p, (given,), ("again",), write.position(i)) if is_kept else given
 
     for place, (k, _) in enumerate(program.schedule):

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
-from typing import final
+from collections.abc import Generator
 
 from functrace.ir.parts import Rewrite
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ops.elementwise import Elementwise, add, div, mul, neg, sub
 from functrace.ops.shaping import broadcast_to_p, permute_p, reshape_p, roll_p
+from functrace.passes.savings import Rule, Saving, Sought
+from functrace.passes.smaller import SMALLER
 from functrace.steps import finished
 
 MOVES: frozenset[Primitive] = frozenset({roll_p, reshape_p, permute_p, broadcast_to_p})
@@ -26,64 +26,6 @@ MOVES: frozenset[Primitive] = frozenset({roll_p, reshape_p, permute_p, broadcast
 
 LARGEST_POWER = 1 << 14
 """Powers of two up to this, and what is 1 over them, are numbers of every float dtype."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Sought:
-    """What rules look at: the program that is read, the one that is written, and how often variables are read.
-
-    Args:
-        program: the program.
-        write: what is written.
-        readers: by variable, how often an operation or the caller reads it.
-    """
-
-    program: Program
-    write: Rewrite
-    readers: Counter[int]
-
-    def operands(self, i: int, primitive: Primitive) -> tuple[int, ...] | None:
-        """The operands of a variable that this primitive has made."""
-        found = self.program.ops[i] if i >= 0 else None
-        return found[1] if found is not None and found[0] is primitive else None
-
-    def is_float(self, k: int) -> bool:
-        """Whether a variable is of real floats."""
-        return self.program.avals[k].dtype.kind == "f"
-
-    def number(self, i: int) -> float | None:
-        """An operand that is a Python number, other than 0 or a bool."""
-        value = None if i >= 0 else self.program.literals[~i]
-        return value if type(value) in (int, float) and value and not isinstance(value, complex) else None
-
-    def put(self, k: int, primitive: Primitive, *operands: int) -> int:
-        """Write an operation in place of ``k``; returns the new variable."""
-        return self.write.place(primitive, operands, (), self.write.position(k))
-
-
-Rule = Callable[[Sought, int], int | None]
-"""From an operation to what stands for its result in the program that is written; ``None`` where it does not apply."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Saving:
-    """A rule, and what it does to an example.
-
-    Args:
-        name: for people.
-        primitive: the operation that it begins at.
-        rule: writes something else.
-        before: an example: the listing of a program.
-        after: what becomes of it.
-    """
-
-    name: str
-    primitive: Primitive
-    rule: Rule
-    before: str
-    after: str
 
 
 def simplify(program: Program) -> Program:
@@ -319,6 +261,7 @@ SAVINGS = (
               return b
             }""",
     ),
+    *SMALLER,
 )
 """All of them; the first that applies is taken."""
 

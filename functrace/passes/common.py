@@ -36,21 +36,22 @@ LONG_PAST = 8
 """A large result that nobody has read while so many arrays of its size were computed is computed again."""
 
 
-def merge_common(program: Program) -> Program:
+def merge_common(program: Program, *, is_kept: bool = False) -> Program:
     """Return an equal program in which nothing is computed twice.
 
     Args:
         program: any program.
+        is_kept: whether large arrays cost nothing to keep, and are not computed again however long they wait.
 
     Cost:
         about 2 us per equation; 4 where there is something to merge.
     """
-    return finished(merging(program, len(program.ops)))
+    return finished(merging(program, len(program.ops), is_kept=is_kept))
 
 
-def merging(program: Program, size: int) -> Generator[None, None, Program]:
+def merging(program: Program, size: int, *, is_kept: bool = False) -> Generator[None, None, Program]:
     """Merge in steps of ``size`` equations; see `merge_common`."""
-    same = yield from _same(program, size)
+    same = yield from _same(program, size, is_kept)
     if not same:
         return program
     write = Rewrite(program)
@@ -66,7 +67,7 @@ def merging(program: Program, size: int) -> Generator[None, None, Program]:
     return write.finish()
 
 
-def _same(program: Program, size: int) -> Generator[None, None, dict[int, int]]:
+def _same(program: Program, size: int, is_kept: bool) -> Generator[None, None, dict[int, int]]:
     """By operation that is computed twice: the one that has computed it."""
     ops, avals = program.ops, program.avals
     numbers = [exact_key(value) for value in program.literals]
@@ -95,7 +96,7 @@ def _same(program: Program, size: int) -> Generator[None, None, dict[int, int]]:
         if first == k:
             continue
         is_past = traffic - last[first] > (LONG_PAST + 1) * _bytes(avals[k]) >= (LONG_PAST + 1) * LARGE
-        if is_past and isinstance(primitive, Elementwise):
+        if is_past and not is_kept and isinstance(primitive, Elementwise):
             found[key] = k
             continue
         same[k] = first

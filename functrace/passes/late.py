@@ -62,15 +62,21 @@ def _times(program: Program, size: int) -> Generator[None, None, list[int]]:
     end = len(ops)
     owners = list(range(end))  # whose memory a variable is a view of
     readers: list[list[int]] = [[] for _ in range(end)]
+    direct: dict[int, list[int]] = {}  # by view, its own readers
     for count, (k, _) in enumerate(program.schedule, 1):
         if not count % size:
             yield
         primitive, operands, _ = ops[k]
         if primitive.view and operands[0] >= 0:
             owners[k] = owners[operands[0]]
+            direct[k] = []
+        for i in operands:
+            if i in direct:
+                direct[i].append(k)
         for i in {owners[i] for i in operands if i >= 0}:
             readers[i].append(k)
-    kept = {owners[i] for i in program.output_ids}
+    outputs = set(program.output_ids)
+    kept = {owners[i] for i in outputs}
     # Arguments and constants are held by others as long as the program runs.
     kept.update(k for k in range(end) if ops[k][0] is INPUT or ops[k][0] is CONSTANT)
     times = list(range(end))
@@ -78,6 +84,8 @@ def _times(program: Program, size: int) -> Generator[None, None, list[int]]:
         if not count % size:
             yield
         primitive, operands, _ = ops[k]
+        if k in direct and k not in outputs:  # it may be shown later, and so its array may be computed later
+            times[k] = min([times[j] for j in direct[k]], default=k)
         if primitive.many or primitive.effects or owners[k] != k or k in kept or not readers[k]:
             continue
         first = min([times[j] for j in readers[k]])

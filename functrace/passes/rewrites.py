@@ -16,6 +16,7 @@ import numpy as np
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ops.elementwise import mul
+from functrace.ops.shaping import broadcast_to_p
 
 Rule = Callable[[Program, int, Mapping[int, Any]], int | None]
 """From a program, an operation of it and the values of what is constant: the operand that is equal to the result, if any."""
@@ -52,6 +53,8 @@ def _is_one(i: int, known: Mapping[int, Any], program: Program) -> bool:
         literal = program.literals[~i]
         return literal == 1 and type(literal) is not bool
     value = known.get(i)
+    if value is None and program.ops[i][0] is broadcast_to_p:
+        return 0 not in program.avals[i].shape and _is_one(program.ops[i][1][0], known, program)
     return value is not None and type(value) is not bool and bool(np.all(value == 1)) and np.size(value) > 0
 
 

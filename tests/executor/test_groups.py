@@ -33,6 +33,11 @@ def planned_of(function: Callable[..., Any], *arguments: Any) -> Plan:
     return planned(optimized(ft.trace(function)(*arguments)))
 
 
+def planned_in_blocks(program: ft.Program) -> list[Any]:
+    with divided(16):
+        return list(planned(optimized(program)).steps)
+
+
 def groups(plan: Plan) -> list[list[str]]:
     """The names of the operations of every group."""
     found = [step.bodies[0].program for step in plan.steps if step.blocks is not None]
@@ -114,6 +119,32 @@ def test_rows_are_one_group() -> None:
         check(f, DEEP)
     found = check(ft.value_and_grad(lambda x: np.sum(normalized(softmax(x)) ** 3)), ROWS[:, :8], block=32)
     assert len(found) == 1
+
+
+def test_rows_pass_over_a_block_no_more_often_than_is_needed() -> None:
+    """Not twice through what was to be computed again, and signs, shares of ties and threefold values at what is small."""
+    rows = np.random.default_rng(0).normal(size=(4096, 8)).astype(np.float32)
+    rows[7, 3], rows[8] = rows[7].max(), 2.0
+    with divided(16):
+        function = ft.jit(ft.value_and_grad(lambda x: np.sum(normalized(softmax(x)) ** 3)))
+        program = ft.trace(function)(rows)
+    (names,) = check(lambda x: ft.evaluate(program, x), rows)
+    counts = {name: names.count(name) for name in ("exp", "equal", "convert")}
+    assert counts == {"exp": 1, "equal": 1, "convert": 1}
+    body = next(step.bodies[0].program for step in planned_in_blocks(program) if step.blocks is not None)
+    full = [body.ops[k][0].name for k, _ in body.schedule if body.avals[k].shape == rows.shape]
+    assert full.count("neg") == 0
+    assert full.count("div") == 6
+
+
+def test_numpys_buffers_are_the_callers_afterwards() -> None:
+    before = np.setbufsize(4096)
+    try:
+        check(lambda x, n: np.tanh(x) * n + x, ROWS, np.arange(10, dtype=np.float32))
+        check(lambda x, n: np.tanh(x) * n + x, ROWS, np.arange(10))  # which are converted within the buffers
+        assert np.getbufsize() == 4096
+    finally:
+        np.setbufsize(before)
 
 
 def test_what_is_broadcast_along_rows_is_taken_whole() -> None:

@@ -106,7 +106,20 @@ def test_savings_change_no_bit(kind: str) -> None:
         values = np.array(SPECIAL).astype(kind) if kind[0] in "fc" else np.array([0, 1, 2, 127, 128, 255, 77]).astype(kind)
     x, y = (a.ravel() for a in np.meshgrid(values, values))
     z = np.roll(x, 5)
+    square = (len(values), len(values))
+
+    def rows(x: Any, y: Any, z: Any) -> Any:
+        x, y, z = (np.reshape(part, square) for part in (x, y, z))
+        c = z[:, :1]
+        made = [-(x * c), -(c * x), -(x * 3), np.sum(-(x * y), axis=1), np.sum(-np.abs(x), axis=0), x + x + x, y + (x + x)]
+        if kind[0] == "f":
+            ties = [np.astype(a == np.max(a, axis=1, keepdims=True), x.dtype) for a in (x, y, np.abs(z))]
+            made += [b * (t / np.sum(t, axis=1, keepdims=True)) for t in ties for b in (c, x[:, 3:4], 2.5)]
+            made += [-(x / c), -(c / x), -(x / 0.0), -(2.5 / x), z + (z + z)]
+        return tuple(made)
+
     functions: list[Callable[..., Any]] = [
+        rows,
         lambda x, y, z: (x + (-y), (-x) + y, x - (-y), (-x) - (-y), (-x) + (-y)),
         lambda x, y, z: ((-x) * y + z, z + x * (-y), z - (-x) * y, z - x * (-y)),
         lambda x, y, z: (x + np.roll(-y, 3), x - np.roll(-y, -3), x + np.reshape(-y, (-1,))),

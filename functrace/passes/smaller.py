@@ -1,0 +1,250 @@
+"""Rewrites after which less is done to large arrays, and more to small ones: signs and quotients move to what is broadcast.
+
+A derivative along rows has factors of one number per row. Where the same bits come of it, they are put together before
+they meet the array. Rows of `functrace.passes.algebra`; two nans count as one there.
+
+Floor: 5.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from functrace.ir.primitive import Primitive
+from functrace.ops.elementwise import Elementwise, add, div, mul, neg, sub
+from functrace.ops.reductions import reduce_sum_p
+from functrace.ops.shaping import Shape, convert_p, reshape_p
+from functrace.passes.savings import Saving, Sought
+
+
+def _is_smaller(sought: Sought, i: int, k: int) -> bool:
+    """Whether an operand is a number, or an array of the same floats as operation ``k`` makes, but fewer."""
+    if i < 0:
+        return sought.number(i) is not None
+    mine, whole = sought.program.avals[i], sought.program.avals[k]
+    is_known = all(type(n) is int for n in (*mine.shape, *whole.shape))
+    return is_known and mine.dtype == whole.dtype and mine.shape != () and mine.nbytes < whole.nbytes
+
+
+def _negated(sought: Sought, i: int, k: int) -> int:
+    """Write the negative of an operand that is small."""
+    number = sought.number(i)
+    if number is not None:
+        return sought.write.literal(-number)
+    return sought.put(k, neg, sought.write.operand(i))
+
+
+def _negative_of(sought: Sought, k: int, primitive: Primitive) -> int | None:
+    (i,) = sought.program.ops[k][1]
+    found = sought.operands(i, primitive)
+    if found is None or sought.readers[i] > 1 or not sought.is_float(k):
+        return None
+    for place, j in enumerate(found):
+        other = found[1 - place]
+        if other >= 0 and sought.program.avals[other] is sought.program.avals[k] and _is_smaller(sought, j, k):
+            moved, kept = _negated(sought, j, k), sought.write.operand(other)
+            return sought.put(k, primitive, *((kept, moved) if place else (moved, kept)))
+    return None
+
+
+def _negative_quotient(sought: Sought, k: int) -> int | None:
+    """-(x / y) is x / -y, or -x / y: a sign is no rounding."""
+    return _negative_of(sought, k, div)
+
+
+def _negative_product(sought: Sought, k: int) -> int | None:
+    """-(x * y) is x * -y, likewise."""
+    return _negative_of(sought, k, mul)
+
+
+def _negative_sum(sought: Sought, k: int) -> int | None:
+    """The sum of -x is 0.0 less the sum of x: what is added begins with 0.0, so it is no negative zero."""
+    program, write = sought.program, sought.write
+    (i,) = program.ops[k][1]
+    inner = sought.operands(i, neg)
+    if inner is None or inner[0] < 0 or sought.readers[i] > 1 or not sought.is_float(k):
+        return None
+    made = program.ops[inner[0]][0]  # a view may lie otherwise than its negative, and be added in another order
+    if program.avals[k].shape == () or not isinstance(made, Elementwise) or made.view or not _sums_begin_with_zero():
+        return None
+    found = write.place(reduce_sum_p, (write.operand(inner[0]),), program.ops[k][2], write.position(k))
+    return sought.put(k, sub, write.literal(0.0), found)
+
+
+def _sums_begin_with_zero() -> bool:
+    return not np.signbit(np.add.reduce(np.full((2, 2), -0.0), axis=1)).any()
+
+
+def _three_times(sought: Sought, k: int) -> int | None:
+    """(x + x) + x is x * 3 for real floats: to double is exact, or overflows both ways, so both round three times x."""
+    for i, x in (sought.program.ops[k][1], sought.program.ops[k][1][::-1]):
+        if x >= 0 and sought.operands(i, add) == (x, x) and sought.is_float(k) and sought.readers[i] == 1:
+            return sought.put(k, mul, sought.write.operand(x), sought.write.literal(3.0))
+    return None
+
+
+def _shared_by_ties(sought: Sought, k: int) -> int | None:
+    """c * (t / n) is t * (c * (n / n / n)) where t is 0 or 1, n counts the ones among them, and c is small.
+
+    The derivative of a maximum. One has the factor c * (1 / n) both ways; the zeros become zeros with the sign of c, or nan
+    if c is not finite. Where n is 0 (the maximum is nan), 0 / 0 is nan both ways.
+    """
+    program, write = sought.program, sought.write
+    for c, i in (program.ops[k][1], program.ops[k][1][::-1]):
+        found = sought.operands(i, div)
+        if found is None or sought.readers[i] > 1 or not sought.is_float(k) or not _is_smaller(sought, c, k):
+            continue
+        ties, count = found
+        if ties < 0 or count < 0 or program.avals[ties] is not program.avals[k] or not _is_smaller(sought, count, k):
+            continue
+        source = sought.operands(ties, convert_p)
+        total = sought.operands(count, reshape_p) or (count,)
+        if (
+            source is None
+            or program.avals[source[0]].dtype != np.bool_
+            or sought.operands(total[0], reduce_sum_p) != (ties,)
+        ):
+            continue
+        n = write.operand(count)
+        share = sought.put(k, mul, write.operand(c), sought.put(k, div, sought.put(k, div, n, n), n))
+        return sought.put(k, mul, write.operand(ties), share)
+    return None
+
+
+def _reshaped_twice(sought: Sought, k: int) -> int | None:
+    """A reshape of a reshape is one, back to what it was none, if axes of size 1 come and go: so memory lies as it does."""
+    program, write = sought.program, sought.write
+    (i,) = program.ops[k][1]
+    inner = sought.operands(i, reshape_p)
+    if inner is None or inner[0] < 0 or len({_without_ones(program.avals[j].shape) for j in (inner[0], i, k)}) > 1:
+        return None
+    if program.avals[inner[0]] is program.avals[k]:
+        return write.operand(inner[0])
+    return write.place(reshape_p, (write.operand(inner[0]),), program.ops[k][2], write.position(k))
+
+
+def _without_ones(shape: Shape) -> Shape:
+    return tuple([n for n in shape if type(n) is not int or n != 1])
+
+
+SMALLER = (
+    Saving(
+        "the sign of a quotient",
+        neg,
+        _negative_quotient,
+        before="""
+            program(x: f64[3,4], y: f64[3,1]) {
+              a: f64[3,4] = div x y
+              b: f64[3,4] = neg a
+              return b
+            }""",
+        after="""
+            program(x: f64[3,4], y: f64[3,1]) {
+              a: f64[3,1] = neg y
+              b: f64[3,4] = div x a
+              return b
+            }""",
+    ),
+    Saving(
+        "the sign of a product",
+        neg,
+        _negative_product,
+        before="""
+            program(x: f64[3,4], y: f64[3,1]) {
+              a: f64[3,4] = mul y x
+              b: f64[3,4] = neg a
+              return b
+            }""",
+        after="""
+            program(x: f64[3,4], y: f64[3,1]) {
+              a: f64[3,1] = neg y
+              b: f64[3,4] = mul a x
+              return b
+            }""",
+    ),
+    Saving(
+        "the sign of a sum",
+        reduce_sum_p,
+        _negative_sum,
+        before="""
+            program(x: f64[3,4]) {
+              a: f64[3,4] = exp x
+              b: f64[3,4] = neg a
+              c: f64[3] = reduce_sum b {axes=(1,)}
+              return c
+            }""",
+        after="""
+            program(x: f64[3,4]) {
+              a: f64[3,4] = exp x
+              b: f64[3] = reduce_sum a {axes=(1,)}
+              c: f64[3] = sub 0.0 b
+              return c
+            }""",
+    ),
+    Saving(
+        "three times the same",
+        add,
+        _three_times,
+        before="""
+            program(x: f64[3]) {
+              a: f64[3] = add x x
+              b: f64[3] = add a x
+              return b
+            }""",
+        after="""
+            program(x: f64[3]) {
+              b: f64[3] = mul x 3.0
+              return b
+            }""",
+    ),
+    Saving(
+        "what ties share",
+        mul,
+        _shared_by_ties,
+        before="""
+            program(x: f64[3,4], y: f64[3,1]) {
+              a: f64[3] = reduce_max x {axes=(1,)}
+              b: f64[3,1] = reshape a {shape=(3, 1)}
+              c: bool[3,4] = equal x b
+              d: f64[3,4] = convert c {dtype=f64}
+              e: f64[3] = reduce_sum d {axes=(1,)}
+              f: f64[3,1] = reshape e {shape=(3, 1)}
+              g: f64[3,4] = div d f
+              h: f64[3,4] = mul y g
+              return h
+            }""",
+        after="""
+            program(x: f64[3,4], y: f64[3,1]) {
+              a: f64[3] = reduce_max x {axes=(1,)}
+              b: f64[3,1] = reshape a {shape=(3, 1)}
+              c: bool[3,4] = equal x b
+              d: f64[3,4] = convert c {dtype=f64}
+              e: f64[3] = reduce_sum d {axes=(1,)}
+              f: f64[3,1] = reshape e {shape=(3, 1)}
+              g: f64[3,1] = div f f
+              i: f64[3,1] = div g f
+              j: f64[3,1] = mul y i
+              h: f64[3,4] = mul d j
+              return h
+            }""",
+    ),
+    Saving(
+        "a reshape of a reshape",
+        reshape_p,
+        _reshaped_twice,
+        before="""
+            program(x: f64[3]) {
+              a: f64[3,1] = reshape x {shape=(3, 1)}
+              b: f64[1,3] = reshape a {shape=(1, 3)}
+              c: f64[1,3] = exp b
+              return c
+            }""",
+        after="""
+            program(x: f64[3]) {
+              b: f64[1,3] = reshape x {shape=(1, 3)}
+              c: f64[1,3] = exp b
+              return c
+            }""",
+    ),
+)
+"""All of them."""
