@@ -19,6 +19,7 @@ from functrace.numpy.views import laid_out
 from functrace.ops import eigen, linalg, sorting
 from functrace.ops import elementwise as ew
 from functrace.ops import qr as orthogonal
+from functrace.ops.cholesky import cholesky as factored
 from functrace.ops.contraction import swap_last
 from functrace.ops.indexing import index_static
 from functrace.ops.shaping import convert, reshape
@@ -71,7 +72,7 @@ def inexact(name: str, x: Arrayed) -> Arrayed:
 def cholesky(a: Operand, /, *, upper: bool = False) -> Any:
     """As ``numpy.linalg.cholesky``; the gradient is that of the symmetric part of ``a``."""
     a = matrices("cholesky", a, square=True)
-    return laid_out(linalg.adjoint(linalg.cholesky(linalg.adjoint(a)))) if upper else linalg.cholesky(a)
+    return laid_out(linalg.adjoint(factored(linalg.adjoint(a)))) if upper else factored(a)
 
 
 def _uplo(name: str, given: str) -> str:

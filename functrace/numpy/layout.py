@@ -25,6 +25,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.ops import cumulative, joining, linalg, reductions, shaping, sorting
 from functrace.ops import elementwise as ew
+from functrace.ops.cholesky import cholesky_p
 from functrace.ops.contraction import matmul_p
 from functrace.ops.indexing import ARRAY, decode_index, embed_p, gather_p, index_p, scatter_add_p, scatter_set_p
 from functrace.ops.naming import name_p
@@ -420,7 +421,7 @@ NEW: dict[Primitive, Callable[..., Sequence[int] | None]] = {
     cumulative.cumprod_p: _if_all_are,
     linalg.inv_p: _if_matrix,
     linalg.solve_p: _if_matrix,
-    linalg.cholesky_p: _if_matrix,
+    cholesky_p: _if_matrix,
     **dict.fromkeys(
         (
             reductions.reduce_sum_p, reductions.reduce_prod_p, reductions.reduce_max_p, reductions.reduce_min_p,

@@ -1,14 +1,13 @@
 """What the rule of the Cholesky factorization is made of: products with a triangle, and L^-1 X L^-H for Hermitian X.
 
-LAPACK has both for half the flops of general products and solves (``trmm`` and ``sygst``), which is why they are primitives.
+BLAS has products with triangles for half the flops of general ones (``trmm``). For the other, LAPACK has ``sygst``, with
+half the flops of two triangular solves; but with what has to be copied for it, it takes longer.
 
 Floor: 2.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, always, is_linear
-from functrace.ops import counts
+from functrace.ops import blas, counts
 from functrace.ops.contraction import matmul, swap_last
 from functrace.ops.elementwise import add, neg
 from functrace.ops.matrices import adjoint as adjoint_of
@@ -28,44 +27,13 @@ from functrace.typing import Array
 # -- products with a triangle --------------------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=16)
-def _lapack(name: str, code: str) -> Callable[..., Any] | None:
-    """A routine of SciPy's BLAS or LAPACK for a dtype; ``None`` without SciPy, or for a dtype that it is not made for."""
-    if code not in "fdFD":
-        return None
-    try:
-        from scipy.linalg import blas, lapack
-    except ImportError:
-        return None
-    letter = {"f": "s", "d": "d", "F": "c", "D": "z"}[code]
-    return getattr(blas if name == "trmm" else lapack, letter + name, None)
-
-
-def _stacked(one: Callable[..., Any], a: Array, b: Array, dtype: np.dtype[Any]) -> Any:
-    """Apply a function of two matrices to all of two stacks."""
-    a, b = np.asarray(a, dtype), np.asarray(b, dtype)
-    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    if not stack:
-        return one(a, b)
-    a, b = np.broadcast_to(a, stack + a.shape[-2:]), np.broadcast_to(b, stack + b.shape[-2:])
-    out = np.empty(b.shape, dtype)
-    for k in np.ndindex(stack):
-        out[k] = one(a[k], b[k])
-    return out
-
-
-def _product_eval(a: Array, b: Array, lower: bool) -> Any:
+def multiplied(a: Array, b: Array, lower: bool) -> Any:
+    """Multiply plain arrays by triangles; see `multiply_triangular`."""
     dtype = np.result_type(a, b)
-    trmm = _lapack("trmm", dtype.char)
-    if trmm is None or not b.size:
+    multiply = blas.triangular("trmm", dtype)
+    if multiply is None or not b.size or not a.size:
         return triangle(a, lower, unit=False) @ b
-
-    def one(a: Array, b: Array) -> Any:  # a x is (x^T a^T)^T: in Fortran's order nothing is copied
-        if a.flags.f_contiguous and not a.flags.c_contiguous:
-            return trmm(1.0, a, b.T, side=1, lower=lower, trans_a=1).T
-        return trmm(1.0, a.T, b.T, side=1, lower=not lower).T
-
-    return _stacked(one, a, b, dtype)
+    return multiply(np.asarray(a, dtype), np.asarray(b, dtype), lower, False)
 
 
 def _product_jvp(primals: Values, _outputs: Values, tangents: Tangents, lower: bool) -> Any:
@@ -88,7 +56,7 @@ def _product_batch(operands: Values, is_batched: Flags, lower: bool) -> Any:
 
 multiply_triangular_p = Primitive(
     "multiply_triangular",
-    eval=_product_eval,
+    eval=multiplied,
     aval=lambda a, b, lower: right_sides_aval("multiply_triangular", a, b),
     jvp=_product_jvp,
     transpose=_product_transpose,
@@ -107,7 +75,7 @@ def multiply_triangular(a: Value, b: Value, *, lower: bool) -> Any:
         lower: which triangle.
 
     Cost:
-        n**2 k flops, by SciPy's BLAS; twice that without SciPy.
+        n**2 k flops, by NumPy's BLAS, or SciPy's; twice that without either.
     """
     return bind(multiply_triangular_p, (a, b), (lower,))
 
@@ -115,36 +83,18 @@ def multiply_triangular(a: Value, b: Value, *, lower: bool) -> Any:
 # -- L^-1 X L^-H ---------------------------------------------------------------------------------------
 
 
-def _congruence_eval(lower: Array, x: Array, adjoint: bool) -> Any:
-    dtype = np.result_type(lower, x)
-    lower, x = np.asarray(lower, dtype), np.asarray(x, dtype)
-    half = x + np.conj(x.swapaxes(-1, -2))
+def turned(x: Array) -> Any:
+    """Conjugate transposes of plain matrices; of real ones, views."""
+    swapped = x.swapaxes(-1, -2)
+    return swapped.conj() if x.dtype.kind == "c" else swapped
+
+
+def congruence_of(lower: Array, x: Array, adjoint: bool) -> Any:
+    """Compute it of plain arrays; see `solve_congruence`."""
+    half = x + turned(x)
     half *= 0.5
-    reduce = _lapack("sygst", dtype.char)
-    if reduce is None or not x.size:
-        upper = np.conj(lower.swapaxes(-1, -2))
-        first = solved(upper, half, lower=False, unit=False) if adjoint else solved(lower, half, lower=True, unit=False)
-        turned = np.conj(first.swapaxes(-1, -2))
-        return solved(upper, turned, lower=False, unit=False) if adjoint else solved(lower, turned, lower=True, unit=False)
-    if not np.all(np.diagonal(lower, axis1=-2, axis2=-1)):
-        raise np.linalg.LinAlgError("Singular matrix")
-    return _stacked(functools.partial(_reduced, reduce, adjoint), lower, half, dtype)
-
-
-def _reduced(reduce: Callable[..., Any], adjoint: bool, lower: Array, x: Array) -> Any:
-    """Compute one real matrix with LAPACK, which writes one triangle only, and has no form with the adjoint of L.
-
-    Turned by 180 degrees, L^T is lower triangular; so the other form is the first one, of turned matrices.
-    """
-    if adjoint:
-        factor, given = np.ascontiguousarray(lower[::-1, ::-1]), np.ascontiguousarray(x[::-1, ::-1])
-        found = reduce(given.T, factor.T, itype=1, lower=1, overwrite_a=1)[0][::-1, ::-1]
-    else:
-        found = reduce(x.T, np.ascontiguousarray(lower).T, itype=1, lower=0)[0]
-    made = np.tril(found.T)
-    whole = made + made.T
-    np.fill_diagonal(whole, made.diagonal())
-    return whole
+    a = turned(lower) if adjoint else lower
+    return solved(a, turned(solved(a, half, not adjoint, False)), not adjoint, False)
 
 
 def _congruence_jvp(primals: Values, outputs: Values, tangents: Tangents, adjoint: bool) -> Any:
@@ -171,22 +121,23 @@ def _congruence_batch(operands: Values, is_batched: Flags, adjoint: bool) -> Any
     return solve_congruence(*aligned(operands, is_batched, (2, 2)), adjoint=adjoint)
 
 
-def _congruence_aval(lower: ShapeDtype, x: ShapeDtype, adjoint: bool) -> ShapeDtype:
+def congruence_aval(lower: ShapeDtype, x: ShapeDtype, adjoint: bool) -> ShapeDtype:
+    """Predict it; raises `ShapeError`."""
     check_square("solve_congruence", x)
     return right_sides_aval("solve_congruence", lower, x)
 
 
 solve_congruence_p = Primitive(
     "solve_congruence",
-    eval=_congruence_eval,
-    aval=_congruence_aval,
+    eval=congruence_of,
+    aval=congruence_aval,
     jvp=_congruence_jvp,
     transpose=_congruence_transpose,
     batch=_congruence_batch,
     params=("adjoint",),
     fails=always,
-    flops=counts.solve_triangular,
-    scratch=4.0,
+    flops=counts.products_of_triangles(2),
+    scratch=2.0,
 )
 
 
@@ -199,12 +150,12 @@ def solve_congruence(lower: Value, x: Value, *, adjoint: bool = False) -> Any:
         adjoint: which of both.
 
     Returns:
-        Hermitian matrices.
+        matrices that are Hermitian, but for rounding.
 
     Raises:
         LinAlgError: if an element of the diagonal is 0.
 
     Cost:
-        n**3 flops, by SciPy's LAPACK; twice that for complex numbers, six times without SciPy.
+        2 n**3 flops.
     """
     return bind(solve_congruence_p, (lower, x), (adjoint,))

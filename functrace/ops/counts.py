@@ -98,3 +98,12 @@ def solve(inputs: Avals, outputs: Avals, _params: Mapping[str, Any]) -> float:
 def solve_triangular(inputs: Avals, outputs: Avals, _params: Mapping[str, Any]) -> float:
     """One triangular solve per right-hand side."""
     return inputs[0].shape[-1] * outputs[0].size
+
+
+def products_of_triangles(factor: float) -> Count:
+    """``factor`` x n**3 per square matrix of the result."""
+
+    def count(_inputs: Avals, outputs: Avals, _params: Mapping[str, Any]) -> float:
+        return factor * outputs[0].size * outputs[0].shape[-1]
+
+    return count

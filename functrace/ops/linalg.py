@@ -28,7 +28,6 @@ from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, always, is_linear
 from functrace.ops import counts
-from functrace.ops.congruence import multiply_triangular, solve_congruence
 from functrace.ops.contraction import matmul, swap_last
 from functrace.ops.elementwise import absolute, add, div, equal, imag, less, mul, neg, real, sign, sub, where
 from functrace.ops.indexing import index_static
@@ -41,7 +40,6 @@ from functrace.ops.matrices import (
     conjugate,
     diagonal_of,
     gaps_inverse,
-    half_lower,
     hermitian_part,
     inverse_or_nan,
     last_two,
@@ -290,33 +288,6 @@ slogdet_p = Primitive(
     written="np.linalg.slogdet({0})",
     flops=counts.cubic(2 / 3),
 )
-
-# -- cholesky ------------------------------------------------------------------------------------------
-
-
-def _cholesky_jvp(_primals: Values, outputs: Values, tangents: tuple[Array]) -> Any:
-    (lower,) = outputs
-    inner = solve_congruence(lower, tangents[0])  # L^-1 A' L^-H
-    return multiply_triangular(lower, mask(inner, half_lower(lower.shape[-1])), lower=True)
-
-
-cholesky_p = Primitive(
-    "cholesky",
-    eval=lambda x: np.linalg.cholesky(x),
-    aval=same_square("cholesky"),
-    jvp=_cholesky_jvp,
-    transpose=not_linear("cholesky"),
-    batch=native_batch(lambda: cholesky_p),
-    written="np.linalg.cholesky({0})",
-    fails=always,
-    flops=counts.cubic(1 / 3),
-)
-
-
-def cholesky(x: Value) -> Any:
-    """Lower Cholesky factors. See Note [Functions of symmetric matrices]."""
-    return bind(cholesky_p, (x,))
-
 
 # -- eigenvalues of symmetric matrices -----------------------------------------------------------------
 

@@ -5,7 +5,6 @@ Floor: 2.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,24 +12,13 @@ import numpy as np
 from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import shape_of
 from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, always, is_linear
-from functrace.ops import counts
+from functrace.ops import blas, counts
 from functrace.ops.contraction import matmul, swap_last
 from functrace.ops.elementwise import conj, neg, sub
 from functrace.ops.matrices import aligned, mask, right_sides_aval
 from functrace.ops.shaping import permute, reshape
 from functrace.tracing.recording import Value, bind
 from functrace.typing import Array
-
-
-def _blas(dtype: np.dtype[Any]) -> Callable[..., Any] | None:
-    """SciPy's ``trsm`` for a dtype; ``None`` without SciPy, or for a dtype that BLAS has not."""
-    if dtype.char not in "fdFD":
-        return None
-    try:
-        from scipy.linalg import blas
-    except ImportError:
-        return None
-    return getattr(blas, {"f": "s", "d": "d", "F": "c", "D": "z"}[dtype.char] + "trsm")
 
 
 def triangle(a: Array, lower: bool, unit: bool) -> Any:
@@ -45,27 +33,13 @@ def triangle(a: Array, lower: bool, unit: bool) -> Any:
 def solved(a: Array, b: Array, lower: bool, unit: bool) -> Any:
     """Solve triangular systems of plain arrays; see `solve_triangular`."""
     dtype = np.result_type(a, b)
-    trsm = _blas(dtype)
-    if trsm is None or not b.size:
+    solve = blas.triangular("trsm", dtype)
+    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if solve is None or not b.size or 0 in stack:
         return np.linalg.solve(triangle(a, lower, unit), b)
     if not unit and not np.all(np.diagonal(a, axis1=-2, axis2=-1)):
         raise np.linalg.LinAlgError("Singular matrix")
-    a, b = np.asarray(a, dtype), np.asarray(b, dtype)
-    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    if not stack:
-        return _solved_one(trsm, a, b, lower, unit)
-    a, b = np.broadcast_to(a, stack + a.shape[-2:]), np.broadcast_to(b, stack + b.shape[-2:])
-    out = np.empty(b.shape, dtype)
-    for k in np.ndindex(stack):
-        out[k] = _solved_one(trsm, a[k], b[k], lower, unit)
-    return out
-
-
-def _solved_one(trsm: Callable[..., Any], a: Array, b: Array, lower: bool, unit: bool) -> Any:
-    # a x = b is x^T a^T = b^T, and the transposes of arrays in C order are arrays as Fortran has them: nothing is copied.
-    if a.flags.f_contiguous and not a.flags.c_contiguous:
-        return trsm(1.0, a, b.T, side=1, lower=lower, trans_a=1, diag=unit).T
-    return trsm(1.0, a.T, b.T, side=1, lower=not lower, diag=unit).T
+    return solve(np.asarray(a, dtype), np.asarray(b, dtype), lower, unit)
 
 
 def _jvp(primals: Values, outputs: Values, tangents: Tangents, lower: bool, unit: bool) -> Any:
@@ -125,7 +99,7 @@ def solve_triangular(a: Value, b: Value, *, lower: bool, unit: bool = False) -> 
         LinAlgError: if an element of the diagonal is 0.
 
     Cost:
-        n**2 k flops, by SciPy's BLAS; without SciPy those of ``numpy.linalg.solve``.
+        n**2 k flops, by NumPy's BLAS, or SciPy's; without either those of ``numpy.linalg.solve``.
     """
     return bind(solve_triangular_p, (a, b), (lower, unit))
 

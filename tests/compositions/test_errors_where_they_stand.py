@@ -104,6 +104,8 @@ OF_SCIPY: dict[str, list[tuple[str, Callable[[Any], Any], type[Exception]]]] = {
 }
 FAILING |= OF_SCIPY if importlib.util.find_spec("scipy") else {name: [] for name in OF_SCIPY}
 DERIVATIVES = {
+    "cholesky_change",
+    "cholesky_pullback",
     "cofactor",
     "cofactor_change",
     "frechet",

@@ -1,4 +1,4 @@
-"""Products with triangles and L^-1 H L^-H: every dtype, stack and memory order, with SciPy's LAPACK and without."""
+"""What Cholesky's rule is made of: every dtype, stack and memory order; with NumPy's BLAS, with SciPy's, with none."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.ops import congruence, triangular
+from functrace.ops import blas, cholesky
 from functrace.ops.congruence import multiply_triangular, solve_congruence
+from functrace.ops.triangular import solve_triangular
+from functrace.tracing.recording import bind
 from tests.cases.linear_algebra import draw, regular
 from tests.oracles import differences
 
@@ -20,24 +22,41 @@ FORMS: dict[str, Any] = {
     "upper product": lambda a, b: multiply_triangular(a, b, lower=False),
     "congruence": lambda a, b: solve_congruence(a, b),
     "adjoint congruence": lambda a, b: solve_congruence(a, b, adjoint=True),
+    "change of a factor": lambda a, b: bind(cholesky.cholesky_change_p, (a, b)),
+    "pullback to a matrix": lambda a, b: bind(cholesky.cholesky_pullback_p, (a, b)),
 }
 
 
-@pytest.fixture(params=["scipy", "numpy"], autouse=True)
+@pytest.fixture(params=["numpy's", "scipy's", "none"], autouse=True)
 def library(request: Any, monkeypatch: Any) -> None:
-    if request.param == "scipy":
+    if request.param == "numpy's":
+        if blas._numpys("trsm", "d") is None:
+            pytest.skip("what NumPy is linked with has no symbols to find")
+    elif request.param == "scipy's":
         pytest.importorskip("scipy")
+        monkeypatch.setattr(blas, "_numpys", lambda *_: None)
     else:
-        monkeypatch.setattr(triangular, "_blas", lambda _: None)
-        monkeypatch.setattr(congruence, "_lapack", lambda *_: None)
+        monkeypatch.setattr(blas, "triangular", lambda *_: None)
+
+
+def halved(x: Any) -> Any:
+    return np.tril(x) - np.eye(x.shape[-1]) * x / 2
+
+
+def hermitian(x: Any) -> Any:
+    return (x + np.conj(x.swapaxes(-1, -2))) / 2
 
 
 def expected_of(form: str, a: Any, b: Any) -> Any:
-    lower, half = np.tril(a), (b + np.conj(b.swapaxes(-1, -2))) / 2
+    lower, half = np.tril(a), hermitian(b)
     if form.endswith("product"):
         return (lower if form == "lower product" else np.triu(a)) @ b
     inverse = np.linalg.inv(lower)
     adjoint = np.conj(inverse.swapaxes(-1, -2))
+    if form == "change of a factor":
+        return lower @ halved(inverse @ half @ adjoint)
+    if form == "pullback to a matrix":
+        return adjoint @ hermitian(halved(np.conj(lower.swapaxes(-1, -2)) @ np.tril(b))) @ inverse
     return inverse @ half @ adjoint if form == "congruence" else adjoint @ half @ inverse
 
 
@@ -56,14 +75,14 @@ def test_values(form: str, dtype: Any) -> None:
             found = FORMS[form](given, b)
             assert found.dtype == dtype
             np.testing.assert_allclose(found, expected, rtol=1e-4 if np.finfo(dtype).eps > 1e-10 else 1e-11, atol=1e-5)
-            if not form.endswith("product"):
+            if not form.endswith(("product", "factor")):
                 np.testing.assert_allclose(found, np.conj(found.swapaxes(-1, -2)), rtol=1e-5, atol=1e-6)
 
 
 def test_what_is_not_read_does_not_show() -> None:
     a, b = regular(3, 3), draw(3, 3)
     a[np.triu_indices(3, 1)] = np.nan
-    for form in ("lower product", "congruence", "adjoint congruence"):
+    for form in FORMS.keys() - {"upper product"}:
         assert np.isfinite(FORMS[form](a, b)).all()
     assert np.isfinite(multiply_triangular(a.T, b, lower=False)).all()
 
@@ -71,13 +90,51 @@ def test_what_is_not_read_does_not_show() -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("n", [0, 1])
 def test_empty_and_small(form: str, n: int) -> None:
-    np.testing.assert_array_equal(FORMS[form](np.eye(n), np.ones((n, n))), np.ones((n, n)))
+    expected = np.full((n, n), 0.5 if form.endswith(("factor", "matrix")) else 1.0)
+    np.testing.assert_array_equal(FORMS[form](np.eye(n), np.ones((n, n))), expected)
 
 
 def test_zero_on_the_diagonal_raises() -> None:
-    for adjoint in (False, True):
+    for form in FORMS.keys() - {"lower product", "upper product"}:
         with pytest.raises(np.linalg.LinAlgError, match="Singular"):
-            solve_congruence(np.diag([1.0, 0.0]), np.ones((2, 2)), adjoint=adjoint)
+            FORMS[form](np.diag([1.0, 0.0]), np.ones((2, 2)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex128])
+@pytest.mark.parametrize("n", [cholesky.BLOCK, cholesky.BLOCK + 1, 2 * cholesky.BLOCK + 5])
+def test_several_blocks(n: int, dtype: Any) -> None:
+    form = "pullback to a matrix"
+    a, b = np.eye(n, dtype=dtype) * 9 + draw(n, n, dtype=dtype), draw(2, n, n, dtype=dtype)
+    kept = b.copy()
+    found, expected = FORMS[form](a, b), expected_of(form, a.astype(np.complex128), b)
+    assert found.dtype == dtype
+    assert np.abs(found - expected).max() < (1e-4 if dtype is np.float32 else 1e-12) * np.abs(expected).max()
+    np.testing.assert_array_equal(b, kept)
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(dtype) for dtype in DTYPES], ids=str)
+def test_triangles_in_any_layout_and_stacks_of_any_shape(dtype: Any) -> None:
+    whole = regular(2, 8, 8, dtype=dtype)
+    corner = whole[:, 1:5, 1:5]
+    for a in (
+        corner,
+        corner.swapaxes(-1, -2),
+        whole[:, ::2, ::2],
+        corner[:, ::-1, ::-1],
+        corner[0].astype(dtype.newbyteorder()),
+    ):
+        for b in (
+            draw(4, 2, dtype=dtype),
+            draw(2, 4, dtype=dtype).T,
+            draw(3, 1, 4, 1, dtype=dtype),
+            draw(0, 1, 4, 2, dtype=dtype),
+        ):
+            for lower, unit in ((True, False), (False, True)):
+                triangle = np.tril(a, -1 if unit else 0) if lower else np.triu(a, 1 if unit else 0)
+                x = solve_triangular(a, b, lower=lower, unit=unit)
+                made = (triangle + np.eye(4) if unit else triangle) @ x
+                np.testing.assert_allclose(made, np.broadcast_to(b, made.shape), rtol=1e-3, atol=1e-3)
+                assert x.dtype == dtype
 
 
 @pytest.mark.parametrize("form", FORMS)
