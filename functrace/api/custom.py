@@ -53,7 +53,7 @@ class Custom(Generic[P, R]):
         numbers = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
         self.nondiff_argnums = (*numbers, *_places(f, self.name, nondiff_argnames))
         self.symbolic_zeros = False
-        functools.update_wrapper(self, f)  # type: ignore[arg-type]
+        functools.update_wrapper(self, f, updated=())  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         return f"<functrace {type(self).__name__}({self.name})>"

@@ -142,7 +142,7 @@ class primitive(Generic[P, R]):
         self.results = results
         self.method = _method(vmap, f"primitive {self.name}")
         self.vjp, self.jvp = vjp, jvp
-        functools.update_wrapper(self, f)  # type: ignore[arg-type]
+        functools.update_wrapper(self, f, updated=())  # type: ignore[arg-type]
         self._by_vjp = custom_vjp(_renamed(_same, self.name))
         self._by_jvp = custom_jvp(_renamed(_same, self.name))
         self._by_jvp.defjvp(self._pushed)
