@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.ops import blas, cholesky
+from functrace.ops import cholesky
 from functrace.ops.congruence import multiply_triangular, solve_congruence
 from functrace.ops.triangular import solve_triangular
 from functrace.tracing.recording import bind
 from tests.cases.linear_algebra import draw, regular
+from tests.ops.libraries import LIBRARIES, use_library
 from tests.oracles import differences
 
 DTYPES = (np.float32, np.float64, np.complex64, np.complex128)
@@ -27,16 +28,9 @@ FORMS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(params=["numpy's", "scipy's", "none"], autouse=True)
+@pytest.fixture(params=LIBRARIES, autouse=True)
 def library(request: Any, monkeypatch: Any) -> None:
-    if request.param == "numpy's":
-        if blas._numpys("trsm", "d") is None:
-            pytest.skip("what NumPy is linked with has no symbols to find")
-    elif request.param == "scipy's":
-        pytest.importorskip("scipy")
-        monkeypatch.setattr(blas, "_numpys", lambda *_: None)
-    else:
-        monkeypatch.setattr(blas, "triangular", lambda *_: None)
+    use_library(request.param, monkeypatch)
 
 
 def halved(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Triangular systems: every triangle, dtype, stack and memory order, with SciPy's BLAS and without."""
+"""Triangular systems: every triangle, dtype, stack and memory order; with NumPy's BLAS, with SciPy's, with none."""
 
 from __future__ import annotations
 
@@ -9,21 +9,18 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.ops import triangular
 from functrace.ops.triangular import right_solve, solve_adjoint, solve_triangular
 from tests.cases.linear_algebra import draw, regular
+from tests.ops.libraries import LIBRARIES, use_library
 from tests.oracles import differences
 
 DTYPES = (np.float32, np.float64, np.complex64, np.complex128)
 STACKS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (((), ()), ((2,), (2,)), ((), (2,)), ((3, 1), (2,)))
 
 
-@pytest.fixture(params=["scipy", "numpy"], autouse=True)
+@pytest.fixture(params=LIBRARIES, autouse=True)
 def library(request: Any, monkeypatch: Any) -> None:
-    if request.param == "scipy":
-        pytest.importorskip("scipy")
-    else:
-        monkeypatch.setattr(triangular, "_blas", lambda _: None)
+    use_library(request.param, monkeypatch)
 
 
 def triangle(a: Any, lower: bool, unit: bool) -> Any:
