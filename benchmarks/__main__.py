@@ -1,4 +1,7 @@
-"""The command line: ``python -m benchmarks [ids] [--json FILE] [--report DIRECTORY] [--no-memory]``."""
+"""The command line: ``python -m benchmarks [ids] [--json FILE] [--report DIRECTORY] [--no-memory]``.
+
+What is found of a work goes to stderr at once; the whole table, in the end, to stdout.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,7 @@ def main() -> int:
         if not options.ids or work.id in options.ids:
             print(f"{work.id}: {work.about} …", file=sys.stderr, flush=True)
             outcomes.append(outcome_of(work, memory=not options.no_memory))
+            print(table(outcomes[-1:]) + "\n", file=sys.stderr, flush=True)
     if outcomes:
         print(table(outcomes) + "\n\ngeometric means, of later calls where there are any\n\n" + means_table(outcomes))
         for name, why in {name: why for outcome in outcomes for name, why in outcome.skipped.items()}.items():
