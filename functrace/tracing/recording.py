@@ -87,6 +87,9 @@ OPEN, MAPPED, BODY = "open", "mapped", "body"
 MOST_HELD = 16 << 20
 """Bytes of values that a recording which is asked holds before it looks for those that nothing will read."""
 
+BLOCKS = 1 << 17
+"""Blocks of memory that Python has given out: the more, the longer it takes to look, and the later it is done."""
+
 _serials = itertools.count()
 
 
@@ -512,13 +515,17 @@ class Recording(Builder):
         return values[variable]
 
     def _let_go(self, wanted: int, answers: Answers, values: dict[int, Any]) -> None:
-        """Let go the values that nothing will read."""
+        """Let go the values that nothing will read, if they are enough for a search through all objects."""
+        enough = most_held()
+        if answers.nbytes <= enough:
+            answers.most = enough
+            return
         before = answers.variables
         Recording.release(self, (wanted,), values)
         answers.variables = [k for k in before if k in values]
         answers.released.update([k for k in before if k not in values])
         answers.nbytes = sum([self.avals[k].nbytes for k in answers.variables])
-        answers.most = max(MOST_HELD, 2 * answers.nbytes)
+        answers.most = max(enough, 2 * answers.nbytes)
 
     def callers_array(self, variable: int) -> Any:
         """Return the value of a captured variable: the caller's own array, if it still is what was captured.
@@ -736,6 +743,15 @@ def call_recorded(recording: Recording, f: Callable[..., Any], args: Sequence[An
         return f(*args, **kwargs)
     finally:
         _running.reset(token)
+
+
+def most_held() -> float:
+    """Bytes of values to be held before those that nothing will read are looked for, in a process as it is now.
+
+    Cost:
+        up to 4 ns per block of memory that Python has given out; to look takes 30.
+    """
+    return MOST_HELD * max(1.0, sys.getallocatedblocks() / BLOCKS)
 
 
 def is_constant(x: Tracer) -> bool:

@@ -40,13 +40,13 @@ from functrace.ir.walk import interpret, steps_to
 from functrace.ops.indexing import ARRAY, gather
 from functrace.source import Source, user_source
 from functrace.tracing.lines import name_warnings, stop_naming
-from functrace.tracing.recording import MOST_HELD, Recording, Tracer, Value, bind
+from functrace.tracing.recording import MOST_HELD, Recording, Tracer, Value, bind, most_held
 from functrace.transforms.release import release
 from functrace.transforms.vmap import apply_batched, mapped_results
 from functrace.typing import Array, Scalar
 
-MOST_WAITING = 4 * MOST_HELD
-"""Bytes of values that groups which wait hold together, before it is looked for those that nothing will read."""
+MOST_WAITING = 4
+"""Groups that wait may hold together so many times what one may, before it is looked for values that nothing will read."""
 
 Rows = np.ndarray[Any, np.dtype[np.intp]]
 """Which examples, by their places in the batch, in order."""
@@ -258,7 +258,7 @@ class Examples:
         if count > 1:
             asked, rows = user_source(), self.rows
             self.paths.allow(count, asked, recording.source(variable), len(rows))
-            if self.paths.nbytes + self.nbytes > MOST_WAITING and self._most < math.inf:
+            if self.paths.nbytes + self.nbytes > MOST_WAITING * most_held() and self._most < math.inf:
                 self._let_go(recording, (variable,))
             before = Before(recording, self)
             answers = [plain[np.argmax(labels == k)] for k in range(count)]
@@ -324,8 +324,10 @@ class Examples:
         finally:
             stop_naming(named)
         if self.nbytes > self._most:
-            self._let_go(recording, wanted)
-            self._most = max(MOST_HELD, 2 * self.nbytes)
+            enough = most_held()
+            if self.nbytes > enough:
+                self._let_go(recording, wanted)
+            self._most = max(enough, 2 * self.nbytes)
 
     def _attribute(self, recording: Recording, k: int, found: Value) -> None:
         """Let what has been recorded outside point at the line that recorded it here, not at the one that asks."""

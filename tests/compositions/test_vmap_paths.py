@@ -304,6 +304,8 @@ def test_runs_that_ask_nothing_are_one_run() -> None:
 
 def test_values_that_nothing_reads_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("functrace.transforms.examples.MOST_HELD", 1 << 12)
+    monkeypatch.setattr("functrace.tracing.recording.MOST_HELD", 1 << 12)
+    monkeypatch.setattr("functrace.tracing.recording.BLOCKS", 1 << 40)
 
     def f(x: Any) -> Any:
         y = x
