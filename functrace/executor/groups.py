@@ -418,7 +418,9 @@ def _tidied(body: Program) -> Program:
     made = body
     for _ in range(2):
         made = merge_common(simplify(made), is_kept=True)
-    return compute_late(made if len(set(made.output_ids)) == len(body.output_ids) else body)
+    if len({*made.output_ids} - {*made.input_ids}) < len(body.output_ids):  # each is an array of its own
+        made = body
+    return compute_late(made, are_inputs_held=False)
 
 
 def _is_pointwise(program: Program, k: int) -> bool:
