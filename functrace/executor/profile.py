@@ -28,7 +28,7 @@ from functrace.ir.cost import EquationCost, program_cost, shown
 from functrace.ir.parts import Compiled
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
-from functrace.passes import LAST, LATE, optimized
+from functrace.passes import LAST, LATE, applied, optimized
 from functrace.source import Source, printable
 from functrace.typing import Array
 
@@ -162,7 +162,7 @@ def profile_program(program: Program, arguments: Sequence[Array], seconds: float
         arguments: arrays, one per input.
         seconds: how long to go on; at least three runs of either kind are made.
     """
-    flat = optimized(Runner(program).flat, LATE + LAST)
+    flat = optimized(Runner(program).flat, (*applied(()), *LATE, *LAST))
     whole = planned(flat)
     plain = compiled(whole, NUMPY)
     backend = Watched()

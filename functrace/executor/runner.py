@@ -30,7 +30,7 @@ from functrace.ir.check import held_programs
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Position, Program
 from functrace.ir.unknown import Unknown
-from functrace.passes import EARLY, LAST, LATE, Pass, optimized, optimizing
+from functrace.passes import EARLY, LAST, LATE, Pass, applied, optimized, optimizing
 from functrace.source import hide_own_frames
 from functrace.steps import finished
 from functrace.tracing.evaluate import evaluate_program
@@ -273,11 +273,12 @@ def compile_at_once(
     Args:
         program: the program.
         donated: inputs in whose memory results may be written; see `planning`.
-        passes: further ones, that it goes through when its calls are in line.
+        passes: further ones, that it goes through when its calls are in line; one that is off leaves out the library's own.
     """
-    if passes:
-        program = optimized(Runner(program).flat, passes)
     runner = Runner(program)
+    made = optimized(runner.flat, applied(passes))
+    if made is not runner.flat:
+        runner = Runner(made)
     if len(runner.flat.schedule) > LONGEST_COMPILED:
         return lambda *values: runner(values)
     if donated:

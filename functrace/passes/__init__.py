@@ -4,10 +4,11 @@ Floor: 5.
 """
 
 from functrace.passes.again import compute_again
+from functrace.passes.fission import split_loops
 from functrace.passes.fold import fold_constants
 from functrace.passes.inline import in_line
 from functrace.passes.late import compute_late
-from functrace.passes.pipeline import EARLY, LAST, LATE, PIPELINE, Pass, optimized, optimizing
+from functrace.passes.pipeline import EARLY, LAST, LATE, PIPELINE, REORDERING, Pass, applied, optimized, optimizing, without
 from functrace.passes.trail import Own, Passed, Trail, rows_of, trail
 from functrace.passes.unused import drop_unused
 
@@ -16,10 +17,12 @@ __all__ = [
     "LAST",
     "LATE",
     "PIPELINE",
+    "REORDERING",
     "Own",
     "Pass",
     "Passed",
     "Trail",
+    "applied",
     "compute_again",
     "compute_late",
     "drop_unused",
@@ -28,5 +31,7 @@ __all__ = [
     "optimized",
     "optimizing",
     "rows_of",
+    "split_loops",
     "trail",
+    "without",
 ]

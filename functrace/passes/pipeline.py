@@ -13,17 +13,19 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, final
 
+from functrace.errors import ArgumentError
 from functrace.ir.program import Program
 from functrace.passes.again import compute_again
 from functrace.passes.algebra import simplifying, sink_broadcasts
 from functrace.passes.common import drop_names, merging
+from functrace.passes.fission import split_loops
 from functrace.passes.fold import folding
 from functrace.passes.inline import in_line
 from functrace.passes.late import computing_late
 from functrace.passes.unused import drop_unused
 from functrace.steps import finished
 
-Stage: TypeAlias = Literal["early", "late", "last"]
+Stage: TypeAlias = Literal["early", "jit", "late", "last", "off"]
 
 
 @final
@@ -36,9 +38,12 @@ class Pass:
         steps: called as ``steps(program, size)``: a generator that yields after about ``size`` equations of work, and
             returns the program.
         stage: when it is worth its time: "early" before the program has run at all, "late" before it is compiled or recorded
-            into another program, "last" before it is compiled: what it makes is only run, and derived no more.
+            into another program, "last" before it is compiled: what it makes is only run, and derived no more. "jit" is
+            between the first two, where `functrace.jit` compiles: all its calls run the same code. "off" leaves out a row of
+            that name, see `without`.
         before: an example: the listing of a program.
         after: what becomes of it.
+        exact: whether it changes no bit of any result; if not, sums are rounded in another order. Such a row is for "jit".
     """
 
     name: str
@@ -46,6 +51,7 @@ class Pass:
     stage: Stage
     before: str
     after: str
+    exact: bool = True
 
 
 def at_once(run: Callable[[Program], Program]) -> Callable[[Program, int], Generator[None, None, Program]]:
@@ -251,11 +257,82 @@ PIPELINE = (
             }""",
     ),
 )
-"""All passes, in their order."""
+"""The passes that every program goes through, in their order."""
+
+REORDERING = (
+    Pass(
+        "loops in parts",
+        at_once(split_loops),
+        stage="jit",
+        before="""
+            program(w: f64[2,2], g: f64[2,2], h: f64[2], xs: f64[4,2]) {
+              (a: f64[2,2], b: f64[2], c: f64[4,2]) = scan w g h xs {body={
+                program(w: f64[2,2], g: f64[2,2], h: f64[2], x: f64[2]) {
+                  a: f64[2] = exp x
+                  b: f64[2] = mul h a
+                  c: f64[2] = matmul b w
+                  d: f64[2,1] = reshape b {shape=(2, 1)}
+                  e: f64[2,2] = mul d x
+                  f: f64[2,2] = add g e
+                  i: f64[2] = square c
+                  return f, c, i
+                }
+              }, length=4, reverse=False, constants=1, carries=2}
+              return a, b, c
+            }""",
+        after="""
+            program(w: f64[2,2], g: f64[2,2], h: f64[2], xs: f64[4,2]) {
+              d: f64[4,2] = exp xs
+              (b: f64[2], e: f64[4,2], f: f64[4,2]) = scan w h d {body={
+                program(w: f64[2,2], h: f64[2], a: f64[2]) {
+                  b: f64[2] = mul h a
+                  c: f64[2] = matmul b w
+                  return c, c, b
+                }
+              }, length=4, reverse=False, constants=1, carries=1}
+              c: f64[4,2] = square e
+              i: f64[2,4] = transpose f {axes=(1, 0)}
+              j: f64[2,2] = matmul i xs
+              a: f64[2,2] = add g j
+              return a, b, c
+            }""",
+        exact=False,
+    ),
+)
+"""Passes of `functrace.jit`, between those that are early and those that are late."""
 
 EARLY = tuple([row for row in PIPELINE if row.stage == "early"])
 LATE = tuple([row for row in PIPELINE if row.stage == "late"])
 LAST = tuple([row for row in PIPELINE if row.stage == "last"])
+
+
+def without(name: str) -> Pass:
+    """Return what leaves out a pass of ``jit``'s own: ``jit(f, passes=[without("loops in parts")])``.
+
+    Args:
+        name: of a row of `REORDERING`.
+
+    Raises:
+        ArgumentError: if there is none of this name.
+
+    Example:
+        >>> import numpy as np
+        >>> import functrace as ft
+        >>> from functrace.passes import without
+        >>> total = lambda xs: ft.scan(lambda c, x: (c + x, None), 0.0, xs)[0]
+        >>> ft.jit(total, passes=[without("loops in parts")])(np.full(8, 0.1))  # added one by one, as it is written
+        np.float64(0.7999999999999999)
+    """
+    names = [row.name for row in REORDERING]
+    if name not in names:
+        raise ArgumentError(f"no pass that can be left out is called {name!r}", fix=f"name one of {', '.join(names)}")
+    return Pass(name, at_once(lambda program: program), "off", "", "")
+
+
+def applied(own: Sequence[Pass]) -> tuple[Pass, ...]:
+    """The passes that ``jit`` applies when calls are in line: a user's, and those of its own that these do not leave out."""
+    off = {row.name for row in own if row.stage == "off"}
+    return (*[row for row in own if row.stage != "off"], *[row for row in REORDERING if row.name not in off])
 
 
 def optimizing(program: Program, size: int, passes: Sequence[Pass] = PIPELINE) -> Generator[None, None, Program]:

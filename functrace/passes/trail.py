@@ -18,7 +18,7 @@ from functrace.ir.parts import output_avals
 from functrace.ir.program import Equation, Literal, Program
 from functrace.ir.text import equation_text
 from functrace.keys import exact_key
-from functrace.passes.pipeline import PIPELINE, Pass, at_once
+from functrace.passes.pipeline import PIPELINE, Pass, applied, at_once
 from functrace.steps import finished
 
 Own: TypeAlias = Pass | Callable[[Program], Program]
@@ -74,7 +74,7 @@ class Trail:
 
 
 def trail(program: Program, passes: Sequence[Own] = (), pipeline: Sequence[Pass] = PIPELINE) -> Trail:
-    """Apply passes as `functrace.jit` does: those of the pipeline, with one's own after the early ones.
+    """Apply passes as `functrace.jit` does: the pipeline's, with one's own and those of ``jit`` alone after the early ones.
 
     Args:
         program: any program.
@@ -84,7 +84,7 @@ def trail(program: Program, passes: Sequence[Own] = (), pipeline: Sequence[Pass]
     early = [row for row in pipeline if row.stage == "early"]
     others = [row for row in pipeline if row.stage != "early"]
     steps: list[Passed] = []
-    for row in (*early, *rows_of(passes, "trail"), *others):
+    for row in (*early, *applied(rows_of(passes, "trail")), *others):
         begin = perf_counter()
         made = finished(row.steps(program, len(program.ops) + 1))
         steps.append(Passed(row.name, program, made, perf_counter() - begin))

@@ -10,7 +10,7 @@ import pytest
 import functrace as ft
 from functrace.ir.parts import Rewrite, restrict
 from functrace.ops.elementwise import cos, exp, log, sin
-from functrace.passes import PIPELINE, Pass
+from functrace.passes import PIPELINE, REORDERING, Pass
 from functrace.passes.pipeline import at_once
 from functrace.passes.trail import trail
 
@@ -81,6 +81,7 @@ def test_the_trail_says_what_each_has_changed() -> None:
     assert [step.name for step in found.steps] == [
         *[row.name for row in PIPELINE if row.stage == "early"],
         "exchanged",
+        *[row.name for row in REORDERING],
         *[row.name for row in PIPELINE if row.stage != "early"],
     ]
     changed = {step.name: list(step.changes()) for step in found.steps if list(step.changes())}

@@ -10,7 +10,7 @@ import pytest
 
 import functrace as ft
 from functrace.ir.primitive import Primitive
-from functrace.passes import PIPELINE, Pass, optimized
+from functrace.passes import PIPELINE, REORDERING, Pass, optimized
 from functrace.passes.algebra import SAVINGS, Saving, simplify
 from functrace.passes.common import drop_names
 from functrace.passes.rewrites import ROWS, Rewriting
@@ -42,6 +42,20 @@ def assert_becomes(before: str, after: str, made: ft.Program) -> None:
 def test_a_pass_does_what_its_example_says(row: Pass) -> None:
     assert_becomes(row.before, row.after, drop_names(finished(row.steps(parsed(row.before), 1))))
     assert_becomes(row.before, row.after, optimized(parsed(row.before)))
+
+
+@pytest.mark.parametrize("row", REORDERING, ids=lambda row: row.name)
+def test_a_pass_that_rounds_differently_says_so_and_does_what_its_example_says(row: Pass) -> None:
+    source, made = parsed(row.before).check(), finished(row.steps(parsed(row.before), 1)).check()
+    assert not row.exact and row.stage == "jit"
+    assert str(made) == str(parsed(row.after))
+    given = arguments(source)
+    for found, expected in zip(evaluate_program(made, given), evaluate_program(source, given), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_what_every_program_goes_through_changes_no_bit() -> None:
+    assert all(row.exact and row.stage in ("early", "late", "last") for row in PIPELINE)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.primitive.name)
