@@ -38,6 +38,7 @@ PAGES = [
             "performance",
             "scipy",
             "random",
+            "own_rules",
         )
     ],
 ]
