@@ -21,9 +21,11 @@ _Recording.tracer_class = _TracedArray
 if hasattr(Array, "register"):
     Array.register(_TracedArray)  # type: ignore[attr-defined]
 
+from functrace.tracing.evaluate import evaluate_program as _evaluate_program  # noqa: E402
 from functrace.transforms.release import release as _release  # noqa: E402
 
 _Recording.release = _release  # type: ignore[method-assign]
+_Recording.evaluate = staticmethod(_evaluate_program)  # type: ignore[method-assign]
 
 from functrace import ir, numpy, policies, transforms, tree  # noqa: E402
 from functrace.api.differentiate import grad, jvp, linearize, value_and_grad, vjp  # noqa: E402

@@ -202,7 +202,7 @@ def _differentiate(
     def differentiated(*args: object, **kwargs: object) -> Any:
         chosen = (0,) if first_only and args else normalize_argnums(argnums, len(args), owner)
         leaf = args[chosen[0]] if len(chosen) == 1 else None
-        if type(leaf) in _LEAVES:
+        if type(leaf) in LEAVES:
             leaves, treedef = [leaf], None
         else:
             leaves, treedef = flatten(tuple([args[k] for k in chosen]))
@@ -223,9 +223,9 @@ def _differentiate(
                     traced[k] = tree
             return traced, named
 
-        with Recording(owner) as recording:
+        with Recording(owner, is_run=True) as recording:
             call = Recorded(recording, f, inputs, has_aux=has_aux, wanted=wanted)
-            runner, arguments = call.transformed(*_grad_transform(active or len(values), with_value))
+            runner, arguments = call.transformed(*grad_transform(active or len(values), with_value))
             results = runner(arguments, recording.positions or ())
         count = start + call.auxiliary if has_aux else start
         gradients = [x[()] if type(x) is np.ndarray and not x.ndim else x for x in results[count:]]
@@ -245,12 +245,12 @@ def _differentiate(
     return differentiated
 
 
-_LEAVES = frozenset({np.ndarray, float, TracedArray})
+LEAVES = frozenset({np.ndarray, float, TracedArray})
 """Types of arguments that are a leaf at sight, without a look by optree."""
 
 
 @functools.lru_cache(maxsize=64)
-def _grad_transform(active: int | tuple[bool, ...], with_value: bool) -> tuple[Any, Callable[[Program], Runner]]:
+def grad_transform(active: int | tuple[bool, ...], with_value: bool) -> tuple[Any, Callable[[Program], Runner]]:
     """The cache key and the builder of the gradient by the first inputs: so many, or those that are flagged."""
     chosen = [True] * active if isinstance(active, int) else list(active)
 
@@ -419,7 +419,7 @@ class Pushforward(_Linear):
         return unflatten(self.out_tree, self.runner([*self.residuals, *chosen], self.lines))
 
 
-def _linearized(kind: type[_Linear], call: Recorded, point: Primals, has_aux: bool) -> Any:
+def linearized(kind: type[_Linear], call: Recorded, point: Primals, has_aux: bool) -> Any:
     """Return what `vjp`, or `linearize`, returns: the result, the derivative at a point, and perhaps auxiliary data."""
     count = len(call.outputs)
 
@@ -481,9 +481,9 @@ def vjp(f: Callable[..., Any], *primals: object, has_aux: bool = False, **kwargs
     """
     owner = f"vjp of {function_name(f)}"
     point = Primals(f, primals, kwargs, owner)
-    with Recording(owner) as recording:
+    with Recording(owner, is_run=True) as recording:
         call = Recorded(recording, f, point.inputs, has_aux=has_aux)
-        return _linearized(Pullback, call, point, has_aux)
+        return linearized(Pullback, call, point, has_aux)
 
 
 @overload
@@ -536,7 +536,7 @@ def jvp(
             )
     tangents = map_leaves(held_array, tuple(tangents))
     point = Primals(f, tuple(primals), kwargs, owner)
-    with Recording(owner) as recording:
+    with Recording(owner, is_run=True) as recording:
         call = Recorded(recording, f, point.inputs, has_aux=has_aux)
         chosen = _directions(tangents, point.tree, point.avals, point.active, owner)
         count = len(call.outputs)
@@ -590,6 +590,6 @@ def linearize(f: Callable[..., Any], *primals: object, has_aux: bool = False, **
     """
     owner = f"linearize of {function_name(f)}"
     point = Primals(f, primals, kwargs, owner)
-    with Recording(owner) as recording:
+    with Recording(owner, is_run=True) as recording:
         call = Recorded(recording, f, point.inputs, has_aux=has_aux)
-        return _linearized(Pushforward, call, point, has_aux)
+        return linearized(Pushforward, call, point, has_aux)

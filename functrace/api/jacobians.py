@@ -12,7 +12,17 @@ from typing import Any, Concatenate, Literal, NamedTuple, overload
 import numpy as np
 
 from functrace.api.calls import as_value, check_argnums, check_leaf, function_name, is_position, normalize_argnums
-from functrace.api.differentiate import Primals, check_differentiable, grad, jvp, real_output, vjp
+from functrace.api.differentiate import (
+    LEAVES,
+    Primals,
+    Pullback,
+    check_differentiable,
+    grad,
+    grad_transform,
+    jvp,
+    linearized,
+    real_output,
+)
 from functrace.api.mapping import vmap
 from functrace.api.record import Recorded, own_arrays
 from functrace.api.transformed import transformed
@@ -28,6 +38,9 @@ from functrace.transforms import is_differentiable, jvp_program, vmap_program
 from functrace.transforms.sparsity import compressed_jacobian
 from functrace.tree import flatten, map_leaves, paths, unflatten
 from functrace.typing import A, Aux, B, P, PyTree, Ts
+
+SMALL_BASIS = 64
+"""Elements of a nest: so many unit vectors take 32 KiB."""
 
 
 @overload
@@ -67,24 +80,37 @@ def jacrev(
         ``f`` and (number of output elements) pullbacks, in one mapped run.
     """
     check_argnums(argnums, "jacrev")
-    owner = f"jacrev of {function_name(f)}"
+    name = function_name(f)
+    owner, called = f"jacrev of {name}", f"vjp of {name}"
 
     @transformed("jacrev", f)
     def jacobian(*args: object, **kwargs: object) -> Any:
         chosen = normalize_argnums(argnums, len(args), owner)
         primals = [args[k] for k in chosen]
         _check_arguments(primals, chosen, owner, holomorphic, complex_is_fine=True)
-        out, pullback, *aux = vjp(_at(f, args, chosen, kwargs), *primals, has_aux=has_aux)
-        leaves, out_tree = flatten(out)
-        _check_results([aval_of(leaf) for leaf in leaves], owner, holomorphic, complex_is_fine=False)
-        basis = _basis(leaves)
-        if _count(leaves) == 1:  # a gradient: nothing is to be mapped
+        point = Primals(f, primals, {}, called)
+        with Recording(called, is_run=True) as recording:
+            call = Recorded(recording, _at(f, args, chosen, kwargs), point.inputs, has_aux=has_aux)
+            avals = call.out_avals
+            if len(avals) == 1 and not avals[0].shape:  # a gradient: nothing is to be mapped
+                _check_results(avals, owner, holomorphic, complex_is_fine=False)
+                runner, arguments = call.transformed(*grad_transform(len(point.avals), with_value=False))
+                flat = runner(arguments, call.lines)
+                found = [x if shape_of(x) else reshape(reshape(x, (1,)), ()) for x in flat[call.auxiliary :]]
+                gradients = unflatten(point.tree, found)
+                result = unflatten(call.out_tree, [gradients[0] if is_position(argnums) else gradients])
+                return (result, call.aux(flat[: call.auxiliary])) if has_aux else result
+            _, pullback, *aux = linearized(Pullback, call, point, has_aux)
+        out_tree = call.out_tree
+        _check_results(avals, owner, holomorphic, complex_is_fine=False)
+        basis = _basis(avals)
+        if len(basis) == 1 and avals[0].size == 1:
             rows = map_leaves(
                 lambda row: reshape(row, (1, *shape_of(row))), pullback(unflatten(out_tree, [b[0] for b in basis]))
             )
         else:
-            rows = vmap(pullback, axis_size=_count(leaves))(unflatten(out_tree, basis)) if basis else ()
-        parts = _split_rows(rows, leaves)
+            rows = vmap(pullback, axis_size=_count(avals))(unflatten(out_tree, basis)) if basis else ()
+        parts = _split_rows(rows, avals)
         result = unflatten(out_tree, [part[0] if is_position(argnums) else part for part in parts])
         return (result, aux[0]) if has_aux else result
 
@@ -127,13 +153,13 @@ def jacfwd(
         primals = tuple(args[k] for k in chosen)
         _check_arguments(primals, chosen, owner, holomorphic, complex_is_fine=False)
         point = Primals(f, primals, {}, owner)
-        with Recording(owner) as recording:
+        with Recording(owner, is_run=True) as recording:
             call = Recorded(recording, _at(f, args, chosen, kwargs), point.inputs, has_aux=has_aux)
             _check_results(call.out_avals, owner, holomorphic, complex_is_fine=True)
             build = functools.partial(_columns_of, point, len(call.outputs), call.auxiliary)
             key = ("jacfwd", point.active, len(call.outputs))
             found, arguments = call.transformed(key, build)
-            flat = found.runner([*arguments, *([] if found.is_whole else _basis(point.values))], call.lines)
+            flat = found.runner([*arguments, *([] if found.is_whole else _basis(point.avals))], call.lines)
         columns = flat[call.auxiliary :]
         if not found.is_whole:
             columns = [moveaxis(x, 0, len(shape_of(x)) - 1) for x in columns]
@@ -174,7 +200,7 @@ def _columns_of(point: Primals, count: int, auxiliary: int, program: Program) ->
     if compressed is not None:
         return _Columns(Runner(compressed), is_whole=True)
     batched = [k >= len(program.input_ids) for k in range(len(needed.input_ids))]
-    mapped = vmap_program(needed, _count(point.values), batched, [False] * auxiliary + [True] * count)
+    mapped = vmap_program(needed, _count(point.avals), batched, [False] * auxiliary + [True] * count)
     return _Columns(Runner(mapped), is_whole=False)
 
 
@@ -265,7 +291,6 @@ def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) ->
 def _at(f: Callable[..., Any], args: tuple[Any, ...], chosen: tuple[int, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
     """``f`` as a function of the chosen arguments only."""
 
-    @functools.wraps(f, updated=())
     def partial(*xs: object) -> Any:
         full, named = own_arrays([None if k in chosen else x for k, x in enumerate(args)], kwargs)
         for k, x in zip(chosen, xs, strict=True):
@@ -280,6 +305,8 @@ def _check_arguments(
 ) -> None:
     """Check the arguments; complex ones have no unit vectors, but backward none are needed (as in `grad`)."""
     for k, tree in zip(chosen, trees, strict=True):
+        if type(tree) in LEAVES and not holomorphic and (type(tree) is float or tree.dtype.kind == "f"):
+            continue
         leaves, treedef = flatten(tree)
         for leaf, path in zip(leaves, paths(treedef), strict=True):
             name = f"args[{k}]{path}"
@@ -314,15 +341,27 @@ def _check_results(avals: Sequence[ShapeDtype], owner: str, holomorphic: bool, *
             )
 
 
-def _count(leaves: list[Any]) -> int:
+def _count(avals: Sequence[ShapeDtype]) -> int:
     """How many elements there are, and unit vectors."""
-    return sum([aval_of(leaf).size for leaf in leaves])
+    return sum([aval.size for aval in avals])
 
 
-def _basis(leaves: list[Any]) -> list[Any]:
+def _basis(avals: Sequence[ShapeDtype]) -> Sequence[Any]:
     """Arrays like the leaves with one more axis in front, along which all unit vectors of the whole nest stand."""
-    avals = [aval_of(leaf) for leaf in leaves]
-    total, start, made = _count(leaves), 0, []
+    return _small_basis(tuple(avals)) if _count(avals) <= SMALL_BASIS else _new_basis(avals)
+
+
+@functools.lru_cache(maxsize=64)
+def _small_basis(avals: tuple[ShapeDtype, ...]) -> Sequence[Any]:
+    """Unit vectors that are kept, since making them takes as long as using them; nobody can write to them."""
+    made = _new_basis(avals)
+    for array in made:
+        array.flags.writeable = False
+    return made
+
+
+def _new_basis(avals: Sequence[ShapeDtype]) -> list[Any]:
+    total, start, made = _count(avals), 0, []
     for aval in avals:
         unit = np.zeros((total, aval.size), aval.dtype)
         unit[start : start + aval.size] = np.eye(aval.size)
@@ -331,14 +370,14 @@ def _basis(leaves: list[Any]) -> list[Any]:
     return made
 
 
-def _split_rows(rows: PyTree, leaves: list[Any]) -> list[Any]:
+def _split_rows(rows: PyTree, avals: Sequence[ShapeDtype]) -> list[Any]:
     """Cut the mapped pullbacks' results (a tuple per argument) into one nest per output leaf."""
     flat, tree = flatten(rows)
     start, results = 0, []
-    for leaf in leaves:
-        size = aval_of(leaf).size
-        chosen = flat if len(leaves) == 1 else [r[start : start + size] for r in flat]
-        parts = [reshape(r, (*shape_of(leaf), *shape_of(r)[1:])) for r in chosen]
+    for aval in avals:
+        size = aval.size
+        chosen = flat if len(avals) == 1 else [r[start : start + size] for r in flat]
+        parts = [reshape(r, (*aval.shape, *shape_of(r)[1:])) for r in chosen]
         results.append(unflatten(tree, parts))
         start += size
     return results

@@ -164,7 +164,8 @@ class _Call:
             numbers.extend(map(number_type, leaves))
             return leaves
 
-        with Recording(self.owner, scope=MAPPED) as recording:
+        is_run = not any(isinstance(value, Tracer) for value in self.values)
+        with Recording(self.owner, scope=MAPPED, is_run=is_run) as recording:
             recording.asked = examples if examples.paths.most else None
             call = Recorded(recording, self.f, self._inputs, wanted=wanted, reads=())
             self.out_places = prefix_leaves(self.out_axes, self.out_tree, "out_axes")

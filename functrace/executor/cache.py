@@ -28,6 +28,7 @@ from typing import Any, final
 import numpy as np
 
 from functrace.caches import BYTES_PER_OP, Bounded, Kept
+from functrace.executor.inner import with_inner
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import INPUT, Primitive
 from functrace.ir.program import Program
@@ -233,7 +234,8 @@ class TransformCache:
             entry.forms = (*entry.forms[1 - MOST_FORMS :], form)
             if is_new:
                 kept.add(key, entry)
-            kept.resize(entry, BYTES_PER_OP * (len(recording.ops) + 4) * len(entry.forms))
+            size = len(recording.ops) + sum([len(recording.ops[k][2][0].ops) for k in recording.inner or ()])
+            kept.resize(entry, BYTES_PER_OP * (size + 4) * len(entry.forms))
             found = form, form.values(literals) or []
         arguments.extend(found[1])
         return found[0].made, arguments
@@ -334,11 +336,14 @@ def run_recorded(
     if not (given or recording.held):
         return CACHE.lookup(recording, tuple(outputs), transform, build)
 
-    def with_values(program: Program) -> Any:
+    def whole(program: Program) -> Any:
         moved = len(program.ops) - len(recording.ops)  # by the numbers that are inputs, at the start of the tape
-        return build(with_given(program, [moved + k for k in given]))
+        if given:
+            program = with_given(program, [moved + k for k in given])
+        return build(with_inner(program, [moved + k for k in recording.inner or ()]))
 
     key: tuple[Hashable, ...] = (transform, given, *recording.held)
-    made, arguments = CACHE.lookup(recording, tuple(outputs), key, with_values if given else build)
-    arguments.extend([recording.values[k] for k in given])
+    made, arguments = CACHE.lookup(recording, tuple(outputs), key, whole)
+    if given:
+        arguments.extend([recording.values[k] for k in given])
     return made, arguments

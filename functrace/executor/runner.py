@@ -23,6 +23,7 @@ from functrace.executor.backend import Backend, compiled
 from functrace.executor.cache import collector_paused
 from functrace.executor.first_sight import FirstSight, mean_bytes
 from functrace.executor.freed import FREED, LARGE
+from functrace.executor.inner import Inner
 from functrace.executor.instructions import WIDTH, Instructions
 from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import Plan, planned, planning
@@ -96,7 +97,7 @@ class Runner:
     """
 
     __slots__ = (
-        "_backend", "_compiled", "_compiling", "_first", "_flat", "_folded", "_heavy", "_interpreted", "_invested",
+        "_backend", "_compiled", "_compiling", "_first", "_flat", "_folded", "_heavy", "_inner", "_interpreted", "_invested",
         "_listed", "_program", "_turn",
     )  # fmt: skip
 
@@ -109,6 +110,7 @@ class Runner:
         self._flat: Program | None = self._program if is_flat else None
         self._folded: Program | None = None
         self._heavy: bool | None = None
+        self._inner: Inner | None = None
         self._listed: Instructions | None = None
         self._interpreted = self._invested = 0.0  # seconds
         self._turn = threading.Lock()
@@ -167,7 +169,7 @@ class Runner:
         """
         for value in arguments:
             if isinstance(value, Tracer):
-                return _fresh_handles(evaluate_program(self.folded, arguments, lines))
+                return self._recorded(arguments, lines)
         run = self._compiled
         if run is None:
             run = self._advanced() if self._interpreted > self._invested else self.compile() if self._is_heavy() else None
@@ -177,6 +179,14 @@ class Runner:
                 self._interpreted += perf_counter() - begin
                 return results
         return run_compiled(run, arguments, lines)
+
+    def _recorded(self, arguments: Sequence[Any], lines: Sequence[Position]) -> list[Any]:
+        """Run on traced values: record a call, or else all operations; returns fresh handles."""
+        inner = self._inner
+        if inner is None:
+            inner = self._inner = Inner(self.folded)
+        found = inner.recorded(arguments, lines)
+        return _fresh_handles(evaluate_program(self.folded, arguments, lines)) if found is None else found
 
     def compile(self) -> Compiled:
         """Compile now, at once; returns the function of the arguments."""

@@ -23,6 +23,7 @@ import numpy as np
 from functrace.control.residuals import pack_p, unpack_p
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
+from functrace.ir.program import Program
 from functrace.ops import cumulative, joining, linalg, reductions, shaping, sorting
 from functrace.ops import elementwise as ew
 from functrace.ops.cholesky import cholesky_p
@@ -200,10 +201,15 @@ def _of_variable(recording: Recording, variable: int) -> Walk:
     aval = recording.avals[variable]
     known[variable] = None
     if found is _ABSENT:
+        first, place = variable, 0
         primitive, operands, params = recording.ops[variable]
         if primitive is RESULT:
-            primitive, operands, params = recording.ops[operands[0]]
-        if primitive is INPUT or primitive is CONSTANT:
+            first, place = operands[0], params[0]
+            primitive, operands, params = recording.ops[first]
+        if recording.inner and first in recording.inner:
+            held: Program = params[0]
+            found = yield from _of_variable(_inside(recording, held, operands), held.output_ids[place])
+        elif primitive is INPUT or primitive is CONSTANT:
             found = yield from _from_outside(recording, variable)
         else:
             found = yield from _of_operation(recording, aval, primitive, operands, params)
@@ -211,6 +217,16 @@ def _of_variable(recording: Recording, variable: int) -> Walk:
     elif isinstance(found, Order):
         found = known[variable] = yield found, aval
     return found
+
+
+def _inside(recording: Recording, program: Program, operands: Sequence[int]) -> Recording:
+    """Return the program of a call as if it had been recorded: its inputs are what stands outside."""
+    inside = Recording(program.name, keeps_source=False)
+    inside.ops, inside.avals = list(program.ops), list(program.avals)
+    inside.values = {i: recording.handle(k) for i, k in zip(program.input_ids, operands, strict=True)}
+    inside.constants = dict(program.constant_values)
+    inside.layouts = {i: x.strides for i, x in program.constant_values.items() if isinstance(x, np.ndarray)}
+    return inside
 
 
 def _from_outside(recording: Recording, variable: int) -> Walk:

@@ -198,10 +198,12 @@ class Recording(Builder):
         keeps_source: whether the user's position is kept beside every operation.
         scope: `OPEN`, or what else Note [A body is what runs inside] says.
         is_certain: whether what is recorded will run in any case; a branch of a choice may not.
+        is_run: whether it is run at its end, and read by nobody: what transforms inside of it run may be recorded as calls
+            (executor/inner.py).
     """
 
     __slots__ = (
-        "_token", "answers", "arguments", "asked", "batches", "body", "captured", "closed", "copies", "held",
+        "_token", "answers", "arguments", "asked", "batches", "body", "captured", "closed", "copies", "held", "inner",
         "is_certain", "layouts", "lent", "makes_arrays", "origins", "outside", "owner", "positions", "scope", "serial",
         "shadows", "values", "views",
     )  # fmt: skip
@@ -212,7 +214,18 @@ class Recording(Builder):
     release: ClassVar[Callable[[Recording, Sequence[int], dict[int, Any]], None]]
     """Lets go the values that nothing will read; set once, by ``functrace/__init__.py``."""
 
-    def __init__(self, owner: str, *, keeps_source: bool = True, scope: str = OPEN, is_certain: bool = True) -> None:
+    evaluate: ClassVar[Callable[[Program, Sequence[Any]], list[Any]]]
+    """Carries out a program operation by operation; set once, by ``functrace/__init__.py``."""
+
+    def __init__(
+        self,
+        owner: str,
+        *,
+        keeps_source: bool = True,
+        scope: str = OPEN,
+        is_certain: bool = True,
+        is_run: bool = False,
+    ) -> None:
         super().__init__()
         self.owner = owner
         self.scope = scope
@@ -239,6 +252,8 @@ class Recording(Builder):
         """Plain arrays that a result would be in NumPy, whose, and the user's line; see `lend`."""
         self.held: list[int] = []
         """Identities of the programs that operations hold, as part of keys: equal ones may come from other lines."""
+        self.inner: list[int] | None = [] if is_run else None
+        """First results of the calls that stand for what transforms inside of it have run; ``None`` where there are none."""
         self.answers: Answers | None = None
         self.asked: Asked | None = None
         """Who answers questions about what has no value of its own; ``None`` where nobody does."""
@@ -385,6 +400,20 @@ class Recording(Builder):
             self.raise_now(first)
         return tuple(self.handle(first + k) for k in range(len(avals)))
 
+    def call(
+        self, primitive: Primitive, operands: Sequence[Any], params: tuple[Any, ...], avals: tuple[ShapeDtype, ...]
+    ) -> list[Any]:
+        """Append the call of a program that a transform inside of this recording runs; returns tracers of its results."""
+        ids = tuple([self.operand(value)[0] for value in operands])
+        first = len(self.ops)
+        self.entries(primitive, ids, params, avals)
+        if self.positions is not None:
+            self.positions.extend([_position()] * len(avals))
+        self.held.append(id(params[0]))
+        assert self.inner is not None
+        self.inner.append(first)
+        return [self.handle(first + k) for k in range(len(avals))]
+
     # -- values --------------------------------------------------------------------------------
 
     def raise_now(self, variable: int) -> None:
@@ -492,7 +521,10 @@ class Recording(Builder):
             if answers.nbytes > answers.most:
                 self._let_go(variable, answers, values)
             now = k
-            result = bind(primitive, operands, params)
+            if self.inner and k in self.inner and any(isinstance(x, Tracer) for x in operands):
+                result = tuple(Recording.evaluate(params[0], operands))  # who records outside decides
+            else:
+                result = bind(primitive, operands, params)
             for j, found in enumerate(result, k) if primitive.many else ((k, result),):
                 answers.variables.append(j)
                 answers.nbytes += avals[j].nbytes

@@ -1,0 +1,202 @@
+"""A transform inside of another one: what it runs is recorded as one call, not operation by operation.
+
+`grad(grad(f))` records ``f`` for the inner gradient, whose program is in the cache, and runs that on traced values. If all
+its operations were recorded again, the outer recording, which is the key of the outer program, would be as long as the inner
+gradient: every call would write, hash and compare that. So the outer recording gets one operation, in which the
+program stands, by identity. Only when an outer program is made, which is once, the operations are put in place of the call
+(`with_inner`). So what is derived, batched and run is what it would be without calls.
+
+Note [When a call stands for its operations]
+    A user can tell whether there is a call: results may depend on some of the arguments only (`functrace.value` gives the
+    plain value of what no derivative can be lost of; what depends on nothing is known at once), and errors are to be
+    raised where they stand. So there is a call only if every result depends on every traced argument, by floats if
+    that is of floats, and nothing in the program may fail, or is kept though nobody reads it. Who records what is not run
+    at its end (`jit`, `trace`, bodies) gets all operations, as people read them.
+
+Floor: 6.
+"""
+
+# A tracer's own fields are underscored for users; the library's rooms read them.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+
+from functrace.control.call import SAVE, call_p
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.parts import output_avals, restrict
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT
+from functrace.ir.program import Position, Program
+from functrace.ir.tape import Op
+from functrace.tracing.recording import Recording, Tracer, claimed
+
+MOST_PLACED = 8
+"""Forms of one program that are kept, for recordings of the same structure from different lines."""
+
+
+@final
+class Inner:
+    """A program as recordings call it.
+
+    Args:
+        program: what is run, with positions that are numbers; see Note [Positions in cached programs] in tracing/lines.py.
+    """
+
+    __slots__ = ("_avals", "_dependences", "_placed", "_program", "_used")
+
+    def __init__(self, program: Program) -> None:
+        part = restrict(program, program.input_ids, program.output_ids)
+        self._program = part.program
+        self._used = [k for k, i in enumerate(program.input_ids) if i in set(part.used)]
+        self._avals = output_avals(part.program)
+        self._dependences = _dependences(part.program)
+        self._placed: tuple[tuple[list[Position], Program], ...] = ()
+
+    def recorded(self, arguments: Sequence[Any], lines: Sequence[Position]) -> list[Any] | None:
+        """Record a call where the newest of the arguments is recorded; returns its results.
+
+        Returns:
+            ``None`` where the operations are to be recorded themselves.
+        """
+        if not self._dependences:
+            return None
+        operands: list[Any] = []
+        newest: Recording | None = None
+        traced = 0
+        for place, k in enumerate(self._used):
+            value = arguments[k]
+            operands.append(value)
+            if isinstance(value, Tracer):
+                traced |= 1 << place
+                recording = value._recording
+                if newest is None or recording.serial > newest.serial:
+                    newest = recording
+            elif not isinstance(value, np.ndarray | np.generic):
+                return None
+        if newest is None:
+            return None
+        if newest.shadows:
+            newest = claimed(newest)
+        if newest.inner is None:
+            return None
+        for found in self._dependences:
+            if found & traced != traced:
+                return None
+        return newest.call(call_p, operands, (self._from(lines), SAVE), self._avals)
+
+    def _from(self, lines: Sequence[Position]) -> Program:
+        """Return the program with the lines of a recording: one object for all recordings from the same lines."""
+        for known, program in self._placed:
+            if len(known) == len(lines) and all(map(_is_same, known, lines)):
+                return program
+        made, kept = self._program, list(lines)
+        positions = [kept[p] if isinstance(p, int) and p < len(kept) else p for p in made.positions]
+        program = Program(
+            made.ops,
+            made.avals,
+            made.literals,
+            made.input_ids,
+            made.constant_values,
+            made.output_ids,
+            positions=[None if isinstance(p, int) else p for p in positions],
+            name=made.name,
+        )
+        self._placed = (*self._placed[1 - MOST_PLACED :], (kept, program))
+        return program
+
+
+def _is_same(one: Position, other: Position) -> bool:
+    """Whether two positions are one: equal functions of two files have equal code."""
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return one[0] is other[0] and one[1] == other[1]
+    return one == other
+
+
+def _dependences(program: Program) -> tuple[int, ...]:
+    """Say of each output on which inputs it depends, one bit per input; nothing where there are to be no calls."""
+    ops, avals = program.ops, program.avals
+    for k, _ in program.schedule:
+        primitive, operands, params = ops[k]
+        if primitive.effects or (primitive.kept is not None and primitive.kept(*params)):
+            return ()
+        if primitive.fails is not None and primitive.fails(*[program.spec(i) for i in operands], *params):
+            return ()
+    places = {i: place for place, i in enumerate(program.input_ids)}
+    by_all, by_floats = [0] * len(ops), [0] * len(ops)
+    for k, (_, operands, _) in enumerate(ops):
+        if k in places:
+            by_all[k] = by_floats[k] = 1 << places[k]
+        for i in operands:
+            if i >= 0:
+                by_all[k] |= by_all[i]
+                by_floats[k] |= by_floats[i]
+        if avals[k].dtype.kind not in "fc":
+            by_floats[k] = 0
+    floats = sum([1 << place for i, place in places.items() if avals[i].dtype.kind in "fc"])
+    if any(ops[i][0] is INPUT or ops[i][0] is CONSTANT for i in program.output_ids):
+        return ()
+    return tuple([(by_floats[i] & floats) | (by_all[i] & ~floats) for i in program.output_ids])
+
+
+def with_inner(program: Program, calls: Sequence[int]) -> Program:
+    """Return the program with the operations of inner programs in place of their calls.
+
+    Args:
+        program: as it was recorded.
+        calls: variables of the first results of calls; what has become of one in the meantime stays.
+
+    Cost:
+        about 1 us per operation.
+    """
+    inner = {k for k in calls if program.ops[k][0] is call_p}
+    if not inner:
+        return program
+    moved: dict[int, int] = {}  # first: a value that is given to an operation is an input that stands behind it
+    starts: dict[int, int] = {}
+    count = 0
+    for k, (primitive, operands, params) in enumerate(program.ops):
+        if k in inner:
+            held: Program = params[0]
+            starts[k] = count - len(held.input_ids)  # inputs come first in what `restrict` returns
+            moved.update(enumerate([starts[k] + i for i in held.output_ids], k))
+            count += len(held.ops) - len(held.input_ids)
+        elif primitive is not RESULT or operands[0] not in inner:
+            moved[k] = count
+            count += 1
+    ops: list[Op] = []
+    avals: list[ShapeDtype] = []
+    literals = list(program.literals)
+    positions: list[Position] = []
+    constants = {moved[k]: value for k, value in program.constant_values.items()}
+    for k, (primitive, operands, params) in enumerate(program.ops):
+        if k in starts:
+            held, start, first = params[0], starts[k], len(literals)
+            given = [moved[i] for i in operands]
+            literals += held.literals
+            constants.update({start + i: value for i, value in held.constant_values.items()})
+            for j in range(len(given), len(held.ops)):
+                what, ids, static = held.ops[j]
+                places = [i - first if i < 0 else given[i] if i < len(given) else start + i for i in ids]
+                ops.append((what, tuple(places), static))
+                avals.append(held.avals[j])
+                positions.append(held.positions[j] if j < len(held.positions) else None)
+        elif k in moved and (primitive is not RESULT or operands[0] not in starts):
+            ops.append((primitive, tuple([moved[i] if i >= 0 else i for i in operands]), params))
+            avals.append(program.avals[k])
+            positions.append(program.positions[k] if k < len(program.positions) else None)
+    return Program(
+        ops,
+        avals,
+        literals,
+        [moved[i] for i in program.input_ids],
+        constants,
+        [moved[i] for i in program.output_ids],
+        positions=positions,
+        name=program.name,
+        input_names=program.input_names,
+        lines=program.lines,
+    )
