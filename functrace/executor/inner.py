@@ -10,8 +10,9 @@ Note [When a call stands for its operations]
     A user can tell whether there is a call: results may depend on some of the arguments only (`functrace.value` gives the
     plain value of what no derivative can be lost of; what depends on nothing is known at once), and errors are to be
     raised where they stand. So there is a call only if every result depends on every traced argument, by floats if
-    that is of floats, and nothing in the program may fail, or is kept though nobody reads it. Who records what is not run
-    at its end (`jit`, `trace`, bodies) gets all operations, as people read them.
+    that is of floats, and nothing in the program may fail, or is kept though nobody reads it. Nor does an operation hold a
+    program: of custom rules only the operation itself tells which of them are equal. Who records what is not
+    run at its end (`jit`, `trace`, bodies) gets all operations, as people read them.
 
 Floor: 6.
 """
@@ -28,7 +29,7 @@ import numpy as np
 
 from functrace.control.call import SAVE, call_p
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.parts import output_avals, restrict
+from functrace.ir.parts import restrict
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Position, Program
 from functrace.ir.tape import Op
@@ -46,13 +47,19 @@ class Inner:
         program: what is run, with positions that are numbers; see Note [Positions in cached programs] in tracing/lines.py.
     """
 
-    __slots__ = ("_avals", "_dependences", "_placed", "_program", "_used")
+    __slots__ = ("_dependences", "_others", "_placed", "_program", "_used")
 
     def __init__(self, program: Program) -> None:
-        part = restrict(program, program.input_ids, program.output_ids)
+        ops, places = program.ops, {i: place for place, i in enumerate(program.input_ids)}
+        computed = [i for i in program.output_ids if ops[i][0] is not INPUT and ops[i][0] is not CONSTANT]
+        self._others = [
+            (place, places.get(i, -1), program.constant_values.get(i))
+            for place, i in enumerate(program.output_ids)
+            if ops[i][0] is INPUT or ops[i][0] is CONSTANT
+        ]
+        part = restrict(program, program.input_ids, computed)
         self._program = part.program
         self._used = [k for k, i in enumerate(program.input_ids) if i in set(part.used)]
-        self._avals = output_avals(part.program)
         self._dependences = _dependences(part.program)
         self._placed: tuple[tuple[list[Position], Program], ...] = ()
 
@@ -60,7 +67,8 @@ class Inner:
         """Record a call where the newest of the arguments is recorded; returns its results.
 
         Returns:
-            ``None`` where the operations are to be recorded themselves.
+            ``None`` where the operations are to be recorded themselves. Results that are not computed are what they are:
+            arguments and constants.
         """
         if not self._dependences:
             return None
@@ -75,18 +83,21 @@ class Inner:
                 recording = value._recording
                 if newest is None or recording.serial > newest.serial:
                     newest = recording
-            elif not isinstance(value, np.ndarray | np.generic):
+            elif not isinstance(value, (np.ndarray, np.generic)):  # (a union would be made anew)
                 return None
         if newest is None:
             return None
         if newest.shadows:
             newest = claimed(newest)
-        if newest.inner is None:
+        if newest.inner is None or newest.closed:
             return None
         for found in self._dependences:
             if found & traced != traced:
                 return None
-        return newest.call(call_p, operands, (self._from(lines), SAVE), self._avals)
+        results = newest.call(call_p, operands, self._from(lines), (SAVE,))
+        for place, k, value in self._others:
+            results.insert(place, value if k < 0 else arguments[k])
+        return results
 
     def _from(self, lines: Sequence[Position]) -> Program:
         """Return the program with the lines of a recording: one object for all recordings from the same lines."""
@@ -121,7 +132,7 @@ def _dependences(program: Program) -> tuple[int, ...]:
     ops, avals = program.ops, program.avals
     for k, _ in program.schedule:
         primitive, operands, params = ops[k]
-        if primitive.effects or (primitive.kept is not None and primitive.kept(*params)):
+        if primitive.holds is not None or primitive.effects or (primitive.kept is not None and primitive.kept(*params)):
             return ()
         if primitive.fails is not None and primitive.fails(*[program.spec(i) for i in operands], *params):
             return ()
@@ -137,8 +148,6 @@ def _dependences(program: Program) -> tuple[int, ...]:
         if avals[k].dtype.kind not in "fc":
             by_floats[k] = 0
     floats = sum([1 << place for i, place in places.items() if avals[i].dtype.kind in "fc"])
-    if any(ops[i][0] is INPUT or ops[i][0] is CONSTANT for i in program.output_ids):
-        return ()
     return tuple([(by_floats[i] & floats) | (by_all[i] & ~floats) for i in program.output_ids])
 
 

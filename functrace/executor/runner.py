@@ -186,7 +186,7 @@ class Runner:
         if inner is None:
             inner = self._inner = Inner(self.folded)
         found = inner.recorded(arguments, lines)
-        return _fresh_handles(evaluate_program(self.folded, arguments, lines)) if found is None else found
+        return _fresh_handles(evaluate_program(self.folded, arguments, lines) if found is None else found)
 
     def compile(self) -> Compiled:
         """Compile now, at once; returns the function of the arguments."""

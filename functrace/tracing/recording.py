@@ -400,19 +400,18 @@ class Recording(Builder):
             self.raise_now(first)
         return tuple(self.handle(first + k) for k in range(len(avals)))
 
-    def call(
-        self, primitive: Primitive, operands: Sequence[Any], params: tuple[Any, ...], avals: tuple[ShapeDtype, ...]
-    ) -> list[Any]:
+    def call(self, primitive: Primitive, operands: Sequence[Any], program: Program, params: tuple[Any, ...]) -> list[Any]:
         """Append the call of a program that a transform inside of this recording runs; returns tracers of its results."""
         ids = tuple([self.operand(value)[0] for value in operands])
         first = len(self.ops)
-        self.entries(primitive, ids, params, avals)
+        count = self.entries(primitive, ids, (program, *params), tuple([program.avals[i] for i in program.output_ids]))
         if self.positions is not None:
-            self.positions.extend([_position()] * len(avals))
-        self.held.append(id(params[0]))
+            here = _position()
+            self.positions.extend([program.position(i) or here for i in program.output_ids])
+        self.held.append(id(program))
         assert self.inner is not None
         self.inner.append(first)
-        return [self.handle(first + k) for k in range(len(avals))]
+        return [self.handle(first + k) for k in range(count)]
 
     # -- values --------------------------------------------------------------------------------
 
