@@ -60,7 +60,7 @@ class Inner:
         part = restrict(program, program.input_ids, computed)
         self._program = part.program
         self._used = [k for k, i in enumerate(program.input_ids) if i in set(part.used)]
-        self._dependences = _dependences(part.program)
+        self._dependences = _dependences(part.program) if _is_callable(program) else ()
         self._placed: tuple[tuple[list[Position], Program], ...] = ()
 
     def recorded(self, arguments: Sequence[Any], lines: Sequence[Position]) -> list[Any] | None:
@@ -127,15 +127,20 @@ def _is_same(one: Position, other: Position) -> bool:
     return one == other
 
 
-def _dependences(program: Program) -> tuple[int, ...]:
-    """Say of each output on which inputs it depends, one bit per input; nothing where there are to be no calls."""
-    ops, avals = program.ops, program.avals
-    for k, _ in program.schedule:
-        primitive, operands, params = ops[k]
-        if primitive.holds is not None or primitive.effects or (primitive.kept is not None and primitive.kept(*params)):
-            return ()
+def _is_callable(program: Program) -> bool:
+    """Whether nobody can tell a call from the operations by what these do."""
+    for k, _ in program.schedule:  # what is kept in any case is in it
+        primitive, operands, params = program.ops[k]
+        if primitive.holds is not None or primitive.effects or primitive.kept is not None:
+            return False
         if primitive.fails is not None and primitive.fails(*[program.spec(i) for i in operands], *params):
-            return ()
+            return False
+    return True
+
+
+def _dependences(program: Program) -> tuple[int, ...]:
+    """Say of each output on which inputs it depends, one bit per input."""
+    ops, avals = program.ops, program.avals
     places = {i: place for place, i in enumerate(program.input_ids)}
     by_all, by_floats = [0] * len(ops), [0] * len(ops)
     for k, (_, operands, _) in enumerate(ops):

@@ -145,6 +145,16 @@ def test_warnings_name_the_line_of_each_function() -> None:
         assert lines == {f.__code__.co_firstlineno + 1}
 
 
+def test_what_is_printed_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    def f(x: Any) -> Any:
+        ft.debug.print("x is {}", x)
+        return x**2
+
+    for _ in range(2):
+        np.testing.assert_array_equal(ft.vmap(ft.grad(f))(np.array([1.0, 2.0])), [2.0, 4.0])
+        assert capsys.readouterr().out == "x is 1.0\nx is 2.0\n"
+
+
 def test_what_fails_raises_where_it_stands() -> None:
     def safe(x: Any) -> Any:
         try:
