@@ -305,7 +305,7 @@ def _logaddexp_partials(function: Elementwise) -> tuple[Partial, Partial]:
     def share(x: Array, y: Array, o: Array) -> Any:
         # exp(x - o); where both are infinite, x has all of it, or half on a tie.
         infinite = logical_and(isinf(o), equal(x, o))
-        settled = where(equal(x, y), 0.5, 1.0)
+        settled = where(equal(x, y), o.dtype.type(0.5), o.dtype.type(1.0))
         return where(infinite, settled, function(sub(where(infinite, 0.0, x), where(infinite, 0.0, o))))
 
     return share, lambda x, y, o: share(y, x, o)

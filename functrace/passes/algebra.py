@@ -11,11 +11,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Generator
+from typing import Any
+
+import numpy as np
 
 from functrace.ir.parts import Rewrite
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ops.elementwise import Elementwise, add, div, mul, neg, sub
+from functrace.ops.indexing import embed_p
 from functrace.ops.shaping import broadcast_to_p, permute_p, reshape_p, roll_p
 from functrace.passes.savings import Rule, Saving, Sought
 from functrace.passes.smaller import SMALLER
@@ -26,6 +30,9 @@ MOVES: frozenset[Primitive] = frozenset({roll_p, reshape_p, permute_p, broadcast
 
 LARGEST_POWER = 1 << 14
 """Powers of two up to this, and what is 1 over them, are numbers of every float dtype."""
+
+LARGEST_SCALED = 1 << 12
+"""Bytes of a constant array that is multiplied for a product to be saved."""
 
 
 def simplify(program: Program) -> Program:
@@ -144,18 +151,70 @@ def _divided_by_power(sought: Sought, k: int) -> int | None:
 
 
 def _merged_powers(sought: Sought, k: int) -> int | None:
-    """(x * c) * d is x * (c * d) for powers of two of at least 1: they scale exactly, or up to infinity both ways."""
-    for i, second in (sought.program.ops[k][1], sought.program.ops[k][1][::-1]):
-        factors, d = sought.operands(i, mul), sought.number(second)
-        if factors is None or d is None or sought.readers[i] > 1 or not sought.is_float(k):
+    """(x * c) * d is x * (c * d), for a power of two c and any d, of at least 1: both round, or overflow, alike.
+
+    The first product is exact, or overflows, and the second one with it. ``d`` is a number, or a small constant array.
+    """
+    program, write = sought.program, sought.write
+    for i, second in (program.ops[k][1], program.ops[k][1][::-1]):
+        factors = sought.operands(i, mul)
+        if factors is None or sought.readers[i] > 1 or not sought.is_float(k):
             continue
         for x, first in (factors, factors[::-1]):
             c = sought.number(first)
-            if c is None or x < 0 or not sought.is_float(x) or abs(c * d) > LARGEST_POWER or min(abs(c), abs(d)) < 1:
+            if c is None or x < 0 or not sought.is_float(x) or not _is_power(c):
                 continue
-            if abs(math.frexp(c)[0]) == abs(math.frexp(d)[0]) == 0.5:
-                return sought.put(k, mul, sought.write.operand(x), sought.write.literal(float(c * d)))
+            d = sought.number(second)
+            if d is not None and 1 <= abs(d) <= LARGEST_POWER / abs(c):
+                return sought.put(k, mul, write.operand(x), write.literal(float(c * d)))
+            scaled = _scaled(sought, second, c, k)
+            if scaled is not None and program.avals[x].dtype == scaled.dtype:
+                return sought.put(k, mul, write.operand(x), write.constant(scaled, program.avals[second]))
     return None
+
+
+def _is_power(c: float) -> bool:
+    return 1 <= abs(c) <= LARGEST_POWER and abs(math.frexp(c)[0]) == 0.5
+
+
+def _scaled(sought: Sought, i: int, c: float, k: int) -> np.ndarray[Any, Any] | None:
+    """A constant array times a power of two; None if it is none, or large, or another dtype, or has elements under 1."""
+    value = sought.program.constant_values.get(i) if i >= 0 else None
+    if not isinstance(value, np.ndarray) or value.nbytes > LARGEST_SCALED or value.dtype != sought.program.avals[k].dtype:
+        return None
+    with np.errstate(all="ignore"):
+        found = value * value.dtype.type(c)
+        is_exact = np.all((np.abs(value) >= 1) & np.isfinite(found))
+    found.flags.writeable = False
+    return found if is_exact else None
+
+
+def _moved_sign(sought: Sought, k: int) -> int | None:
+    """(-x) * (y * c) is x * (y * -c), for real floats and a number c: a sign is no rounding."""
+    program, write = sought.program, sought.write
+    for i, j in (program.ops[k][1], program.ops[k][1][::-1]):
+        inner, factors = sought.operands(i, neg), sought.operands(j, mul)
+        if inner is None or factors is None or sought.readers[j] > 1 or inner[0] < 0 or not sought.is_float(k):
+            continue
+        for y, second in (factors, factors[::-1]):
+            c = sought.number(second)
+            if c is not None and y >= 0 and sought.is_float(y) and sought.is_float(i) and sought.is_float(j):
+                turned = write.place(mul, (write.operand(y), write.literal(-c)), (), write.position(j))
+                return sought.put(k, mul, write.operand(inner[0]), turned)
+    return None
+
+
+def _sum_of_embedded(sought: Sought, k: int) -> int | None:
+    """Zeros with x in one place, and zeros with y in the same, add up to zeros with x + y there: 0.0 + 0.0 is 0.0."""
+    program, write = sought.program, sought.write
+    i, j = program.ops[k][1]
+    x, y = sought.operands(i, embed_p), sought.operands(j, embed_p)
+    if x is None or y is None or program.ops[i][2] != program.ops[j][2] or program.avals[i].dtype != program.avals[j].dtype:
+        return None
+    if max(sought.readers[i], sought.readers[j]) > 1 or i == j or min(x[0], y[0]) < 0:
+        return None
+    total = write.place(add, (write.operand(x[0]), write.operand(y[0])), (), write.position(k))
+    return write.place(embed_p, (total,), program.ops[i][2], write.position(k))
 
 
 SAVINGS = (
@@ -259,6 +318,42 @@ SAVINGS = (
             program(x: f64[3]) {
               b: f64[3] = mul x 8.0
               return b
+            }""",
+    ),
+    Saving(
+        "a sign in a factor's factor",
+        mul,
+        _moved_sign,
+        before="""
+            program(x: f64[3], y: f64[3]) {
+              a: f64[3] = neg x
+              b: f64[3] = mul y 2.0
+              c: f64[3] = mul a b
+              return c, x
+            }""",
+        after="""
+            program(x: f64[3], y: f64[3]) {
+              a: f64[3] = mul y -2.0
+              c: f64[3] = mul x a
+              return c, x
+            }""",
+    ),
+    Saving(
+        "parts in one place",
+        add,
+        _sum_of_embedded,
+        before="""
+            program(x: f64[3], y: f64[3]) {
+              a: f64[4] = embed x {index=((None, -1, None),), shape=(4,)}
+              b: f64[4] = embed y {index=((None, -1, None),), shape=(4,)}
+              c: f64[4] = add a b
+              return c
+            }""",
+        after="""
+            program(x: f64[3], y: f64[3]) {
+              a: f64[3] = add x y
+              c: f64[4] = embed a {index=((None, -1, None),), shape=(4,)}
+              return c
             }""",
     ),
     *SMALLER,

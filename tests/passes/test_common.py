@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 import functrace as ft
 from functrace.executor import NUMPY, compiled, planned
 from functrace.keys import exact_key
+from functrace.ops.indexing import embed_p
 from functrace.passes import PIPELINE, drop_unused, optimized
 from functrace.passes.algebra import simplify, sink_broadcasts
 from functrace.passes.common import merge_common
 from functrace.tracing.evaluate import evaluate_program
+from functrace.tracing.recording import bind
 from tests.laws.programs import Recipe, programs, seeds
 
 pytestmark = pytest.mark.bits
@@ -27,6 +29,10 @@ X = np.linspace(-2, 2, 7)
 
 def counted(program: ft.Program) -> Counter[str]:
     return Counter(e.primitive.name for e in program.equations)
+
+
+def among_zeros(x: Any, first: int) -> Any:
+    return bind(embed_p, (x,), (((first, first + len(x), None),), (len(x) + 1,)))
 
 
 def merged(f: Callable[..., Any], *arguments: Any) -> Counter[str]:
@@ -124,10 +130,22 @@ def test_savings_change_no_bit(kind: str) -> None:
         lambda x, y, z: ((-x) * y + z, z + x * (-y), z - (-x) * y, z - x * (-y)),
         lambda x, y, z: (x + np.roll(-y, 3), x - np.roll(-y, -3), x + np.reshape(-y, (-1,))),
         lambda x, y, z: ((-x) * 3, 3 * (-x), -(x * 3), -(3 * x)),
+        lambda x, y, z: (among_zeros(x, 0) + among_zeros(y, 0), among_zeros(x, 1) + among_zeros(z, 0)),
         lambda x, y, z: (x / 2, x / 64, x / 3, x / 1, (x * 2) * 4, 4 * (x * 2), (x * 64) * 32),
     ]
     if kind[0] in "fc":
+        large, small = (np.full(x.shape, value, kind) for value in (100.5, 0.3))
         functions += [
+            lambda x, y, z: (
+                (x * 2) * 100,
+                3.3 * (x * -4.0),
+                (x * 100) * 2,
+                (x * 2) * 0.3,
+                (x * 0.5) * 3.0,
+                (x * 3.0) * 3.0,
+            ),
+            lambda x, y, z: ((x * 2) * large, large * (-8 * x), (x * 3) * large, (x * 2) * small, (x * 16384) * large),
+            lambda x, y, z: ((-x) * (y * 2.5), (z * -0.5) * (-x), (-x) * (y * 0.0), (-x) * (y * z)),
             lambda x, y, z: (x / 1024, y / 16384, x / 32768, (x * 8192) * 4, (x * 64) * 1024, x / -2),
             lambda x, y, z: ((-x) * 2.5, -(x * 0.5), x / 2.0, x / -4.0, x / 0.25, x / 0.0, (x * 0.5) * 0.5, (x * 0.5) * 4.0),
             lambda x, y, z: ((-x) * 0.0, (-x) * -0.0, -(x * 0), (-x) * np.inf, (x * -2.0) * 4.0, (-x) * np.nan),
