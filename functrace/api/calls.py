@@ -46,10 +46,15 @@ def as_value(leaf: Any, what: str) -> Any:
         return leaf.strong() if type(leaf) is TracedNumber else leaf
     if isinstance(leaf, float):
         return np.float64(leaf)
-    array = as_array(leaf)
-    if array.dtype.kind not in "biufc":
+    array = None if _is_nest(leaf) else as_array(leaf)
+    if array is None or array.dtype.kind not in "biufc":
         raise DtypeError(f"{what} is a {type(leaf).__name__}, not an array or a number", fix="pass arrays and numbers")
     return array[()]
+
+
+def _is_nest(leaf: object) -> bool:
+    """Whether what no transform takes apart is a nest all the same: of a class that is derived from one that they know."""
+    return isinstance(leaf, dict | set | frozenset | list | tuple) and type(leaf) not in (list, tuple)
 
 
 def argument_names(treedef: PyTreeSpec) -> list[str]:
@@ -97,7 +102,7 @@ def check_leaf(leaf: object, owner: str, name: str) -> None:
 
 NO_LEAF = (
     "what stands among arrays in a nest is split off by functrace.tree.partition, or is a static field of a dataclass "
-    "(functrace.tree.static)"
+    "(functrace.tree.static); a class that is a nest itself is made known by functrace.tree.register"
 )
 """The way out for leaves that no transform takes."""
 

@@ -251,7 +251,7 @@ def output_variable(recording: Recording, leaf: object) -> int:
         leaf = leaf.strong()
     if isinstance(leaf, TracedArray) and leaf._recording is recording:
         return leaf._id
-    if isinstance(leaf, (*NUMERIC, list, tuple)):
+    if isinstance(leaf, NUMERIC):
         return recording.capture(leaf if isinstance(leaf, Tracer) else as_value(leaf, recording.owner))
     if isinstance(leaf, MaskedSelection):
         return output_variable(recording, leaf.array())
@@ -259,7 +259,8 @@ def output_variable(recording: Recording, leaf: object) -> int:
         raise leaf.refuse()
     raise DtypeError(
         f"{recording.owner} returned a {type(leaf).__name__}, not an array or a number",
-        fix="return arrays or numbers; has_aux=True carries other results",
+        fix="return arrays or numbers; has_aux=True carries other results; a class that is a nest is made known by "
+        "functrace.tree.register",
     )
 
 

@@ -19,8 +19,8 @@ import numpy as np
 import optree
 from optree import PyTreeSpec
 
-from functrace.errors import ArgumentError, ShapeError, TreeError
-from functrace.tree.nodes import LEAVES, NAMESPACE, is_exact, register, see, static
+from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
+from functrace.tree.nodes import LEAVES, NAMESPACE, check_depth, is_exact, register, see, shown, static
 from functrace.typing import PyTree
 
 __all__ = [
@@ -40,16 +40,27 @@ def flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeSpec
     Args:
         tree: the nest.
         is_leaf: says of what is met on the way whether it counts as a leaf.
+
+    Raises:
+        TreeError: if the nest contains itself, or is deeper than optree goes.
     """
-    found, treedef = optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)  # type: ignore[arg-type]
-    while not LEAVES.issuperset(_each(type, found)) and see(found, is_leaf):
+    try:
         found, treedef = optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)  # type: ignore[arg-type]
+        while not LEAVES.issuperset(_each(type, found)) and see(found, is_leaf):
+            found, treedef = optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)  # type: ignore[arg-type]
+    except RecursionError:
+        check_depth(tree, is_leaf)
+        raise
     return found, treedef
 
 
 def flatten_seen(tree: PyTree) -> tuple[list[Any], PyTreeSpec]:
     """Return what `flatten` does if all leaves are arrays and numbers: for who does not go on otherwise."""
-    return optree.tree_flatten(tree, namespace=NAMESPACE)
+    try:
+        return optree.tree_flatten(tree, namespace=NAMESPACE)
+    except RecursionError:
+        check_depth(tree)
+        raise
 
 
 def unflatten(treedef: PyTreeSpec, leaves: Iterable[Any]) -> Any:
@@ -118,11 +129,7 @@ def broadcast(prefix: PyTree, tree: PyTree, is_leaf: IsLeaf = None) -> Any:
 def paths(tree: PyTree) -> list[str]:
     """Name every leaf of a nest, or of a structure, by how it is reached: ``['w'][0].scale``."""
     treedef = tree if isinstance(tree, PyTreeSpec) else structure(tree)
-    return ["".join(_each(_step, accessor)) for accessor in treedef.accessors()]
-
-
-def _step(entry: optree.PyTreeEntry) -> str:
-    return f".{entry.entry}" if type(entry) is optree.GetAttrEntry else f"[{entry.entry!r}]"
+    return ["".join(_each(shown, accessor)) for accessor in treedef.accessors()]
 
 
 def flatten_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[tuple[tuple[Any, ...], Any]], PyTreeSpec]:
@@ -234,7 +241,7 @@ def combine(*trees: PyTree) -> Any:
 
 
 def _flatten_with_none(tree: PyTree) -> tuple[list[Any], PyTreeSpec]:
-    structure(tree)
+    structure(tree)  # so that its classes are known
     return optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)
 
 
@@ -264,10 +271,19 @@ def ravel(tree: PyTree) -> tuple[Any, Callable[[Any], Any]]:
         >>> unravel(vector * 2.0)["b"]
         np.float64(6.0)
 
+    Raises:
+        DtypeError: if a leaf is no array and no number.
+
     Source:
         ``jax.flatten_util.ravel_pytree``.
     """
     found, treedef = flatten(tree)
+    for path, leaf in zip(paths(treedef), found, strict=True):
+        if not (hasattr(leaf, "dtype") or isinstance(leaf, bool | int | float | complex)):
+            raise DtypeError(
+                f"ravel: the leaf {path or 'itself'} is a {type(leaf).__name__}, not an array or a number",
+                fix="split off what is no array by functrace.tree.partition, or declare it static (functrace.tree.static)",
+            )
     shapes = [np.shape(leaf) for leaf in found]
     dtypes = [np.result_type(leaf) if isinstance(leaf, bool | int | float | complex) else leaf.dtype for leaf in found]
     ends = np.cumsum([0, *[math.prod(shape) for shape in shapes]]).tolist()

@@ -343,6 +343,43 @@ def _by_functions(
     return apart, together
 
 
+def check_depth(tree: PyTree, is_leaf: Callable[[Any], bool] | None = None) -> None:
+    """Check that a nest, which optree did not get to the end of, ends.
+
+    Raises:
+        TreeError: if it contains itself, or is deeper than optree goes; names the place.
+    """
+    waiting: list[tuple[PyTree, tuple[Any, ...], dict[int, str]]] = [(tree, (), {})]
+    while waiting:
+        node, path, above = waiting.pop()
+        name = "".join(path[:6]) + ("..." if len(path) > 6 else "")
+        kind = type(node).__name__
+        if id(node) in above:
+            raise TreeError(
+                f"a {kind} contains itself: what stands at {name} is the {kind} {above[id(node)] or 'itself'}",
+                fix="let it hold no reference to what holds it, or register its class with functions that leave that out "
+                "(functrace.tree.register)",
+            )
+        if len(path) >= optree.MAX_RECURSION_DEPTH:
+            raise TreeError(
+                f"a nest is {optree.MAX_RECURSION_DEPTH} levels deep, at {name}",
+                fix="make it flatter: a list of what is chained",
+            )
+        if is_leaf is not None and is_leaf(node):
+            continue
+        asked = iter([False])  # is_leaf is asked of the node itself first
+        children, spec = optree.tree_flatten(node, lambda _: next(asked, True), namespace=NAMESPACE)  # noqa: B023
+        if not spec.is_leaf():
+            here = {**above, id(node): f"at {name}" if name else ""}
+            steps = [shown(accessor[0]) for accessor in spec.accessors()]
+            waiting += [(child, (*path, step), here) for child, step in zip(children, steps, strict=True)]
+
+
+def shown(entry: optree.PyTreeEntry) -> str:
+    """How one step into a nest is written."""
+    return f".{entry.entry}" if type(entry) is optree.GetAttrEntry else f"[{entry.entry!r}]"
+
+
 def _is_jax_node(leaf: object) -> bool:
     """Whether JAX, if it is there, takes an object apart. JAX is never imported for that."""
     jax = sys.modules.get("jax.tree_util")

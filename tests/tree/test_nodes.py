@@ -459,3 +459,72 @@ def test_jax_is_not_imported_for_it() -> None:
         "assert not any(name.split('.')[0] in ('jax', 'torch', 'scipy') for name in sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@dataclasses.dataclass
+class Link:
+    w: Any
+    other: Any = None
+
+
+def loops() -> dict[str, Any]:
+    link, listed, mapped, registered = Link(X), [X], {"w": X}, Registered(X, None)
+    link.other, registered.b = {"back": (link,)}, registered
+    listed.append({"q": listed})
+    mapped["self"] = mapped
+    deep: Any = X
+    for _ in range(1500):
+        deep = [deep]
+    return {"dataclass": link, "list": listed, "dict": mapped, "registered": registered, "depth": deep}
+
+
+@pytest.mark.parametrize("name", loops())
+def test_a_nest_without_end_is_refused(name: str) -> None:
+    tree = loops()[name]
+    says = "levels deep" if name == "depth" else "contains itself: what stands at .* is the"
+    for run in (
+        ft.tree.leaves, ft.jit(lambda t: X), ft.grad(lambda t: 0.0), ft.vmap(lambda t: X), lambda t: ft.jit(lambda: t)(),
+        lambda t: ft.scan(lambda c, _: (c, None), t, length=2), lambda t: ft.tree.partition(callable, t),
+    ):  # fmt: skip
+        with pytest.raises(TreeError, match=says):
+            run(tree)
+
+
+def test_what_is_met_twice_is_no_loop_and_deep_calls_are_no_deep_nests() -> None:
+    shared = [X]
+    assert len(ft.tree.leaves([[shared, shared], shared])) == 3
+
+    def at_depth(k: int) -> Any:
+        return at_depth(k - 1) if k else ft.tree.leaves([1.0, Link(2.0)])
+
+    for k in range(sys.getrecursionlimit()):
+        try:
+            assert at_depth(k) == [1.0, 2.0]
+        except RecursionError:
+            break
+
+
+class OwnList(list[Any]):
+    pass
+
+
+class OwnTuple(tuple[Any, ...]):
+    pass
+
+
+class OwnDict(dict[str, Any]):
+    pass
+
+
+@pytest.mark.parametrize("made", [OwnList([X, X]), OwnTuple((X, X)), OwnDict(w=X), {1.0}], ids=lambda x: type(x).__name__)
+def test_classes_derived_from_nests_are_no_arrays(made: Any) -> None:
+    for run in (
+        ft.grad(lambda t: 0.0), ft.jit(lambda t: X), ft.vmap(lambda t: X), lambda t: ft.jit(lambda: t)(),
+        lambda t: ft.scan(lambda c, _: (c, None), t, length=2), lambda t: ft.jvp(lambda t: X, (t,), (t,)),
+        lambda t: ft.jit(lambda p: ft.cond(p, lambda: X, lambda: t))(True), ft.trace(lambda t: X),
+        lambda t: ft.vjp(lambda x: [t], X),
+    ):  # fmt: skip
+        with pytest.raises((ArgumentError, DtypeError), match=r"(?s)is a|returned a.*functrace\.tree\.register"):
+            run([made])
+    with pytest.raises(DtypeError, match="not an array or a number"):
+        ft.tree.ravel([made])
