@@ -19,11 +19,13 @@ from functrace.executor.cache import holds
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ops.indexing import decode_index, embed_p, index_p
-from functrace.ops.reductions import reduce_sum_p
+from functrace.ops.joining import stack_p
+from functrace.ops.reductions import reduce_max_p, reduce_min_p, reduce_sum_p
 from functrace.ops.shaping import broadcast_to_p, permute_p, reshape_p, roll_p
 from functrace.typing import Array, Scalar
 
 BindValue = Callable[[Any], str]
+Kernel = Callable[[tuple[str, ...], tuple[Any, ...], BindValue], str]
 Index = tuple[Any, ...] | slice | int
 
 
@@ -37,10 +39,36 @@ def _index(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindV
     return f"{operands[0]}[{bind_value(index[0] if len(index) == 1 else index)}]"
 
 
-def _reduce_sum(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
-    # Measured on 9 elements: 0.5 us for the default axis 0, 1.2 us for an axis that is passed.
-    axes = "" if params[0] == (0,) else f", {spelled_sizes(params[0])}"
-    return f"{bind_value(np.add.reduce)}({operands[0]}{axes})"
+def _reduce_by(ufunc: np.ufunc) -> Kernel:
+    """Spell a reduction."""
+
+    def kernel(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
+        # Measured on 9 elements: 0.5 us for the default axis 0, 1.2 us for an axis that is passed.
+        axes = "" if params[0] == (0,) else f", {spelled_sizes(params[0])}"
+        return f"{bind_value(ufunc.reduce)}({operands[0]}{axes})"
+
+    return kernel
+
+
+def _stack(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
+    return f"{bind_value(stacked)}(({''.join([f'{name}, ' for name in operands])}), {bind_value(params[0])})"
+
+
+def stacked(arrays: tuple[Array, ...], axis: int) -> Any:
+    """Return ``np.stack``. Measured on three numbers: 0.6 us, against 5.9; on three vectors 0.8 or 2.1, against 4.7."""
+    first = arrays[0]
+    dtype, rank = first.dtype, first.ndim
+    if rank > 1:
+        return np.stack(arrays, axis)
+    for x in arrays:
+        if x.dtype is not dtype:
+            return np.stack(arrays, axis)
+    if not axis:
+        return np.array(arrays)
+    out = np.empty((first.shape[0], len(arrays)), dtype)
+    for k, x in enumerate(arrays):
+        out[:, k] = x
+    return out
 
 
 def _reshape(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
@@ -124,14 +152,17 @@ def embedded_between(x: Array, index: Index, shape: tuple[int, ...], margins: li
     return out
 
 
-KERNELS: dict[Primitive, Callable[[tuple[str, ...], tuple[Any, ...], BindValue], str]] = {
+KERNELS: dict[Primitive, Kernel] = {
     broadcast_to_p: _broadcast_to,
     embed_p: _embed,
     index_p: _index,
-    reduce_sum_p: _reduce_sum,
+    reduce_max_p: _reduce_by(np.maximum),
+    reduce_min_p: _reduce_by(np.minimum),
+    reduce_sum_p: _reduce_by(np.add),
     reshape_p: _reshape,
     permute_p: _transpose,
     roll_p: _roll,
+    stack_p: _stack,
 }
 """Expression by primitive."""
 

@@ -4,7 +4,6 @@ Floor: 5.
 """
 
 from functrace.passes.again import compute_again
-from functrace.passes.fission import split_loops
 from functrace.passes.fold import fold_constants
 from functrace.passes.inline import in_line
 from functrace.passes.late import compute_late
@@ -31,7 +30,6 @@ __all__ = [
     "optimized",
     "optimizing",
     "rows_of",
-    "split_loops",
     "trail",
     "without",
 ]

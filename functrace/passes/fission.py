@@ -6,8 +6,9 @@ are, leaves the loop: the sum of products over all steps is one product of matri
 
 Note [What a loop is divided by]
     * Operations are moved if they neither raise nor call the user's code, and if a batch rule says what they are for all
-      steps. A loop whose body calls the user's code stays whole, and so does every loop of a program in which something is
-      computed again on purpose: there, memory counts for more than time.
+      steps. Those of linear algebra that may raise are moved behind the loop, never before it: steps raise in their order,
+      unless the same operation for all of them does. A loop whose body calls the user's code stays whole, and so does every
+      loop of a program in which something is computed again on purpose: there, memory counts for more than time.
     * A step's array of more than `LARGEST` bytes stays in the loop: calls cost little there, and caches count.
     * Beside what the loop stacks in any case, no more is stacked than that once more, or `FEWEST` bytes.
     * Products and sums over all steps round differently from a product per step: the row says so (`Pass.exact`), and it is
@@ -29,13 +30,16 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Assembly, Restriction, Rewrite, restrict
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
+from functrace.ops.cholesky import cholesky_p
 from functrace.ops.contraction import matmul_p
 from functrace.ops.elementwise import Elementwise, add, mul, neg, sub
 from functrace.ops.indexing import embed_p, index_p
-from functrace.ops.joining import concatenate_p
+from functrace.ops.joining import concatenate_p, stack_p
+from functrace.ops.linalg import cofactor_p, det_p, inv_p, solve_p
 from functrace.ops.naming import name_p
 from functrace.ops.reductions import logsumexp_p, reduce_max_p, reduce_min_p, reduce_sum_p, same_p
 from functrace.ops.shaping import broadcast_to_p, convert_p, permute_p, reshape_p
+from functrace.ops.triangular import solve_triangular_p
 from functrace.passes.algebra import simplify, sink_broadcasts
 from functrace.passes.common import merge_common
 from functrace.passes.fold import fold_constants
@@ -55,11 +59,14 @@ _ALL = (None, None, None)
 
 _MOVED: frozenset[Primitive] = frozenset(
     {
-        matmul_p, reduce_sum_p, reduce_max_p, reduce_min_p, logsumexp_p, same_p, broadcast_to_p, convert_p, permute_p,
-        reshape_p, index_p, embed_p,
+        broadcast_to_p, concatenate_p, convert_p, det_p, embed_p, index_p, logsumexp_p, matmul_p, permute_p, reduce_max_p,
+        reduce_min_p, reduce_sum_p, reshape_p, same_p, stack_p,
     }
 )  # fmt: skip
 """Primitives that may be carried out for all steps, beside elementwise ones."""
+
+_LAST: frozenset[Primitive] = frozenset({cholesky_p, cofactor_p, inv_p, solve_p, solve_triangular_p})
+"""Primitives that may raise, and be carried out for all steps when the loop has come to its end."""
 
 _THROUGH: frozenset[Primitive] = frozenset({reshape_p, permute_p, neg, embed_p, convert_p})
 """Linear primitives of one operand: the sum over steps may be taken before them."""
@@ -226,6 +233,11 @@ class _Division:
             return False
         return self.is_view(k) or (body.avals[k].nbytes <= LARGEST and self.all_bytes(k) <= self.bound)
 
+    def ends(self, k: int) -> bool:
+        """Whether an operation may be carried out after the loop, though it may raise."""
+        is_small = self.body.avals[k].nbytes <= LARGEST and self.all_bytes(k) <= self.bound
+        return self.body.ops[k][0] in _LAST and is_small
+
     def is_view(self, k: int) -> bool:
         """Whether an operation only looks at its operand in another way."""
         return self.body.ops[k][0] in (reshape_p, permute_p, index_p)
@@ -362,7 +374,7 @@ class _Division:
             seen.add(i)
             if self.body.ops[k][0] is permute_p or (len(seen) == 1 and self.body.ops[k][0] is broadcast_to_p):
                 return False
-            if self.moves(k) and k not in self.looped:
+            if (self.moves(k) or self.ends(k)) and k not in self.looped:
                 waiting += [j for j in self.body.ops[k][1] if j >= 0]
         return True
 
@@ -399,7 +411,7 @@ class _Division:
                     stacked[i] = None
                 continue
             k = self.maker[i]
-            if i in self.stacked or not self.moves(k) or (k in self.looped and not self.is_view(k)):
+            if i in self.stacked or not (self.moves(k) or self.ends(k)) or (k in self.looped and not self.is_view(k)):
                 stacked[i] = None
                 continue
             waiting += [j for j in self.body.ops[k][1] if j >= 0]

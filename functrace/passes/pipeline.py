@@ -18,7 +18,6 @@ from functrace.ir.program import Program
 from functrace.passes.again import compute_again
 from functrace.passes.algebra import simplifying, sink_broadcasts
 from functrace.passes.common import drop_names, merging
-from functrace.passes.fission import split_loops
 from functrace.passes.fold import folding
 from functrace.passes.inline import in_line
 from functrace.passes.late import computing_late
@@ -62,6 +61,15 @@ def at_once(run: Callable[[Program], Program]) -> Callable[[Program, int], Gener
         yield
 
     return steps
+
+
+def _in_parts(program: Program) -> Program:
+    """Divide loops; how that is done is imported with the first program that may hold one."""
+    if all(primitive.holds is None for primitive, _, _ in program.ops):
+        return program
+    from functrace.passes.fission import split_loops
+
+    return split_loops(program)
 
 
 PIPELINE = (
@@ -262,7 +270,7 @@ PIPELINE = (
 REORDERING = (
     Pass(
         "loops in parts",
-        at_once(split_loops),
+        at_once(_in_parts),
         stage="jit",
         before="""
             program(w: f64[2,2], g: f64[2,2], h: f64[2], xs: f64[4,2]) {

@@ -12,6 +12,7 @@ import numpy as np
 
 from functrace.ir.primitive import Primitive
 from functrace.ops.elementwise import Elementwise, add, div, mul, neg, sub
+from functrace.ops.indexing import embed_p
 from functrace.ops.reductions import reduce_sum_p
 from functrace.ops.shaping import Shape, convert_p, reshape_p
 from functrace.passes.savings import Saving, Sought
@@ -121,6 +122,24 @@ def _reshaped_twice(sought: Sought, k: int) -> int | None:
     if program.avals[inner[0]] is program.avals[k]:
         return write.operand(inner[0])
     return write.place(reshape_p, (write.operand(inner[0]),), program.ops[k][2], write.position(k))
+
+
+def _embedded_whole(sought: Sought, k: int) -> int | None:
+    """What is written over all zeros is a reshape, if one axis at most is not 1: several may lie in another order."""
+    program, write = sought.program, sought.write
+    _, (i,), (index, shape) = program.ops[k]
+    is_whole = all(part is None or type(part) is int or part == (None, None, None) for part in index)
+    if i < 0 or not is_whole or not all(type(n) is int for n in shape):
+        return None
+    if _without_ones(program.avals[i].shape) != _without_ones(shape) or len(_without_ones(shape)) > 1:
+        return None
+    root = i
+    while (inner := sought.operands(root, reshape_p)) is not None and inner[0] >= 0:
+        (root,) = inner
+    made = program.ops[root][0]  # another view may be of every second element, say
+    if made is not reduce_sum_p and not (isinstance(made, Elementwise) and not made.view):
+        return None
+    return write.place(reshape_p, (write.operand(root),), (shape,), write.position(k))
 
 
 def _without_ones(shape: Shape) -> Shape:
@@ -244,6 +263,26 @@ SMALLER = (
               b: f64[1,3] = reshape x {shape=(1, 3)}
               c: f64[1,3] = exp b
               return c
+            }""",
+    ),
+    Saving(
+        "what is written over all zeros",
+        embed_p,
+        _embedded_whole,
+        before="""
+            program(x: f64[2,3]) {
+              a: f64[3] = reduce_sum x {axes=(0,)}
+              b: f64[1,3] = reshape a {shape=(1, 3)}
+              c: f64[3] = embed b {index=(None, (None, None, None)), shape=(3,)}
+              d: f64[3] = exp c
+              return d
+            }""",
+        after="""
+            program(x: f64[2,3]) {
+              a: f64[3] = reduce_sum x {axes=(0,)}
+              c: f64[3] = reshape a {shape=(3,)}
+              d: f64[3] = exp c
+              return d
             }""",
     ),
 )

@@ -13,8 +13,8 @@ import functrace as ft
 from functrace.control.scan import scan_p
 from functrace.executor.runner import Runner, compile_at_once
 from functrace.ir.program import Program
-from functrace.passes import split_loops, without
-from functrace.passes.fission import FEWEST
+from functrace.passes import without
+from functrace.passes.fission import FEWEST, split_loops
 from functrace.tracing.evaluate import evaluate_program
 
 WHOLE = [without("loops in parts")]
@@ -56,7 +56,14 @@ def steps_of(which: int, w: Any, b: Any) -> Callable[[Any, Any], Any]:
         h, s = c
         return (np.sqrt(np.abs(h + x[0])) * x[1][0], s + h.astype(np.float32).astype(np.float64)), (np.argmax(h), h[1:3])
 
-    return (cell, outer, chosen, nested, unread, only_sums, mixed)[which]
+    def algebra(c: Any, x: Any) -> Any:
+        h, s = c
+        m = x[1] @ x[1].T + (h @ h) * np.eye(N)
+        h = np.stack([h[1], h[0] * x[0][2], *h[2:]])
+        lower = np.linalg.cholesky(m + np.eye(N))
+        return (h, s + np.diag(lower)), (np.linalg.det(m), np.linalg.solve(m + np.eye(N), np.stack([h, x[0]], 1)))
+
+    return (cell, outer, chosen, nested, unread, only_sums, mixed, algebra)[which]
 
 
 def run(which: int, reverse: bool, steps: int) -> Callable[..., Any]:
@@ -95,7 +102,7 @@ FORMS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("which", range(7))
+@pytest.mark.parametrize("which", range(8))
 def test_a_loop_in_parts_is_the_loop(which: int, form: str) -> None:
     for reverse, steps in ((False, STEPS), (True, STEPS), (True, 1)):
         f, args = FORMS[form](run(which, reverse, steps)), given(steps)
