@@ -61,7 +61,7 @@ def steps_of(which: int, w: Any, b: Any) -> Callable[[Any, Any], Any]:
         m = x[1] @ x[1].T + (h @ h) * np.eye(N)
         h = np.stack([h[1], h[0] * x[0][2], *h[2:]])
         lower = np.linalg.cholesky(m + np.eye(N))
-        return (h, s + np.diag(lower)), (np.linalg.det(m), np.linalg.solve(m + np.eye(N), np.stack([h, x[0]], 1)))
+        return (h, s + np.diag(lower)), (np.linalg.det(m), np.linalg.solve(m + np.eye(N), w), w)
 
     return (cell, outer, chosen, nested, unread, only_sums, mixed, algebra)[which]
 
