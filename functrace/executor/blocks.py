@@ -20,7 +20,6 @@ import itertools
 import math
 import sys
 import threading
-from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from types import FunctionType
@@ -30,7 +29,7 @@ import numpy as np
 
 from functrace.executor.backend import Backend
 from functrace.executor.freed import FREED
-from functrace.executor.groups import CHEAP, FEWEST_BLOCKS, REDUCTIONS, added_up, is_large, summed_bounds
+from functrace.executor.groups import FEWEST_BLOCKS, REDUCTIONS, Blocks, added_up, brought, is_large, summed_bounds
 from functrace.executor.kernels import spelled_literal, spelled_sizes
 from functrace.executor.plan import Plan, Step
 from functrace.executor.threads import THREADS, Take
@@ -68,7 +67,7 @@ def in_blocks(step: Step, whole: Backend) -> Generator[None, None, Compiled]:
     (plan,) = step.bodies
     assert step.blocks is not None
     run = yield from whole.compiling(plan)
-    return _Run(plan, _Written(plan, len(step.blocks.rows), step.blocks.whole), step.blocks.rows, run)
+    return _Run(plan, _Written(plan, step.blocks), step.blocks.rows, step.onto, run)
 
 
 @final
@@ -77,13 +76,12 @@ class _Written:
 
     Args:
         plan: the plan of the group's program.
-        count: how many leading axes are rows.
-        whole: places of the inputs that every block takes as they are.
+        blocks: how it is divided.
     """
 
-    def __init__(self, plan: Plan, count: int, whole: Sequence[int]) -> None:
+    def __init__(self, plan: Plan, blocks: Blocks) -> None:
         program = self.program = plan.program
-        self.count, self.whole = count, frozenset(whole)
+        self.count, self.whole = len(blocks.rows), frozenset(blocks.whole)
         self.bound: dict[str, Any] = {}
         self.buffers: list[tuple[int, np.dtype[Any], tuple[int, ...]]] = []
         """By buffer: which slot it is in, its dtype, and the sizes of a row."""
@@ -102,7 +100,7 @@ class _Written:
         self._roots: dict[int, int] = {}
         self._places: dict[int, int] = {}
         self._free: list[int] = []
-        self.source = self._write(plan)
+        self.source = self._write(plan, blocks)
 
     def tail(self, i: int) -> tuple[int, ...]:
         """The sizes of a row of a variable."""
@@ -111,7 +109,7 @@ class _Written:
     def _row_size(self, i: int) -> int:
         return math.prod(self.tail(i))
 
-    def _write(self, plan: Plan) -> str:
+    def _write(self, plan: Plan, blocks: Blocks) -> str:
         program = self.program
         steps = list(plan.steps)
         last: dict[int, int] = {}
@@ -123,11 +121,11 @@ class _Written:
                 last[self._roots.get(i, i)] = n
         made = {k: f"out{n}" for n, k in enumerate(program.output_ids)}
         body: list[list[str]] = []
-        brought = self._brought(plan)
+        left = set(brought(program, blocks))
         for n, step in enumerate(steps):
-            here = [i for i in program.ops[step.first][1] if i in brought]
+            here = [i for i in program.ops[step.first][1] if i in left]
             body.append([line for i in dict.fromkeys(here) for line in self._bring(i)])
-            brought.difference_update(here)
+            left.difference_update(here)
             dying = {self._roots.get(i, i) for i in program.ops[step.first][1] if last[self._roots.get(i, i)] == n}
             body[-1] += self._operation(step.first, made, dying)
         inputs = range(len(program.input_ids))
@@ -152,14 +150,6 @@ class _Written:
                 self.operations[len(lines) + 1] = Now(program.ops[k][0], position)
                 lines.append(f"        {statement}")
         return "\n".join(lines) + "\n"
-
-    def _brought(self, plan: Plan) -> set[int]:
-        """The inputs that are brought into cache before they are read: those read twice, or while much is computed."""
-        program = self.program
-        counts = Counter([i for step in plan.steps for i in program.ops[step.first][1]])
-        slow = {i for step in plan.steps for i in program.ops[step.first][1] if program.ops[step.first][0] not in CHEAP}
-        divided = [i for n, i in enumerate(program.input_ids) if n not in self.whole and self._row_size(i) == self.row]
-        return {i for i in divided if counts[i] > 1 or i in slow}
 
     def _bring(self, i: int) -> list[str]:
         """Copy an input into a buffer. Measured on 65,536 float32: tanh from memory 57 us; 10 to copy, and 20."""
@@ -238,9 +228,12 @@ _kept = threading.local()
 class _Run:
     """A group as a function of its operands."""
 
-    def __init__(self, plan: Plan, written: _Written, rows: Sequence[int], whole: Compiled) -> None:
+    def __init__(
+        self, plan: Plan, written: _Written, rows: Sequence[int], onto: Sequence[int | None], whole: Compiled
+    ) -> None:
         program = plan.program
         self._whole, self._written = whole, written
+        self._onto = (*onto, *[None] * (len(program.output_ids) - len(onto)))
         filename = f"<blocks of {program.name}>"
         exec(compile(written.source, filename, "exec"), written.bound)
         self._run: FunctionType = written.bound["run"]
@@ -274,8 +267,11 @@ class _Run:
         parts, count = len(starts) - 1, self._written.count
         results: list[Any] = []
         rows: list[Any] = []
-        for aval in self._made:
-            results.append(np.empty(aval.shape, aval.dtype) if aval.shape else [None] * parts)
+        for aval, place in zip(self._made, self._onto, strict=True):
+            found = None if place is None else arguments[place]
+            if found is None or not found.flags.carray:
+                found = np.empty(aval.shape, aval.dtype) if aval.shape else [None] * parts
+            results.append(found)
             rows.append(results[-1].reshape(self._count, *aval.shape[count:]) if aval.shape else results[-1])
         most = max([stop - start for start, stop in itertools.pairwise(starts)])
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
@@ -443,6 +444,44 @@ CHEAP: frozenset[Primitive] = frozenset(
 def _weight(primitive: Primitive) -> int:
     """How long an element takes, as a multiple of an addition."""
     return 1 if primitive in CHEAP else 4
+
+
+# -- memory --------------------------------------------------------------------------------------------------------------
+
+
+def brought(body: Program, blocks: Blocks) -> frozenset[int]:
+    """The inputs that every block copies into cache before it reads them: those read twice, or while much is computed."""
+    count = len(blocks.rows)
+    sizes = {i: math.prod(body.avals[i].shape[count:]) for i in (*body.input_ids, *[k for k, _ in body.schedule])}
+    row = max([sizes[k] for k, _ in body.schedule if body.avals[k].shape], default=1)
+    counts: Counter[int] = Counter()
+    slow: set[int] = set()
+    for k, _ in body.schedule:
+        primitive, operands, _ = body.ops[k]
+        counts.update(operands)
+        if primitive not in CHEAP:
+            slow.update(operands)
+    divided = [i for n, i in enumerate(body.input_ids) if n not in blocks.whole and sizes[i] == row]
+    return frozenset([i for i in divided if counts[i] > 1 or i in slow])
+
+
+def replaceable(body: Program, blocks: Blocks) -> list[list[int]]:
+    """By output, the places of the inputs of the same shape and dtype that a block has read when it writes the output."""
+    ops, avals = body.ops, body.avals
+    copied = brought(body, blocks)
+    read: dict[int, int] = {}  # when memory outside of the block has been read
+    made: dict[int, int] = {}
+    for n, (k, _) in enumerate(body.schedule):
+        primitive, operands, _ = ops[k]
+        made[k] = n
+        for i in operands:
+            if i not in copied or i not in read:
+                read[i] = max(read.get(i, 0), len(ops) if primitive.view and i not in copied else n)
+    divided = [(n, i) for n, i in enumerate(body.input_ids) if n not in blocks.whole]
+    return [
+        [n for n, i in divided if avals[i] is avals[k] and avals[k].shape and read.get(i, 0) <= made[k]]
+        for k in body.output_ids
+    ]
 
 
 # -- sums ----------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, final
 
-from functrace.executor.groups import Blocks, grouped
+from functrace.executor.groups import Blocks, blocks_p, grouped, replaceable
 from functrace.executor.reuse import Buffers
 from functrace.ir.parts import Compiled, Loop
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
@@ -40,6 +40,7 @@ class Step:
         join: makes, of their compiled forms, the function from operands to results; see `functrace.ir.parts.Lowering`.
         blocks: for a group of operations on large arrays, how they are divided; the one body holds the operations.
         loop: what that function does, if it is a loop.
+        onto: by result of a group, the place of the operand in whose memory it is written; that operand dies.
     """
 
     first: int
@@ -49,6 +50,7 @@ class Step:
     join: Callable[[Sequence[Compiled]], Callable[..., Any]] | None = None
     blocks: Blocks | None = None
     loop: Loop | None = None
+    onto: tuple[int | None, ...] = ()
 
 
 @final
@@ -193,6 +195,9 @@ class Plan:
             notes = [f"{alive:,} bytes"]
             if step.into is not None:
                 notes.append(f"into {self._name(step.into)}")
+            taken = [self._name(program.ops[step.first][1][place]) for place in step.onto if place is not None]
+            if taken:
+                notes.append(f"into {', '.join(taken)}")
             if step.dies:
                 notes.append(f"drops {', '.join(map(self._name, step.dies))}")
             rows.append((f"{text.partition(' {')[0]} {{…}}" if step.bodies else text, ", ".join(notes), step))
@@ -263,7 +268,11 @@ def planning(
             primitive, operands, params = program.ops[k]
             lowers = None if primitive.holds is None else primitive.holds.lowers
             escapes = (lowers is not None and primitive.fresh is None) or primitive.effects
-            into = buffers.step(k, dies, escapes=escapes)
+            into, onto = None, ()
+            if primitive is blocks_p:
+                onto = buffers.group(k, dies, replaceable(*params))
+            else:
+                into = buffers.step(k, dies, escapes=escapes)
             if lowers is None:
                 steps.append(Step(k, dies, into))
                 continue
@@ -275,7 +284,7 @@ def planning(
                     continue
                 optimised = yield from optimizing(body, size)
                 bodies.append((yield from planning(optimised, size, fresh=lowering.fresh, groups=groups)))
-            steps.append(Step(k, dies, into, tuple(bodies), lowering.join, lowering.blocks, lowering.loop))
+            steps.append(Step(k, dies, into, tuple(bodies), lowering.join, lowering.blocks, lowering.loop, onto))
         parts.append(tuple(steps))
     alone = tuple(map(buffers.is_exclusive, program.output_ids))
     copied = [fresh and shared and not mine for shared, mine in zip(program.aliasing, alone, strict=True)]

@@ -45,6 +45,8 @@ class Buffers:
         self._owned: set[int] = set()
         self._layouts: dict[int, Any] = {}
         self._read_only: set[int] = set()
+        self._taken: set[int] = set()
+        """Whose memory a group may have written its results into, or not: where it ran whole."""
         for i in program.input_ids:
             self._layouts[i] = C_ORDER if donated or _is_row(program.avals[i].shape) else ("like", i)
         self._donated = frozenset([program.input_ids[k] for k in donated])
@@ -99,14 +101,46 @@ class Buffers:
                 self._owned.discard(self.owners.get(i, i))
         if chosen is not None:
             root = self.owners.get(chosen, chosen)
+        layouts = [
+            layout,
+            *[C_ORDER if in_order or _is_row(program.avals[j].shape) else None for j in range(k + 1, k + count)],
+        ]
+        self._note(k, dying, [root, *range(k + 1, k + count)], layouts)
+        return chosen
+
+    def _note(self, k: int, dying: Sequence[int], roots: Sequence[int], layouts: Sequence[Any]) -> None:
+        """Take note of whose memory the results of an operation are in."""
         for i in dying:
             self._sharing[self.owners.get(i, i)] -= 1
-        for j in range(k, k + count):
-            self.owners[j] = root if j == k else j
-            is_row = _is_row(program.avals[j].shape)
-            self._layouts[j] = layout if j == k or in_order else C_ORDER if is_row else None
-            self._sharing[self.owners[j]] += 1
-        return chosen
+        for j, (root, layout) in enumerate(zip(roots, layouts, strict=True), k):
+            self.owners[j], self._layouts[j] = root, layout
+            self._sharing[root] += 1
+
+    def group(self, k: int, dying: Sequence[int], replaceable: Sequence[Sequence[int]]) -> tuple[int | None, ...]:
+        """Take note of a group of operations on large arrays.
+
+        Args:
+            k: its first result.
+            dying: variables that are read here for the last time.
+            replaceable: by result, the places of operands that it may be written into, if they are free.
+
+        Returns:
+            by result, the place of the operand that it is to be written into.
+        """
+        program, operands = self.program, self.program.ops[k][1]
+        is_in_order = all(self._layouts.get(i) == C_ORDER for i in operands if i >= 0)
+        chosen: list[int | None] = []
+        for j, places in enumerate(replaceable, k):
+            free = [n for n in places if operands[n] in dying and self._is_free(operands[n], j, C_ORDER)]
+            free = [n for n in free if operands.count(operands[n]) == 1 and n not in chosen]
+            given = [n for n in free if operands[n] in self._donated]
+            chosen.append((given or free or [None])[0] if is_in_order else None)
+        roots = [j if n is None else self.owners[operands[n]] for j, n in enumerate(chosen, k)]
+        self._taken.update([root for j, root in enumerate(roots, k) if root != j])
+        self._owned.update(range(k, k + len(chosen)))
+        rows = [_is_row(program.avals[j].shape) for j in range(k, k + len(chosen))]
+        self._note(k, dying, roots, [C_ORDER if is_in_order or is_row else None for is_row in rows])
+        return tuple(chosen)
 
     def is_exclusive(self, i: int) -> bool:
         """Whether an output is all of an array of the program's own that no other output shows."""
@@ -125,7 +159,7 @@ class Buffers:
         """Return the operation whose result, in C order, has the memory that an output is all of, if that is known."""
         root, avals = self.owners.get(i, i), self.program.avals
         in_order = self._layouts.get(root) == self._layouts.get(i) == C_ORDER
-        known = in_order and root in self._owned and avals[root] is avals[i] and i not in self._read_only
+        known = in_order and root in self._owned - self._taken and avals[root] is avals[i] and i not in self._read_only
         return root if known and avals[i].shape else None
 
     def _elementwise(self, k: int, variables: list[int]) -> Any:
