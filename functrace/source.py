@@ -34,6 +34,9 @@ import numpy as np
 PACKAGE_PREFIX = os.path.dirname(os.path.abspath(__file__)) + os.sep
 """Frames whose file begins with this are functrace's own and are never shown to users."""
 
+SEEN = [""]
+"""The file of the last user's frame that a hot path has met: most come from there again, which is seen by identity."""
+
 GENERATED_FILES = "<functrace "
 """Names of files of generated code begin with this."""
 

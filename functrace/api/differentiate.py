@@ -192,57 +192,68 @@ def _differentiate(
     """Make `value_and_grad`, or `grad`: the path that un-jitted gradients take at every call."""
     transform = "value_and_grad" if with_value else "grad"
     check_argnums(argnums, transform)
-    name = function_name(f)
-    owner = f"grad of {name}"
-    first_only = type(argnums) is int and argnums == 0
-    start = 1 if with_value else 0
+    owner = f"grad of {function_name(f)}"
     wanted = functools.partial(_scalar, owner, holomorphic)
+    of = f, owner, argnums, has_aux, holomorphic, allow_int, with_value, wanted
+    return transformed(transform, f)(functools.partial(_differentiated, of))
 
-    @transformed(transform, f)
-    def differentiated(*args: object, **kwargs: object) -> Any:
-        chosen = (0,) if first_only and args else normalize_argnums(argnums, len(args), owner)
-        leaf = args[chosen[0]] if len(chosen) == 1 else None
-        if type(leaf) in LEAVES:
-            leaves, treedef = [leaf], None
-        else:
-            leaves, treedef = flatten(tuple([args[k] for k in chosen]))
-        try:
-            values = [_floats(leaf, owner, holomorphic, allow_int) for leaf in leaves]
-        except DtypeError:
-            _refuse_leaf(args, chosen, owner, holomorphic, allow_int)
-            raise
-        active = tuple([value.dtype.kind in "fc" for value in values]) if allow_int else None
 
-        def inputs(recording: Recording) -> Called:
-            traced, named = own_arrays(args, kwargs) if len(args) > 1 or kwargs else (list(args), kwargs)
-            if treedef is None:
-                traced[chosen[0]] = add_input(recording, values[0], leaf)
-            else:
-                tracers = [add_input(recording, value, leaf) for value, leaf in zip(values, leaves, strict=True)]
-                for k, tree in zip(chosen, unflatten(treedef, tracers), strict=True):
-                    traced[k] = tree
-            return traced, named
+def _differentiated(of: tuple[Any, ...], /, *args: object, **kwargs: object) -> Any:
+    """Compute a gradient; ``of`` is what and how. (A function made for each would cost 1 us per gradient.)"""
+    f, owner, argnums, has_aux, holomorphic, allow_int, with_value, wanted = of
+    first_only = type(argnums) is int and argnums == 0
+    chosen = (0,) if first_only and args else normalize_argnums(argnums, len(args), owner)
+    leaf = args[chosen[0]] if len(chosen) == 1 else None
+    if type(leaf) in LEAVES:
+        leaves, treedef = [leaf], None
+    else:
+        leaves, treedef = flatten(tuple([args[k] for k in chosen]))
+    try:
+        values = [_floats(leaf, owner, holomorphic, allow_int) for leaf in leaves]
+    except DtypeError:
+        _refuse_leaf(args, chosen, owner, holomorphic, allow_int)
+        raise
+    active = tuple([value.dtype.kind in "fc" for value in values]) if allow_int else None
+    inputs = functools.partial(_inputs, args, kwargs, chosen, leaves, values, treedef)
+    with Recording(owner, is_run=True) as recording:
+        call = Recorded(recording, f, inputs, has_aux=has_aux, wanted=wanted)
+        runner, arguments = call.transformed(*grad_transform(active or len(values), with_value))
+        results = runner(arguments, recording.positions or ())
+    start = 1 if with_value else 0
+    count = start + call.auxiliary if has_aux else start
+    gradients = [x[()] if type(x) is np.ndarray and not x.ndim else x for x in results[count:]]
+    if active is not None:
+        found = iter(gradients)
+        gradients = [next(found) if flag else None for flag in active]
+    if treedef is None:
+        gradient = gradients[0] if first_only or is_position(argnums) else (gradients[0],)
+    else:
+        gradient = unflatten(treedef, gradients)
+        gradient = gradient[0] if is_position(argnums) else gradient
+    if not has_aux:
+        return (results[0], gradient) if with_value else gradient
+    aux = call.aux(results[start:count])
+    return ((results[0], aux), gradient) if with_value else (gradient, aux)
 
-        with Recording(owner, is_run=True) as recording:
-            call = Recorded(recording, f, inputs, has_aux=has_aux, wanted=wanted)
-            runner, arguments = call.transformed(*grad_transform(active or len(values), with_value))
-            results = runner(arguments, recording.positions or ())
-        count = start + call.auxiliary if has_aux else start
-        gradients = [x[()] if type(x) is np.ndarray and not x.ndim else x for x in results[count:]]
-        if active is not None:
-            found = iter(gradients)
-            gradients = [next(found) if flag else None for flag in active]
-        if treedef is None:
-            gradient = gradients[0] if first_only or is_position(argnums) else (gradients[0],)
-        else:
-            gradient = unflatten(treedef, gradients)
-            gradient = gradient[0] if is_position(argnums) else gradient
-        if not has_aux:
-            return (results[0], gradient) if with_value else gradient
-        aux = call.aux(results[start:count])
-        return ((results[0], aux), gradient) if with_value else (gradient, aux)
 
-    return differentiated
+def _inputs(
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    chosen: Sequence[int],
+    leaves: Sequence[Any],
+    values: Sequence[Any],
+    treedef: PyTreeSpec | None,
+    recording: Recording,
+) -> Called:
+    """Make what is differentiated inputs of a recording; returns the function's arguments."""
+    traced, named = own_arrays(args, kwargs) if len(args) > 1 or kwargs else (list(args), kwargs)
+    if treedef is None:
+        traced[chosen[0]] = add_input(recording, values[0], leaves[0])
+    else:
+        tracers = [add_input(recording, value, leaf) for value, leaf in zip(values, leaves, strict=True)]
+        for k, tree in zip(chosen, unflatten(treedef, tracers), strict=True):
+            traced[k] = tree
+    return traced, named
 
 
 LEAVES = frozenset({np.ndarray, float, TracedArray})
@@ -263,6 +274,8 @@ def grad_transform(active: int | tuple[bool, ...], with_value: bool) -> tuple[An
 
 def _floats(leaf: object, owner: str, holomorphic: bool, allow_int: bool) -> Any:
     """Return an argument's leaf as a value that can be differentiated."""
+    if type(leaf) is np.ndarray and leaf.ndim and leaf.dtype.kind == "f" and not holomorphic:
+        return leaf
     value = as_value(leaf, owner)
     kind = value.dtype.kind
     if (kind not in "fc" or (holomorphic and kind != "c")) and not (allow_int and kind in "biu"):

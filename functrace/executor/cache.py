@@ -335,6 +335,17 @@ def run_recorded(
     given = () if answers is None else tuple(answers.variables)
     if not (given or recording.held):
         return CACHE.lookup(recording, tuple(outputs), transform, build)
+    return _lookup_with_more(recording, tuple(outputs), transform, build, given)
+
+
+def _lookup_with_more(
+    recording: Recording,
+    outputs: tuple[int, ...],
+    transform: Hashable,
+    build: Callable[[Program], Any],
+    given: tuple[int, ...],
+) -> tuple[Any, list[Any]]:
+    """Look up a recording of which values are known, or whose operations hold programs."""
 
     def whole(program: Program) -> Any:
         moved = len(program.ops) - len(recording.ops)  # by the numbers that are inputs, at the start of the tape
@@ -343,7 +354,7 @@ def run_recorded(
         return build(with_inner(program, [moved + k for k in recording.inner or ()]))
 
     key: tuple[Hashable, ...] = (transform, given, *recording.held)
-    made, arguments = CACHE.lookup(recording, tuple(outputs), key, whole)
+    made, arguments = CACHE.lookup(recording, outputs, key, whole)
     if given:
         arguments.extend([recording.values[k] for k in given])
     return made, arguments

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import ConcretizationError
-from functrace.ir.tape import inferred
+from functrace.ir.tape import at_sight, inferred
 from functrace.numpy.array import TracedArray, record_one
 from functrace.numpy.operands import Arrayed, Operand
 from functrace.numpy.operators import Operator, set_operators
 from functrace.numpy.views import in_place_number, is_scalar, may_be_array
 from functrace.ops import elementwise as ew
-from functrace.source import PACKAGE_PREFIX
+from functrace.source import PACKAGE_PREFIX, SEEN
 from functrace.tracing.recording import bind
 
 _new = object.__new__
@@ -54,15 +54,17 @@ def _binary(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
         else:
             return bind(primitive, (other, self) if reflected else (self, other))
         if reflected:
-            specs, operands = (spec, self.aval), (operand, self._id)
+            key, operands = (primitive, spec, self.aval), (operand, self._id)
         else:
-            specs, operands = (self.aval, spec), (self._id, operand)
-        found = inferred.get((primitive, specs, ()))
-        if found is None:
-            if spec is kind:
-                recording.literals.pop()
-            return bind(primitive, (other, self) if reflected else (self, other))
-        aval = found[0]
+            key, operands = (primitive, self.aval, spec), (self._id, operand)
+        aval = at_sight.get(key)
+        if aval is None:
+            found = inferred.get((primitive, key[1:], ()))
+            if found is None:
+                if spec is kind:
+                    recording.literals.pop()
+                return bind(primitive, (other, self) if reflected else (self, other))
+            aval = at_sight.keep(key, found[0])
         ops = recording.ops
         first = len(ops)
         ops.append((primitive, operands, ()))
@@ -71,9 +73,11 @@ def _binary(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
         if positions is not None:
             frame: Any = _getframe(1)
             code = frame.f_code
-            while code.co_filename.startswith(PACKAGE_PREFIX):
-                frame = frame.f_back
-                code = frame.f_code
+            if code.co_filename is not SEEN[0]:
+                while code.co_filename.startswith(PACKAGE_PREFIX):
+                    frame = frame.f_back
+                    code = frame.f_code
+                SEEN[0] = code.co_filename
             positions.append((code, frame.f_lasti))
         tracer = _new(TracedArray)
         tracer._recording = recording

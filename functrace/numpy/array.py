@@ -29,7 +29,7 @@ from functrace.errors import (
 )
 from functrace.ir.aval import dtype_name, refuse_subclass, shape_of
 from functrace.ir.primitive import Primitive
-from functrace.ir.tape import inferred
+from functrace.ir.tape import at_sight, inferred
 from functrace.numpy.at import At
 from functrace.numpy.conversions import lost_in_array, unknown_values
 from functrace.numpy.evaluations import EVALUATIONS, refuse_several_polynomials
@@ -55,7 +55,7 @@ from functrace.numpy.views import (
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import index_p
 from functrace.ops.shaping import broadcast_to, convert, reshape
-from functrace.source import PACKAGE_PREFIX
+from functrace.source import PACKAGE_PREFIX, SEEN
 from functrace.tracing.recording import Tracer, bind, check_writable, has_no_derivative, is_constant
 
 _new = object.__new__
@@ -68,26 +68,33 @@ def record_one(primitive: Primitive, x: Arrayed, params: tuple[Any, ...] = ()) -
     """Apply a primitive to one operand: the other half of the hot path, `bind` with everything in line."""
     if type(x) is not TracedArray:
         return bind(primitive, (x,), params)
-    found = inferred.get((primitive, (x.aval,), params))
     recording = x._recording
-    if found is None or recording.shadows or primitive.many:
+    aval = at_sight.get((primitive, x.aval, params))
+    if aval is None:
+        found = inferred.get((primitive, (x.aval,), params))
+        if found is None or primitive.many:
+            return bind(primitive, (x,), params)
+        aval = at_sight.keep((primitive, x.aval, params), found[0])
+    if recording.shadows:
         return bind(primitive, (x,), params)
     ops = recording.ops
     first = len(ops)
     ops.append((primitive, (x._id,), params))
-    recording.avals.append(found[0])
+    recording.avals.append(aval)
     positions = recording.positions
     if positions is not None:
         frame: Any = _getframe(1)
         code = frame.f_code
-        while code.co_filename.startswith(PACKAGE_PREFIX):
-            frame = frame.f_back
-            code = frame.f_code
+        if code.co_filename is not SEEN[0]:
+            while code.co_filename.startswith(PACKAGE_PREFIX):
+                frame = frame.f_back
+                code = frame.f_code
+            SEEN[0] = code.co_filename
         positions.append((code, frame.f_lasti))
     tracer = _new(TracedArray)
     tracer._recording = recording
     tracer._id = first
-    tracer.aval = found[0]
+    tracer.aval = aval
     tracer._view = None
     return tracer
 
@@ -313,21 +320,28 @@ class TracedArray(Tracer):
         else:
             return self._read(index)
         recording = self._recording
-        found = inferred.get((index_p, (aval,), params))
-        if found is None or recording.shadows:
+        made = at_sight.get((index_p, aval, params))
+        if made is None:
+            found = inferred.get((index_p, (aval,), params))
+            if found is None:
+                return indexed(self, params[0])
+            made = at_sight.keep((index_p, aval, params), found[0])
+        if recording.shadows:
             return indexed(self, params[0])
         ops = recording.ops
         first = len(ops)
         ops.append((index_p, (self._id,), params))
-        aval = found[0]
+        aval = made
         recording.avals.append(aval)
         positions = recording.positions
         if positions is not None:
             frame: Any = _getframe(1)
             code = frame.f_code
-            while code.co_filename.startswith(PACKAGE_PREFIX):
-                frame = frame.f_back
-                code = frame.f_code
+            if code.co_filename is not SEEN[0]:
+                while code.co_filename.startswith(PACKAGE_PREFIX):
+                    frame = frame.f_back
+                    code = frame.f_code
+                SEEN[0] = code.co_filename
             positions.append((code, frame.f_lasti))
         tracer = _new(TracedArray)
         tracer._recording = recording

@@ -73,7 +73,7 @@ from functrace.ir.primitive import CONSTANT, INPUT, LinearOperand, Primitive, is
 from functrace.ir.program import Param, Position, Program
 from functrace.ir.tape import Builder, Spec, failing, infer, inferred
 from functrace.ir.walk import interpret, steps_to
-from functrace.source import PACKAGE_PREFIX, Place, Source, hide_own_frames, user_source
+from functrace.source import PACKAGE_PREFIX, SEEN, Place, Source, hide_own_frames, user_source
 from functrace.tracing.capture import SMALL, Held, Watch, held_array, is_read_only
 from functrace.tracing.lines import name_warnings, stop_naming
 from functrace.typing import Array, Scalar
@@ -226,7 +226,7 @@ class Recording(Builder):
         is_certain: bool = True,
         is_run: bool = False,
     ) -> None:
-        super().__init__()
+        self.ops, self.avals, self.literals, self.inputs, self.constants = [], [], [], [], {}  # `Builder`'s own, in line
         self.owner = owner
         self.scope = scope
         self.is_certain = is_certain
@@ -271,7 +271,10 @@ class Recording(Builder):
 
     def new_input(self, aval: ShapeDtype, value: Value | None = None) -> Any:
         """Add an input and return its tracer; ``value`` is its value where values are known."""
-        variable = self.input(aval)
+        variable = len(self.ops)  # `Builder.input`, in line
+        self.inputs.append(variable)
+        self.ops.append((INPUT, (), (aval,)))
+        self.avals.append(aval)
         if self.positions is not None:
             self.positions.append(None)
         if value is not None:
@@ -615,7 +618,8 @@ class Recording(Builder):
             self.shadows += 1  # no short path
         else:
             self.constants = _NOTHING
-            self.ops = _Closed(self.owner)  # (not `self`: that would be a cycle for the collector, at every call)
+            self.ops = closed = _Closed()
+            closed.owner = self.owner  # (not `self`: that would be a cycle for the collector, at every call)
         self.values = self.batches = self.captured = _NOTHING
         self.views = []
         self.arguments, self.body = (), None
@@ -687,9 +691,7 @@ class _Closed(list[Any]):
     """Stands in for the tape of a closed recording: whoever writes to it uses a leaked tracer."""
 
     __slots__ = ("owner",)
-
-    def __init__(self, owner: str) -> None:
-        self.owner = owner
+    owner: str
 
     def append(self, _op: object) -> None:
         raise _ended(self.owner)
@@ -926,8 +928,12 @@ def _holds_tracer(value: Nest) -> bool:
 def _position() -> Position:
     """The user's position: the innermost running frame outside functrace."""
     frame: Any = sys._getframe(3)  # past this function, record (or capture) and its caller, which are functrace's own
-    while frame.f_code.co_filename.startswith(PACKAGE_PREFIX):
-        if frame.f_back is None:
-            return None
-        frame = frame.f_back
-    return frame.f_code, frame.f_lasti
+    code = frame.f_code
+    if code.co_filename is not SEEN[0]:
+        while code.co_filename.startswith(PACKAGE_PREFIX):
+            frame = frame.f_back
+            if frame is None:
+                return None
+            code = frame.f_code
+        SEEN[0] = code.co_filename
+    return code, frame.f_lasti
