@@ -167,7 +167,7 @@ class TracedArray(Tracer):
         self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         for kind in types:
-            if kind is not np.ndarray and kind is not TracedArray and issubclass(kind, np.ndarray):
+            if kind is not TracedArray and kind is not _ndarray and issubclass(kind, np.ndarray):
                 refuse_subclass(kind)
         try:
             implementation = FUNCTIONS[func]
