@@ -18,6 +18,7 @@ import numpy as np
 from functrace.executor.cache import holds
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
+from functrace.ops.elementwise import ELEMENTWISE
 from functrace.ops.indexing import decode_index, embed_p, index_p
 from functrace.ops.joining import stack_p
 from functrace.ops.reductions import reduce_max_p, reduce_min_p, reduce_sum_p
@@ -150,6 +151,19 @@ def embedded_between(x: Array, index: Index, shape: tuple[int, ...], margins: li
     for margin in margins:
         out[margin] = 0
     return out
+
+
+def read_as_laid_out(program: Program) -> set[int]:
+    """Variables that are read, themselves or through views, by what may round otherwise if they lie otherwise in memory.
+
+    Elementwise operations do not. A product of matrices does: with strides of 0, NumPy does not ask BLAS.
+    """
+    found: set[int] = set()
+    for k in range(len(program.ops) - 1, -1, -1):
+        primitive, operands, _ = program.ops[k]
+        if primitive.batch is not ELEMENTWISE and (not primitive.view or k in found):
+            found.update(operands)
+    return found
 
 
 KERNELS: dict[Primitive, Kernel] = {

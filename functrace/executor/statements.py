@@ -13,20 +13,21 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Generator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
 
 from functrace.executor.backend import Backend, joined
 from functrace.executor.blocks import in_blocks
-from functrace.executor.kernels import KERNELS, spelled_literal
+from functrace.executor.kernels import KERNELS, read_as_laid_out, spelled_literal
 from functrace.executor.numbers import Range, is_float_of_number, spelled_number
 from functrace.executor.plan import Plan, Step
 from functrace.ir.parts import Loop
 from functrace.ir.primitive import Primitive
 from functrace.ops import elementwise as ew
 from functrace.ops.reductions import reduce_sum_p
-from functrace.ops.shaping import convert_p
+from functrace.ops.shaping import broadcast_to_p, convert_p
 from functrace.tracing.lines import Now
 
 Line = tuple[str, Now | None]
@@ -221,10 +222,14 @@ class Statements(ABC):
             run = yield from joined(step, values.bodies) if step.blocks is None else in_blocks(step, values.whole)
             return f"{bind_value(run)}({', '.join(arguments)})"
         kernel = KERNELS.get(primitive)
-        if kernel is not None:
+        if kernel is not None and (primitive is not broadcast_to_p or k not in self._read_as_laid_out):
             return kernel(arguments, params, bind_value)
         static = tuple([bind_value(p) for p in params])
         return f"{bind_value(primitive.eval)}({', '.join((*arguments, *static))})"
+
+    @cached_property
+    def _read_as_laid_out(self) -> set[int]:
+        return read_as_laid_out(self.plan.program)
 
     def _operator(self, k: int) -> str | None:
         """Spell an operation on single floats by an operator; ``None`` where it is another one."""
