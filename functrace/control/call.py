@@ -24,7 +24,7 @@ from functrace.ir.tape import Op, Spec
 from functrace.ops.naming import name_p
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import Tracer, bind
-from functrace.transforms.linearize import Split, jvp_program, remembered, split_program
+from functrace.transforms.linearize import Split, as_differentiated, jvp_program, remembered, split_program
 from functrace.transforms.replay import tangent_program
 from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
@@ -183,7 +183,8 @@ def _recomputing(primals: Values, moved: list[Any], active: list[bool], program:
     build = restrict(program, program.input_ids, [*program.output_ids, *kept], effects=True)
     place = {i: k for k, i in enumerate(program.input_ids)}
     count = len(program.output_ids)
-    results = call_program(build.program.interned(), [primals[place[i]] for i in build.used], policy)
+    forward = as_differentiated(build.program, [active[place[i]] for i in build.used])
+    results = call_program(forward.interned(), [primals[place[i]] for i in build.used], policy)
     saved = dict(zip(kept, results[count:], strict=True))
     residuals = [saved[i] if i in saved else primals[place[i]] for i in needed]
     moving = [False] * len(needed) + [True] * len(moved)

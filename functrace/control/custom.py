@@ -296,6 +296,7 @@ custom_jvp_p = Primitive(
     written=written,
     kept=holds_kept,
     holds=call_p.holds,
+    by_rule=True,
 )
 """``custom_jvp x {program={…}, rule={…}, explicit=1}``: the outputs of a function that brings its jvp."""
 
@@ -427,6 +428,7 @@ custom_vjp_p = Primitive(
     written=written,
     kept=holds_kept,
     holds=call_p.holds,
+    by_rule=True,
 )
 """``custom_vjp x {program={…}, forward={…}, backward={…}, explicit=1}``: the outputs of a function that brings its vjp."""
 
@@ -482,6 +484,7 @@ custom_derivative_p = Primitive(
     written=written,
     kept=holds_kept,
     holds=call_p.holds,
+    by_rule=True,
 )
 """``custom_derivative x {program={…}, forward={…}, backward={…}, rule={…}, explicit=1}``: the outputs of a function that
 brings its jvp, for forward mode, and its vjp, for reverse mode."""

@@ -43,7 +43,7 @@ from functrace.ops.reductions import reduce_any_p
 from functrace.ops.shaping import broadcast_to
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import Recording, bind
-from functrace.transforms.linearize import Split, finish, jvp_program, operand_of, split_program
+from functrace.transforms.linearize import Split, as_differentiated, finish, jvp_program, operand_of, split_program
 from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import batch_size, dependent_outputs, mapped_outputs, vmap_program
 
@@ -489,7 +489,10 @@ def _linearize(primals: Values, tangents: Tangents, *params: Param) -> Any:
     )
     results = iter(while_program(made, [*fixed, *same, *dots, *chain(*groups, *starts)]))
     moved_results = [[next(results) for _ in starts[phase]] for phase in range(trip.hidden, len(phases))]
-    return bind(while_p, primals, params), _tangents_of(trip, found, moved_results)
+    if any(body.has_rules for body in trip.bodies):
+        bodies = [as_differentiated(body, flags) for body, (flags, _) in zip(trip.bodies, found, strict=True)]
+        trip = trip._replace(bodies=tuple([body.interned() for body in bodies]))
+    return bind(while_p, primals, tuple(trip)), _tangents_of(trip, found, moved_results)
 
 
 # -- the transpose ---------------------------------------------------------------------------------------------------------

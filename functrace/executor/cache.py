@@ -31,10 +31,10 @@ from functrace.caches import BYTES_PER_OP, Bounded, Kept
 from functrace.executor.inner import with_inner
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import INPUT, Primitive
-from functrace.ir.program import Program
+from functrace.ir.program import Program, goes_by_rule
 from functrace.ir.tape import Spec, infer
 from functrace.ops.elementwise import where
-from functrace.tracing.recording import Recording
+from functrace.tracing.recording import Recording, Tracer
 from functrace.transforms.given import with_given
 from functrace.typing import Scalar
 
@@ -332,7 +332,7 @@ def run_recorded(
     What has been evaluated on the way is among the arguments, and is not evaluated again.
     """
     answers = recording.answers
-    given = () if answers is None else tuple(answers.variables)
+    given = () if answers is None else _read(recording, answers.variables)
     if not (given or recording.held):
         return CACHE.lookup(recording, tuple(outputs), transform, build)
     return _lookup_with_more(recording, tuple(outputs), transform, build, given)
@@ -358,3 +358,19 @@ def _lookup_with_more(
     if given:
         arguments.extend([recording.values[k] for k in given])
     return made, arguments
+
+
+def _read(recording: Recording, variables: Sequence[int]) -> tuple[int, ...]:
+    """Choose which of the values that have been evaluated are read, and not computed by the program.
+
+    A value that belongs to a recording around this one is differentiated there: by what the operations say that made it. So
+    what depends on a function with rules of its own is computed by these.
+    """
+    values = recording.values
+    if not any(isinstance(values[k], Tracer) for k in variables):
+        return tuple(variables)
+    moved: set[int] = set()
+    for k, (primitive, operands, params) in enumerate(recording.ops):
+        if not moved.isdisjoint(operands) or goes_by_rule(primitive, params):
+            moved.add(k)
+    return tuple([k for k in variables if k not in moved])

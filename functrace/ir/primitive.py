@@ -231,6 +231,7 @@ class Primitive:
         check: where few operands decide that: raises as ``eval`` would, called as ``check(value, *specs, *params)``.
             ``value(place)`` is the value of an operand, or ``None`` where it is not known.
         holds: for a primitive with programs among its params, what it says of them.
+        by_rule: whether its ``jvp`` computes the results in another way than ``eval``, which may have other derivatives.
         mapped: called as ``mapped(is_batched, *params)``, says which of several results ``batch`` gives a batch axis; all of
             them by default. So what a program that is held computes for all examples alike is computed once.
         blind: whether the jvp rule never looks at the value of a Python number among the operands, but hands it on as it is;
@@ -256,6 +257,7 @@ class Primitive:
     fails: Callable[..., bool] | None = None
     check: Callable[Concatenate[Callable[[int], Any], ...], None] | None = None
     holds: Holds | None = None
+    by_rule: bool = False
     mapped: Callable[Concatenate[Sequence[bool], ...], Sequence[bool]] | None = None
     scratch: float = 0.0
     blind: bool = False

@@ -319,6 +319,11 @@ class Program:
         return any(primitive.kept is not None and primitive.kept(*params) for primitive, _, params in self.ops)
 
     @cached_property
+    def has_rules(self) -> bool:
+        """Whether an operation in it, at any depth, is replaced by what its rule computes when it is differentiated."""
+        return any(goes_by_rule(primitive, params) for primitive, _, params in self.ops)
+
+    @cached_property
     def aliasing(self) -> tuple[bool, ...]:
         """Which outputs may share memory with arguments, constants or outputs before them."""
         return aliasing_outputs(self.ops, self.output_ids)
@@ -559,6 +564,16 @@ class Program:
     def _places(self) -> tuple[Any, ...]:
         # By identity of code: that is what tells equal functions of two files apart, and its hash takes long.
         return tuple([(id(p[0]), p[1]) if isinstance(p, tuple) else p for p in self.positions])
+
+
+def goes_by_rule(primitive: Primitive, params: Sequence[Any]) -> bool:
+    """Whether an operation, or one that it holds, is replaced by what its rule computes when it is differentiated."""
+    return primitive.by_rule or (primitive.holds is not None and any(map(_has_rules, params)))
+
+
+def _has_rules(param: object) -> bool:
+    parts: Any = param
+    return any(map(_has_rules, parts)) if type(param) is tuple else isinstance(param, Program) and param.has_rules
 
 
 def placed(positions: Sequence[Position]) -> tuple[Position, ...]:

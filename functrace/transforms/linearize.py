@@ -30,6 +30,7 @@ import numpy as np
 
 from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import ShapeDtype, shape_of
+from functrace.ir.parts import restrict
 from functrace.ir.primitive import CONSTANT, INPUT, LINEAR, ZERO, Absent, Joint
 from functrace.ir.program import Program
 from functrace.ops.shaping import broadcast_to, convert
@@ -342,6 +343,24 @@ def _split_program(program: Program, active: Sequence[bool], needed: Sequence[bo
         sources.append(places[i])
     forward = finish(walk.known, (*walk.outputs, *new), program, f"forward_of_{program.name}")
     return Split(forward, finish(linear, outs, program, f"linear_of_{program.name}"), tuple(sources), flags)
+
+
+def as_differentiated(program: Program, active: Sequence[bool]) -> Program:
+    """Return the program that computes the outputs as they are computed where it is differentiated.
+
+    That is another one if it holds functions with rules of their own: their results are then those of the rules, whose
+    derivatives may be others than the rules say of the function.
+
+    Args:
+        program: the program.
+        active: one flag per input.
+    """
+    return remembered(_as_differentiated, program, active) if program.has_rules else program
+
+
+def _as_differentiated(program: Program, active: Sequence[bool]) -> Program:
+    forward = split_program(program, active).forward
+    return restrict(forward, forward.input_ids, forward.output_ids[: len(program.output_ids)], keep=True).program
 
 
 def take_residuals(linear: Recording) -> list[int]:
