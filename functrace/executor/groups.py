@@ -51,6 +51,7 @@ from functrace.ops.shaping import Shape, broadcast_to_p, convert_p, reshape_p
 from functrace.passes.algebra import simplify
 from functrace.passes.common import merge_common
 from functrace.passes.late import compute_late
+from functrace.passes.signs import leave_out_signs
 
 REDUCTIONS: dict[Primitive, np.ufunc] = {
     reduce_sum_p: np.add,
@@ -418,7 +419,7 @@ def _tidied(body: Program) -> Program:
     """
     made = body
     for _ in range(2):
-        made = merge_common(simplify(made), is_kept=True)
+        made = merge_common(leave_out_signs(simplify(made)), is_kept=True)
     if len({*made.output_ids} - {*made.input_ids}) < len(body.output_ids):  # each is an array of its own
         made = body
     return compute_late(made, are_inputs_held=False)

@@ -21,6 +21,7 @@ from functrace.passes.common import drop_names, merging
 from functrace.passes.fold import folding
 from functrace.passes.inline import in_line
 from functrace.passes.late import computing_late
+from functrace.passes.signs import leave_out_signs
 from functrace.passes.unused import drop_unused
 from functrace.steps import finished
 
@@ -221,6 +222,30 @@ PIPELINE = (
               b: f64[3] = sub y x
               c: f64[3] = mul b 0.0009765625
               return c
+            }""",
+    ),
+    Pass(
+        "signs left out",
+        at_once(leave_out_signs),
+        stage="last",
+        before="""
+            program(x: f64[3], y: f64[3], z: f64[3]) {
+              a: f64[3] = exp x
+              b: f64[3] = neg a
+              c: f64[3] = mul b y
+              d: f64[3] = sub z c
+              e: f64[3] = mul b 2.0
+              f: f64[3] = add c e
+              return d, e, f
+            }""",
+        after="""
+            program(x: f64[3], y: f64[3], z: f64[3]) {
+              a: f64[3] = exp x
+              b: f64[3] = mul a y
+              d: f64[3] = add z b
+              e: f64[3] = mul a -2.0
+              f: f64[3] = sub e b
+              return d, e, f
             }""",
     ),
     Pass(

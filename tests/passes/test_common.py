@@ -124,8 +124,15 @@ def test_savings_change_no_bit(kind: str) -> None:
             made += [-(x / c), -(c / x), -(x / 0.0), -(2.5 / x), z + (z + z)]
         return tuple(made)
 
+    def signs(x: Any, y: Any, z: Any) -> Any:
+        n = -x
+        p, q = n * y, np.roll(n, 3) * z
+        made = (p + z, z - p, q + z, y - q, n * 3, 2 * q, n * n, np.abs(q), np.square(p))
+        return (*made, z - 2.5 / n, (p / y) * -1.5, z - q / 0.5) if kind[0] in "fc" else made
+
     functions: list[Callable[..., Any]] = [
         rows,
+        signs,
         lambda x, y, z: (x + (-y), (-x) + y, x - (-y), (-x) - (-y), (-x) + (-y)),
         lambda x, y, z: ((-x) * y + z, z + x * (-y), z - (-x) * y, z - x * (-y)),
         lambda x, y, z: (x + np.roll(-y, 3), x - np.roll(-y, -3), x + np.reshape(-y, (-1,))),

@@ -1,0 +1,133 @@
+"""Signs that are left out: what is read only where a sign may be taken instead is computed without it.
+
+A derivative rule negates what it hands on. If all that reads ``-x``, or products of it, can take the sign instead
+(``a + (-x)`` is ``a - x``, ``(-x) * 2.0`` is ``x * -2.0``), then ``x`` is handed on, and nothing is negated. IEEE 754 rounds
+a number and its negative alike, so no bit changes; where the sign of a zero would (``-a - x``), nothing is left out.
+
+Floor: 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from functrace.ir.parts import Rewrite
+from functrace.ir.primitive import Primitive
+from functrace.ir.program import Program
+from functrace.ops.elementwise import absolute, add, div, mul, neg, square, sub
+from functrace.ops.shaping import broadcast_to_p, permute_p, reshape_p, roll_p
+
+MOVES: frozenset[Primitive] = frozenset({roll_p, reshape_p, permute_p, broadcast_to_p})
+"""Operations that only move elements."""
+
+EVEN: frozenset[Primitive] = frozenset({square, absolute})
+"""Functions that do not see a sign."""
+
+MOST = 24
+"""Variables that one sign may go through."""
+
+
+def leave_out_signs(program: Program) -> Program:
+    """Return an equal program in which fewer arrays are negated.
+
+    Cost:
+        0.1 us per equation where nothing is negated; about 3 where something is.
+    """
+    ops = program.ops
+    if not any(ops[k][0] is neg for k, _ in program.schedule):
+        return program
+    readers: dict[int, list[int]] = {}
+    for k, _ in program.schedule:
+        for i in set(ops[k][1]):
+            readers.setdefault(i, []).append(k)
+    outputs = set(program.output_ids)
+    without: set[int] = set()
+    for k, _ in program.schedule:
+        if ops[k][0] is neg and ops[k][1][0] >= 0 and k not in without:
+            found = _reached(program, k, without, readers, outputs)
+            if found is not None:
+                without |= found
+    return _written(program, without) if without else program
+
+
+def _reached(
+    program: Program, start: int, without: set[int], readers: Mapping[int, Sequence[int]], outputs: set[int]
+) -> set[int] | None:
+    """What stands without its sign if ``start`` does; ``None`` if somebody needs the sign."""
+    ops, avals = program.ops, program.avals
+    found: set[int] = set()
+    waiting = [start]
+    while waiting:
+        i = waiting.pop()
+        if i in found:
+            continue
+        found.add(i)
+        if len(found) > MOST or i in outputs or i in without or avals[i].dtype.kind != "f":
+            return None
+        for k in readers.get(i, ()):
+            primitive, operands, _ = ops[k]
+            if avals[k].dtype != avals[i].dtype:
+                return None
+            is_product = primitive in (mul, div) and len(set(operands)) == 2 and not _has_number(program, operands)
+            if primitive in MOVES or (is_product and without.isdisjoint(operands)):
+                waiting.append(k)
+    both = without | found
+    return found if all(_takes(program, k, both) for i in found for k in (i, *readers.get(i, ()))) else None
+
+
+def _has_number(program: Program, operands: Sequence[int]) -> bool:
+    """Whether an operand is a number that may take a sign."""
+    return any(i < 0 and type(program.literals[~i]) in (int, float) and program.literals[~i] for i in operands)
+
+
+def _takes(program: Program, k: int, without: set[int]) -> bool:
+    """Whether an operation gives what it is to give when these variables stand without their signs."""
+    primitive, operands, _ = program.ops[k]
+    signs = [i in without for i in operands]
+    if primitive in MOVES:
+        return (k in without) == signs[0]
+    if primitive in (mul, div):
+        if _has_number(program, operands):
+            return k not in without
+        return (k in without) == (sum(signs) == 1)
+    if primitive is neg:
+        return (k in without) != signs[0]
+    if k in without:
+        return False
+    if primitive is add:
+        return sum(signs) <= 1
+    if primitive is sub:
+        return not signs[0]
+    return primitive in EVEN or not any(signs)
+
+
+def _written(program: Program, without: set[int]) -> Program:
+    write = Rewrite(program)
+    bare: dict[int, int] = {}  # what stands for a variable without its sign; no name of the user's is given to it
+
+    def operand(i: int) -> int:
+        return bare[i] if i in bare else write.operand(i)
+
+    for k, _ in program.schedule:
+        primitive, operands, params = program.ops[k]
+        if k not in without and without.isdisjoint(operands):
+            write.keep(k)
+            continue
+        given = tuple(map(operand, operands))
+        if primitive is neg:
+            made = given[0]
+        elif primitive is add:
+            made = write.place(sub, given[::-1] if operands[0] in without else given, (), write.position(k))
+        elif primitive is sub:
+            made = write.place(add, given, (), write.position(k))
+        else:
+            if primitive in (mul, div) and _has_number(program, operands):
+                given = tuple(
+                    [write.literal(-program.literals[~i]) if i < 0 else g for i, g in zip(operands, given, strict=True)]
+                )
+            made = write.place(primitive, given, params, write.position(k))
+        if k in without:
+            bare[k] = made
+        else:
+            write.replace(k, [made])
+    return write.finish()
