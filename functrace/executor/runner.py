@@ -61,7 +61,9 @@ FEWEST_IN_PIECE = 32
 COMPILING = 20e-6
 """Seconds that compiling takes per equation."""
 STEP = 12e-6
-"""Seconds that the dearest step of it takes."""
+"""Seconds per equation that the dearest step of it takes."""
+LARGEST_PIECE = 1 / 16
+"""At most so large a part of a program is compiled at a time: made at first sight, it takes 1 us per operation."""
 
 
 class Tier(NamedTuple):
@@ -234,7 +236,8 @@ class Runner:
 
     def _compiling_after(self, first: FirstSight) -> Generator[None, None, Compiled]:
         """Compile what was run at first sight, in steps that take less than was spent on making that."""
-        size = max(FEWEST_IN_PIECE, int(first.seconds / 2 / STEP))
+        # By the clock, and by count: a first call that was interrupted must not make large steps.
+        size = max(FEWEST_IN_PIECE, min(int(first.seconds / 2 / STEP), int(first.size * LARGEST_PIECE)))
         if self._program is None:
             self._program = yield from first.splicing(size)
             yield
