@@ -274,8 +274,14 @@ def grad_transform(active: int | tuple[bool, ...], with_value: bool) -> tuple[An
 
 def _floats(leaf: object, owner: str, holomorphic: bool, allow_int: bool) -> Any:
     """Return an argument's leaf as a value that can be differentiated."""
-    if type(leaf) is np.ndarray and leaf.ndim and leaf.dtype.kind == "f" and not holomorphic:
-        return leaf
+    if not holomorphic:  # what most arguments are
+        kind = type(leaf)
+        if kind is float:
+            return np.float64(leaf)
+        if (kind is np.ndarray and leaf.ndim and leaf.dtype.kind == "f") or (
+            kind is TracedArray and leaf.aval.dtype.kind == "f"
+        ):
+            return leaf
     value = as_value(leaf, owner)
     kind = value.dtype.kind
     if (kind not in "fc" or (holomorphic and kind != "c")) and not (allow_int and kind in "biu"):
@@ -366,7 +372,7 @@ class Primals:
         self.leaves, self.tree = flatten(tuple(primals))
         self.values = as_values(self.leaves, owner, lambda: [f"args{path}" for path in paths(self.tree)])
         self.avals = [aval_of(v) for v in self.values]
-        self.active = tuple(is_differentiable(aval) for aval in self.avals)
+        self.active = tuple([is_differentiable(aval) for aval in self.avals])
 
     def inputs(self, recording: Recording) -> Called:
         """Make them inputs of a recording."""

@@ -168,7 +168,8 @@ def jacfwd(
         for column, out_aval in zip(columns, call.out_avals, strict=True):
             start, parts = 0, []
             for aval in point.avals:
-                parts.append(reshape(column[..., start : start + aval.size], (*out_aval.shape, *aval.shape)))
+                part = column if len(point.avals) == 1 else column[..., start : start + aval.size]
+                parts.append(reshape(part, (*out_aval.shape, *aval.shape)))
                 start += aval.size
             tree = unflatten(point.tree, parts)
             results.append(tree[0] if is_position(argnums) else tree)
@@ -290,6 +291,8 @@ def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) ->
 
 def _at(f: Callable[..., Any], args: tuple[Any, ...], chosen: tuple[int, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
     """``f`` as a function of the chosen arguments only."""
+    if not kwargs and chosen == tuple(range(len(args))):
+        return f
 
     def partial(*xs: object) -> Any:
         full, named = own_arrays([None if k in chosen else x for k, x in enumerate(args)], kwargs)

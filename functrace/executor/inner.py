@@ -67,8 +67,7 @@ class Inner:
         """Record a call where the newest of the arguments is recorded; returns its results.
 
         Returns:
-            ``None`` where the operations are to be recorded themselves. Results that are not computed are what they are:
-            arguments and constants.
+            fresh handles, and copies of constants; ``None`` where the operations are to be recorded themselves.
         """
         if not self._dependences:
             return None
@@ -96,13 +95,18 @@ class Inner:
                 return None
         results = newest.call(call_p, operands, self._from(lines), (SAVE,))
         for place, k, value in self._others:
-            results.insert(place, value if k < 0 else arguments[k])
+            results.insert(place, fresh(value if k < 0 else arguments[k]))
         return results
 
     def _from(self, lines: Sequence[Position]) -> Program:
         """Return the program with the lines of a recording: one object for all recordings from the same lines."""
         for known, program in self._placed:
-            if len(known) == len(lines) and all(map(_is_same, known, lines)):
+            if len(known) != len(lines):
+                continue
+            for one, other in zip(known, lines, strict=True):  # equal functions of two files have equal code
+                if one is not other and (one != other or type(one) is not tuple or one[0] is not other[0]):
+                    break
+            else:
                 return program
         made, kept = self._program, list(lines)
         positions = [kept[p] if isinstance(p, int) and p < len(kept) else p for p in made.positions]
@@ -120,11 +124,9 @@ class Inner:
         return program
 
 
-def _is_same(one: Position, other: Position) -> bool:
-    """Whether two positions are one: equal functions of two files have equal code."""
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return one[0] is other[0] and one[1] == other[1]
-    return one == other
+def fresh(value: Any) -> Any:
+    """Give a result a handle, or memory, of its own, so that in-place changes of it do not reach another."""
+    return value._recording.handle(value._id) if isinstance(value, Tracer) else np.copy(value)
 
 
 def _is_callable(program: Program) -> bool:

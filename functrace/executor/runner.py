@@ -16,14 +16,12 @@ from collections.abc import Callable, Generator, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple, final
 
-import numpy as np
-
 from functrace.executor import instructions
 from functrace.executor.backend import Backend, compiled
 from functrace.executor.cache import collector_paused
 from functrace.executor.first_sight import FirstSight, mean_bytes
 from functrace.executor.freed import FREED, LARGE
-from functrace.executor.inner import Inner
+from functrace.executor.inner import Inner, fresh
 from functrace.executor.instructions import WIDTH, Instructions
 from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import Plan, planned, planning
@@ -188,7 +186,7 @@ class Runner:
         if inner is None:
             inner = self._inner = Inner(self.folded)
         found = inner.recorded(arguments, lines)
-        return _fresh_handles(evaluate_program(self.folded, arguments, lines) if found is None else found)
+        return [fresh(result) for result in evaluate_program(self.folded, arguments, lines)] if found is None else found
 
     def compile(self) -> Compiled:
         """Compile now, at once; returns the function of the arguments."""
@@ -321,11 +319,6 @@ def run_compiled(
 
 
 LINES.add(run_compiled.__code__)
-
-
-def _fresh_handles(results: list[Any]) -> list[Any]:
-    """Give every traced result a handle of its own, so that in-place changes of one do not reach another."""
-    return [r._recording.handle(r._id) if isinstance(r, Tracer) else np.copy(r) for r in results]
 
 
 def compiling(program: Program, backend: Backend, size: int | None = None) -> Generator[None, None, Compiled]:

@@ -405,12 +405,12 @@ class Recording(Builder):
 
     def call(self, primitive: Primitive, operands: Sequence[Any], program: Program, params: tuple[Any, ...]) -> list[Any]:
         """Append the call of a program that a transform inside of this recording runs; returns tracers of its results."""
-        ids = tuple([self.operand(value)[0] for value in operands])
-        first = len(self.ops)
-        count = self.entries(primitive, ids, (program, *params), tuple([program.avals[i] for i in program.output_ids]))
+        ids = tuple([x._id if isinstance(x, Tracer) and x._recording is self else self.operand(x)[0] for x in operands])
+        first, avals, positions = len(self.ops), program.avals, program.positions
+        count = self.entries(primitive, ids, (program, *params), tuple([avals[i] for i in program.output_ids]))
         if self.positions is not None:
             here = _position()
-            self.positions.extend([program.position(i) or here for i in program.output_ids])
+            self.positions.extend([positions[i] or here for i in program.output_ids])
         self.held.append(id(program))
         assert self.inner is not None
         self.inner.append(first)
