@@ -118,7 +118,7 @@ def check_argnums(argnums: object, transform: str, name: str = "argnums") -> tup
     Raises:
         ArgumentError: if it is no position, nor a sequence of them.
     """
-    if is_position(argnums):
+    if type(argnums) is int or is_position(argnums):
         return (argnums,)
     if isinstance(argnums, tuple | list | range) and all(map(is_position, argnums)):
         return tuple(argnums)

@@ -73,11 +73,12 @@ def _binary(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
         if positions is not None:
             frame: Any = _getframe(1)
             code = frame.f_code
-            if code.co_filename is not SEEN[0]:
-                while code.co_filename.startswith(PACKAGE_PREFIX):
+            while code.co_filename is not SEEN[0]:
+                if code.co_filename.startswith(PACKAGE_PREFIX):
                     frame = frame.f_back
                     code = frame.f_code
-                SEEN[0] = code.co_filename
+                else:
+                    SEEN[0] = code.co_filename
             positions.append((code, frame.f_lasti))
         tracer = _new(TracedArray)
         tracer._recording = recording

@@ -929,11 +929,12 @@ def _position() -> Position:
     """The user's position: the innermost running frame outside functrace."""
     frame: Any = sys._getframe(3)  # past this function, record (or capture) and its caller, which are functrace's own
     code = frame.f_code
-    if code.co_filename is not SEEN[0]:
-        while code.co_filename.startswith(PACKAGE_PREFIX):
+    while code.co_filename is not SEEN[0]:
+        if code.co_filename.startswith(PACKAGE_PREFIX):
             frame = frame.f_back
             if frame is None:
                 return None
             code = frame.f_code
-        SEEN[0] = code.co_filename
+        else:
+            SEEN[0] = code.co_filename
     return code, frame.f_lasti
