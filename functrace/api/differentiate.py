@@ -272,7 +272,7 @@ def grad_transform(active: int | tuple[bool, ...], with_value: bool) -> tuple[An
     return ("grad", active, with_value), build
 
 
-def _floats(leaf: object, owner: str, holomorphic: bool, allow_int: bool) -> Any:
+def _floats(leaf: Any, owner: str, holomorphic: bool, allow_int: bool) -> Any:
     """Return an argument's leaf as a value that can be differentiated."""
     if not holomorphic:  # what most arguments are
         kind = type(leaf)

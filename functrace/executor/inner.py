@@ -104,7 +104,10 @@ class Inner:
             if len(known) != len(lines):
                 continue
             for one, other in zip(known, lines, strict=True):  # equal functions of two files have equal code
-                if one is not other and (one != other or type(one) is not tuple or one[0] is not other[0]):
+                if type(one) is not tuple or type(other) is not tuple:
+                    if one != other:
+                        break
+                elif one[0] is not other[0] or one[1] != other[1]:
                     break
             else:
                 return program
