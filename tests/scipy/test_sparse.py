@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,39 @@ def test_errors_say_what_to_do() -> None:
     with pytest.raises(UnsupportedFunctionError, match="takes matrices, not a"):
         operator = scipy.sparse.linalg.aslinearoperator(Q)
         ft.grad(lambda b: np.sum(sparse.linalg.cg(operator, b)[0]))(ROW)
+
+
+REFUSED: dict[str, Any] = {
+    "element": lambda a: a[0, 0], "row": lambda a: a[0], "rows": list, "in": lambda a: 1.0 in a, "==": lambda a: a == 1.0,
+    "!=": lambda a: a != a, "<": lambda a: np.ones((5, 4)) < a, "<=": lambda a: a <= a, ">": lambda a: a > 1.0,
+    ">=": lambda a: 1.0 >= a, "== of SciPy's": lambda a: M == a, "bool": lambda a: 1.0 if a else 2.0, "len": len,
+    "round": round, "asarray": np.asarray, "dot": lambda a: np.dot(a, ROW[:4]), "SciPy's @": lambda a: M.T @ a,
+    "set": lambda a: operator.setitem(a, (0, 0), 1.0), "delete": lambda a: operator.delitem(a, 0),
+    "out": lambda a: a.sum(out=1.0), "mean out": lambda a: a.mean(0, out=1.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_operators_that_there_are_not_are_refused(name: str) -> None:
+    def loss(data: Any) -> Any:
+        REFUSED[name](sparse.csr_array((data, M.indices, M.indptr), shape=(5, 4)))
+        return np.sum(data)
+
+    for run in (ft.grad(loss), ft.jit(loss)):
+        with pytest.raises(UnsupportedFunctionError, match=r"(?s)at test_sparse\.py:.*fix: "):
+            run(M.data)
+
+
+def test_sums_take_what_numpy_passes_on() -> None:
+    a = lambda d: sparse.csr_array((d, M.indices, M.indptr), shape=(5, 4))  # noqa: E731
+    for axis in (None, 0, 1, -1, -2):
+        for sums in (np.sum, np.mean):
+            found = ft.jit(lambda d, sums=sums, axis=axis: sums(a(d), axis=axis, dtype=np.float32))(M.data)
+            expected = sums(M, axis=axis, dtype=np.float32)
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
+            assert found.dtype == expected.dtype
+    with pytest.raises(ValueError, match="axis=2"):
+        ft.grad(lambda d: a(d).sum(2)[0])(M.data)
 
 
 SOLVERS = ["cg", "minres", "cgs", "bicg", "bicgstab", "gmres", "lgmres", "qmr", "tfqmr", "gcrotmk"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 import scipy.sparse
 
-from functrace.errors import ShapeError, UnsupportedFunctionError
+from functrace.errors import AxisError, ShapeError, UnsupportedFunctionError
 from functrace.numpy.operands import Operand, arrayed, holds_tracer
 from functrace.ops.indexing import ARRAY, gather, scatter_add
 from functrace.ops.sparse import Pattern, sparse_matmul
@@ -20,11 +20,22 @@ from functrace.typing import Array
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
+_NAMED = "scipy.sparse: a matrix A with traced elements has no"
 _FIX = "pass (data, indices, indptr), or (data, (row, column)) for coo, with plain positions and traced data"
 
 
 class NoMethodError(UnsupportedFunctionError, AttributeError):
     """A method of SciPy's matrices that those with traced elements do not have."""
+
+
+def _refused(method: str, shown: str, fix: str) -> Any:
+    """What Python would call for an operator of SciPy's matrices that those with traced elements do not have."""
+
+    def refuse(*_args: object, **_kwargs: object) -> Any:
+        raise UnsupportedFunctionError(f"{_NAMED} {shown}", fix=fix)
+
+    refuse.__name__ = method
+    return refuse
 
 
 @final
@@ -124,6 +135,29 @@ class Sparse:
         index, _, row = self.pattern
         return (index, row) if self.turned else (row, index)
 
+    # -- what is refused -----------------------------------------------------------------------------------------------
+
+    _ELEMENTS = "use A.toarray()[...]; or A.data, which holds the elements in the order in which they are kept"
+    __getitem__ = _refused("__getitem__", "elements by position (A[i, j])", _ELEMENTS)
+    __iter__ = _refused("__iter__", "rows to go through (for row in A)", _ELEMENTS)
+    __setitem__ = _refused(
+        "__setitem__", "elements to be set (A[i, j] = x)", "set those of A.data before the matrix is made"
+    )
+    _COMPARED = "compare A.toarray(), or A.data"
+    __eq__ = _refused("__eq__", "comparison ==", _COMPARED)
+    __ne__ = _refused("__ne__", "comparison !=", _COMPARED)
+    __lt__ = _refused("__lt__", "comparison <", _COMPARED)
+    __le__ = _refused("__le__", "comparison <=", _COMPARED)
+    __gt__ = _refused("__gt__", "comparison >", _COMPARED)
+    __ge__ = _refused("__ge__", "comparison >=", _COMPARED)
+    __bool__ = _refused("__bool__", "truth value", "ask for A.nnz, or np.any(A.data)")
+    __len__ = _refused("__len__", "length", "use A.shape[0], or A.nnz")
+    __delitem__ = _refused("__delitem__", "elements to be deleted (del A[i])", _ELEMENTS)
+    __contains__ = _refused("__contains__", "elements to look through (x in A)", _ELEMENTS)
+    __round__ = _refused("__round__", "round", "round A.data, and make the matrix of that")
+    __array__ = _refused("__array__", "form of an array (np.asarray, np.dot)", "use A.toarray(), and A @ x for products")
+    __hash__ = object.__hash__
+
     # -- products ------------------------------------------------------------------------------------------------------
 
     def __matmul__(self, other: Operand) -> Any:
@@ -143,6 +177,8 @@ class Sparse:
         return found if x.ndim == 2 else found[:, 0]
 
     def __rmatmul__(self, other: Operand) -> Any:
+        if scipy.sparse.issparse(other):
+            return self @ other  # raises
         x: Any = arrayed(other)
         return np.transpose(self.T @ np.transpose(x))
 
@@ -250,18 +286,29 @@ class Sparse:
             )
         return self.toarray()
 
-    def sum(self, axis: int | None = None) -> Any:
-        """As SciPy's: of all elements, of columns (0), or of rows (1); of a ``…_matrix`` the latter have two axes."""
+    def sum(self, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Any:
+        """As SciPy's: of all elements, of columns (0), or of rows (1); of a ``…_matrix`` the latter have two axes.
+
+        Raises:
+            AxisError: for another axis.
+            UnsupportedFunctionError: for ``out=``.
+        """
+        if out is not None:
+            raise UnsupportedFunctionError(f"{_NAMED} sum with out=", fix="leave out= away, and assign the result")
+        if dtype is not None:
+            return self.astype(dtype).sum(axis)
         if axis is None:
             return np.sum(self.data)
+        if axis not in (-2, -1, 0, 1):
+            raise AxisError(f"axis={axis} of a sparse matrix, which has two", fix="pass 0, 1 or None")
         across = 1 if axis % 2 == 0 else 0
         found = scatter_add(self.data, (ARRAY,), (self._coordinates()[across],), (self.shape[across],))
         return np.expand_dims(found, 1 - across) if self.is_matrix else found
 
-    def mean(self, axis: int | None = None) -> Any:
-        """As SciPy's: the sum, divided by how many places there are."""
+    def mean(self, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Any:
+        """As SciPy's: the sum, divided by how many places there are; raises as `sum`."""
         rows, columns = self.shape
-        return self.sum(axis) / (rows * columns if axis is None else rows if axis % 2 == 0 else columns)
+        return self.sum(axis, dtype, out) / (rows * columns if axis is None else rows if axis % 2 == 0 else columns)
 
     def diagonal(self) -> Any:
         """As SciPy's: the main diagonal."""
