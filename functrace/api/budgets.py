@@ -20,6 +20,7 @@ from functrace.control.call import call_p, plain_call
 from functrace.control.residuals import RECOMPUTE
 from functrace.errors import ArgumentError
 from functrace.executor import planned
+from functrace.executor.freed import FREED
 from functrace.ir.parts import Assembly, Rewrite, inline, restrict
 from functrace.ir.program import Program
 from functrace.passes import optimized
@@ -77,6 +78,7 @@ def within(program: Program, nbytes: int) -> Program:
     Cost:
         some 5 times that of deriving and planning the gradient, once per program.
     """
+    FREED.has_budget = True
     key = (program, nbytes)
     found = _found.get(key)
     if found is None:

@@ -14,10 +14,12 @@ Floor: 6.
 from __future__ import annotations
 
 import functools
+import mmap
 import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
 
 from functrace.ir.parts import Compiled
@@ -38,6 +40,9 @@ FEWEST_KEPT = 64 << 20
 LARGEST_MAPPED = 32 << 20
 """Bytes: larger arrays have memory of their own, from the operating system, while nothing is kept."""
 
+GAPS = 8 << 20
+"""Bytes between arrays that are given back while a large program runs, if the process has grown by as much."""
+
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, in malloc.h
 
 
@@ -55,6 +60,31 @@ def _library() -> CDLL | None:
     return ctypes.CDLL(None)
 
 
+@functools.lru_cache(maxsize=1)
+def _asks(library: CDLL) -> Callable[[], Any]:
+    """glibc's function for what its heap holds: a structure with the ``free`` bytes."""
+    import ctypes
+
+    names = ("arena", "chunks", "small", "maps", "mapped", "most", "fast", "used", "free", "top")
+    ask: Any = library.mallinfo2
+    ask.restype = type("Heap", (ctypes.Structure,), {"_fields_": [(name, ctypes.c_size_t) for name in names]})
+    return ask
+
+
+def _resident() -> int:
+    """Bytes that the process has in memory; 0 where that cannot be read."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * mmap.PAGESIZE
+    except OSError:
+        return 0
+
+
+def _free(library: CDLL) -> int:
+    """Bytes that glibc has and nobody uses."""
+    return _asks(library)().free
+
+
 @final
 class FreedMemory:
     """What is kept of freed memory, for whom.
@@ -67,14 +97,17 @@ class FreedMemory:
         self.seconds = seconds
         self.kept = 0
         """Bytes that the largest of the calls needs, for which memory is kept."""
+        self.has_budget = False
+        """Whether somebody has said how many bytes are to suffice: then new pages are the lesser evil."""
         self._needed = 0  # by the largest call since the thread has looked
+        self._held = 0  # the most bytes that the process had, when it had been looked for gaps
         self._running: list[int] = []
         self._is_watched = False
         self._turn = threading.Lock()
 
     def forget(self) -> None:
         """Start anew: after a fork there is no thread that watches."""
-        self.kept = self._needed = 0
+        self.kept = self._needed = self._held = 0
         self._is_watched = False
         self._turn = threading.Lock()
 
@@ -102,11 +135,27 @@ class FreedMemory:
 
         return keeping
 
+    def close_gaps(self) -> None:
+        """Give back what lies between arrays, if there is a budget, and the process has grown; asked while a program runs.
+
+        Arrays that live on, such as gradients, stand where larger ones have died; what is left around them fits nothing.
+        """
+        library = _library() if self.has_budget and self.kept else None
+        if library is None or not hasattr(library, "mallinfo2"):
+            return
+        held = _resident()
+        if held - self._held < GAPS:
+            return
+        if _free(library) >= GAPS:
+            library.malloc_trim(0)
+            held = _resident()
+        self._held = max(self._held, held)
+
     def give_back(self, needed: int = 0) -> None:
         """Keep only what calls that need so many bytes leave behind."""
         library = _library()
         if library is not None:
-            self.kept = needed
+            self.kept, self._held = needed, 0
             self._tell(library)
             library.malloc_trim(0)
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, final
 
 from functrace.executor.backend import Backend
+from functrace.executor.freed import FEWEST_KEPT, FREED
 from functrace.executor.loops import WithLoops
 from functrace.executor.plan import Plan
 from functrace.executor.statements import Values
@@ -23,6 +24,11 @@ from functrace.source import GENERATED_FILES, printable
 from functrace.steps import finished
 from functrace.tracing.lines import GENERATED, Now
 from functrace.typing import Array
+
+BETWEEN_LOOKS = 8
+"""Lines of a program on very large arrays after which it may give back gaps between them."""
+
+CLOSE_GAPS = FREED.close_gaps
 
 _numbers = itertools.count()
 
@@ -122,7 +128,10 @@ class _Writer:
             lines += [f"    {names[i]} = handed[{places[i]}]" for i in group.takes]
             lines += [f"    handed[{places[i]}] = None" for i, dies in group.takes.items() if dies]
         self.operations = {}
-        for text, now in (yield from self._statements.write(group.steps)):
+        look = f"    {self.values.bind(CLOSE_GAPS)}()" if plan.needs(FEWEST_KEPT) else ""
+        for count, (text, now) in enumerate((yield from self._statements.write(group.steps))):
+            if look and not count % BETWEEN_LOOKS and now is not None and text[0] != " ":
+                lines.append(look)
             if now is not None:
                 self.operations[len(lines) + 1] = now
             lines.append(f"    {text}")

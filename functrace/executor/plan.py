@@ -23,6 +23,7 @@ from functrace.executor.reuse import Buffers
 from functrace.ir.parts import Compiled, Loop
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
+from functrace.ir.unknown import Unknown
 from functrace.passes import optimized, optimizing
 from functrace.steps import finished
 
@@ -157,6 +158,14 @@ class Plan:
             found.append(alive + sum([avals[i].nbytes for i in waiting if i in self._made]))
             waiting.difference_update(self.results(step))
         return max(found, default=0)
+
+    def needs(self, nbytes: int) -> bool:
+        """Whether the arrays take so many bytes at the peak; not if a size is unknown."""
+        avals = self.program.avals
+        sizes: list[Any] = [aval.nbytes for aval in set(avals)]
+        if any(type(size) is Unknown for size in sizes) or max(sizes, default=0) * len(avals) < nbytes:
+            return False
+        return self.peak_bytes >= nbytes
 
     @cached_property
     def peak_bytes(self) -> int:

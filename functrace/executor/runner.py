@@ -28,7 +28,6 @@ from functrace.executor.plan import Plan, planned, planning
 from functrace.ir.check import held_programs
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Position, Program
-from functrace.ir.unknown import Unknown
 from functrace.passes import EARLY, LAST, LATE, Pass, applied, optimized, optimizing
 from functrace.source import hide_own_frames
 from functrace.steps import finished
@@ -338,11 +337,7 @@ def compiling(program: Program, backend: Backend, size: int | None = None) -> Ge
 
 def _keeping_freed(run: Compiled, plan: Plan) -> Compiled:
     """Let a program on large arrays find the memory of its last run; not one for sizes that are unknown."""
-    avals = plan.program.avals
-    sizes: list[Any] = [aval.nbytes for aval in set(avals)]
-    if any(type(size) is Unknown for size in sizes) or max(sizes, default=0) * len(avals) < LARGE:
-        return run
-    return FREED.around(run, plan.peak_bytes)
+    return FREED.around(run, plan.peak_bytes) if plan.needs(LARGE) else run
 
 
 def _equations(program: Program) -> int:

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.executor import freed
-from functrace.executor.freed import FREED, LARGE, FreedMemory
+from functrace.executor import freed, planned
+from functrace.executor.freed import FREED, GAPS, LARGE, FreedMemory
+from functrace.executor.numpy_source import generate
 
 glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
 
@@ -135,6 +136,58 @@ def test_other_c_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> No
     memory = FreedMemory(0.01)
     memory.used(1 << 30)
     assert memory.kept == 0
+
+
+def test_gaps_are_given_back_where_the_process_has_grown_by_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Library:
+        mallinfo2 = None
+        trimmed = 0
+
+        def mallopt(self, *_: int) -> None:
+            pass
+
+        def malloc_trim(self, _: int) -> None:
+            self.trimmed += 1
+            state["held"] -= state["free"]
+            state["free"] = 0
+
+    library, state = Library(), {"held": 100 * GAPS, "free": GAPS}
+    monkeypatch.setattr(freed, "_library", lambda: library)
+    monkeypatch.setattr(freed, "_resident", lambda: state["held"])
+    monkeypatch.setattr(freed, "_free", lambda _: state["free"])
+    memory = FreedMemory(1e6)
+    memory.close_gaps()
+    assert library.trimmed == 0, "no large program has run"
+    monkeypatch.setattr(memory, "_watch", lambda: None)
+    memory.used(1 << 30)
+    memory.close_gaps()
+    assert library.trimmed == 0, "there is no budget"
+    memory.has_budget = True
+    looked = [
+        (100, 1, 1),
+        (99.5, 50, 1),
+        (100.1, 0.5, 1),
+        (101.2, 3, 2),
+        (98, 9, 2),
+        (110, 0.5, 2),
+        (110.5, 20, 2),
+        (111, 1, 3),
+    ]
+    for held, free, times in looked:
+        state.update(held=int(held * GAPS), free=int(free * GAPS))
+        memory.close_gaps()
+        assert library.trimmed == times, (held, free)
+
+
+def test_large_programs_look_for_gaps() -> None:
+    def f(x: Any) -> Any:
+        for _ in range(20):
+            x = np.cumsum(x)
+        return x
+
+    for size, looks in ((1 << 23, True), (1 << 10, False)):
+        source, _ = generate(planned(ft.trace(lambda x: f(x) * x)(ft.ShapeDtype((size,), "float64"))))
+        assert ("()" in source) is looks
 
 
 @pytest.mark.bits
