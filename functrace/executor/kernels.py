@@ -18,6 +18,7 @@ import numpy as np
 from functrace.executor.cache import holds
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
+from functrace.ops.contraction import dot_p
 from functrace.ops.elementwise import ELEMENTWISE
 from functrace.ops.indexing import decode_index, embed_p, index_p
 from functrace.ops.joining import stack_p
@@ -49,6 +50,10 @@ def _reduce_by(ufunc: np.ufunc) -> Kernel:
         return f"{bind_value(ufunc.reduce)}({operands[0]}{axes})"
 
     return kernel
+
+
+def _dot(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
+    return f"{operands[0]}.dot({', '.join(operands[1:])})"  # the method takes 0.15 us less than the function
 
 
 def _stack(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
@@ -168,6 +173,7 @@ def read_as_laid_out(program: Program) -> set[int]:
 
 KERNELS: dict[Primitive, Kernel] = {
     broadcast_to_p: _broadcast_to,
+    dot_p: _dot,
     embed_p: _embed,
     index_p: _index,
     reduce_max_p: _reduce_by(np.maximum),

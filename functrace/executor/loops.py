@@ -131,7 +131,7 @@ class _Phase:
         if home is None:
             return None
         primitive = self.plan.program.ops[home][0]
-        return home if primitive.is_ufunc or primitive.eval is np.matmul else None
+        return home if primitive.is_ufunc or primitive.eval in (np.matmul, np.dot) else None
 
     def scalars(self) -> set[int]:
         """The inputs of its carry that are NumPy's scalars, if the carry starts with scalars."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -145,6 +146,17 @@ matmul_p = Primitive(
 def matmul(x: Value, y: Value) -> Any:
     """Matrix product, with NumPy's meaning of ranks and stacks."""
     return bind(matmul_p, (x, y))
+
+
+def _dot_aval(x: Spec, y: Spec) -> ShapeDtype:
+    made = _matmul_aval(x, y)
+    if any(not isinstance(spec, type) and spec.ndim > 2 for spec in (x, y)):
+        raise ShapeError(f"dot takes vectors and matrices, got {x} and {y}", fix="use matmul for stacks")
+    return made
+
+
+dot_p = replace(matmul_p, name="dot", eval=np.dot, aval=_dot_aval, written="np.dot({0}, {1})", fresh=lambda aval: True)
+"""``matmul`` of vectors and matrices by another function of NumPy's: it begins sooner (`functrace.passes.products`)."""
 
 
 # -- einsum ------------------------------------------------------------------------------------------

@@ -73,6 +73,13 @@ def _in_parts(program: Program) -> Program:
     return split_loops(program)
 
 
+def _by_dot(program: Program) -> Program:
+    """Choose ``dot``, likewise."""
+    from functrace.passes.products import choose_dot
+
+    return choose_dot(program)
+
+
 PIPELINE = (
     Pass(
         "in line",
@@ -328,6 +335,22 @@ REORDERING = (
               j: f64[2,2] = matmul i xs
               a: f64[2,2] = add g j
               return a, b, c
+            }""",
+        exact=False,
+    ),
+    Pass(
+        "small products",
+        at_once(_by_dot),
+        stage="jit",
+        before="""
+            program(x: f64[3,3], y: f64[3]) {
+              a: f64[3] = matmul x y
+              return a
+            }""",
+        after="""
+            program(x: f64[3,3], y: f64[3]) {
+              a: f64[3] = dot x y
+              return a
             }""",
         exact=False,
     ),

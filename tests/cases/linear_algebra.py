@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from functrace.ops.contraction import dot_p
+from functrace.tracing.recording import bind
 from tests.cases.case import Case
 
 Shape = tuple[int, ...]
@@ -61,6 +63,7 @@ MATMUL = [
     Case("matmul/complex", lambda x, y: x @ y, (draw(2, 3, **_complex), draw(3, 2, **_complex)), diff=(0, 1)),
     Case("matmul/real and complex", lambda x, y: x @ y, (draw(2, 3), draw(3, 2, **_complex)), diff=(0, 1)),
     Case("matmul/right of an array", lambda x: np.ones((2, 3)) @ x, (draw(3, 2),)),
+    Case("matmul/by dot", lambda x, y: bind(dot_p, (x, y)), (draw(2, 3), draw(3, 2)), diff=(0, 1)),
     Case("matmul/same", lambda x: x @ x.T, (draw(3, 2),)),
     Case("matmul/in place", lambda x, y: matmul_in_place(x, y), (draw(2, 2), draw(2, 2, seed=3)), diff=(0, 1), vmap=False),
     Case("linalg.matmul", lambda x, y: np.linalg.matmul(x, y), (draw(2, 3), draw(3, 2)), diff=(0, 1)),

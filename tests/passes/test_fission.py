@@ -13,11 +13,14 @@ import functrace as ft
 from functrace.control.scan import scan_p
 from functrace.executor.runner import Runner, compile_at_once
 from functrace.ir.program import Program
+from functrace.ops.contraction import dot_p
 from functrace.passes import without
 from functrace.passes.fission import FEWEST, split_loops
+from functrace.passes.products import choose_dot
 from functrace.tracing.evaluate import evaluate_program
+from functrace.tracing.recording import bind
 
-WHOLE = [without("loops in parts")]
+WHOLE = [without("loops in parts"), without("small products")]
 N, STEPS = 4, 7
 
 
@@ -114,6 +117,7 @@ def test_a_loop_in_parts_is_the_loop(which: int, form: str) -> None:
         program = Runner(ft.trace(f)(*args)).flat
         parts = split_loops(program).check()
         leaves = ft.tree.flatten(tuple(args))[0]
+        parts = choose_dot(parts).check()
         for x, y in zip(compile_at_once(program)(*leaves), evaluate_program(parts, leaves), strict=True):
             np.testing.assert_array_equal(x, y, strict=True)
 
@@ -216,6 +220,28 @@ def test_sums_of_narrow_dtypes_and_integers_stay_in_the_loop() -> None:
         (found, rows), (expected, others) = ft.jit(f)(xs), f(xs)
         np.testing.assert_array_equal(found, expected, strict=True)
         np.testing.assert_array_equal(rows, others, strict=True)
+
+
+def test_small_products_are_by_dot() -> None:
+    """Of operands in C and Fortran order, it gives the bits that ``matmul`` gives."""
+
+    def f(x: Any, y: Any, v: Any) -> Any:
+        return x @ y, y.T @ x.T, x @ v, v @ y, ft.cond(v[0] > 0, lambda: y @ v[: y.shape[1]], lambda: v)
+
+    found = ft.debug.passes(f)(np.ones((3, 4)), np.ones((4, 4)), np.ones(4))
+    made = next(step.after for step in found.steps if step.name == "small products")
+    assert words(made).count("dot") == 4 and "matmul" not in str(made)
+    rng = np.random.default_rng(0)
+    for dtype in (np.float64, np.float32, np.complex64):
+        for order in "CF":
+            x, y, v = [np.asarray(rng.normal(size=s).astype(dtype), order=order) for s in ((3, 4), (4, 4), 4)]
+            program = ft.trace(f)(x, y, v)
+            for a, b in zip(ft.jit(f)(x, y, v), evaluate_program(program, [x, y, v]), strict=True):
+                np.testing.assert_array_equal(a, b, strict=True)
+    for x, y in ((np.ones((3, 1)), np.ones((1, 3))), (np.ones((2, 3, 4)), np.ones(4)), (np.ones((3, 3)), np.ones(3, int))):
+        assert "dot" not in words(choose_dot(ft.trace(np.matmul)(x, y)))
+    with pytest.raises(ft.errors.ShapeError, match="vectors and matrices"):
+        ft.trace(lambda x: bind(dot_p, (x, x)))(np.ones((2, 2, 2)))
 
 
 def test_the_pass_is_named_and_can_be_left_out() -> None:
