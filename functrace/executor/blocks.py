@@ -29,9 +29,10 @@ import numpy as np
 
 from functrace.executor.backend import Backend
 from functrace.executor.freed import FREED
-from functrace.executor.groups import FEWEST_BLOCKS, REDUCTIONS, Blocks, added_up, brought, is_large, summed_bounds
+from functrace.executor.groups import FEWEST_BLOCKS, REDUCTIONS, Blocks, brought, is_large
 from functrace.executor.kernels import spelled_literal, spelled_sizes
 from functrace.executor.plan import Plan, Step
+from functrace.executor.sums import added_up, summed_bounds
 from functrace.executor.threads import THREADS, Take
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Compiled

@@ -26,6 +26,7 @@ import numpy as np
 
 from functrace.control.call import call_p, check_operands, evaluate_fresh, run_once
 from functrace.control.residuals import SAVE
+from functrace.executor.sums import SUMMED, summed_bounds, sums_are_in_pairs
 from functrace.executor.threads import THREADS
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Assembly, Lowering, Rewrite, output_avals
@@ -62,9 +63,6 @@ REDUCTIONS: dict[Primitive, np.ufunc] = {
     reduce_all_p: np.logical_and,
 }
 """Reductions that may join, and the ufuncs that they are."""
-
-SUMMED = ("f4", "f8", "c8", "c16")
-"""Dtypes of which a sum over everything joins: NumPy adds them in pairs, see Note [Sums in NumPy's order]."""
 
 WINDOW = 256
 """Operations: how far from its first one a group looks for others."""
@@ -172,6 +170,9 @@ def grouped(program: Program) -> Program:
             write.keep(k)
         del left[len(left) - len(before) - len(after) - len(group.order) - len(group.refused) + 1 :]
         left += sorted([*made.write(write), *after, *group.refused], reverse=True)
+        for k in made.later:
+            readers[k] = [j for j in readers[k] if j not in made.order]
+            left.insert(max(map(left.index, readers[k])) + 1, k)
         changed = True
     return write.finish() if changed else program
 
@@ -336,7 +337,12 @@ class _Group:
         inside = {*self.order}
         read = {k for k in self.order if k in outputs or any(j not in inside for j in readers.get(k, ()))}
         shown: list[int] = []
+        later: list[int] = []
         for k in reversed(self.order):
+            if k in read and k not in outputs and self._is_had_later(k, readers[k], inside, read):
+                later.append(k)
+                read.discard(k)
+                read.update(i for i in ops[k][1] if i in inside)
             if k in read and ops[k][0] in (reshape_p, broadcast_to_p):
                 shown.append(k)
                 read.discard(k)
@@ -349,7 +355,25 @@ class _Group:
         roles = self._roles(order)
         if roles is None or not read:
             return None
-        return _Made(program, order, roles, [k for k in order if k in read], self.shape[: self.count], shown)
+        return _Made(program, order, roles, [k for k in order if k in read], self.shape[: self.count], shown, later)
+
+    def _is_had_later(self, k: int, readers: Sequence[int], inside: set[int], read: set[int]) -> bool:
+        """Whether others that read a variable make it for nothing: of fewer bytes, or of what is written in any case."""
+        ops, avals = self.program.ops, self.program.avals
+        primitive, operands, _ = ops[k]
+        outside = [j for j in readers if j not in inside]
+        if not all(_is_pointwise(self.program, j) or ops[j][0] in REDUCTIONS for j in outside):
+            return False
+        full = [i for i in operands if i >= 0 and avals[i].shape == avals[k].shape]
+        if primitive is convert_p:
+            return len(full) == 1 and full[0] in inside and 2 * avals[full[0]].nbytes <= avals[k].nbytes
+        is_cheap = len(full) == 1 and _is_pointwise(self.program, k) and avals[full[0]] is avals[k]
+        return (
+            is_cheap
+            and len(outside) == len(readers) == 1
+            and full[0] in read
+            and read.issuperset(inside.intersection(operands))
+        )
 
     def _roles(self, order: Sequence[int]) -> dict[int, bool] | None:
         """By operand from outside: whether every block takes all of it; None where one is taken both ways."""
@@ -387,6 +411,7 @@ class _Made:
         outputs: those of its variables that are read outside.
         rows: the axes that are divided.
         shown: views of its variables that are read outside.
+        later: of its variables that are read outside, those that are made before they are read.
     """
 
     program: Program
@@ -395,6 +420,7 @@ class _Made:
     outputs: list[int]
     rows: Shape
     shown: list[int]
+    later: list[int]
 
     def write(self, write: Rewrite) -> list[int]:
         """Write the group as one operation; returns what is to be carried out after it all the same."""
@@ -483,66 +509,3 @@ def replaceable(body: Program, blocks: Blocks) -> list[list[int]]:
         [n for n, i in divided if avals[i] is avals[k] and avals[k].shape and read.get(i, 0) <= made[k]]
         for k in body.output_ids
     ]
-
-
-# -- sums ----------------------------------------------------------------------------------------------------------------
-
-
-def summed_bounds(size: int, most: int, is_complex: bool) -> list[int]:
-    """Return where parts of at most ``most`` elements end, as NumPy divides what it adds.
-
-    Note [Sums in NumPy's order]
-        NumPy adds the numbers of a contiguous array in pairs of halves: the first half has ``n // 2`` numbers, less what is
-        over a multiple of 8; parts of at most 128 are added in one loop. So a sum over everything is the sum of such parts,
-        added up in pairs: bit for bit NumPy's, whatever the blocks and the threads are. Real and imaginary parts count
-        as numbers each. That it is so is asked of the NumPy at hand, once (`sums_are_in_pairs`).
-    """
-    bounds: list[int] = []
-    each = 2 if is_complex else 1
-
-    def divide(start: int, count: int) -> None:
-        if count <= max(most, 128):
-            bounds.append(start + count)
-            return
-        half = count * each // 2
-        half = (half - half % 8) // each
-        divide(start, half)
-        divide(start + half, count - half)
-
-    divide(0, size)
-    return bounds
-
-
-def added_up(parts: Sequence[Any], size: int, is_complex: bool, most: int) -> Any:
-    """Add up the sums of the parts of `summed_bounds`."""
-    found = iter(parts)
-    each = 2 if is_complex else 1
-
-    def add(count: int) -> Any:
-        if count <= max(most, 128):
-            return next(found)
-        half = count * each // 2
-        half = (half - half % 8) // each
-        left = add(half)
-        return left + add(count - half)
-
-    return add(size)
-
-
-_asked: list[bool] = []
-
-
-def sums_are_in_pairs() -> bool:
-    """Whether the NumPy at hand adds as Note [Sums in NumPy's order] says."""
-    if not _asked:
-        _asked.append(all(_is_in_pairs(np.dtype(kind)) for kind in SUMMED))
-    return _asked[0]
-
-
-def _is_in_pairs(dtype: np.dtype[Any]) -> bool:
-    size, most = 3001, 200
-    is_complex = dtype.kind == "c"
-    x = (np.sin(np.arange(size) * 1.7) * 10.0 ** (np.arange(size) % 7)).astype(dtype)
-    ends = summed_bounds(size, most, is_complex)
-    parts = [np.add.reduce(x[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
-    return bool(added_up(parts, size, is_complex, most) == np.add.reduce(x))

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 import functrace as ft
 from functrace.executor import NUMPY, Plan, compiled, planned
-from functrace.executor.groups import added_up, blocks_p, summed_bounds, sums_are_in_pairs
+from functrace.executor.groups import blocks_p
+from functrace.executor.sums import added_up, summed_bounds, sums_are_in_pairs
 from functrace.passes import optimized
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import Recording, bind
@@ -135,6 +136,24 @@ def test_rows_pass_over_a_block_no_more_often_than_is_needed() -> None:
     full = [body.ops[k][0].name for k, _ in body.schedule if body.avals[k].shape == rows.shape]
     assert full.count("neg") == 0
     assert full.count("div") == 6
+
+
+def test_what_a_later_group_has_for_nothing_is_not_written_by_an_earlier_one() -> None:
+    """A mask passes as bools between them, and a quotient of what is written in any case does not."""
+
+    def f(x: Any, w: Any) -> Any:
+        mask = np.astype(x > 0, x.dtype)
+        e = np.exp(x) * mask
+        q = e / (w[:1] + 2.0)
+        return (np.tanh(e @ w) + mask) * q
+
+    rows = np.random.default_rng(0).normal(size=(24, 10))
+    check(f, rows, np.eye(10) + 0.1)
+    with divided(16):
+        program = planned(optimized(ft.trace(f)(rows, np.eye(10)))).program
+    first = next(k for k, _ in program.schedule if program.ops[k][0] is blocks_p)
+    made = [program.avals[first + n].dtype.kind for n in range(program.result_count(first))]
+    assert sorted(made) == ["b", "f"]
 
 
 def test_numpys_buffers_are_the_callers_afterwards() -> None:
