@@ -301,18 +301,18 @@ log10 = elementwise("log10", np.log10, lambda x, o: div(1 / math.log(10), x))
 log1p = elementwise("log1p", np.log1p, lambda x, o: reciprocal(add(x, 1.0)))
 
 
-def _logaddexp_partials(function: Elementwise) -> tuple[Partial, Partial]:
-    def share(x: Array, y: Array, o: Array) -> Any:
-        # exp(x - o); where both are infinite, x has all of it, or half on a tie.
-        infinite = logical_and(isinf(o), equal(x, o))
-        settled = where(equal(x, y), o.dtype.type(0.5), o.dtype.type(1.0))
-        return where(infinite, settled, function(sub(where(infinite, 0.0, x), where(infinite, 0.0, o))))
+def _logaddexp_partials(scale: float) -> tuple[Partial, Partial]:
+    def share(x: Array, y: Array, _o: Array) -> Any:
+        # Of the difference, which is exact where exp(x - o) is not; the same infinity twice has half each.
+        same = logical_and(isinf(x), equal(x, y))
+        apart = sub(where(same, 0.0, x), where(same, 0.0, y))
+        return sigmoid(apart if scale == 1.0 else mul(apart, scale))
 
     return share, lambda x, y, o: share(y, x, o)
 
 
-logaddexp = elementwise("logaddexp", np.logaddexp, *_logaddexp_partials(exp))
-logaddexp2 = elementwise("logaddexp2", np.logaddexp2, *_logaddexp_partials(exp2))
+logaddexp = elementwise("logaddexp", np.logaddexp, *_logaddexp_partials(1.0))
+logaddexp2 = elementwise("logaddexp2", np.logaddexp2, *_logaddexp_partials(math.log(2)))
 
 # -- trigonometry, DLMF 4.20 and 4.24 ----------------------------------------------------------------
 

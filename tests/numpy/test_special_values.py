@@ -177,3 +177,14 @@ def test_a_mask_does_not_broadcast_what_it_masks() -> None:
         for run in (ft.jit(lambda x: f(x, where=mask, **rest)), lambda x: ft.vjp(lambda x: f(x, where=mask, **rest), x)):
             with pytest.raises(ValueError):
                 run(np.ones(3))
+
+
+@pytest.mark.parametrize("scale", [1.0, 300.0, 1e6])
+@pytest.mark.parametrize(("f", "power"), [(np.logaddexp, np.exp), (np.logaddexp2, np.exp2)])
+def test_derivatives_of_logaddexp_are_exact_however_large_its_operands(f: Any, power: Any, scale: float) -> None:
+    draw = np.random.default_rng(3)
+    x = draw.normal(size=500) * scale
+    y = x + draw.normal(size=500) * 5.0
+    apart = x.astype(np.longdouble) - y
+    for found, sign in zip(ft.grad(lambda x, y: np.sum(f(x, y)), (0, 1))(x, y), (1.0, -1.0), strict=True):
+        np.testing.assert_allclose(found, (1.0 / (1.0 + power(-sign * apart))).astype(float), rtol=5e-15)
