@@ -43,7 +43,7 @@ from functrace.ops.shaping import (
 )
 from functrace.ops.sorting import add_along_axis_p, take_along_axis_p
 from functrace.tracing.recording import Recording, bind
-from functrace.transforms.linearize import attribute, finish, operand_of
+from functrace.transforms.linearize import attribute, finish, is_differentiable, operand_of
 from functrace.transforms.vmap import apply_batched, vmap_program
 from functrace.typing import Array
 
@@ -102,12 +102,13 @@ class _Walk:
         return np.zeros((self.size, *aval.shape), bool) if pattern is None else pattern
 
     def apply(self, k: int, values: tuple[Any, ...]) -> Any:
-        """Return the pattern of what an operation makes; its operands' numbers stand for no pattern."""
+        """Return the pattern of what an operation makes; its operands' numbers stand for no pattern, integers have none."""
         program = self.program
         primitive, operands, params = program.ops[k]
         patterns = [value if i >= 0 else None for i, value in zip(operands, values, strict=True)]
         count = program.result_count(k)
-        if primitive.jvp is ZERO or all(pattern is None for pattern in patterns):
+        moves = [is_differentiable(program.avals[j]) for j in range(k, k + count)]
+        if primitive.jvp is ZERO or not any(moves) or all(pattern is None for pattern in patterns):
             return (None,) * count if primitive.many else None
         if not primitive.many:
             aval = program.avals[k]
@@ -122,7 +123,9 @@ class _Walk:
                 reached |= pattern.any(axis=tuple(range(1, pattern.ndim)))
         made = [
             np.broadcast_to(reached.reshape(-1, *[1] * program.avals[j].ndim), (self.size, *program.avals[j].shape))
-            for j in range(k, k + count)
+            if flag
+            else None
+            for j, flag in zip(range(k, k + count), moves, strict=True)
         ]
         return tuple(made) if primitive.many else made[0]
 

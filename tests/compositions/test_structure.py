@@ -168,3 +168,36 @@ def test_no_two_of_a_group_reach_the_same_element(seed: int, size: int, density:
     if groups is not None:
         for group in range(groups.max() + 1):
             assert pattern[groups == group].sum(axis=0).max() <= 1
+
+
+def written_at(x: Any, positions: Any) -> Any:
+    y = x * 1.0
+    y[positions] = 5.0
+    return y
+
+
+def at(x: Any, positions: Any) -> Any:
+    return x * ft.numpy.take(x, positions)
+
+
+POSITIONS: dict[str, Any] = {
+    "converted": lambda x: at(x, x.astype(int) % 6),
+    "an element": lambda x: at(x, x[0].astype(int)),
+    "cond": lambda x: at(x, ft.cond(x[0] > 9.0, lambda: 1, lambda: x[1].astype(int) + 2)),
+    "switch": lambda x: at(x, ft.switch(x[2].astype(int), [lambda: np.arange(6), lambda: np.arange(6)[::-1] * 1])),
+    "scan": lambda x: at(x, ft.scan(lambda c, _: (c + 1, None), 0, x)[0] - 3),
+    "while_loop": lambda x: at(x, ft.while_loop(lambda i: i < x[3], lambda i: i + 1, 0)),
+    "beside": lambda x: at(x, ft.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, s[1] * x), (0, x))[0]),
+    "argsort": lambda x: at(x, np.argsort(-x)),
+    "argmax": lambda x: at(x, np.argmax(x)),
+    "count": lambda x: at(np.cumsum(x), np.sum(x > 1.0)),
+    "write": lambda x: written_at(x, x.astype(int) % 6),
+    "call": lambda x: ft.jit(lambda a, b: at(b, a % 6))(x.astype(int), x),
+}
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_positions_that_are_computed_of_the_arguments(name: str) -> None:
+    x = np.linspace(0.1, 3.9, 6)
+    for found, expected in jacobians(lambda f, argnums: ft.jit(ft.jacfwd(f)), POSITIONS[name], (x,)):
+        np.testing.assert_allclose(found, expected, rtol=1e-13)
