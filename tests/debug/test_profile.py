@@ -90,8 +90,8 @@ def test_bytes_and_flops_are_those_of_operands_and_results() -> None:
     w, x = np.ones((4, 5)), np.ones((3, 4))
     profile = ft.debug.profile(network, seconds=0.0)(w, x)
     by_name = {row.text.split(" = ")[1].split()[0]: row for row in profile.rows}
-    assert by_name["matmul"].flops == 2 * 3 * 4 * 5
-    assert by_name["matmul"].bytes == 8 * (3 * 4 + 4 * 5 + 3 * 5)
+    assert by_name["dot"].flops == 2 * 3 * 4 * 5
+    assert by_name["dot"].bytes == 8 * (3 * 4 + 4 * 5 + 3 * 5)
     assert by_name["tanh"].bytes == 8 * 2 * 15
     assert (profile.flops, profile.bytes) == (sum(r.flops for r in profile.rows), sum(r.bytes for r in profile.rows))
     assert profile.peak_bytes == plan(ft.trace(network)(w, x)).peak_bytes
