@@ -29,7 +29,7 @@ from functrace.ops.triangular import solve_adjoint, solve_triangular, solved
 from functrace.tracing.recording import Value, bind
 from functrace.typing import Array
 
-BLOCK = 96
+BLOCK = 128
 """Columns that the pullback takes at once; all that does not concern them alone is products of matrices."""
 
 
