@@ -20,6 +20,7 @@ from typing import Any, final
 
 import numpy as np
 
+from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import CONSTANT, INPUT
 from functrace.ir.program import Program
 from functrace.ops.shaping import reshape_p, roll_p
@@ -187,8 +188,14 @@ class Buffers:
             and root in self._owned
             and self._sharing[root] == 1
             and program.avals[root].size == aval.size
+            and not _is_complex_number(aval)
             and (program.ops[root][0] not in (INPUT, CONSTANT) or root in self._donated)
         )
+
+
+def _is_complex_number(aval: ShapeDtype) -> bool:
+    """Whether it is one complex number in an array: NumPy multiplies it with other rounding if it writes into an operand."""
+    return aval.dtype.kind == "c" and all(type(n) is int and n == 1 for n in aval.shape)
 
 
 def _is_row(shape: tuple[int, ...]) -> bool:

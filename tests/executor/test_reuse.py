@@ -200,3 +200,14 @@ def test_rolls_of_nothing() -> None:
         x = np.ones(shape)
         for axis in range(len(shape)):
             assert_same(lambda x, axis=axis: (np.roll(x, 1, axis) + x, np.roll(x, -2, axis)), x)
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, 1), (2, 1), (3,)])
+def test_one_complex_number_is_rounded_as_it_is_out_of_place(shape: tuple[int, ...]) -> None:
+    def f(x: Any, y: Any) -> Any:
+        return ((x + y) * y - x) * ((x - y) * x) * np.square(x * y + 1.0)
+
+    for seed in range(40):
+        parts = np.random.default_rng(seed).normal(size=(2, 2, *shape))
+        x, y = parts[0] + 1j * parts[1]
+        np.testing.assert_array_equal(ft.jit(f)(x, y), f(x, y))
