@@ -16,8 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from functrace.errors import TreeError
 from functrace.numpy.number import DTYPES
-from functrace.tree import PyTreeSpec
+from functrace.tree import PyTreeSpec, unflatten
+from functrace.tree.nodes import Static, fields_of
 
 Check = Callable[[tuple[Any, ...], dict[str, Any]], list[Any] | None]
 """Returns the operands of a staged program, if a call's arguments are such as it was made for."""
@@ -31,6 +33,9 @@ MOST_CHECKS = 4
 KNOWN = frozenset({np.ndarray, *DTYPES, *[np.dtype(code).type for code in "?bBhHiIlLqQefdgFDG"]})
 """What the leaves of arguments may be."""
 
+IMMUTABLE = frozenset({str, bytes, int, float, bool, complex, type(None), type})
+"""What static fields may be, to be compared by identity first."""
+
 MOST_LEAVES = 512
 """Of a nest with more leaves the array work is larger than what is saved."""
 
@@ -39,7 +44,8 @@ def written_check(tree: PyTreeSpec, leaves: Sequence[object]) -> Check | None:
     """Return the check of calls like one; ``None`` for a nest that holds other things than are known here.
 
     Args:
-        tree: the structure of its ``(args, kwargs)``: of tuples, lists, dicts with words as keys and ``None``.
+        tree: the structure of its ``(args, kwargs)``: of tuples, lists, dicts with words as keys, dataclasses that are taken
+            apart by their fields, and ``None``.
         leaves: of its arguments: arrays, and numbers of Python's and NumPy's. The key of a call, and so the check, is about
             types, shapes and dtypes only.
 
@@ -94,11 +100,16 @@ def _taken_apart(tree: PyTreeSpec, roots: Sequence[str], lines: list[str], bound
         if kind is type(None):
             lines.append(f"if {name} is not None: return None")
             continue
+        parts = [f"part{made + k}" for k in range(len(children))]
+        made += len(children)
+        fields = fields_of(kind)
+        if fields is not None:
+            _fields_apart(node, name, parts, fields, lines, bound)
+            nodes += zip(parts[::-1], children[::-1], strict=True)
+            continue
         if kind not in (tuple, list, dict):
             return False
         lines.append(f"if type({name}) is not {kind.__name__} or len({name}) != {len(children)}: return None")
-        parts = [f"part{made + k}" for k in range(len(children))]
-        made += len(children)
         if not parts:
             continue
         if kind is not dict:
@@ -112,3 +123,37 @@ def _taken_apart(tree: PyTreeSpec, roots: Sequence[str], lines: list[str], bound
             lines.append("except KeyError: return None")
         nodes += zip(parts[::-1], children[::-1], strict=True)
     return True
+
+
+def _fields_apart(
+    node: PyTreeSpec,
+    name: str,
+    parts: list[str],
+    fields: tuple[tuple[str, ...], tuple[str, ...]],
+    lines: list[str],
+    bound: dict[str, Any],
+) -> None:
+    """Write the lines that take a dataclass apart as `functrace.tree.nodes` does."""
+    kind, (names, fixed) = node.type, fields
+    assert kind is not None
+    bound |= {f"kind_{name}": kind, f"fields_{name}": fields, "fields_of": fields_of}
+    lines.append(f"if type({name}) is not kind_{name} or fields_of(kind_{name}) != fields_{name}: return None")
+    if kind.__dictoffset__:  # its objects may have attributes besides
+        lines.append(f"if len({name}.__dict__) > {len(names) + len(fixed)}: return None")
+    if fixed:
+        like = unflatten(node, [0] * node.num_leaves)
+        bound |= {"Static": Static, f"names_{name}": fixed, "TreeError": TreeError}
+        known = [getattr(like, word) for word in fixed]
+        bound[f"held_{name}"] = Static(kind, fixed, tuple(known))
+        values = [f"{name}.{word}" for word in fixed]
+        same = "False"
+        if IMMUTABLE.issuperset(map(type, known)):  # objects that are the same one hold the same
+            bound |= {f"known{k}_{name}": value for k, value in enumerate(known)}
+            same = " and ".join([f"{value} is known{k}_{name}" for k, value in enumerate(values)])
+        lines.append(f"try: held = held_{name} if {same} else Static(kind_{name}, names_{name}, ({', '.join(values)},))")
+        lines.append("except (AttributeError, TreeError): return None")
+        lines.append(f"if held is not held_{name} and held != held_{name}: return None")
+    if parts:
+        bound[f"of_{name}"] = attrgetter(*names)
+        lines.append(f"try: {', '.join(parts)} = of_{name}({name})")
+        lines.append("except AttributeError: return None")

@@ -53,7 +53,7 @@ def scan(
         f: the body; ``carry`` keeps its nest, shapes and dtypes, ``y`` is any nest of arrays (or ``None``). It may close
             over traced values.
         init: the carry before the first step; Python numbers take the dtype that the body gives them (then the first
-            step is done twice).
+            step is done twice, since it may compute other things of it; start with ``np.float64(0.0)`` to do it once).
         xs: arrays (a nest of them) with the same first axis; ``None`` if the body needs no input.
         length: number of steps; needed only if there are no ``xs``.
         reverse: whether to walk from the last slice to the first; results stand where their slices stood.
@@ -119,7 +119,7 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
         cond_fun: from ``val`` to one bool (or number).
         body_fun: from ``val`` to a new ``val`` of the same nest, shapes and dtypes. Both may close over traced values.
         init_val: a nest of arrays and numbers; Python numbers take the dtype that the body gives them (then the first
-            step is done twice).
+            step is done twice, since it may compute other things of it; start with ``np.float64(0.0)`` to do it once).
         max_steps: the largest number of steps, for loops that may have no end; ``None`` for any. It takes no memory.
 
     Raises:

@@ -40,6 +40,7 @@ _lock = threading.RLock()
 _registered: set[type] = set()
 _foreign: OrderedDict[type, None] = OrderedDict()
 _at_sight: OrderedDict[type, None] = OrderedDict()
+_fields: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 LEAVES: set[type] = {np.ndarray, float, int, bool, complex, str, bytes, np.float64, np.float32, np.int64, np.bool_}
 """Classes of leaves that are none but leaves."""
 
@@ -166,6 +167,7 @@ def register(kind: type[PyTree], flatten: Flatten | None = None, unflatten: Unfl
         try:
             _enter(kind, *taken)
         except ValueError:
+            _fields.pop(kind, None)
             raise ArgumentError(
                 f"{kind.__name__} is a nest as it is: its objects are taken apart by optree", fix="leave register out"
             ) from None
@@ -213,6 +215,11 @@ def is_value(tree: object) -> bool:
     if kind in _registered or kind in _foreign or not dataclasses.is_dataclass(kind) or kind.__eq__ is object.__eq__:
         return False
     return has_hash(tree)
+
+
+def fields_of(kind: object) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Of a dataclass that is taken apart by its fields: the names of those that are children, and of the static ones."""
+    return _fields.get(kind)  # type: ignore[call-overload]
 
 
 def is_exact(kind: object) -> bool:
@@ -271,7 +278,7 @@ def _enter(
 
 def _forget(kind: type) -> None:
     optree.unregister_pytree_node(kind, namespace=NAMESPACE)
-    for table in (_at_sight, _foreign):
+    for table in (_at_sight, _foreign, _fields):
         table.pop(kind, None)
 
 
@@ -281,8 +288,9 @@ def _forget(kind: type) -> None:
 def _by_fields(kind: type) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]:
     """How objects of a dataclass are taken apart, and made again without running its ``__init__``."""
     fields = dataclasses.fields(kind)
-    leaves = tuple(field.name for field in fields if not field.metadata.get("static", False))
-    fixed = tuple(field.name for field in fields if field.metadata.get("static", False))
+    leaves = tuple([field.name for field in fields if not field.metadata.get("static", False)])
+    fixed = tuple([field.name for field in fields if field.metadata.get("static", False)])
+    _fields[kind] = leaves, fixed
     known = frozenset([*leaves, *fixed])
 
     def flatten(tree: PyTree) -> tuple[list[Any], Static | None, tuple[str, ...]]:

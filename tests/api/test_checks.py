@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import gc
 import weakref
 from collections import OrderedDict, namedtuple
@@ -17,6 +19,23 @@ from functrace.api.checks import MOST_CHECKS, OFTEN, written_check
 from functrace.tree import flatten, unflatten
 
 Pair = namedtuple("Pair", "first second")
+
+
+@dataclasses.dataclass
+class Layer:
+    a: Any
+    b: Any = None
+    name: Any = dataclasses.field(default="dense", metadata={"static": True})
+
+
+class Twin(Layer):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Slotted:
+    b: Any
+
 
 LEAVES: list[Any] = [
     np.ones(2), np.ones(3), np.ones(3, np.float32), np.ones((1, 3)), np.arange(3), np.ones(()), np.ones(0), np.ones(3, bool),
@@ -37,6 +56,8 @@ def nests(of: Any) -> Any:
             st.lists(part, max_size=3).map(tuple),
             st.dictionaries(keys, part, max_size=3),
             st.none(),
+            st.builds(Slotted, part),
+            st.builds(Layer, part, part, st.sampled_from(["dense", 1, True, (1, 2.0)])),
         ),
         max_leaves=6,
     )
@@ -54,6 +75,13 @@ def changed(nest: Any) -> list[Any]:
     if isinstance(nest, list | tuple):
         found += [list(nest), tuple(nest), [*nest, 1.0], nest[1:]]
         found += [Pair(*nest)] if len(nest) == 2 else []
+    if isinstance(nest, Layer):
+        others = ["sparse", "den" + "".join("se"), 1.0, 1, True, (1, 2), (1, 2.0), [1], -0.0, 0.0, None, Layer]
+        found += [dataclasses.replace(nest, name=other) for other in others]
+        more, without, twin = copy.copy(nest), copy.copy(nest), Twin(nest.a, nest.b, nest.name)
+        more.more = 1.0
+        del without.name
+        found += [more, without, twin, dataclasses.asdict(nest), Slotted(nest)]
     return found
 
 
@@ -136,3 +164,15 @@ def test_static_arguments_and_methods_take_the_long_way() -> None:
 def test_no_check_is_written_for_nodes_and_leaves_of_other_kinds(nest: Any) -> None:
     values, tree = flatten(((nest,), {}))
     assert written_check(tree, values) is None
+
+
+def test_a_class_that_is_registered_later_is_taken_apart_as_it_says() -> None:
+    @dataclasses.dataclass
+    class Pair:
+        a: Any
+        b: Any
+
+    f, pair = ft.jit(lambda pair: pair.a - pair.b), Pair(np.ones(2), np.zeros(2))
+    often(f, pair)
+    ft.tree.register(Pair, lambda p: ((p.a * 3.0, p.b), None), lambda _, parts: Pair(*parts))
+    np.testing.assert_array_equal(f(pair), [3.0, 3.0])

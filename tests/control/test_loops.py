@@ -282,3 +282,23 @@ def test_the_index_between_python_numbers_has_no_width_under_jit_either(dtype: A
         found = jitted(dtype(1), 0, 3)
         assert found.dtype == dtype
         assert found == expected
+
+
+def test_a_number_to_start_with_is_taken_once_more_with_its_dtype() -> None:
+    """The first step is done twice, and has to be: of a Python number it computes something else."""
+    xs, seen = np.array([0.1, 0.2, 0.3], np.float32), []
+
+    def body(c, x):
+        seen.append(type(c))
+        return c * np.float64(0.7) + x, (c * 0.1) * x
+
+    first = body(0.3, xs[0])[1]
+    seen.clear()
+    found = ft.scan(body, 0.3, xs)
+    assert seen == [float, *[np.float64] * 3]
+    for a, b in zip(found, ft.jit(lambda xs: ft.scan(body, 0.3, xs))(xs), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert first.dtype == np.float32 and found[1].dtype == np.float64 and found[1][0] != first
+    seen.clear()
+    ft.scan(body, np.float64(0.3), xs)  # the way out
+    assert seen == [np.float64] * 3
