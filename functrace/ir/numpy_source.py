@@ -37,7 +37,7 @@ import numpy as np
 
 from functrace.errors import FunctraceError, ProgramError
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.primitive import Primitive
+from functrace.ir.primitive import WRITTEN_AS, Primitive
 from functrace.ir.program import Program
 from functrace.ir.serial import array_bytes, constant_array, plain_number
 from functrace.ir.text import inline_elements
@@ -382,6 +382,7 @@ class Writer:
 
     def reference(self, name: str, value: Any, what: str) -> str:
         """Return what a helper must call a global of its module."""
+        value = getattr(value, WRITTEN_AS, value)
         if isinstance(value, ModuleType):
             if value is np:
                 return "np"

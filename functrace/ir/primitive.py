@@ -62,6 +62,9 @@ if TYPE_CHECKING:
     Written = Callable[Concatenate[Writer, Sequence[Spec], ...], Spelling]
     Runs = Sequence[Sequence[tuple[int, Program]]]
 
+WRITTEN_AS = "functrace_written_as"
+"""Attribute of a function that evaluates: a simpler one, which stands for it in source that is written."""
+
 
 @final
 @dataclass(frozen=True, slots=True)

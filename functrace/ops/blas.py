@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from functrace.ir.primitive import WRITTEN_AS
 from functrace.typing import Array
 
 Name = Literal["trsm", "trmm"]
@@ -138,3 +139,10 @@ def triangular(name: Name, dtype: np.dtype[Any]) -> Callable[..., Array] | None:
     if dtype.char not in _LETTERS:
         return None
     return _numpys(name, dtype.char) or _scipys(name, dtype.char)
+
+
+def no_routine(_name: Name, _dtype: np.dtype[Any]) -> None:
+    """Stand for `triangular` where there is NumPy alone."""
+
+
+vars(triangular)[WRITTEN_AS] = no_routine  # source that is written has NumPy alone: there, triangles are general matrices

@@ -15,7 +15,8 @@ import numpy as np
 from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, always, is_linear
-from functrace.ops import blas, counts
+from functrace.ops import counts
+from functrace.ops.blas import triangular
 from functrace.ops.contraction import matmul, swap_last
 from functrace.ops.elementwise import add, neg
 from functrace.ops.matrices import adjoint as adjoint_of
@@ -30,7 +31,7 @@ from functrace.typing import Array
 def multiplied(a: Array, b: Array, lower: bool) -> Any:
     """Multiply plain arrays by triangles; see `multiply_triangular`."""
     dtype = np.result_type(a, b)
-    multiply = blas.triangular("trmm", dtype)
+    multiply = triangular("trmm", dtype)
     if multiply is None or not b.size or not a.size:
         return triangle(a, lower, unit=False) @ b
     return multiply(np.asarray(a, dtype), np.asarray(b, dtype), lower, False)

@@ -12,7 +12,8 @@ import numpy as np
 from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import shape_of
 from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, always, is_linear
-from functrace.ops import blas, counts
+from functrace.ops import counts
+from functrace.ops.blas import triangular
 from functrace.ops.contraction import matmul, swap_last
 from functrace.ops.elementwise import conj, neg, sub
 from functrace.ops.matrices import aligned, mask, right_sides_aval
@@ -33,7 +34,7 @@ def triangle(a: Array, lower: bool, unit: bool) -> Any:
 def solved(a: Array, b: Array, lower: bool, unit: bool) -> Any:
     """Solve triangular systems of plain arrays; see `solve_triangular`."""
     dtype = np.result_type(a, b)
-    solve = blas.triangular("trsm", dtype)
+    solve = triangular("trsm", dtype)
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if solve is None or not b.size or 0 in stack:
         return np.linalg.solve(triangle(a, lower, unit), b)

@@ -18,4 +18,5 @@ def use_library(name: str, patch: pytest.MonkeyPatch) -> None:
         pytest.importorskip("scipy")
         patch.setattr(blas, "_numpys", lambda *_: None)
     else:
-        patch.setattr(blas, "triangular", lambda *_: None)
+        patch.setattr(blas, "_numpys", lambda *_: None)
+        patch.setattr(blas, "_scipys", lambda *_: None)
