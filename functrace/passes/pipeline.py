@@ -73,6 +73,13 @@ def _in_parts(program: Program) -> Program:
     return split_loops(program)
 
 
+def _flat(program: Program) -> Program:
+    """Make one product of many, likewise."""
+    from functrace.passes.products import flatten_stacks
+
+    return flatten_stacks(program)
+
+
 def _by_dot(program: Program) -> Program:
     """Choose ``dot``, likewise."""
     from functrace.passes.products import choose_dot
@@ -335,6 +342,24 @@ REORDERING = (
               j: f64[2,2] = matmul i xs
               a: f64[2,2] = add g j
               return a, b, c
+            }""",
+        exact=False,
+    ),
+    Pass(
+        "products of stacks",
+        at_once(_flat),
+        stage="jit",
+        before="""
+            program(x: f64[5,2,3], y: f64[3,4]) {
+              a: f64[5,2,4] = matmul x y
+              return a
+            }""",
+        after="""
+            program(x: f64[5,2,3], y: f64[3,4]) {
+              b: f64[10,3] = reshape x {shape=(10, 3)}
+              c: f64[10,4] = matmul b y
+              a: f64[5,2,4] = reshape c {shape=(5, 2, 4)}
+              return a
             }""",
         exact=False,
     ),

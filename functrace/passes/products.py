@@ -1,21 +1,29 @@
-"""Small products: of vectors and small matrices, by NumPy's ``dot`` instead of ``matmul``, which takes longer to begin.
+"""Products of matrices, by what of NumPy's begins soonest.
 
-Measured on 4 x 4: 0.5 us, against 1.4; on 50 x 50 and a vector 0.5 and 0.9. Both hand over to BLAS, and give the same bits
-for operands in C or Fortran order without axes of size 1; others ``dot`` copies, and ``matmul`` sums by itself.
+Small products are by ``dot`` instead of ``matmul``. Measured on 4 x 4: 0.5 us, against 1.4; on 50 x 50 and a vector 0.5 and
+0.9. Both hand over to BLAS, and give the same bits for operands in C or Fortran order without axes of size 1; others ``dot``
+copies, and ``matmul`` sums by itself.
+
+A stack of matrices times one matrix is one product of a tall matrix. Measured on 1,000 x 3 x 3 and 3 x 3: 6.5 us, against
+28; a transformer block (jit-attention) takes 0.92 times as long.
 
 Floor: 5.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 from functrace.control.residuals import packs
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Rewrite
+from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ir.tape import Op
 from functrace.ops.contraction import dot_p, matmul_p
+from functrace.ops.shaping import reshape_p
 
 LARGEST = 1 << 16
 """Bytes of an operand: larger products take long enough."""
@@ -30,34 +38,69 @@ def choose_dot(program: Program) -> Program:
     Cost:
         0.1 us per equation; 2 where there are such products.
     """
-    if not _has_some(program) or packs(program):
+    return _rewritten(program, _is_small, _by_dot)
+
+
+def flatten_stacks(program: Program) -> Program:
+    """Return an equal program, at any depth, in which a stack of matrices times one matrix is one product.
+
+    Args, cost: see `choose_dot`.
+    """
+    return _rewritten(program, _is_of_stack, _of_tall)
+
+
+Applies = Callable[[Program, Op], bool]
+Writes = Callable[[Program, Rewrite, int], int]
+
+
+def _rewritten(program: Program, applies: Applies, put: Writes) -> Program:
+    if not _has_some(program, applies) or packs(program):
         return program
+
+    def inside(param: Any) -> Any:
+        parts: Any = param
+        if type(param) is tuple:
+            return tuple(map(inside, parts))
+        return _rewritten(param, applies, put).interned() if isinstance(param, Program) else param
+
     write = Rewrite(program)
     for k, _ in program.schedule:
         primitive, operands, params = program.ops[k]
-        if primitive.holds is None and not _is_small(program, program.ops[k]):
+        if primitive.holds is not None:
+            first = write.place(
+                primitive, tuple(map(write.operand, operands)), tuple(map(inside, params)), write.position(k)
+            )
+            write.replace(k, range(first, first + (program.result_count(k) if primitive.many else 1)))
+        elif applies(program, program.ops[k]):
+            write.replace(k, (put(program, write, k),))
+        else:
             write.keep(k)
-            continue
-        made = dot_p if primitive.holds is None else primitive
-        first = write.place(made, tuple(map(write.operand, operands)), tuple(map(_inside, params)), write.position(k))
-        write.replace(k, range(first, first + (program.result_count(k) if primitive.many else 1)))
     return write.finish()
 
 
-def _inside(param: Any) -> Any:
-    parts: Any = param
-    if type(param) is tuple:
-        return tuple(map(_inside, parts))
-    return choose_dot(param).interned() if isinstance(param, Program) else param
+def _has_some(program: Program, applies: Applies) -> bool:
+    def hold_some(param: Any) -> bool:
+        parts: Any = param
+        return (
+            any(map(hold_some, parts)) if type(param) is tuple else isinstance(param, Program) and _has_some(param, applies)
+        )
+
+    return any(applies(program, op) or (op[0].holds is not None and hold_some(op[2])) for op in program.ops)
 
 
-def _has_some(program: Program) -> bool:
-    return any(_is_small(program, op) or (op[0].holds is not None and _hold_some(op[2])) for op in program.ops)
+def _by_dot(program: Program, write: Rewrite, k: int) -> int:
+    return write.place(dot_p, tuple(map(write.operand, program.ops[k][1])), (), write.position(k))
 
 
-def _hold_some(param: Any) -> bool:
-    parts: Any = param
-    return any(map(_hold_some, parts)) if type(param) is tuple else isinstance(param, Program) and _has_some(param)
+def _of_tall(program: Program, write: Rewrite, k: int) -> int:
+    x, y = program.ops[k][1]
+    shape, position = program.avals[x].shape, write.position(k)
+
+    def shaped(i: int, to: tuple[int, ...]) -> int:
+        return write.place(reshape_p, (i,), (to,), position)
+
+    tall = shaped(write.operand(x), (math.prod(shape[:-1]), shape[-1]))
+    return shaped(write.place(matmul_p, (tall, write.operand(y)), (), position), program.avals[k].shape)
 
 
 def _is_small(program: Program, op: Op) -> bool:
@@ -70,3 +113,19 @@ def _is_small(program: Program, op: Op) -> bool:
 
 def _fits(aval: ShapeDtype) -> bool:
     return all(type(n) is int and n > 1 for n in aval.shape) and aval.nbytes <= LARGEST
+
+
+def _is_of_stack(program: Program, op: Op) -> bool:
+    """Whether an operation is a product of a stack of matrices that, so far as is known, lies in order, and one matrix."""
+    if op[0] is not matmul_p or any(i < 0 for i in op[1]):
+        return False
+    x, y = [program.avals[i] for i in op[1]]
+    maker: Primitive = program.ops[op[1][0]][0]
+    return (
+        x.ndim > 2
+        and y.ndim == 2
+        and x.dtype == y.dtype
+        and x.dtype.char in "fdFD"
+        and all(type(n) is int and n > 1 for n in (*x.shape, *y.shape))
+        and (not maker.view or maker is reshape_p)
+    )
