@@ -131,7 +131,8 @@ def _pullback_eval(lower: Array, y: Array) -> Any:
     n = lower.shape[-1]
     out = np.empty(np.broadcast_shapes(lower.shape, y.shape), dtype)
     out[...] = y
-    room = np.empty(out.size if n > BLOCK else 0, dtype)
+    most = max([max((n - first - BLOCK) * first, BLOCK * (first + BLOCK)) for first in range(0, n, BLOCK)], default=0)
+    room = np.empty(min(most * (out.size // (n * n)), out.size) if n > BLOCK else 0, dtype)
     for first in reversed(range(0, n, BLOCK)):
         last = min(first + BLOCK, n)
         here, before, after = slice(first, last), slice(first), slice(last, n)
