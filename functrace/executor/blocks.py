@@ -259,7 +259,8 @@ class _Run:
 
     def __call__(self, *arguments: Array) -> tuple[Any, ...]:
         """Run."""
-        block = max(1, THREADS.block * USUAL_WIDTH // max(USUAL_WIDTH, self._written.width))
+        block = THREADS.block_of(self._count * self._written.row)
+        block = max(1, block * USUAL_WIDTH // max(USUAL_WIDTH, self._written.width))
         starts, given = self._divided(block), self._given(arguments)
         noted = set[tuple[int, str]]()
         modes = self._modes(noted)

@@ -40,8 +40,9 @@ class Config:
     def block(self) -> int:
         """Elements of a block; arrays of at least four blocks are divided, in what is compiled from then on.
 
-        By default 65,536: a few of them stay in a core's cache. With smaller ones, several threads wait for each other. Of
-        numbers wider than four bytes, a block has as many fewer.
+        By default 65,536: a few of them stay in a core's cache. With smaller ones, several threads wait for each other, so
+        where several share an array it is twice as many by default. Of numbers wider than four bytes, a block has as many
+        fewer.
         """
         return THREADS.block
 

@@ -196,6 +196,13 @@ def test_a_fork_makes_threads_of_its_own() -> None:
         THREADS.resize(before)
 
 
+def test_blocks_that_threads_share_are_larger_unless_somebody_has_set_them() -> None:
+    pool = Threads(2)
+    assert [pool.block_of(size) for size in (1000, BLOCK * 8 - 1, BLOCK * 8)] == [BLOCK, BLOCK, 2 * BLOCK]
+    assert Threads(1).block_of(BLOCK * 100) == BLOCK
+    assert Threads(2, 1000).block_of(BLOCK * 100) == 1000
+
+
 def test_threads_are_counted() -> None:
     with pytest.raises(ValueError, match="at least one"):
         Threads().resize(0)
