@@ -591,7 +591,8 @@ class Recording(Builder):
     def lend(self, array: Array, owner: str) -> None:
         """Note that a result of ``owner`` would be (a view of) a plain array, which then nobody may write to."""
         if not is_read_only(array):
-            self.lent = [*(self.lent or ()), (Watch(array, Held(array)), owner, user_source())]
+            self.lent = [] if self.lent is None else self.lent
+            self.lent.append((Watch(array, Held(array)), owner, user_source()))
 
     def check_lent(self) -> None:
         """Raise if a plain array was written to that a result would be in NumPy, since a program cannot say that.
