@@ -27,7 +27,7 @@ from functrace.transforms.release import release as _release  # noqa: E402
 _Recording.release = _release  # type: ignore[method-assign]
 _Recording.evaluate = staticmethod(_evaluate_program)  # type: ignore[method-assign]
 
-from functrace import ir, numpy, policies, transforms, tree  # noqa: E402
+from functrace import ir, numpy, transforms, tree  # noqa: E402
 from functrace.api.differentiate import grad, jvp, linearize, value_and_grad, vjp  # noqa: E402
 from functrace.api.jit import Jitted, jit  # noqa: E402
 from functrace.api.mapping import vmap  # noqa: E402
@@ -52,7 +52,7 @@ __all__ = [
     "while_loop",
 ]  # fmt: skip
 
-_LATER = ("debug", "nn", "random", "scipy", "testing", "torch")
+_LATER = ("debug", "nn", "policies", "random", "scipy", "testing", "torch")
 
 _FILES = {
     "associative": ("associative_scan",),
@@ -74,6 +74,7 @@ _HOMES = {name: file for file, names in _FILES.items() for name in names}
 if _typing.TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
     from functrace import debug as debug
     from functrace import nn as nn
+    from functrace import policies as policies
     from functrace import random as random
     from functrace import scipy as scipy
     from functrace import testing as testing
@@ -123,4 +124,4 @@ else:
 
 def __dir__() -> list[str]:
     """The public names."""
-    return sorted([*__all__, "__version__", "errors", *_LATER])
+    return sorted({*__all__, "__version__", "errors", *_LATER})

@@ -32,7 +32,8 @@ from functrace.ir.aval import ShapeDtype
 from functrace.keys import static_key
 from functrace.numpy.number import TracedNumber
 from functrace.ops.foreign import Foreign, observe_p
-from functrace.passes import Own, Trail, rows_of, trail
+from functrace.passes import Own, rows_of
+from functrace.passes.trail import Trail, trail
 from functrace.tracing.recording import Recording, Tracer, bind, known_value, running
 from functrace.tree import flatten, map_leaves, structure, tree_key, unflatten
 from functrace.typing import PyTree

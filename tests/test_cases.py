@@ -19,7 +19,10 @@ import pytest
 import functrace as ft
 import tests.cases
 from functrace.errors import ConcretizationError, FunctraceError
-from functrace.executor import NUMPY, Runner, compiled, plan
+from functrace.executor import Runner
+from functrace.executor.backend import compiled
+from functrace.executor.numpy_source import NUMPY
+from functrace.executor.plan import plan
 from functrace.tracing.evaluate import evaluate_program
 from tests.cases.case import Case
 from tests.oracles import (

@@ -19,8 +19,8 @@ from functrace.caches import Facts
 from functrace.control.call import call_p, plain_call
 from functrace.control.residuals import RECOMPUTE
 from functrace.errors import ArgumentError
-from functrace.executor import planned
 from functrace.executor.freed import FREED
+from functrace.executor.plan import planned
 from functrace.ir.parts import Assembly, Rewrite, inline, restrict
 from functrace.ir.program import Program
 from functrace.passes import optimized

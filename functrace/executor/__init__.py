@@ -3,27 +3,8 @@
 Floor: 6.
 """
 
-from functrace.executor.backend import Backend, compiled
 from functrace.executor.cache import TransformCache, run_recorded
 from functrace.executor.first_sight import first_sight
-from functrace.executor.numpy_source import NUMPY, generate
-from functrace.executor.plan import Group, Plan, Step, plan, planned
 from functrace.executor.runner import Runner
-from functrace.ir.parts import Compiled
 
-__all__ = [
-    "NUMPY",
-    "Backend",
-    "Compiled",
-    "Group",
-    "Plan",
-    "Runner",
-    "Step",
-    "TransformCache",
-    "compiled",
-    "first_sight",
-    "generate",
-    "plan",
-    "planned",
-    "run_recorded",
-]
+__all__ = ["Runner", "TransformCache", "first_sight", "run_recorded"]

@@ -14,21 +14,16 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
 from time import perf_counter
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from functrace.executor import instructions
-from functrace.executor.backend import Backend, compiled
 from functrace.executor.cache import collector_paused
 from functrace.executor.first_sight import FirstSight, mean_bytes
-from functrace.executor.freed import FREED, LARGE
 from functrace.executor.inner import Inner, fresh
 from functrace.executor.instructions import WIDTH, Instructions
-from functrace.executor.numpy_source import NUMPY
-from functrace.executor.plan import Plan, planned, planning
-from functrace.ir.check import held_programs
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Position, Program
-from functrace.passes import EARLY, LAST, LATE, Pass, applied, optimized, optimizing
+from functrace.passes import EARLY, LATE, Pass, applied, optimized, optimizing
 from functrace.source import hide_own_frames
 from functrace.steps import finished
 from functrace.tracing.evaluate import evaluate_program
@@ -46,14 +41,14 @@ from functrace.tracing.lines import (
 from functrace.tracing.recording import Tracer
 from functrace.transforms.given import without_given
 
+if TYPE_CHECKING:
+    from functrace.executor.backend import Backend
+
 LONGEST_COMPILED = 20_000
 """Programs with more equations than this stay with the evaluator: Python's compiler would take seconds."""
 
 HEAVY = 1 << 20
 """Bytes per equation: to compute so many takes 100 us, to compile an equation 25."""
-
-FEWEST_IN_PIECE = 32
-"""Equations: shorter programs are compiled in one piece."""
 
 COMPILING = 20e-6
 """Seconds that compiling takes per equation."""
@@ -89,9 +84,12 @@ class Runner:
         per equation, at most one per call, and only while the seconds spent on it are fewer than those spent interpreting: a
         program costs at most twice what it would without compilation. Until the last step is done, calls interpret.
 
+    Note [Compiling is imported when it begins]
+        The files that plan, group and spell a program take 9 ms to import, and many processes compile nothing.
+
     Args:
         program: the program; its inputs are the arguments.
-        backend: what compiles it.
+        backend: what compiles it; by default `functrace.executor.numpy_source.NUMPY`.
         is_flat: whether the program is one that a runner has made flat (`flat`).
     """
 
@@ -100,7 +98,7 @@ class Runner:
         "_listed", "_program", "_turn",
     )  # fmt: skip
 
-    def __init__(self, program: Program | FirstSight, backend: Backend = NUMPY, *, is_flat: bool = False) -> None:
+    def __init__(self, program: Program | FirstSight, backend: Backend | None = None, *, is_flat: bool = False) -> None:
         self._first = program if isinstance(program, FirstSight) else None
         self._program = None if isinstance(program, FirstSight) else program if is_flat else without_given(program)
         self._backend = backend
@@ -190,8 +188,9 @@ class Runner:
     def compile(self) -> Compiled:
         """Compile now, at once; returns the function of the arguments."""
         if self._compiled is None:
-            plan = planned(optimized(self.flat, LATE + LAST))
-            self._take(_keeping_freed(compiled(plan, self._backend), plan))
+            from functrace.executor.compilation import compile_flat
+
+            self._take(compile_flat(self.flat, self._backend))
         return self._compiled  # type: ignore[return-value]
 
     def _is_heavy(self) -> bool:
@@ -212,6 +211,8 @@ class Runner:
             if first is not None and self._interpreted < COMPILING * first.size:
                 return None
             if self._compiling is None:
+                from functrace.executor.compilation import compiling
+
                 self._compiling = compiling(self.flat, self._backend) if first is None else self._compiling_after(first)
             with collector_paused():
                 now = begin
@@ -233,6 +234,8 @@ class Runner:
 
     def _compiling_after(self, first: FirstSight) -> Generator[None, None, Compiled]:
         """Compile what was run at first sight, in steps that take less than was spent on making that."""
+        from functrace.executor.compilation import FEWEST_IN_PIECE, compiling
+
         # By the clock, and by count: a first call that was interrupted must not make large steps.
         size = max(FEWEST_IN_PIECE, min(int(first.seconds / 2 / STEP), int(first.size * LARGEST_PIECE)))
         if self._program is None:
@@ -292,7 +295,9 @@ def compile_at_once(
     if len(runner.flat.schedule) > LONGEST_COMPILED:
         return lambda *values: runner(values)
     if donated:
-        return compiled(planned(optimized(runner.flat, LATE + LAST), donated=donated), NUMPY)
+        from functrace.executor.compilation import compile_flat
+
+        return compile_flat(runner.flat, donated=donated)
     return runner.compile()
 
 
@@ -318,33 +323,3 @@ def run_compiled(
 
 
 LINES.add(run_compiled.__code__)
-
-
-def compiling(program: Program, backend: Backend, size: int | None = None) -> Generator[None, None, Compiled]:
-    """Finish, plan and compile a program without calls, in steps; see Note [No call is slower than the first].
-
-    Args:
-        program: the program.
-        backend: what compiles it.
-        size: equations per step; by default a quarter of them, or a twelfth where a step takes longer.
-    """
-    count = _equations(program)
-    optimised = yield from optimizing(program, size or max(FEWEST_IN_PIECE, -(-count // 4)), LATE + LAST)
-    yield
-    plan = yield from planning(optimised, size or max(FEWEST_IN_PIECE, -(-count // 12)), fresh=True)
-    return _keeping_freed((yield from backend.compiling(plan)), plan)
-
-
-def _keeping_freed(run: Compiled, plan: Plan) -> Compiled:
-    """Let a program on large arrays find the memory of its last run; not one for sizes that are unknown."""
-    return FREED.around(run, plan.peak_bytes) if plan.needs(LARGE) else run
-
-
-def _equations(program: Program) -> int:
-    """How many equations a program has, those of the programs in it counted that are compiled with it."""
-    count = len(program.schedule)
-    for k, _ in program.schedule:
-        primitive, _, params = program.ops[k]
-        if primitive.holds is not None and primitive.holds.lowers is not None:
-            count += sum([_equations(held) for _, held in held_programs(params, "")])
-    return count

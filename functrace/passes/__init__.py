@@ -7,8 +7,8 @@ from functrace.passes.again import compute_again
 from functrace.passes.fold import fold_constants
 from functrace.passes.inline import in_line
 from functrace.passes.late import compute_late
+from functrace.passes.own import Own, rows_of
 from functrace.passes.pipeline import EARLY, LAST, LATE, PIPELINE, REORDERING, Pass, applied, optimized, optimizing, without
-from functrace.passes.trail import Own, Passed, Trail, rows_of, trail
 from functrace.passes.unused import drop_unused
 
 __all__ = [
@@ -19,8 +19,6 @@ __all__ = [
     "REORDERING",
     "Own",
     "Pass",
-    "Passed",
-    "Trail",
     "applied",
     "compute_again",
     "compute_late",
@@ -30,6 +28,5 @@ __all__ = [
     "optimized",
     "optimizing",
     "rows_of",
-    "trail",
     "without",
 ]

@@ -1,6 +1,4 @@
-"""What passes do to one program: a user's own passes, checked, and a trail of what each has changed, and how long it took.
-
-A pass of one's own is a function from a program to an equal one, or a row of the pipeline (`Pass`).
+"""What passes do to one program: a trail of what each has changed, and how long it took.
 
 Floor: 5.
 """
@@ -8,21 +6,17 @@ Floor: 5.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
-from functrace.errors import ArgumentError, ProgramError
-from functrace.ir.parts import output_avals
 from functrace.ir.program import Equation, Literal, Program
 from functrace.ir.text import equation_text
 from functrace.keys import exact_key
-from functrace.passes.pipeline import PIPELINE, Pass, applied, at_once
+from functrace.passes.own import Own, rows_of
+from functrace.passes.pipeline import PIPELINE, Pass, applied
 from functrace.steps import finished
-
-Own: TypeAlias = Pass | Callable[[Program], Program]
-"""A pass as users give it."""
 
 
 @final
@@ -90,40 +84,6 @@ def trail(program: Program, passes: Sequence[Own] = (), pipeline: Sequence[Pass]
         steps.append(Passed(row.name, program, made, perf_counter() - begin))
         program = made
     return Trail(tuple(steps))
-
-
-def rows_of(passes: Sequence[Own], owner: str) -> tuple[Pass, ...]:
-    """Return a user's passes as rows, which check what they return.
-
-    Raises:
-        ArgumentError: if one is no pass.
-        ProgramError: where a row is applied, if it returns no program, or one with other inputs or outputs, or one that is
-            not well formed.
-    """
-    if not isinstance(passes, Iterable) or not all(isinstance(own, Pass) or callable(own) for own in passes):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ArgumentError(f"{owner}: passes={passes!r} is no sequence of passes", fix="pass functions: passes=[mine]")
-    return tuple([own if isinstance(own, Pass) else _row_of(own) for own in passes])
-
-
-def _row_of(own: Callable[[Program], Program]) -> Pass:
-    name = getattr(own, "__name__", type(own).__name__)
-
-    def checked(program: Program) -> Program:
-        made = own(program)
-        if not isinstance(made, Program):  # pyright: ignore[reportUnnecessaryIsInstance]  # users' code
-            raise ProgramError(
-                f"the pass {name} returned a {type(made).__name__}, not a program",
-                fix="return the program that it was given",
-            )
-        inputs = [[p.avals[i] for i in p.input_ids] for p in (program, made)]
-        if inputs[0] != inputs[1] or output_avals(program) != output_avals(made):
-            raise ProgramError(
-                f"the pass {name} made of {program!r} a program with other inputs or outputs: {made!r}",
-                fix="keep the number, shapes and dtypes of both, inputs that nothing reads among them",
-            )
-        return made.check()
-
-    return Pass(name, at_once(checked), "last", "", "")
 
 
 def _kind(equation: Equation) -> tuple[Any, ...]:

@@ -235,11 +235,11 @@ def test_another_shape_of_the_same_array() -> None:
 
 
 def test_what_has_changed_is_recorded_but_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from functrace.executor import runner
+    from functrace.executor import compilation
 
     compiled: list[Any] = []
-    whole = runner.compiled
-    monkeypatch.setattr(runner, "compiled", lambda plan, backend: (compiled.append(plan), whole(plan, backend))[1])
+    whole = compilation.compiled
+    monkeypatch.setattr(compilation, "compiled", lambda plan, backend: (compiled.append(plan), whole(plan, backend))[1])
     w = np.ones(3)
     jitted = ft.jit(lambda x: np.sin(x) * w)
     for k in range(6):

@@ -9,7 +9,8 @@ import numpy as np
 import functrace as ft
 from functrace.control.call import evaluate_fresh
 from functrace.control.scan import scan_p
-from functrace.executor import Runner, plan
+from functrace.executor import Runner
+from functrace.executor.plan import plan
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Lowering, output_avals
 from functrace.ir.primitive import Holds, Joint, Primitive

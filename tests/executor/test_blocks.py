@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.executor import NUMPY, compiled, planned, threads
+from functrace.executor import threads
+from functrace.executor.backend import compiled
 from functrace.executor.blocks import FEWEST, spread_ufunc
+from functrace.executor.numpy_source import NUMPY
+from functrace.executor.plan import planned
 from functrace.executor.threads import BLOCK, THREADS, Threads
 from functrace.ir.aval import ShapeDtype, aval_of
 

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.executor import freed, planned
+from functrace.executor import freed
 from functrace.executor.freed import FREED, GAPS, LARGE, FreedMemory
 from functrace.executor.numpy_source import generate
+from functrace.executor.plan import planned
 
 glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
 

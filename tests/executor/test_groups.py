@@ -15,8 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import functrace as ft
-from functrace.executor import NUMPY, Plan, compiled, planned
+from functrace.executor.backend import compiled
 from functrace.executor.groups import blocks_p
+from functrace.executor.numpy_source import NUMPY
+from functrace.executor.plan import Plan, planned
 from functrace.executor.sums import added_up, summed_bounds, sums_are_in_pairs
 from functrace.passes import optimized
 from functrace.tracing.evaluate import evaluate_program

@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.executor import NUMPY, Runner, compiled, plan
+from functrace.executor import Runner
+from functrace.executor.backend import compiled
+from functrace.executor.numpy_source import NUMPY
+from functrace.executor.plan import plan
 from functrace.tracing.evaluate import evaluate_program
 
 Leaves = tuple[Any, ...]

@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.executor import NUMPY, Plan, Runner, compiled, plan, planned
+from functrace.executor import Runner
+from functrace.executor.backend import compiled
+from functrace.executor.numpy_source import NUMPY
+from functrace.executor.plan import Plan, plan, planned
 from functrace.tracing.evaluate import evaluate_program
 from tests.compositions.functions import BATCH, X, scalar
 from tests.executor.toy_backend import Closures

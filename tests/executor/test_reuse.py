@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.executor import NUMPY, compiled, generate, planned
+from functrace.executor.backend import compiled
+from functrace.executor.numpy_source import NUMPY, generate
+from functrace.executor.plan import planned
 from functrace.ops.elementwise import TABLE
 from functrace.tracing.evaluate import evaluate_program
 

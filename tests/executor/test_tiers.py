@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.executor import NUMPY, Runner, compiled, plan, planned
+from functrace.executor import Runner, compilation
 from functrace.executor import runner as tiers
+from functrace.executor.backend import compiled
+from functrace.executor.numpy_source import NUMPY
+from functrace.executor.plan import plan, planned
 from functrace.tracing.evaluate import evaluate_program
 from tests.executor.test_reuse import LAYOUTS, chains, shaped
 
@@ -41,7 +44,7 @@ class Clock:
         self.now, self.interpreting, self.step = 0.0, interpreting, step
         self.steps = 0
         monkeypatch.setattr(tiers, "perf_counter", lambda: self.now)
-        inner = tiers.compiling
+        inner = compilation.compiling
 
         def compiling(program: Any, backend: Any) -> Iterator[None]:
             steps = inner(program, backend)
@@ -54,7 +57,7 @@ class Clock:
                     return end.value
                 yield
 
-        monkeypatch.setattr(tiers, "compiling", compiling)
+        monkeypatch.setattr(compilation, "compiling", compiling)
         interpret = Runner.interpret
 
         def interpreted(runner: Runner, arguments: Any, lines: Any) -> Any:
@@ -88,7 +91,7 @@ def test_compiling_waits_until_it_is_earned(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_short_programs_are_compiled_in_one_piece() -> None:
-    steps = tiers.compiling(ft.trace(chain(10))(X), NUMPY)
+    steps = compilation.compiling(ft.trace(chain(10))(X), NUMPY)
     assert len(list(steps)) == 2  # folded, written, compiled
 
 
@@ -128,7 +131,7 @@ def test_loops_and_choices_are_compiled_in_steps_too() -> None:
 
     x = np.linspace(0.1, 1.0, 12).reshape(4, 3)
     runner = Runner(ft.trace(f)(x))
-    assert len(list(tiers.compiling(runner.flat, NUMPY))) > 8
+    assert len(list(compilation.compiling(runner.flat, NUMPY))) > 8
     expected = evaluate_program(runner.program, [x])
     while runner._compiled is None:
         np.testing.assert_array_equal(runner([x])[0], expected[0])
@@ -166,7 +169,7 @@ def test_an_interrupted_step_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> 
         yield
 
     with monkeypatch.context() as patch:
-        patch.setattr(tiers, "compiling", interrupted)
+        patch.setattr(compilation, "compiling", interrupted)
         with pytest.raises(KeyboardInterrupt):
             runner([X])
     for _ in range(50):

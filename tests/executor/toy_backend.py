@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
-from functrace.executor import Compiled, Plan, Step
 from functrace.executor.backend import joined
+from functrace.executor.plan import Plan, Step
+from functrace.ir.parts import Compiled
 
 Registers = dict[int, Any]
 

@@ -13,7 +13,9 @@ import pytest
 
 import functrace as ft
 from functrace.errors import ParseError, ProgramError
-from functrace.executor import NUMPY, compiled, generate, planned
+from functrace.executor.backend import compiled
+from functrace.executor.numpy_source import NUMPY, generate
+from functrace.executor.plan import planned
 from functrace.ir.numpy_source import ascii_name
 from functrace.ir.params import KINDS
 from functrace.ir.program import is_name

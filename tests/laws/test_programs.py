@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import functrace as ft
-from functrace.executor import NUMPY, Runner, compiled, plan, planned
+from functrace.executor import Runner
+from functrace.executor.backend import compiled
+from functrace.executor.numpy_source import NUMPY
+from functrace.executor.plan import plan, planned
 from functrace.ir.walk import interpret
 from functrace.passes import PIPELINE
 from functrace.steps import finished

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 
 import functrace as ft
-from functrace.executor import NUMPY, compiled, planned
+from functrace.executor.backend import compiled
+from functrace.executor.numpy_source import NUMPY
+from functrace.executor.plan import planned
 from functrace.passes import again, compute_again, compute_late, in_line
 from functrace.passes.common import drop_names
 from functrace.tracing.evaluate import evaluate_program

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import functrace as ft
-from functrace.executor import NUMPY, compiled, planned
+from functrace.executor.backend import compiled
+from functrace.executor.numpy_source import NUMPY
+from functrace.executor.plan import planned
 from functrace.keys import exact_key
 from functrace.ops.indexing import embed_p
 from functrace.passes import PIPELINE, drop_unused, optimized

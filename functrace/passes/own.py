@@ -1,0 +1,51 @@
+"""A user's own passes, checked: functions from a program to an equal one, or rows of the pipeline (`Pass`).
+
+Floor: 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from functrace.errors import ArgumentError, ProgramError
+from functrace.ir.parts import output_avals
+from functrace.ir.program import Program
+from functrace.passes.pipeline import Pass, at_once
+
+Own: TypeAlias = Pass | Callable[[Program], Program]
+"""A pass as users give it."""
+
+
+def rows_of(passes: Sequence[Own], owner: str) -> tuple[Pass, ...]:
+    """Return a user's passes as rows, which check what they return.
+
+    Raises:
+        ArgumentError: if one is no pass.
+        ProgramError: where a row is applied, if it returns no program, or one with other inputs or outputs, or one that is
+            not well formed.
+    """
+    if not isinstance(passes, Iterable) or not all(isinstance(own, Pass) or callable(own) for own in passes):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentError(f"{owner}: passes={passes!r} is no sequence of passes", fix="pass functions: passes=[mine]")
+    return tuple([own if isinstance(own, Pass) else _row_of(own) for own in passes])
+
+
+def _row_of(own: Callable[[Program], Program]) -> Pass:
+    name = getattr(own, "__name__", type(own).__name__)
+
+    def checked(program: Program) -> Program:
+        made = own(program)
+        if not isinstance(made, Program):  # pyright: ignore[reportUnnecessaryIsInstance]  # users' code
+            raise ProgramError(
+                f"the pass {name} returned a {type(made).__name__}, not a program",
+                fix="return the program that it was given",
+            )
+        inputs = [[p.avals[i] for i in p.input_ids] for p in (program, made)]
+        if inputs[0] != inputs[1] or output_avals(program) != output_avals(made):
+            raise ProgramError(
+                f"the pass {name} made of {program!r} a program with other inputs or outputs: {made!r}",
+                fix="keep the number, shapes and dtypes of both, inputs that nothing reads among them",
+            )
+        return made.check()
+
+    return Pass(name, at_once(checked), "last", "", "")
