@@ -128,7 +128,7 @@ class Guards:
         if program is None:
             self._compared = 1
             return
-        k, end = self._compared, min(len(recording.ops), len(program.ops))
+        k, end = self._compared, min(len(recording.avals), len(program.avals))
         while k < end and same_operation(recording, recording.constants, program, program.constant_values, k):
             if k in known and k not in values:
                 values[k] = known[k]
@@ -139,12 +139,11 @@ class Guards:
 
     def _is_dependent(self, recording: Recording, variable: int) -> bool:
         """Whether a value depends on the arguments."""
-        dependent = self._dependent
-        for k in range(self._judged, len(recording.ops)):
-            primitive, operands, _ = recording.ops[k]
-            if primitive is INPUT or not dependent.isdisjoint(operands):
+        dependent, primitives, operands = self._dependent, recording.primitives, recording.operands
+        for k in range(self._judged, len(primitives)):
+            if primitives[k] is INPUT or not dependent.isdisjoint(operands[k]):
                 dependent.add(k)
-        self._judged = len(recording.ops)
+        self._judged = len(primitives)
         return variable in dependent
 
 

@@ -32,7 +32,7 @@ from functrace.executor.inner import with_inner
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import INPUT, Primitive
 from functrace.ir.program import Program, goes_by_rule
-from functrace.ir.tape import Spec, infer
+from functrace.ir.tape import Columns, Spec, infer
 from functrace.ops.elementwise import where
 from functrace.tracing.recording import Recording, Tracer
 from functrace.transforms.given import with_given
@@ -209,7 +209,8 @@ class TransformCache:
             that have become arguments.
         """
         literals = tuple(recording.literals)
-        tape = (tuple(recording.ops), tuple(map(type, literals)), outputs, transform)
+        columns = (tuple(recording.primitives), tuple(recording.operands), tuple(recording.params))
+        tape = (*columns, tuple(map(type, literals)), outputs, transform)
         key = hash(tape)
         kept = self._kept
         known = recording.batches or recording.values
@@ -234,7 +235,7 @@ class TransformCache:
             entry.forms = (*entry.forms[1 - MOST_FORMS :], form)
             if is_new:
                 kept.add(key, entry)
-            size = len(recording.ops) + sum([len(recording.ops[k][2][0].ops) for k in recording.inner or ()])
+            size = len(recording.avals) + sum([len(recording.params[k][0].avals) for k in recording.inner or ()])
             kept.resize(entry, BYTES_PER_OP * (size + 4) * len(entry.forms))
             found = form, form.values(literals) or []
         arguments.extend(found[1])
@@ -251,32 +252,33 @@ def template(
     Returns:
         the program, which literals are inputs of it, and their avals.
     """
-    ops, avals = list(recording.ops), list(recording.avals)
+    primitives, operands, params = list(recording.primitives), list(recording.operands), list(recording.params)
+    avals = list(recording.avals)
     for i in recording.constants:
-        ops[i] = (INPUT, (), ops[i][2])
+        primitives[i] = INPUT
     chosen: dict[int, ShapeDtype] = {}
-    users = {i: k for k, (_, operands, _) in enumerate(ops) for i in operands if i < 0} if varying else {}
+    users = {i: k for k, read in enumerate(operands) for i in read if i < 0} if varying else {}
     for literal in sorted(varying):
         k = users.get(~literal)
         if k is None:  # the operation was refused, and the user went on
             continue
-        primitive, operands, params = ops[k]
-        specs = tuple([avals[i] if i >= 0 else type(recording.literals[~i]) for i in operands])
-        aval = argument_aval(primitive, specs, params, operands.index(~literal), recording.literals[literal])
+        read = operands[k]
+        specs = tuple([avals[i] if i >= 0 else type(recording.literals[~i]) for i in read])
+        aval = argument_aval(primitives[k], specs, params[k], read.index(~literal), recording.literals[literal])
         if aval is not None:
             chosen[literal] = aval
     first = len(chosen)
     inputs = [first + i for i in (*recording.inputs, *recording.constants)]
-    positions: Sequence[int | None] = range(len(ops))  # see Note [Positions in cached programs]
+    positions: Sequence[int | None] = range(len(avals))  # see Note [Positions in cached programs]
     if chosen:
         new = {~literal: k for k, literal in enumerate(chosen)}
-        ops = [(p, tuple([first + i if i >= 0 else new.get(i, i) for i in operands]), params) for p, operands, params in ops]
-        ops[:0] = [(INPUT, (), (aval,)) for aval in chosen.values()]
+        operands = [tuple([first + i if i >= 0 else new.get(i, i) for i in read]) for read in operands]
+        primitives[:0], operands[:0], params[:0] = [INPUT] * first, [()] * first, [(aval,) for aval in chosen.values()]
         avals[:0] = chosen.values()
         inputs += range(first)
         positions = [None] * first + list(positions)
     program = Program(
-        ops,
+        Columns(primitives, operands, params),
         avals,
         recording.literals,
         inputs,
@@ -348,7 +350,7 @@ def _lookup_with_more(
     """Look up a recording of which values are known, or whose operations hold programs."""
 
     def whole(program: Program) -> Any:
-        moved = len(program.ops) - len(recording.ops)  # by the numbers that are inputs, at the start of the tape
+        moved = len(program.avals) - len(recording.avals)  # by the numbers that are inputs, at the start of the tape
         if given:
             program = with_given(program, [moved + k for k in given])
         return build(with_inner(program, [moved + k for k in recording.inner or ()]))

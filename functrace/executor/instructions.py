@@ -81,10 +81,10 @@ class Instructions:
 
     def now(self, place: int) -> Now:
         """Return what makes the value of a place, and where it came from."""
-        program, count = self.program, len(self.program.ops)
+        program, count = self.program, len(self.program.avals)
         origin = place if place < count else self.origins[place - count]
         position = program.positions[origin] if origin < len(program.positions) else None
-        return Now(program.ops[place][0] if place < count else self.primitives[place - count], position)
+        return Now(program.columns.primitives[place] if place < count else self.primitives[place - count], position)
 
 
 def run(instructions: Instructions, arguments: Sequence[Any], lines: Sequence[Position]) -> list[Any]:
@@ -290,9 +290,9 @@ def gradient(program: Program, chosen: Chosen, active: Sequence[bool], with_valu
         about 2 us per operation of the program.
     """
     made = Instructions(program)
-    ops, avals = program.ops, program.avals
+    operands_of, avals = program.columns.operands, program.avals
     templates, roots = chosen.templates, chosen.roots
-    count = len(ops)
+    count = len(avals)
     tail: list[Any] = list(program.literals)
     fixed: dict[int, list[int]] = {}
     origins, primitives = made.origins, made.primitives
@@ -311,7 +311,7 @@ def gradient(program: Program, chosen: Chosen, active: Sequence[bool], with_valu
         if template is None or cotangent is None:
             continue
         kernel: Kernel | None = template.kernel
-        operands = ops[k][1]
+        operands = operands_of[k]
         if kernel is None:
             kernel = template.kernel = _kernel(template, len(operands))
         slots = [*operands, k, cotangent]
@@ -380,8 +380,9 @@ def _forward(
         needed: by variable, whether it is read; what reads it is read marks it.
     """
     backwards: list[Any] = []
-    ops = made.program.ops
-    for k in range(len(ops) - 1, -1, -1):  # the last one first: what is needed is known then
+    columns = made.program.columns
+    primitives, operands_of, params_of = columns.primitives, columns.operands, columns.params
+    for k in range(len(primitives) - 1, -1, -1):  # the last one first: what is needed is known then
         if k in ahead:
             slots = ahead[k]
             for kind, function, first, second, result in templates[k].kernel.ahead:  # type: ignore[union-attr]
@@ -392,7 +393,7 @@ def _forward(
                     backwards += (slots[result], (), tuple(read), function, kind)
         if not needed[k]:
             continue
-        primitive, operands, params = ops[k]
+        primitive, operands, params = primitives[k], operands_of[k], params_of[k]
         arity = len(operands)
         if arity == 2:
             first, second = operands
@@ -412,11 +413,11 @@ def _forward(
 
 def _copied(made: Instructions) -> list[bool]:
     """Say which outputs may share memory with arguments, constants or outputs before them."""
-    ops, count = made.program.ops, len(made.program.ops)
+    primitives, count = made.program.columns.primitives, len(made.program.avals)
     seen: set[int] = set()
     copied: list[bool] = []
     for place in made.outputs:
-        primitive = None if place < 0 else ops[place][0] if place < count else made.primitives[place - count]
+        primitive = None if place < 0 else primitives[place] if place < count else made.primitives[place - count]
         foreign = primitive is None or primitive is INPUT or primitive is CONSTANT or primitive.view
         copied.append(foreign or place in seen)
         seen.add(place)

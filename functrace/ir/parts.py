@@ -33,7 +33,7 @@ class Assembly(Builder):
         """Add an operation; returns the variable of its first result."""
         first = self.append(primitive, operands, tuple([self.spec(i) for i in operands]), params)
         self.positions.extend([None] * (first - len(self.positions)))
-        self.positions.extend([position] * (len(self.ops) - first))
+        self.positions.extend([position] * (len(self.primitives) - first))
         return first
 
     def splice(self, program: Program, inputs: Sequence[int]) -> list[int]:
@@ -143,7 +143,7 @@ class Rewrite(Assembly):
         """Freeze what has been written; ``outputs`` are variables here, by default what the source's outputs have become."""
         source, moved = self.source, self.moved
         chosen = [self.operand(i) for i in source.output_ids] if outputs is None else outputs
-        self.positions.extend([None] * (len(self.ops) - len(self.positions)))
+        self.positions.extend([None] * (len(self.primitives) - len(self.positions)))
         names: dict[int, str | None] = {}
         for i, name in source.names.items():
             if i in moved:

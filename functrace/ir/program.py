@@ -31,7 +31,7 @@ import numpy as np
 from functrace.errors import ProgramError
 from functrace.ir.aval import Constant, ShapeDtype, aval_of
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
-from functrace.ir.tape import Builder, Op, Spec
+from functrace.ir.tape import Builder, Columns, Op, Spec
 from functrace.ir.walk import Schedule, aliasing_outputs, reachable
 from functrace.keys import exact_bytes
 from functrace.source import Place, Source, printable
@@ -122,7 +122,10 @@ class Equation:
 class Program:
     """A frozen program. Make one with `functrace.trace`, `Program.parse`, `Program.build` or a transform."""
 
-    ops: tuple[Op, ...]
+    ops: tuple[Op, ...] = cast("Any", cached_property(lambda self: tuple(self.columns)))
+    """The tape: one entry per variable; see Note [The tape] in ir/tape.py."""
+    columns: Columns = cast("Any", cached_property(lambda self: Columns.of(self.ops)))
+    """The same by columns; see Note [Columns] there."""
     avals: tuple[ShapeDtype, ...]
     literals: tuple[Scalar, ...]
     input_ids: tuple[int, ...]
@@ -157,8 +160,11 @@ class Program:
         names: Mapping[int, str | None] | None = None,
         lines: Sequence[Position] = (),
     ) -> None:
+        if isinstance(ops, Columns):
+            self.__dict__["columns"] = Columns(tuple(ops.primitives), tuple(ops.operands), tuple(ops.params))
+        else:
+            self.__dict__["ops"] = tuple(ops)
         self.__dict__.update(
-            ops=tuple(ops),
             avals=tuple(avals),
             literals=tuple(literals),
             input_ids=tuple(inputs),
@@ -176,7 +182,7 @@ class Program:
         """Return the program with other parameters, avals and literals: what reads what, and when it dies, is the same."""
         made = object.__new__(Program)
         made.__dict__.update(self.__dict__, ops=tuple(ops), avals=tuple(avals), literals=tuple(literals), derived={})
-        for view in ("variables", "equations", "_structure", "_hash"):
+        for view in ("columns", "kinds", "variables", "equations", "_structure", "_hash"):
             made.__dict__.pop(view, None)
         return made
 
@@ -240,9 +246,9 @@ class Program:
             operands = tuple(read(x, equation.primitive.name) for x in equation.inputs)
             params = tuple(equation.params[name] for name in equation.primitive.params)
             first = builder.append(equation.primitive, operands, tuple(map(builder.spec, operands)), params)
-            if len(builder.ops) - first != len(equation.outputs):
+            if len(builder.primitives) - first != len(equation.outputs):
                 raise ProgramError(
-                    f"{equation.primitive} has {len(builder.ops) - first} results here, "
+                    f"{equation.primitive} has {len(builder.primitives) - first} results here, "
                     f"but its equation writes {len(equation.outputs)} variables",
                     fix="give the equation one output variable per result",
                 )
@@ -263,10 +269,15 @@ class Program:
             name=name,
             input_names=[v.name for v in inputs],
             names={i: var.name for var, i in ids.items() if var.name is not None},
-            positions=[positions.get(i) for i in range(len(builder.ops))],
+            positions=[positions.get(i) for i in range(len(builder.primitives))],
         )
 
     # -- views ---------------------------------------------------------------------------------
+
+    @cached_property
+    def kinds(self) -> frozenset[Primitive]:
+        """The primitives that stand in it; not those in programs that equations hold."""
+        return frozenset(self.columns.primitives if "columns" in self.__dict__ else [op[0] for op in self.ops])
 
     @cached_property
     def variables(self) -> tuple[Var, ...]:
@@ -316,12 +327,16 @@ class Program:
     @cached_property
     def keeps(self) -> bool:
         """Whether operations in it, at any depth, are carried out though nobody reads their results."""
-        return any(primitive.kept is not None and primitive.kept(*params) for primitive, _, params in self.ops)
+        return any(primitive.kept is not None for primitive in self.kinds) and any(
+            primitive.kept is not None and primitive.kept(*params) for primitive, _, params in self.ops
+        )
 
     @cached_property
     def has_rules(self) -> bool:
         """Whether an operation in it, at any depth, is replaced by what its rule computes when it is differentiated."""
-        return any(goes_by_rule(primitive, params) for primitive, _, params in self.ops)
+        return any(primitive.by_rule or primitive.holds is not None for primitive in self.kinds) and any(
+            goes_by_rule(primitive, params) for primitive, _, params in self.ops
+        )
 
     @cached_property
     def aliasing(self) -> tuple[bool, ...]:
@@ -359,7 +374,7 @@ class Program:
         names: list[str] = []
         taken: set[str] = set()
         letters = (letter for letter in _letters() if letter not in wanted)
-        for i in range(len(self.ops)):
+        for i in range(len(self.avals)):
             name = given.get(i)
             if name is None or name in taken or not is_name(name):
                 name = next(letters)
@@ -371,7 +386,7 @@ class Program:
         """The user's variables: where one line made several operations in a row, the last one is what was stored."""
         runs: dict[tuple[CodeType | Place, int], list[int]] = {}
         before = -1
-        for i, position in enumerate(self.positions[: len(self.ops)]):
+        for i, position in enumerate(self.positions[: len(self.avals)]):
             if self.ops[i][0] is CONSTANT or self.ops[i][0] is RESULT or i in self.input_ids:
                 continue
             # A later run with the same position is another pass of a loop, or the derivative of the first.
@@ -523,7 +538,7 @@ class Program:
         """The tape renumbered (inputs, constants, operations), with every value in comparable form."""
         order = [*self.input_ids, *self.constant_values]
         seen = set(order)
-        order += [i for i in range(len(self.ops)) if i not in seen]
+        order += [i for i in range(len(self.avals)) if i not in seen]
         number = {i: k for k, i in enumerate(order)}
 
         def operand(k: int) -> Any:

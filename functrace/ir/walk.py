@@ -10,7 +10,7 @@ from types import CodeType
 from typing import Any, Protocol
 
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
-from functrace.ir.tape import Op
+from functrace.ir.tape import Columns, Op
 from functrace.source import Place
 
 Schedule = tuple[tuple[int, tuple[int, ...]], ...]
@@ -47,7 +47,7 @@ class Tape(Protocol):
     """What can be interpreted: a program, or a recording as far as it has got."""
 
     @property
-    def ops(self) -> Sequence[Op]:
+    def columns(self) -> Columns:
         """The operations."""
         ...
 
@@ -76,11 +76,10 @@ def interpret(tape: Tape, env: dict[int, Any], apply: Apply, steps: Iterable[tup
         apply: carries out an operation.
         steps: the operations, with the variables that die after each: a program's ``schedule``, or `steps_to`.
     """
-    ops, literals = tape.ops, tape.literals
+    primitives, operands, literals = tape.columns.primitives, tape.columns.operands, tape.literals
     for k, dying in steps:
-        primitive, operands, _ = ops[k]
-        result = apply(k, tuple([env[i] if i >= 0 else literals[~i] for i in operands]))
-        if primitive.many:
+        result = apply(k, tuple([env[i] if i >= 0 else literals[~i] for i in operands[k]]))
+        if primitives[k].many:
             env |= enumerate(result, k)
         else:
             env[k] = result
@@ -90,13 +89,14 @@ def interpret(tape: Tape, env: dict[int, Any], apply: Apply, steps: Iterable[tup
 
 def steps_to(tape: Tape, wanted: Iterable[int], known: Container[int]) -> list[tuple[int, tuple[int, ...]]]:
     """The operations that variables need beyond what is known, in order; inputs and constants are among them."""
-    ops, needed, stack = tape.ops, set[int](), list(wanted)
+    columns, needed, stack = tape.columns, set[int](), list(wanted)
+    primitives, operands = columns.primitives, columns.operands
     while stack:
         k = stack.pop()
         if k >= 0 and k not in known and k not in needed:
             needed.add(k)
-            stack.extend(ops[k][1])
-    return [(k, ()) for k in sorted(needed) if ops[k][0] is not RESULT]
+            stack.extend(operands[k])
+    return [(k, ()) for k in sorted(needed) if primitives[k] is not RESULT]
 
 
 def aliasing_outputs(ops: Sequence[Op], outputs: Iterable[int]) -> tuple[bool, ...]:

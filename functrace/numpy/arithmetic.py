@@ -65,9 +65,11 @@ def _binary(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
                     recording.literals.pop()
                 return bind(primitive, (other, self) if reflected else (self, other))
             aval = at_sight.keep(key, found[0])
-        ops = recording.ops
-        first = len(ops)
-        ops.append((primitive, operands, ()))
+        primitives = recording.primitives
+        first = len(primitives)
+        primitives.append(primitive)
+        recording.operands.append(operands)
+        recording.params.append(())
         recording.avals.append(aval)
         positions = recording.positions
         if positions is not None:
@@ -100,7 +102,7 @@ def _in_place(row: Operator) -> Callable[[Any, Any], Any]:
     def operator(self: TracedArray, other: Any) -> Any:
         result = bind(primitive, (self, other))
         if not self.aval.shape:
-            if self._view is None and not may_be_array(self._recording.ops[self._id][0]):
+            if self._view is None and not may_be_array(self._recording.primitives[self._id]):
                 return result
             return in_place_number(self, result, primitive.name)
         return self._assign(result, primitive.name, fresh=True)

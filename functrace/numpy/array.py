@@ -77,9 +77,11 @@ def record_one(primitive: Primitive, x: Arrayed, params: tuple[Any, ...] = ()) -
         aval = at_sight.keep((primitive, x.aval, params), found[0])
     if recording.shadows:
         return bind(primitive, (x,), params)
-    ops = recording.ops
-    first = len(ops)
-    ops.append((primitive, (x._id,), params))
+    primitives = recording.primitives
+    first = len(primitives)
+    primitives.append(primitive)
+    recording.operands.append((x._id,))
+    recording.params.append(params)
     recording.avals.append(aval)
     positions = recording.positions
     if positions is not None:
@@ -329,9 +331,11 @@ class TracedArray(Tracer):
             made = at_sight.keep((index_p, aval, params), found[0])
         if recording.shadows:
             return indexed(self, params[0])
-        ops = recording.ops
-        first = len(ops)
-        ops.append((index_p, (self._id,), params))
+        primitives = recording.primitives
+        first = len(primitives)
+        primitives.append(index_p)
+        recording.operands.append((self._id,))
+        recording.params.append(params)
         aval = made
         recording.avals.append(aval)
         positions = recording.positions

@@ -222,7 +222,7 @@ def _of_variable(recording: Recording, variable: int) -> Walk:
 def _inside(recording: Recording, program: Program, operands: Sequence[int]) -> Recording:
     """Return the program of a call as if it had been recorded: its inputs are what stands outside."""
     inside = Recording(program.name, keeps_source=False)
-    inside.ops, inside.avals = list(program.ops), list(program.avals)
+    inside.begin(program.columns, program.avals)
     inside.values = {i: recording.handle(k) for i, k in zip(program.input_ids, operands, strict=True)}
     inside.constants = dict(program.constant_values)
     inside.layouts = {i: x.strides for i, x in program.constant_values.items() if isinstance(x, np.ndarray)}

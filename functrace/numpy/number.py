@@ -133,7 +133,7 @@ class Numbers(Recording):
             return self.target.value(variable).item()
         kind = _KINDS[self.target.avals[variable].dtype.kind].__name__
         fix = self.way_out
-        if kind == "float" or (kind == "bool" and self.target.ops[variable][0] is not INPUT):
+        if kind == "float" or (kind == "bool" and self.target.primitives[variable] is not INPUT):
             loops = "functrace.while_loop or fori_loop for a loop (functrace.jit stages once for all values)"
             fix = f"use functrace.cond or np.where for a choice, {loops}"
             fix = f"keep it traced (np.sin instead of math.sin); {fix}" if kind == "float" else fix

@@ -359,7 +359,7 @@ def is_scalar(x: Tracer) -> bool | None:
         if not may_be_array(primitive):
             return True
         if primitive is RESULT:
-            return None if recording.ops[operands[0]][0].holds is not None else True
+            return None if recording.primitives[operands[0]].holds is not None else True
         if primitive.holds is not None:
             return None
         value = recording.constants.get(x._id) if primitive is CONSTANT else recording.values.get(x._id)
@@ -395,7 +395,7 @@ def unsettle(x: Tracer) -> None:
 
 
 class _Refusing(list[Any]):
-    """Stands in for a tape; whoever writes to it raises."""
+    """Stands in for the primitives of a tape; whoever writes to it raises."""
 
     __slots__ = ("recording",)
     recording: Unsettled
@@ -425,8 +425,8 @@ class Unsettled(Recording):
         super().__init__(x._recording.owner, keeps_source=False)  # it is not one of those that are to end
         self.positions = []
         self.serial = float("inf")  # type: ignore[assignment]
-        self.ops = _Refusing()
-        self.ops.recording = self
+        self.primitives = refusing = _Refusing()
+        refusing.recording = self
         self.layouts = _NoLayouts()
         self.made: Source | None = user_source()
         self.what = x.aval

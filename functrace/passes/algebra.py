@@ -369,7 +369,7 @@ _RULES: dict[Primitive, tuple[Rule, ...]] = {
 def sink_broadcasts(program: Program) -> Program:
     """Return an equal program in which elementwise operations read what was broadcast for them, if the shape stays."""
     ops, avals = program.ops, program.avals
-    if not any(primitive is broadcast_to_p for primitive, _, _ in ops):
+    if broadcast_to_p not in program.kinds:
         return program
     write = Rewrite(program)
     changed = False

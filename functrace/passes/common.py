@@ -116,7 +116,7 @@ def _order(read: object) -> tuple[int, int]:
 
 def drop_names(program: Program) -> Program:
     """Return an equal program without names for values: the last that refers to them has run."""
-    if not any(primitive is name_p for primitive, _, _ in program.ops):
+    if name_p not in program.kinds:
         return program
     write = Rewrite(program)
     for k, _ in program.schedule:

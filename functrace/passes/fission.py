@@ -126,7 +126,7 @@ def _holds_loops(param: Any) -> bool:
 
 
 def _computes_again(program: Program) -> bool:
-    return any(op[0] is name_p for op in program.ops)
+    return name_p in program.kinds
 
 
 # -- which part an operation belongs to ------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ def at_once(run: Callable[[Program], Program]) -> Callable[[Program, int], Gener
 
 def _in_parts(program: Program) -> Program:
     """Divide loops; how that is done is imported with the first program that may hold one."""
-    if all(primitive.holds is None for primitive, _, _ in program.ops):
+    if all(primitive.holds is None for primitive in program.kinds):
         return program
     from functrace.passes.fission import split_loops
 

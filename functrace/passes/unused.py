@@ -22,7 +22,7 @@ def drop_unused(program: Program) -> Program:
     Cost:
         nothing, if there are no loops or choices; else about 2 us per equation.
     """
-    if not any(primitive.holds is not None and primitive.holds.kept is not None for primitive, _, _ in program.ops):
+    if not any(primitive.holds is not None and primitive.holds.kept is not None for primitive in program.kinds):
         return program
     read = set(program.output_ids)
     for k, _ in program.schedule:

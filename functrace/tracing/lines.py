@@ -64,7 +64,7 @@ _registries = Facts("warnings shown", 256)
 
 def _interpreted(frame: FrameType, _line: int) -> Now | None:
     tape, k = frame.f_locals["tape"], frame.f_locals.get("k")
-    return None if k is None else Now(tape.ops[k][0], tape.position(k))
+    return None if k is None else Now(tape.columns.primitives[k], tape.position(k))
 
 
 RUNNING[interpret.__code__] = _interpreted

@@ -113,6 +113,7 @@ _opened: dict[int, Recording] = {}
 _shadowing = threading.Lock()
 _new = object.__new__
 _NOTHING: dict[Any, Any] = {}  # nobody writes to it
+_NONE: list[Any] = []  # nor to this
 
 
 class Tracer:
@@ -226,7 +227,8 @@ class Recording(Builder):
         is_certain: bool = True,
         is_run: bool = False,
     ) -> None:
-        self.ops, self.avals, self.literals, self.inputs, self.constants = [], [], [], [], {}  # `Builder`'s own, in line
+        self.primitives, self.operands, self.params, self.avals = [], [], [], []  # `Builder`'s own, in line
+        self.literals, self.inputs, self.constants = [], [], {}
         self.owner = owner
         self.scope = scope
         self.is_certain = is_certain
@@ -271,9 +273,11 @@ class Recording(Builder):
 
     def new_input(self, aval: ShapeDtype, value: Value | None = None) -> Any:
         """Add an input and return its tracer; ``value`` is its value where values are known."""
-        variable = len(self.ops)  # `Builder.input`, in line
+        variable = len(self.primitives)  # `Builder.input`, in line
         self.inputs.append(variable)
-        self.ops.append((INPUT, (), (aval,)))
+        self.primitives.append(INPUT)
+        self.operands.append(())
+        self.params.append((aval,))
         self.avals.append(aval)
         if self.positions is not None:
             self.positions.append(None)
@@ -320,10 +324,7 @@ class Recording(Builder):
         return variable
 
     def _hold(self, value: Array | np.generic | Tracer, aval: ShapeDtype) -> int:
-        variable = len(self.ops)
-        self.ops.append((CONSTANT, (), (aval,)))
-        self.avals.append(aval)
-        self.constants[variable] = value
+        variable = self.constant(value, aval)
         if self.positions is not None:
             self.positions.append(_position())
         return variable
@@ -368,11 +369,13 @@ class Recording(Builder):
         if avals is None:
             avals = infer(primitive, specs, params)
             may_fail = primitive.fails is not None and (primitive, specs, params) in failing
-        ops = self.ops
-        first = len(ops)
+        primitives = self.primitives
+        first = len(primitives)
         positions = self.positions
         if not primitive.many:
-            ops.append((primitive, ids, params))
+            primitives.append(primitive)
+            self.operands.append(ids)
+            self.params.append(params)
             aval = avals[0]
             self.avals.append(aval)
             if positions is not None:
@@ -406,7 +409,7 @@ class Recording(Builder):
     def call(self, primitive: Primitive, operands: Sequence[Any], program: Program, params: tuple[Any, ...]) -> list[Any]:
         """Append the call of a program that a transform inside of this recording runs; returns tracers of its results."""
         ids = tuple([x._id if isinstance(x, Tracer) and x._recording is self else self.operand(x)[0] for x in operands])
-        first, avals, positions = len(self.ops), program.avals, program.positions
+        first, avals, positions = len(self.primitives), program.avals, program.positions
         count = self.entries(primitive, ids, (program, *params), tuple([avals[i] for i in program.output_ids]))
         if self.positions is not None:
             here = _position()
@@ -420,7 +423,7 @@ class Recording(Builder):
 
     def raise_now(self, variable: int) -> None:
         """Let an operation that may fail on values do so at once; see Note [Errors where they stand]."""
-        primitive, operands, params = self.ops[variable]
+        primitive, operands, params = self.primitives[variable], self.operands[variable], self.params[variable]
         if primitive.check is not None:
             specs = [self.spec(i) for i in operands]
             value: Callable[[int], Any] = lambda place: self._plain(operands[place])  # noqa: E731
@@ -450,10 +453,11 @@ class Recording(Builder):
         """Say of all variables whether they depend on what has no value."""
         if self.answers is None:
             self.answers = Answers()
-        ops, unknown, hidden = self.ops, self.answers.unknown, self.answers.hidden
-        new = range(self.answers.judged, len(ops))
+        unknown, hidden = self.answers.unknown, self.answers.hidden
+        operands = self.operands
+        new = range(self.answers.judged, len(operands))
         for k in new:  # first: a value that is given to an operation is an input that stands behind it
-            primitive = ops[k][0]
+            primitive = self.primitives[k]
             if primitive is INPUT or primitive is CONSTANT:
                 value = self.values.get(k) if primitive is INPUT else self.constants[k]
                 if value is None:
@@ -465,11 +469,11 @@ class Recording(Builder):
                     if not value._recording.has_value(value._id):
                         hidden.add(k)
         for k in new:
-            if not unknown.isdisjoint(ops[k][1]):
+            if not unknown.isdisjoint(operands[k]):
                 unknown.add(k)
-                if not hidden.isdisjoint(ops[k][1]):
+                if not hidden.isdisjoint(operands[k]):
                     hidden.add(k)
-        self.answers.judged = len(ops)
+        self.answers.judged = len(operands)
         return self.answers
 
     def value(self, variable: int) -> Any:
@@ -496,11 +500,11 @@ class Recording(Builder):
             variable: whose value is wanted.
             values: what is known, and will be, by variable; by default the recording's own.
         """
-        ops, avals, positions = self.ops, self.avals, self.positions
+        primitives, avals, positions = self.primitives, self.avals, self.positions
         if values is None:
             values = self.values
         steps = steps_to(self, (variable,), values)
-        if any(ops[k][0] is INPUT for k, _ in steps):
+        if any(primitives[k] is INPUT for k, _ in steps):
             raise ConcretizationError(
                 f"a value is needed, but {self.owner} records without values",
                 made=self.source(variable),
@@ -517,7 +521,7 @@ class Recording(Builder):
 
         def apply(k: int, operands: tuple[Any, ...]) -> Any:
             nonlocal now
-            primitive, _, params = ops[k]
+            primitive, params = primitives[k], self.params[k]
             if primitive is CONSTANT:
                 return self.constants[k]
             if answers.nbytes > answers.most:
@@ -619,8 +623,9 @@ class Recording(Builder):
             self.shadows += 1  # no short path
         else:
             self.constants = _NOTHING
-            self.ops = closed = _Closed()
+            self.primitives = closed = _Closed()
             closed.owner = self.owner  # (not `self`: that would be a cycle for the collector, at every call)
+            self.operands, self.params = _NONE, _NONE
         self.values = self.batches = self.captured = _NOTHING
         self.views = []
         self.arguments, self.body = (), None
@@ -629,7 +634,7 @@ class Recording(Builder):
         if self.scope is not OPEN:
             enclosing = _innermost.get()
             self._token = _innermost.set(self)
-            self.outside = {older: len(older.ops) for older in list(_opened.values()) if older.serial < self.serial}
+            self.outside = {older: len(older.primitives) for older in list(_opened.values()) if older.serial < self.serial}
             if self.scope is BODY:
                 self.body = self
                 with _shadowing:
@@ -689,7 +694,7 @@ def plain_value(tracer: Tracer) -> Any:
 
 
 class _Closed(list[Any]):
-    """Stands in for the tape of a closed recording: whoever writes to it uses a leaked tracer."""
+    """Stands in for the primitives of a closed recording: whoever writes to it uses a leaked tracer."""
 
     __slots__ = ("owner",)
     owner: str
@@ -761,7 +766,7 @@ def stages() -> str | None:
         body = running()
     if body is None:
         return None
-    inputs = [k for k, (primitive, *_) in enumerate(body.ops) if primitive is INPUT]
+    inputs = [k for k, primitive in enumerate(body.primitives) if primitive is INPUT]
     is_known = bool(inputs) or body.scope is OPEN
     return None if is_known and all(map(body.is_known, inputs)) else body.owner
 
@@ -821,7 +826,7 @@ def _depends(x: Tracer, *, through_integers: bool) -> bool:
         seen.add((id(recording), variable))
         if not through_integers and recording.avals[variable].dtype.kind not in "fc":
             continue
-        primitive, operands, _ = recording.ops[variable]
+        primitive, operands = recording.primitives[variable], recording.operands[variable]
         if primitive is INPUT:
             return True
         if primitive is CONSTANT:

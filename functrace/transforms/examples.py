@@ -148,7 +148,7 @@ class Before:
         self.ops: Sequence[Op] = recording.ops
         self.literals: Sequence[Scalar] = recording.literals
         self.constants = recording.constants
-        self.length = len(recording.ops)
+        self.length = len(recording.avals)
         self.values = dict(examples.values)
         self.since = dict(examples.since)
         self.generations = list(examples.generations)
@@ -281,11 +281,12 @@ class Examples:
     def evaluate(self, recording: Recording, wanted: Sequence[int]) -> None:
         """Evaluate variables, and what they depend on, for all examples, by the rules for batches."""
         self._take_over(recording)
-        ops, values, known = recording.ops, self.values, recording.values
+        columns, values, known = recording.columns, self.values, recording.values
+        primitives, operands_of = columns.primitives, columns.operands
         steps = steps_to(recording, wanted, ChainMap(values, known))
         if not self._released.isdisjoint([k for k, _ in steps]):  # from now on nothing is, so that no loop evaluates it all
             self._most = math.inf
-        for i in itertools.chain(wanted, *[ops[k][1] for k, _ in steps]):
+        for i in itertools.chain(wanted, *[operands_of[k] for k, _ in steps]):
             if i in values:
                 self._current(i)
             elif i in known:
@@ -294,7 +295,7 @@ class Examples:
 
         def apply(k: int, operands: tuple[Any, ...]) -> Any:
             nonlocal now
-            primitive, ids, params = ops[k]
+            primitive, ids, params = primitives[k], operands_of[k], columns.params[k]
             if primitive is INPUT:
                 if k not in self.mapped:
                     return recording.values[k]
@@ -336,7 +337,7 @@ class Examples:
 
     def _judge(self, recording: Recording) -> None:
         """Find out which variables differ between examples, among those recorded since the last call."""
-        ops, mapped = recording.ops, self.mapped
+        ops, mapped = recording.columns, self.mapped
         mapped.update([i for i in recording.batches if i not in recording.values])
         for k in range(self._judged, len(ops)):
             primitive, operands, params = ops[k]
@@ -369,7 +370,7 @@ class Examples:
         before = self._before
         if before is None:
             return
-        k, end = self._compared, min(len(recording.ops), before.length)
+        k, end = self._compared, min(len(recording.avals), before.length)
         while k < end and same_operation(recording, recording.constants, before, before.constants, k):
             if k in before.values and k not in self.values:
                 self.values[k] = before.values[k]

@@ -112,7 +112,7 @@ def without_given(program: Program) -> Program:
     Cost:
         40 ns per operation where there are none, about 0.5 us otherwise.
     """
-    if not any(type(op[0]) is Given for op in program.ops):
+    if not any(type(primitive) is Given for primitive in program.kinds):
         return program
     ops = list(program.ops)
     known: dict[int, int] = {}

@@ -78,7 +78,8 @@ class Walk:
         first = next((k for k, op in enumerate(ops) if type(op[0].jvp) is Joint), len(ops)) if small else 0
         if first < len(ops):  # inputs may stand behind what reads them; they get other numbers then
             first = next((k for k, op in enumerate(ops[:first]) if max(op[1], default=-1) >= first), first)
-        known.ops, known.avals, known.origins = list(ops[:first]), list(program.avals[:first]), list(range(first))
+        known.begin(program.columns.upto(first), program.avals[:first])
+        known.origins = list(range(first))
         known.constants = dict(program.constant_values)
         self.moved: Any = range(len(ops))
         """Where a variable of the program stands on the tape."""
@@ -106,8 +107,8 @@ class Walk:
         ops, avals, literals = program.ops, program.avals, program.literals
         handles: dict[int, Any] = {}
         active, unmoved = tangents.get, tangents.keys().isdisjoint
-        known_ops, known_origins = known.ops, known.origins
-        linear_ops, linear_origins = made_on.ops, made_on.origins
+        known_ops, known_origins = known.primitives, known.origins
+        linear_ops, linear_origins = made_on.primitives, made_on.origins
         bulk = type(moved) is range
         auxiliary = self._auxiliary()
 
@@ -177,11 +178,10 @@ class Walk:
         """Copy an operation to the end of the tape."""
         program, known, moved = self.program, self.known, self.moved
         primitive, operands, params = program.ops[k]
-        first = len(known.ops)
+        first = len(known.primitives)
         placed = tuple([moved[i] if i >= 0 else i for i in operands])
         if not primitive.many:
-            known.ops.append((primitive, placed, params))
-            known.avals.append(program.avals[k])
+            known.write(primitive, placed, params, program.avals[k])
             known.origins.append(k)
             moved[k] = first
             return
@@ -195,7 +195,7 @@ class Walk:
 def attribute(recording: Recording, origin: int) -> None:
     """Note that the operations added since the last call came from variable ``origin`` of the walked program."""
     origins = recording.origins
-    missing = len(recording.ops) - len(origins)
+    missing = len(recording.primitives) - len(origins)
     if missing:
         origins.extend([origin] * missing)
 

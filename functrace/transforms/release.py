@@ -39,7 +39,7 @@ def release(recording: Recording, roots: Sequence[int], values: dict[int, Any], 
     Cost:
         about 1 us per operation recorded, and 20 ns per object that Python's collector knows.
     """
-    ops: Sequence[Op] = recording.ops
+    ops = recording.columns
     kinds = _kinds(Tracer)
     live: set[int] = {o._id for o in gc.get_objects() if type(o) in kinds and o._recording is recording}
     live.update(roots)
@@ -81,10 +81,10 @@ def _kinds(kind: type) -> set[type]:
 
 def _read_by_derivative(recording: Recording, k: int, active: tuple[bool, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Places of the operands and results of an operation that its derivative reads."""
-    op, avals = recording.ops[k], recording.avals
-    primitive, operands, params = op
+    primitive, operands, params = op = recording.ops[k]
+    avals = recording.avals
     count = 1
-    while primitive.many and k + count < len(avals) and recording.ops[k + count][0] is RESULT:
+    while primitive.many and k + count < len(avals) and recording.primitives[k + count] is RESULT:
         count += 1
     if isinstance(primitive.jvp, Joint | Absent):  # it says itself what it keeps
         return tuple(range(len(operands))), tuple(range(count))
@@ -117,7 +117,7 @@ def _tried(op: Op, specs: Sequence[Any], results: Sequence[Any], active: Sequenc
             i = stack.pop()
             if i >= 0 and i not in seen:
                 seen.add(i)
-                stack.extend(known.ops[i][1])
+                stack.extend(known.operands[i])
         return (
             tuple([j for j, x in enumerate(primals) if isinstance(x, Tracer) and x._id in seen]),
             tuple([j for j, x in enumerate(outputs) if x._id in seen]),

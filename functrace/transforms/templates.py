@@ -156,7 +156,7 @@ def choose(program: Program, active: Sequence[bool]) -> Chosen | None:
     Cost:
         about 0.6 us per operation.
     """
-    for primitive in {op[0] for op in program.ops}:
+    for primitive in program.kinds:
         if primitive.holds is not None or primitive.effects or primitive.kept is not None or type(primitive) is Given:
             return None
     if any(aval.nbytes > LARGEST_IN_BULK for aval in set(program.avals)):
@@ -169,7 +169,7 @@ def choose(program: Program, active: Sequence[bool]) -> Chosen | None:
         for key, places in missing.items():
             _wanted.keep(key, _wanted.get(key, 0) + len(places))
         dear = [key for key in missing if _wanted.get(key, 0) < RULES_PER_TEMPLATE]
-        if RULES_PER_TEMPLATE * len(dear) > len(program.ops):
+        if RULES_PER_TEMPLATE * len(dear) > len(program.avals):
             return None
         is_as_assumed = True
         for key, places in missing.items():
@@ -193,15 +193,15 @@ def choose(program: Program, active: Sequence[bool]) -> Chosen | None:
 
 def _look_up(program: Program, flags: Sequence[bool], missing: dict[Any, list[int]]) -> Chosen:
     """Find the templates that there are, and what has none: as if that carried derivatives of its own."""
-    ops, avals, literals = program.ops, program.avals, program.literals
-    count = len(ops)
+    columns, avals, literals = program.columns, program.avals, program.literals
+    count = len(avals)
     active = bytearray(count + len(literals))  # what stands at the end are the literals, from the last one backwards
     for i, flag in zip(program.input_ids, flags, strict=True):
         active[i] = flag
     roots = list(range(count))
     found: list[Template | None] = [None] * count
     get = TEMPLATES.entries.get
-    for k, (primitive, operands, params) in enumerate(ops):
+    for k, (primitive, operands, params) in enumerate(columns):
         arity = len(operands)
         if arity == 1:
             (i,) = operands
@@ -316,7 +316,7 @@ def _recorded(
 ) -> Template:
     """Linearize and transpose a program of one operation; returns what that adds to its tape."""
     result = build.append(primitive, operands, specs, params)
-    if isinstance(primitive.jvp, Joint) or len(build.ops) != result + 1:
+    if isinstance(primitive.jvp, Joint) or len(build.primitives) != result + 1:
         return nothing()
     program = Program.from_builder(build, (result,), name="operation")
     places = {i: place for place, i in reversed(list(enumerate(operands))) if i >= 0}
@@ -350,7 +350,7 @@ def _recorded(
     constants: dict[int, Any] = {}
     pieces: list[Piece] = []
     ahead = 0
-    for k in range(result + 1, len(known.ops)):
+    for k in range(result + 1, len(known.primitives)):
         if k == cotangent._id:
             ahead = len(pieces)
             continue

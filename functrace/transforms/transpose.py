@@ -110,11 +110,11 @@ def pull_cotangents(
             if getattr(part, "aval", None) is not aval:
                 part = match_cotangent(part, aval)
             if i in reached:
-                reached[i].append((i, part, len(into.ops)))
+                reached[i].append((i, part, len(into.primitives)))
                 continue
             before = cotangents.get(i)
             cotangents[i] = part if before is None else add(before, part)
-        missing = len(into.ops) - len(into.origins)
+        missing = len(into.primitives) - len(into.origins)
         if missing:
             into.origins.extend([origins[k] if origins else k] * missing)
     return cotangents
