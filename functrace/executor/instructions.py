@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from functrace.ir.filling import Template as ProgramTemplate
 from functrace.ir.primitive import CONSTANT, INPUT, Primitive
 from functrace.ir.program import Position, Program
 from functrace.ops.elementwise import add
@@ -194,6 +195,42 @@ def listed(program: Program) -> Instructions:
     made.outputs = list(program.output_ids)
     made.copied = list(program.aliasing)
     return made
+
+
+@final
+class Unfilled:
+    """The instructions of a program that holds unknown numbers: filled with given ones they run, without a program of it.
+
+    Args:
+        template: the program.
+    """
+
+    __slots__ = ("_listed", "_places", "_template")
+
+    def __init__(self, template: ProgramTemplate) -> None:
+        self._template = template
+        made = self._listed = listed(template.program)
+        self._places = {result: at for at, result in enumerate(made.code[WIDTH - 1 :: WIDTH])}
+        """By operation: which instruction is its."""
+
+    def fill(self, given: Sequence[Any]) -> Instructions:
+        """Return the instructions for given numbers.
+
+        Cost:
+            1 us, and 0.3 per number.
+        """
+        like = self._listed
+        made = Instructions(like.program)
+        made.code, made.values, made.outputs, made.copied = like.code, like.values, like.outputs, like.copied
+        literals = self._template.literals(given)
+        if literals:
+            made.values = [*like.values[: -len(literals)], *literals[::-1]]
+        for k, params in self._template.params(given):
+            if k in self._places:
+                if made.code is like.code:
+                    made.code = like.code.copy()
+                made.code[self._places[k] * WIDTH + 1] = closed(like.program.ops[k][0], params)
+        return made
 
 
 # -- from templates --------------------------------------------------------------------------------------------------------

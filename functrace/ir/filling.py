@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast, final
 
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ir.unknown import NotKnown, Unknown, reading
 
@@ -73,19 +72,16 @@ class Template:
         NotKnown: if an operation holds a program.
     """
 
-    __slots__ = ("_avals", "_fillings", "_literals", "_ops", "is_known", "program")
+    __slots__ = ("_avals", "_literals", "_ops", "is_known", "program")
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._ops: list[tuple[int, Primitive, tuple[int, ...], Filling]] = []
-        for k, (primitive, operands, params) in enumerate(program.ops):
-            fill = filling(params)
-            if fill is not None:
-                self._ops.append((k, primitive, operands, fill))
+        fillings = [(k, filling(params)) for k, (_, _, params) in enumerate(program.ops)]
+        self._ops = [(k, fill) for k, fill in fillings if fill is not None]
         self._literals = filling(program.literals)
         self._avals = _filling_all(program.avals)
         runs = {k for k, _ in program.schedule}
-        self.is_known = self._literals is None and not any(k in runs for k, *_ in self._ops)
+        self.is_known = self._literals is None and not any(k in runs for k, _ in self._ops)
         """Whether what runs holds no unknown numbers: only avals may."""
         assert len(program.aliasing) == len(program.output_ids)
 
@@ -93,7 +89,16 @@ class Template:
         """Return the program for given numbers."""
         program = self.program
         ops = list(program.ops)
-        for k, primitive, operands, fill in self._ops:
-            ops[k] = (primitive, operands, fill(given))
+        for k, params in self.params(given):
+            primitive, operands, _ = ops[k]
+            ops[k] = (primitive, operands, params)
         avals = program.avals if self._avals is None else self._avals(given)
-        return program.with_same_flow(ops, avals, program.literals if self._literals is None else self._literals(given))
+        return program.with_same_flow(ops, avals, self.literals(given))
+
+    def params(self, given: Sequence[Any]) -> list[tuple[int, tuple[Any, ...]]]:
+        """Return the parameters that hold unknown numbers, for given ones, each after the operation that has them."""
+        return [(k, fill(given)) for k, fill in self._ops]
+
+    def literals(self, given: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the program's literals for given numbers."""
+        return self.program.literals if self._literals is None else self._literals(given)

@@ -21,8 +21,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from functrace.caches import BYTES_PER_OP, Bounded, Kept
-from functrace.executor import Runner
+from functrace.executor import Runner, instructions
 from functrace.executor.blocks import FEWEST, spread_ufunc
+from functrace.executor.instructions import Instructions, Unfilled
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.filling import Template, filling
 from functrace.ir.parts import Compiled, restrict
@@ -80,6 +81,8 @@ class Plan(Kept):
         self._backward: Program | None = None
         self._unknown: Plan | None = None
         self._given: Sequence[Any] = ()
+        self._filled: Instructions | None = None
+        """The program as instructions for the numbers that are given, as long as there is no runner."""
         self.direct: Compiled | None = None
         """The compiled program, where it takes what was saved and one gradient, and computes all (`OpNode.run`)."""
         self.places: tuple[int, ...] = ()
@@ -182,12 +185,12 @@ class Plan(Kept):
             made.evaluate = made._spread() or made.evaluate
         if self.differentiable:
             made.differentiated = made.outputs[: len(self.differentiated)]
-            made._backward, made._unknown, made._given = None, self, given
+            made._backward, made._unknown, made._given, made._runner = None, self, given, None
             made.direct = None if self.puller is None else self._compiled
             if self._fill_moves is not None:
                 made.moves = self._fill_moves(given)
             if not self._is_shared or is_large:
-                made._runner, made._sharing, made._calls = None, made, 0
+                made._sharing, made._calls = made, 0
                 made._compiled = made.direct = None
                 made._is_shared = True
         return made
@@ -256,6 +259,7 @@ class Plan(Kept):
             self._template = Template(self.backward)
             if self._runner is not None:
                 self._running = Template(self._runner.flat)
+                self._unfilled = Unfilled(self._running)
                 self._is_shared = self._running.is_known
 
     @property
@@ -282,17 +286,28 @@ class Plan(Kept):
                 self.direct = None if self.puller is None else compiled
                 return compiled(*values)
             sharing._calls += 1
-        runner = sharing._runner
-        if runner is None or (sharing is self and self._unknown is not None and runner is self._unknown._runner):
+        if is_plain and sharing._runner is None:
+            filled = self._filled
+            if filled is None:
+                assert self._unknown is not None
+                filled = self._filled = self._unknown._unfilled.fill(self._given)
+            return instructions.run(filled, values, ())
+        runner = sharing._running_alone()
+        return runner.interpret(values) if is_plain else runner(values)
+
+    def _running_alone(self) -> Runner:
+        """What runs the program, of known numbers."""
+        runner = self._runner
+        if runner is None:
             assert self._unknown is not None
             runner = self._runner = Runner(self._unknown._running.fill(self._given), is_flat=True)
-        return runner.interpret(values) if is_plain else runner(values)
+            self._filled = None
+        return runner
 
     def _compile(self) -> Compiled | None:
         """Compile the program; None if it runs for unknown sizes, and compiling needs them."""
-        assert self._runner is not None
         try:
-            self._compiled = self._runner.compile()
+            self._compiled = self._running_alone().compile()
             self.puller = puller(self.unpacks, self.places) if self._is_usual else None
         except NotKnown:
             self._is_shared = False
