@@ -108,10 +108,12 @@ def _without_sign(sought: Sought, i: int, k: int) -> int | None:
         inner = sought.operands(operands[0], neg)
         if inner is not None and inner[0] >= 0:
             return write.place(primitive, (write.operand(inner[0]),), params, write.position(i))
-    if primitive is mul and sought.is_float(i):  # (-a) * b is -(a * b): a sign is no rounding; complex zeros differ
+    if primitive is mul and sought.is_float(
+        i
+    ):  # (-a) * b is -(a * b): a sign is no rounding; integers wrap, complex zeros differ
         for x, y in (operands, operands[::-1]):
             inner = sought.operands(x, neg)
-            if inner is not None and inner[0] >= 0 and sought.readers[x] == 1:
+            if inner is not None and inner[0] >= 0 and sought.readers[x] == 1 and sought.is_float(x):
                 factors = (write.operand(inner[0]), write.operand(y))
                 return write.place(mul, factors if x == operands[0] else factors[::-1], (), write.position(i))
     return None

@@ -17,9 +17,11 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Rewrite
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
+from functrace.passes.layouts import is_array_of_its_own, read_as_they_lie
 from functrace.passes.rewrites import equal_operand
 from functrace.steps import finished
 from functrace.tracing.recording import Tracer
+from functrace.typing import Array
 
 LARGEST_FOLDED = 1 << 15
 """Results of more bytes than this are not kept as constants."""
@@ -45,6 +47,8 @@ def folding(program: Program, size: int) -> Generator[None, None, Program]:
     write = Rewrite(program)
     known: dict[int, Any] = {k: v for k, v in program.constant_values.items() if not isinstance(v, Tracer)}
     ops, avals, literals = program.ops, program.avals, program.literals
+    standing: dict[int, int] = {}  # by variable that is left out, what stands for it
+    as_they_lie: set[int] | None = None
 
     def place(i: int) -> int:
         """The operand of the new tape that stands for an operand of the old one."""
@@ -64,8 +68,13 @@ def folding(program: Program, size: int) -> Generator[None, None, Program]:
                 continue
         same = equal_operand(program, k, known)
         if same is not None:
-            write.replace(k, [place(same)])
-            continue
+            first = standing.get(same, same)
+            if not is_array_of_its_own(program, first) and as_they_lie is None:
+                as_they_lie = read_as_they_lie(program)
+            if as_they_lie is None or k not in as_they_lie or is_array_of_its_own(program, first):
+                standing[k] = first
+                write.replace(k, [place(same)])
+                continue
         for i in operands:
             if i in known:
                 place(i)
@@ -82,4 +91,18 @@ def _computed(primitive: Primitive, values: tuple[Any, ...], params: tuple[Any, 
             return None
     if aval_of(value) is not aval:
         return None
-    return np.copy(value)[()]
+    if _lies(np.copy(value)) == _lies(value):
+        return np.copy(value)[()]
+    kept = value[...]  # it lies otherwise than its copy, and what reads it may round by that
+    kept.flags.writeable = False
+    return kept if _room(kept) <= LARGEST_FOLDED else None
+
+
+def _lies(x: Array) -> list[int]:
+    """The strides that matter."""
+    return [step for step, size in zip(x.strides, x.shape, strict=True) if size != 1] if x.size else []
+
+
+def _room(view: Array) -> int:
+    """The bytes that a view keeps alive."""
+    return view.nbytes if view.base is None else np.asarray(view.base).nbytes

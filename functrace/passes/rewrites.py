@@ -55,7 +55,13 @@ def _is_one(i: int, known: Mapping[int, Any], program: Program) -> bool:
     value = known.get(i)
     if value is None and program.ops[i][0] is broadcast_to_p:
         return 0 not in program.avals[i].shape and _is_one(program.ops[i][1][0], known, program)
-    return value is not None and type(value) is not bool and bool(np.all(value == 1)) and np.size(value) > 0
+    is_one = value is not None and type(value) is not bool and bool(np.all(value == 1)) and np.size(value) > 0
+    return is_one and _has_no_order(value)
+
+
+def _has_no_order(value: object) -> bool:
+    """Whether an operand does not say in which order the result of an elementwise operation lies in memory."""
+    return len([n for n, step in zip(np.shape(value), np.asarray(value).strides, strict=True) if n > 1 and step]) < 2
 
 
 ROWS = (
@@ -89,6 +95,9 @@ def equal_operand(program: Program, k: int, known: Mapping[int, Any]) -> int | N
         program: any program.
         k: the variable of the result.
         known: values of variables that are constant.
+
+    Returns:
+        the operand; whether it lies in memory as the result would is for the caller to see.
     """
     for rule in _RULES.get(program.ops[k][0], ()):
         operand = rule(program, k, known)

@@ -9,13 +9,14 @@ Floor: 5.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from functrace.ir.parts import Rewrite
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ops.elementwise import absolute, add, div, mul, neg, square, sub
 from functrace.ops.shaping import broadcast_to_p, permute_p, reshape_p, roll_p
+from functrace.passes.layouts import is_array_of_its_own
 
 MOVES: frozenset[Primitive] = frozenset({roll_p, reshape_p, permute_p, broadcast_to_p})
 """Operations that only move elements."""
@@ -91,7 +92,7 @@ def _takes(program: Program, k: int, without: set[int]) -> bool:
             return k not in without
         return (k in without) == (sum(signs) == 1)
     if primitive is neg:
-        return (k in without) != signs[0]
+        return (k in without) != signs[0] and (not signs[0] or _is_made_without(program, operands[0], without))
     if k in without:
         return False
     if primitive is add:
@@ -99,6 +100,13 @@ def _takes(program: Program, k: int, without: set[int]) -> bool:
     if primitive is sub:
         return not signs[0]
     return primitive in EVEN or not any(signs)
+
+
+def _is_made_without(program: Program, i: int, without: Set[int]) -> bool:
+    """Whether what stands for a variable without its sign lies in memory as its negative would."""
+    while i in without and program.ops[i][0] in (neg, reshape_p, permute_p, roll_p):
+        (i,) = program.ops[i][1]
+    return is_array_of_its_own(program, i)
 
 
 def _written(program: Program, without: set[int]) -> Program:

@@ -98,18 +98,27 @@ def _shared_by_ties(sought: Sought, k: int) -> int | None:
         ties, count = found
         if ties < 0 or count < 0 or program.avals[ties] is not program.avals[k] or not _is_smaller(sought, count, k):
             continue
+        if c >= 0 and np.broadcast_shapes(program.avals[c].shape, program.avals[count].shape) == program.avals[k].shape:
+            continue
         source = sought.operands(ties, convert_p)
         total = sought.operands(count, reshape_p) or (count,)
-        if (
-            source is None
-            or program.avals[source[0]].dtype != np.bool_
-            or sought.operands(total[0], reduce_sum_p) != (ties,)
-        ):
+        if source is None or program.avals[source[0]].dtype != np.bool_ or not _counts(sought, count, total[0], ties):
             continue
         n = write.operand(count)
         share = sought.put(k, mul, write.operand(c), sought.put(k, div, sought.put(k, div, n, n), n))
         return sought.put(k, mul, write.operand(ties), share)
     return None
+
+
+def _counts(sought: Sought, count: int, total: int, ties: int) -> bool:
+    """Whether a variable, a reshape of ``total`` at most, holds for each element how many ones there are beside it."""
+    avals = sought.program.avals
+    if sought.operands(total, reduce_sum_p) != (ties,) or avals[ties].dtype.itemsize < 4:  # float16 ends at 65504
+        return False
+    (axes,) = sought.program.ops[total][2]
+    shape = avals[count].shape
+    beside = tuple([1 if axis in axes else n for axis, n in enumerate(avals[ties].shape)])
+    return (1,) * (len(beside) - len(shape)) + shape == beside
 
 
 def _reshaped_twice(sought: Sought, k: int) -> int | None:
