@@ -20,7 +20,6 @@ from functrace.api.differentiate import (
     grad,
     grad_transform,
     jvp,
-    linearized,
     real_output,
 )
 from functrace.api.mapping import vmap
@@ -35,7 +34,8 @@ from functrace.ops.shaping import moveaxis, reshape
 from functrace.passes.inline import in_line
 from functrace.tracing.recording import Recording
 from functrace.transforms import is_differentiable, jvp_program, vmap_program
-from functrace.transforms.sparsity import compressed_jacobian
+from functrace.transforms.gradient import pullback_programs
+from functrace.transforms.sparsity import compressed_jacobian, compressed_pullback
 from functrace.tree import flatten, map_leaves, paths, unflatten
 from functrace.typing import A, Aux, B, P, PyTree, Ts
 
@@ -77,7 +77,9 @@ def jacrev(
                [0., 4.]])
 
     Cost:
-        ``f`` and (number of output elements) pullbacks, in one mapped run.
+        ``f`` and (number of output elements) pullbacks, in one mapped run. Where the program shows that rows have no column
+        in common (elementwise functions, neighbours, bands), one pullback for all of these: zeros outside of the pattern are
+        then zeros, also where a pullback of their own would be NaN.
     """
     check_argnums(argnums, "jacrev")
     name = function_name(f)
@@ -92,29 +94,60 @@ def jacrev(
         with Recording(called, is_run=True) as recording:
             call = Recorded(recording, _at(f, args, chosen, kwargs), point.inputs, has_aux=has_aux)
             avals = call.out_avals
+            _check_results(avals, owner, holomorphic, complex_is_fine=False)
             if len(avals) == 1 and not avals[0].shape:  # a gradient: nothing is to be mapped
-                _check_results(avals, owner, holomorphic, complex_is_fine=False)
                 runner, arguments = call.transformed(*grad_transform(len(point.avals), with_value=False))
                 flat = runner(arguments, call.lines)
                 found = [x if shape_of(x) else reshape(reshape(x, (1,)), ()) for x in flat[call.auxiliary :]]
                 gradients = unflatten(point.tree, found)
                 result = unflatten(call.out_tree, [gradients[0] if is_position(argnums) else gradients])
                 return (result, call.aux(flat[: call.auxiliary])) if has_aux else result
-            _, pullback, *aux = linearized(Pullback, call, point, has_aux)
-        out_tree = call.out_tree
-        _check_results(avals, owner, holomorphic, complex_is_fine=False)
-        basis = _basis(avals)
-        if len(basis) == 1 and avals[0].size == 1:
-            rows = map_leaves(
-                lambda row: reshape(row, (1, *shape_of(row))), pullback(unflatten(out_tree, [b[0] for b in basis]))
-            )
+            count = len(avals)
+            build = functools.partial(_rows_of, point, count)
+            found, arguments = call.transformed(("jacrev", point.active, count), build)
+            flat = found.forward(arguments, call.lines)
+        behind = count + call.auxiliary
+        residuals = list(flat[behind:])
+        if found.is_whole:
+            rows = unflatten(point.tree, found.backward(residuals, call.lines))
         else:
-            rows = vmap(pullback, axis_size=_count(avals))(unflatten(out_tree, basis)) if basis else ()
+            rows = _rows(Pullback(point, call, found.backward, residuals))
         parts = _split_rows(rows, avals)
-        result = unflatten(out_tree, [part[0] if is_position(argnums) else part for part in parts])
-        return (result, aux[0]) if has_aux else result
+        result = unflatten(call.out_tree, [part[0] if is_position(argnums) else part for part in parts])
+        return (result, call.aux(flat[count:behind])) if has_aux else result
 
     return jacobian
+
+
+class _InReverse(NamedTuple):
+    """What computes a Jacobian in reverse mode.
+
+    Args:
+        forward: from the inputs to results, auxiliary data and residuals.
+        backward: from residuals to Jacobians.
+        is_whole: whether these have the elements of the results along their first axis. If not, ``backward`` is a pullback.
+    """
+
+    forward: Runner
+    backward: Runner
+    is_whole: bool
+
+
+def _rows_of(point: Primals, count: int, program: Program) -> _InReverse:
+    """Make the pullback of a function; where the program shows that few do, it computes the whole Jacobian."""
+    active = point.flags(program)
+    forward, pulled = pullback_programs(program, active, count)
+    compressed = compressed_pullback(in_line(program), pulled, active, count)
+    return _InReverse(Runner(forward), Runner(compressed or pulled), compressed is not None)
+
+
+def _rows(pullback: Pullback) -> PyTree:
+    """Pull all unit vectors: the elements of the results stand along the first axis."""
+    avals, tree = pullback.out_avals, pullback.out_tree
+    basis = _basis(avals)
+    if len(basis) == 1 and avals[0].size == 1:
+        return map_leaves(lambda row: reshape(row, (1, *shape_of(row))), pullback(unflatten(tree, [b[0] for b in basis])))
+    return vmap(pullback, axis_size=_count(avals))(unflatten(tree, basis)) if basis else ()
 
 
 @overload

@@ -343,6 +343,7 @@ scatter_add_p = Primitive(
     transpose=lambda ct, x, *rest: (gather(ct, rest[-2], tuple(rest[:-2])), *(None for _ in rest[:-2])),
     batch=_scatter_add_batch,
     params=("template", "shape"),
+    fresh=lambda aval: bool(aval.shape),
     fails=always,
     check=lambda value, _, *rest: _check_arrays(value, 1, rest[-2], rest[-1]),
     flops=counts.per_added,

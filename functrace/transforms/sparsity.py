@@ -1,13 +1,14 @@
 """Which elements of a program's results depend on which elements of its inputs, and Jacobians from fewer tangents.
 
 Two columns of a Jacobian that have no row in common can be computed by one tangent: the sum of both unit vectors. Columns
-are put into groups of such ones ("colours"); a banded matrix of any size has as many groups as bands. The pattern is found
-from the program alone, so it holds for all values. What is not known to be sparse counts as dense.
+are put into groups of such ones ("colours"); a banded matrix of any size has as many groups as bands. Two rows that have no
+column in common can be computed by one cotangent, likewise. The pattern is found from the program alone, so it holds for all
+values. What is not known to be sparse counts as dense.
 
 Note [Values of a compressed Jacobian]
-    An element of the pattern is what it is with a tangent of its own, since nothing else of its group reaches its row; only
-    a zero may lose its minus sign. Outside of the pattern there are zeros, also where a unit vector would give NaN (0 times
-    an infinite derivative).
+    An element of the pattern is what it is with a tangent of its own, since nothing else of its group reaches its row, nor
+    anything that its row is computed of; likewise with a cotangent of its own. Only a zero may lose its minus sign. Outside
+    of the pattern there are zeros, also where a unit vector would give NaN (0 times an infinite derivative).
 
     Source: A. R. Curtis, M. J. D. Powell, J. K. Reid, On the estimation of sparse Jacobian matrices (1974).
 
@@ -48,7 +49,7 @@ from functrace.transforms.vmap import apply_batched, vmap_program
 from functrace.typing import Array
 
 FEWEST = 16
-"""Elements of the inputs: with fewer, all unit vectors cost about as much as some."""
+"""Elements of what has unit vectors: with fewer, all of these cost about as much as some."""
 
 MOST_BYTES = 1 << 26
 """Of the pattern of one variable; with larger ones everything counts as dense."""
@@ -58,6 +59,9 @@ MOVES: frozenset[Primitive] = frozenset({
     name_p, reduce_sum_p, reshape_p, roll_p, scatter_add_p, scatter_set_p, stack_p, take_along_axis_p, permute_p,
 })  # fmt: skip
 """Operations whose results are sums of elements of operands: applied to a pattern, they give that of the result."""
+
+SUMS: frozenset[Primitive] = frozenset({add_along_axis_p, cumsum_p, reduce_sum_p, scatter_add_p})
+"""Those of them that add up: bools would not."""
 
 PRODUCTS: frozenset[Primitive] = frozenset({matmul_p, einsum_p})
 """Operations that are linear in each operand: likewise, with ones in place of the others."""
@@ -130,10 +134,15 @@ class _Walk:
         return tuple(made) if primitive.many else made[0]
 
     def _union(self, patterns: Sequence[Array | None], aval: ShapeDtype) -> Array:
-        present = [pattern for pattern in patterns if pattern is not None]
-        found = np.zeros((self.size, *aval.shape), bool)
-        for pattern in present:
-            found |= pattern.reshape(self.size, *[1] * (aval.ndim - pattern.ndim + 1), *pattern.shape[1:])
+        shape = (self.size, *aval.shape)
+        first, *rest = {
+            id(pattern): pattern.reshape(self.size, *[1] * (aval.ndim - pattern.ndim + 1), *pattern.shape[1:])
+            for pattern in patterns
+            if pattern is not None
+        }.values()
+        found = np.broadcast_to(first, shape)
+        for pattern in rest:
+            found = found | pattern
         return found
 
     def _linear(
@@ -158,10 +167,11 @@ class _Walk:
         self, primitive: Primitive, operands: Sequence[int], patterns: Sequence[Array | None], params: Any, *, fill: float
     ) -> Array | None:
         program = self.program
+        kind = np.float32 if primitive in SUMS or primitive in PRODUCTS else np.bool_
         values: list[Any] = []
-        for i, pattern in zip(operands, patterns, strict=True):
+        for place, (i, pattern) in enumerate(zip(operands, patterns, strict=True)):
             if pattern is not None:
-                values.append(pattern.astype(np.float32))
+                values.append(pattern.astype(kind))
             elif i < 0:
                 values.append(fill)
             elif program.avals[i].dtype.kind in "iu" and primitive in MOVES:
@@ -169,32 +179,41 @@ class _Walk:
                     return None  # positions, of which only the call knows where they point
                 values.append(program.constant_values[i])
             else:
-                values.append(np.full(program.avals[i].shape, fill, np.float32))
+                shape = program.avals[i].shape
+                if primitive is matmul_p:  # of the axes with ones, the one that is summed is enough
+                    summed = max(len(shape) - 1 - place, 0)
+                    shape = tuple([n if k == summed else 1 for k, n in enumerate(shape)])
+                values.append(np.full(shape, fill, kind))
         flags = tuple([pattern is not None for pattern in patterns])
         return np.asarray(apply_batched(primitive, tuple(values), flags, params)) != 0
 
 
 def coloured(pattern: Array) -> Array | None:
-    """Put the inputs' elements into groups of which no two reach the same element of an output.
+    """Put the elements along the first axis into groups of which no two reach the same element of the other.
 
     Args:
-        pattern: see `dependence`.
+        pattern: see `dependence`; transposed, it is elements of the outputs that are put into groups.
 
     Returns:
-        the group of every element, int, shape (elements of inputs,); ``None`` if there are more than half as many groups.
+        the group of every element, int, shape of the first axis; ``None`` if there are more than half as many groups.
     """
     size = len(pattern)
-    if size < FEWEST or not pattern.size or pattern.sum(axis=0).max() > size // 2:
+    fewest = int(pattern.sum(axis=0).max()) if pattern.size else size
+    if fewest > size // 2:
         return None
-    numbers = pattern.astype(np.float32)
-    together = numbers @ numbers.T > 0
-    groups = np.full(size, -1, np.intp)
-    for k in range(size):
-        taken = np.zeros(size + 1, bool)
-        taken[groups[together[k]]] = True  # (the last place is of those that have no group yet)
-        groups[k] = np.argmin(taken)
-        if groups[k] >= size // 2:
+    fewest = max(fewest, 1)
+    if all(pattern[k::fewest].sum(axis=0).max() <= 1 for k in range(fewest)):  # bands
+        return np.arange(size) % fewest
+    groups = np.empty(size, np.intp)
+    taken = np.zeros((size // 2 + 1, pattern.shape[1]), bool)
+    count = 0
+    for k, reached in enumerate(pattern):
+        places = np.flatnonzero(reached)
+        groups[k] = group = int(np.argmin(taken[: count + 1, places].any(axis=1)))
+        if group >= size // 2:
             return None
+        taken[group, places] = True
+        count = max(count, group + 1)
     return groups
 
 
@@ -210,27 +229,66 @@ def compressed_jacobian(program: Program, pushed: Program, active: Sequence[bool
     Returns:
         the program, of the inputs of ``program``; ``None`` if it would not save half of the tangents.
     """
-    if any(program.avals[i].dtype.kind != "f" for i in program.output_ids[:outputs]):
+    moving = [i for i, flag in zip(program.input_ids, active, strict=True) if flag]
+    if not _is_sought(program, moving, program.output_ids[:outputs], moving):
         return None
     pattern = dependence(program, active, outputs)
     groups = None if pattern is None else coloured(pattern)
-    return None if pattern is None or groups is None else _compressed(program, pushed, active, outputs, pattern, groups)
+    if pattern is None or groups is None:
+        return None
+    return _compressed(pushed, pattern, groups, len(moving), outputs, f"jacobian_of_{program.name}", last=True)
+
+
+def compressed_pullback(program: Program, pulled: Program, active: Sequence[bool], outputs: int) -> Program | None:
+    """Return the program of Jacobians by the active inputs, the elements of all outputs along their first axis.
+
+    Args:
+        program: the function's, without calls (else they count as dense); outputs that have no derivative come last.
+        pulled: from residuals and one cotangent per output to those of the active inputs.
+        active: one flag per input of ``program``.
+        outputs: how many outputs have a derivative.
+
+    Returns:
+        the program, of the residuals; ``None`` if it would not save half of the cotangents.
+    """
+    moving = [i for i, flag in zip(program.input_ids, active, strict=True) if flag]
+    if not _is_sought(program, moving, program.output_ids[:outputs], program.output_ids[:outputs]):
+        return None
+    found = dependence(program, active, outputs)
+    pattern = None if found is None else found.T
+    groups = None if pattern is None else coloured(pattern)
+    if pattern is None or groups is None:
+        return None
+    return _compressed(pulled, pattern, groups, outputs, len(moving), f"jacobian_of_{program.name}", last=False)
+
+
+def _is_sought(program: Program, inputs: Sequence[int], outputs: Sequence[int], units: Sequence[int]) -> bool:
+    """Whether a pattern is worth looking for: enough unit vectors, of real numbers."""
+    real = all(program.avals[i].dtype.kind == "f" for i in (*inputs, *outputs))
+    return real and sum([program.avals[i].size for i in units]) >= FEWEST
 
 
 def _compressed(
-    program: Program, pushed: Program, active: Sequence[bool], outputs: int, pattern: Array, groups: Array
+    linear: Program, pattern: Array, groups: Array, seeded: int, reached: int, name: str, *, last: bool
 ) -> Program:
-    count, size, many = len(program.input_ids), len(groups), int(groups.max()) + 1
-    auxiliary = len(pushed.output_ids) - outputs
-    batched = [k >= count for k in range(len(pushed.input_ids))]
-    mapped = vmap_program(pushed, many, batched, [False] * auxiliary + [True] * outputs)
-    into = Recording(f"jacobian of {program.name}", keeps_source=False)
-    env: dict[int, Any] = {i: into.new_input(mapped.avals[i]) for i in mapped.input_ids[:count]}
+    """Map a linear program over the groups, and put what it returns where it belongs.
+
+    Args:
+        linear: its last inputs are the linear ones, its last outputs the derivatives.
+        pattern: bool, which of all elements of those inputs (first axis) reach which of all elements of those outputs.
+        groups: of every element of those inputs.
+        seeded, reached: how many inputs, and outputs, these are.
+        name: of the program.
+        last: whether the elements of the inputs stand along the last axis of a Jacobian, or along the first.
+    """
+    known, auxiliary = len(linear.input_ids) - seeded, len(linear.output_ids) - reached
+    size, many = len(groups), int(groups.max()) + 1
+    mapped = vmap_program(linear, many, [False] * known + [True] * seeded, [False] * auxiliary + [True] * reached)
+    into = Recording(name, keeps_source=False)
+    env: dict[int, Any] = {i: into.new_input(mapped.avals[i]) for i in mapped.input_ids[:known]}
     start = 0
-    for i, j in zip(
-        [i for i, flag in zip(program.input_ids, active, strict=True) if flag], mapped.input_ids[count:], strict=True
-    ):
-        aval = program.avals[i]
+    for i, j in zip(linear.input_ids[known:], mapped.input_ids[known:], strict=True):
+        aval = linear.avals[i]
         seeds = groups[start : start + aval.size] == np.arange(many)[:, None]
         env[j] = seeds.astype(aval.dtype).reshape(many, *aval.shape)
         start += aval.size
@@ -247,12 +305,13 @@ def _compressed(
     first = 0
     for i in mapped.output_ids[auxiliary:]:
         aval = mapped.avals[i]
-        length = aval.size // many
-        columns, rows = np.nonzero(pattern[:, first : first + length])
+        length, shape = aval.size // many, aval.shape[1:]
+        units, places = np.nonzero(pattern[:, first : first + length])
         first += length
-        values = gather(reshape(env[i], (aval.size,)), (ARRAY,), (groups[columns] * length + rows,))
-        spread = scatter_add(values, (ARRAY,), (rows * size + columns,), (length * size,))
-        whole = reshape(spread, (*aval.shape[1:], size))
-        outs.append(operand_of(into, whole, ShapeDtype((*aval.shape[1:], size), aval.dtype)))
+        values = gather(reshape(env[i], (aval.size,)), (ARRAY,), (groups[units] * length + places,))
+        positions = places * size + units if last else units * length + places
+        spread = scatter_add(values, (ARRAY,), (positions,), (length * size,))
+        whole = ShapeDtype((*shape, size) if last else (size, *shape), aval.dtype)
+        outs.append(operand_of(into, reshape(spread, whole.shape), whole))
         attribute(into, i)
-    return finish(into, outs, mapped, f"jacobian_of_{program.name}")
+    return finish(into, outs, mapped, name)
