@@ -20,7 +20,7 @@ import itertools
 import math
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, final
@@ -28,21 +28,17 @@ from typing import Any, final
 import numpy as np
 
 from functrace.executor.backend import Backend
-from functrace.executor.freed import FREED
-from functrace.executor.groups import FEWEST_BLOCKS, REDUCTIONS, Blocks, brought, is_large
+from functrace.executor.groups import REDUCTIONS, Blocks, brought
 from functrace.executor.kernels import spelled_literal, spelled_sizes
 from functrace.executor.plan import Plan, Step
+from functrace.executor.spread import modes_noting
 from functrace.executor.sums import added_up, summed_bounds
 from functrace.executor.threads import THREADS, Take
-from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Program
 from functrace.ops.shaping import broadcast_to_p, convert_p, reshape_p
-from functrace.tracing.lines import GENERATED, Now, warn, warn_at
+from functrace.tracing.lines import GENERATED, Now, warn_at
 from functrace.typing import Array
-
-FEWEST = FEWEST_BLOCKS * THREADS.block
-"""Elements: smaller arrays are computed whole."""
 
 SMALLEST_BUFFER = 16
 """Elements of NumPy's own buffers while blocks run.
@@ -312,12 +308,6 @@ class _Run:
 
     def _modes(self, noted: set[tuple[int, str]]) -> dict[str, Any] | None:
         """What NumPy is to do about floating-point errors: warnings are noted; None where it is to do anything else."""
-        modes: dict[str, Any] = dict(np.geterr())
-        wanted = set(modes.values())
-        if wanted == {"ignore"}:
-            return modes
-        if not wanted <= {"ignore", "warn", "call"} or ("call" in wanted and np.geterrcall() is not warn):
-            return None
         code, lines = self._run.__code__, self._written.operations
         last = max(lines)
 
@@ -327,7 +317,7 @@ class _Run:
                 frame = frame.f_back
             noted.add((last if frame is None else frame.f_lineno, kind))  # without a frame: where parts are added up
 
-        return {**{kind: "ignore" if mode == "ignore" else "call" for kind, mode in modes.items()}, "call": note}
+        return modes_noting(note)
 
     def _scratch(self, most: int) -> Array:
         """Return memory for the buffers of one thread: what the last run has left there, if it is enough."""
@@ -380,57 +370,3 @@ def _rounded(nbytes: int) -> int:
 
 def _without_ones(x: Array) -> Array:
     return x.reshape(x.shape[next((k for k, n in enumerate(x.shape) if n != 1), x.ndim) :])
-
-
-def spread_ufunc(ufunc: np.ufunc, specs: Sequence[ShapeDtype | type]) -> Callable[..., Any] | None:
-    """Return a ufunc of one result that computes large arrays over all cores.
-
-    Args:
-        ufunc: the function.
-        specs: what it is called with: arrays of these avals, numbers of these types.
-
-    Returns:
-        the function; None where operands differ in shape, or are small.
-    """
-    shapes = {spec.shape for spec in specs if isinstance(spec, ShapeDtype) and spec.shape != ()}
-    if len(shapes) != 1 or ufunc.nout != 1 or not is_large(ShapeDtype(shape := next(iter(shapes)), np.bool_), FEWEST):
-        return None
-    kinds = tuple(
-        [spec.dtype if isinstance(spec, ShapeDtype) else np.dtype(bool) if spec is bool else spec for spec in specs]
-    )
-    dtype = ufunc.resolve_dtypes((*kinds, None))[-1]
-
-    def compute(*operands: Array | complex) -> Any:
-        given = _flat(operands, shape)
-        if given is None:
-            return ufunc(*operands)
-        made = np.empty(shape, dtype)
-        FREED.used(made.nbytes)
-        flat = made.reshape(-1)
-
-        def work(start: int, stop: int) -> None:
-            ufunc(*[x[start:stop] if sliced else x for x, sliced in given], out=flat[start:stop])
-
-        THREADS.spread(work, flat.size)
-        return made
-
-    return compute
-
-
-def _flat(arguments: Sequence[Array | complex], shape: tuple[int, ...]) -> list[tuple[Any, bool]] | None:
-    """Return arguments as a block takes them: flat, to be sliced, or a single number; None if they lie otherwise."""
-    given: list[tuple[Any, bool]] = []
-    sliced = False
-    for x in arguments:
-        if not isinstance(x, np.ndarray) or not x.ndim:
-            given.append((x, False))
-        elif x.shape != shape:
-            return None
-        elif x.flags.c_contiguous:
-            given.append((x.reshape(-1), True))
-            sliced = True
-        elif not any(x.strides):  # one number, expanded
-            given.append((x[(0,) * x.ndim], False))
-        else:
-            return None
-    return given if sliced else None

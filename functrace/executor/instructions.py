@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from functrace.executor.spread import spread_of
 from functrace.ir.filling import Template as ProgramTemplate
 from functrace.ir.primitive import CONSTANT, INPUT, Primitive
 from functrace.ir.program import Position, Program
@@ -173,7 +174,7 @@ def listed(program: Program) -> Instructions:
     ops, code = program.ops, made.code
     for k, dying in program.schedule:
         primitive, operands, params = ops[k]
-        function = closed(primitive, params) if params else primitive.eval
+        function = closed(primitive, params) if params else spread_of(program, k) or primitive.eval
         if primitive.many:
             code += (MANY, function, operands, dying, k)
             continue

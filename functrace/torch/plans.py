@@ -15,6 +15,7 @@ Floor: 8.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -22,8 +23,10 @@ import numpy as np
 
 from functrace.caches import BYTES_PER_OP, Bounded, Kept
 from functrace.executor import Runner, instructions
-from functrace.executor.blocks import FEWEST, spread_ufunc
+from functrace.executor.groups import FEWEST_BLOCKS
 from functrace.executor.instructions import Instructions, Unfilled
+from functrace.executor.spread import LEAST_BYTES, MUCH, spread_ufunc
+from functrace.executor.threads import BLOCK
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.filling import Template, filling
 from functrace.ir.parts import Compiled, restrict
@@ -53,6 +56,8 @@ MOST_MEMBERS = 8
 """Plans of one pattern: where rules tell more cases than that apart, every number has a plan of its own."""
 CALLS_INTERPRETED = 16
 """Runs of a backward program before it is compiled: 0.3 ms, against some 4 us of interpreting."""
+FEWEST = FEWEST_BLOCKS * BLOCK
+"""Elements: programs on arrays of so many are made for their sizes, to run in blocks."""
 FEWEST_ELEMENTS = 1 << 14
 """Of a gradient: for larger ones programs are compiled at once, since compiled ones write where values have died."""
 
@@ -180,8 +185,9 @@ class Plan(Kept):
         made.outputs = tuple([
             specs[k] if k >= 0 else aval if fill is None else fill(given) for k, fill, aval in self._fill_outputs
         ])  # fmt: skip
-        is_large = any(isinstance(spec, ShapeDtype) and spec.size >= FEWEST for spec in specs)
-        if is_large:
+        most = max([spec for spec in specs if isinstance(spec, ShapeDtype)], key=_nbytes)
+        is_large = most.size >= FEWEST
+        if most.nbytes >= LEAST_BYTES // MUCH:
             made.evaluate = made._spread() or made.evaluate
         if self.differentiable:
             made.differentiated = made.outputs[: len(self.differentiated)]
@@ -476,6 +482,9 @@ def conjugated(backward: Program, needed: int) -> Program:
                 for i, r in zip(outputs, results, strict=True)]  # fmt: skip
         ids = [r._id if isinstance(r, Tracer) else recording.capture(r) for r in made]
         return recording.program(tuple(ids), name=backward.name)
+
+
+_nbytes = operator.attrgetter("nbytes")
 
 
 def _is_number(spec: Any) -> bool:

@@ -13,13 +13,12 @@ import pytest
 import functrace as ft
 from functrace.executor import threads
 from functrace.executor.backend import compiled
-from functrace.executor.blocks import FEWEST, spread_ufunc
+from functrace.executor.groups import FEWEST_BLOCKS
 from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import planned
 from functrace.executor.threads import BLOCK, THREADS, Threads
-from functrace.ir.aval import ShapeDtype, aval_of
 
-SIZE = FEWEST + 12_346  # no whole number of blocks
+SIZE = FEWEST_BLOCKS * BLOCK + 12_346  # no whole number of blocks
 
 
 @pytest.fixture(params=[1, 2, 3, 4])
@@ -93,36 +92,6 @@ def test_arguments_that_lie_otherwise(arrange: Callable[[Any], Any]) -> None:
 def test_numbers_beside_arrays(count: int) -> None:
     x = np.linspace(-2, 2, SIZE)
     same(*runs(lambda x, a: (x * a + np.sin(a), x - a), x, np.array(0.3)))
-
-
-@pytest.mark.parametrize("ufunc", [np.add, np.multiply, np.divide, np.greater, np.maximum, np.power])
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])
-def test_spread_ufuncs(count: int, ufunc: np.ufunc, dtype: str) -> None:
-    x, y = (np.random.default_rng(k).integers(1, 5, SIZE).astype(dtype) for k in (0, 1))
-    for given in (
-        (x, y),
-        (x, 2),
-        (3, y),
-        (x, True),
-        (x, np.array(2, dtype)),
-        (x.reshape(5, -1), y.reshape(5, -1)),
-        (x[::-1], y),
-    ):
-        specs = [aval_of(a) if isinstance(a, np.ndarray) else type(a) for a in given]
-        compute = spread_ufunc(ufunc, specs)
-        assert compute is not None
-        same((compute(*given),), (ufunc(*given),))
-
-
-def test_what_is_not_spread() -> None:
-    large, small = ShapeDtype((SIZE,), np.dtype(float)), ShapeDtype((5,), np.dtype(float))
-    assert spread_ufunc(np.add, (small, small)) is None
-    assert spread_ufunc(np.add, (ShapeDtype((3, SIZE), np.dtype(float)), large)) is None
-    assert spread_ufunc(np.modf, (large,)) is None
-    with pytest.raises(OverflowError):
-        compute = spread_ufunc(np.add, (ShapeDtype((SIZE,), np.dtype(np.uint8)), int))
-        assert compute is not None
-        compute(np.zeros(SIZE, np.uint8), 300)
 
 
 def test_work_is_done_once_and_in_whole_blocks(count: int) -> None:

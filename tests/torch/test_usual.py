@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import functrace.torch as torch
-from functrace.executor import blocks
+from functrace.executor import spread
 from functrace.executor.threads import THREADS
 from functrace.torch import plans
 from functrace.torch.usual import MOST, puller, recorder
@@ -32,7 +32,8 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture(params=["whole", "blocks"])
 def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "blocks":
-        for module, name, value in ((THREADS, "block", 2), (blocks, "FEWEST", 1), (plans, "FEWEST", 1)):
+        smallest = ((THREADS, "block", 2), (plans, "FEWEST", 1), (plans, "LEAST_BYTES", 1), (spread, "LEAST_BYTES", 1))
+        for module, name, value in (*smallest, (spread, "SPAN", 1), (THREADS, "count", 2)):
             monkeypatch.setattr(module, name, value)
 
 

@@ -1,0 +1,190 @@
+"""Single operations on large arrays, spread over the cores: un-jitted, in the shim, and where an operation joins no group.
+
+A ufunc computes every element by itself, so each thread calls it on its span of the operands, and of the result. What joins
+a group is spread with it (executor/blocks.py): block by block, while a block is in cache. One operation alone reads and
+writes each element once, so its spans are as large as they can be.
+
+Note [Spans, bit for bit the same]
+    NumPy's loops take several numbers at a time, and what is left at the end otherwise. Spans end at multiples of `SPAN`
+    elements, or with rows, so the same numbers are taken together as in the whole array, and only its true end is an end.
+    That belongs to a span of `SPAN` or more: of a single number even the sign of what is not a number may be another one.
+
+Floor: 6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.executor.freed import FREED
+from functrace.executor.threads import THREADS, Take
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.program import Program
+from functrace.tracing.lines import warn
+
+LEAST_BYTES = 2 << 20
+"""Of the largest array that is read or written: with less, handing work over takes as long as is gained.
+
+A product of 2 MB takes 0.21 ms; half of it 0.10, and the hand-over 0.03 to 0.1, as the other core is awake or not.
+"""
+
+SPAN = 1 << 13
+"""Elements; as many as NumPy converts at a time."""
+
+SLOW: dict[np.ufunc, str] = {
+    np.sin: "dFD", np.cos: "dFD", np.tan: "FD", np.tanh: "FD", np.exp: "FD", np.log: "FD", np.sqrt: "FD", np.power: "FD",
+    np.hypot: "fd", np.remainder: "fd", np.fmod: "fd", np.floor_divide: "fd",
+}  # fmt: skip
+"""Functions that take `MUCH` times as long as an addition, or longer, by the dtypes for which they do."""
+MUCH = 8
+
+_KINDS = ("divide by zero", "overflow", "underflow", "invalid value")
+"""Floating-point errors, in the order in which NumPy warns of them."""
+
+
+def spread_of(program: Program, k: int) -> Callable[..., Any] | None:
+    """Return what computes an operation of a program over all cores, as its ufunc would.
+
+    Returns:
+        ``None`` for what is no ufunc of one result, and for small arrays.
+    """
+    primitive, operands, _ = program.ops[k]
+    made = program.avals[k]
+    ufunc = primitive.eval
+    if not made.shape or not isinstance(ufunc, np.ufunc) or not primitive.is_ufunc:
+        return None
+    return spread_ufunc(ufunc, [program.avals[i] for i in operands if i >= 0], made)
+
+
+def spread_ufunc(ufunc: np.ufunc, specs: Sequence[Any], made: ShapeDtype | None = None) -> Callable[..., Any] | None:
+    """Return a ufunc of one result that computes large arrays over all cores.
+
+    Args:
+        ufunc: the function.
+        specs: what it is called with: arrays of these avals, numbers of these types.
+        made: the result's aval; by default, what NumPy says.
+
+    Returns:
+        a function that is called as the ufunc is, also with a target; None where arrays are small.
+    """
+    avals = [spec for spec in specs if isinstance(spec, ShapeDtype)]
+    if ufunc.nout != 1 or not _are_large(ufunc, avals if made is None else [*avals, made]):
+        return None
+    if made is None:
+        kinds = [s.dtype if isinstance(s, ShapeDtype) else np.dtype(bool) if s is bool else s for s in specs]
+        dtype = ufunc.resolve_dtypes((*kinds, None))[-1]
+        made = ShapeDtype(np.broadcast_shapes(*[aval.shape for aval in avals]), dtype)
+    return _Spread(ufunc, made)
+
+
+def _are_large(ufunc: np.ufunc, avals: Sequence[ShapeDtype]) -> bool:
+    most = 0
+    for aval in avals:
+        if not all(type(n) is int for n in aval.shape):
+            return False
+        most = max(most, aval.nbytes * (MUCH if aval.dtype.char in SLOW.get(ufunc, "") else 1))
+    return most >= LEAST_BYTES
+
+
+class _Spread:
+    """A ufunc over all cores.
+
+    Args:
+        ufunc: the function.
+        made: the aval of its result.
+    """
+
+    __slots__ = ("_count", "_dtype", "_shape", "_ufunc")
+
+    def __init__(self, ufunc: np.ufunc, made: ShapeDtype) -> None:
+        self._ufunc, self._count = ufunc, ufunc.nin
+        self._shape, self._dtype = made.shape, made.dtype
+
+    def __call__(self, *operands: Any, out: Any = None) -> Any:
+        """Compute."""
+        if len(operands) > self._count:
+            operands, out = operands[:-1], operands[-1]
+        noted = set[str]()
+        modes = modes_noting(lambda kind, _flag: noted.add(kind)) if THREADS.count > 1 else None
+        divided = None if modes is None else self._divided(operands, out)
+        if modes is None or divided is None:
+            return self._ufunc(*operands) if out is None else self._ufunc(*operands, out=out)
+        given, bounds = divided
+        made = np.empty(self._shape, self._dtype) if out is None else out
+        if out is None:
+            FREED.used(made.nbytes)
+        target = made.reshape(-1) if bounds[-1] == made.size else made
+        parts, ufunc = len(bounds) - 1, self._ufunc
+
+        def work(take: Take) -> None:
+            while (n := take()) < parts:
+                start, stop = bounds[n], bounds[n + 1]
+                ufunc(*[x[start:stop] if sliced else x for x, sliced in given], out=target[start:stop])
+
+        if "call" in modes:
+            with np.errstate(**modes):
+                THREADS.share(work, parts)
+        else:
+            THREADS.share(work, parts)
+        for kind in _KINDS:
+            if kind in noted:
+                warn(kind, 0)
+        return made
+
+    def _divided(self, operands: Sequence[Any], out: Any) -> tuple[list[tuple[Any, bool]], list[int]] | None:
+        """Return operands as a span takes them, which are sliced, and where spans end; None if they lie otherwise."""
+        shape, count = self._shape, THREADS.count
+        arrays = [x for x in operands if _is_array(x)]
+        if out is not None and (out.shape != shape or not out.flags.c_contiguous):
+            return None
+        for x in arrays if out is None else (*arrays, out):
+            if type(x) is not np.ndarray or not (x.flags.aligned and (x.flags.c_contiguous or _is_one(x))):
+                return None
+        full = [x for x in arrays if x.shape == shape and not _is_one(x)]
+        if full and all(x.shape == shape or not x.ndim for x in arrays):
+            size, unit = math.prod(shape), SPAN
+            given = [(x.reshape(-1), True) if any(x is y for y in full) else (_number(x), False) for x in operands]
+        elif len(shape) > 1 and shape[0] >= count and (full or not any(_is_one(x) for x in arrays)):
+            size, unit = shape[0], 1
+            given = [(x, _is_array(x) and x.ndim == len(shape) and x.shape[0] == size) for x in operands]
+        else:
+            return None
+        return given, [*[size // unit * n // count * unit for n in range(count)], size]
+
+
+def _is_array(x: object) -> bool:
+    return isinstance(x, np.ndarray)
+
+
+def _is_one(x: Any) -> bool:
+    """Whether an array shows one number, expanded."""
+    return x.ndim > 0 and not any(x.strides)
+
+
+def _number(x: Any) -> Any:
+    """Return a number as it is, and that of an array of one number."""
+    return x[(0,) * x.ndim] if _is_array(x) and x.ndim else x
+
+
+def modes_noting(note: Callable[[str, int], object]) -> dict[str, Any] | None:
+    """Return what NumPy is to do about floating-point errors while several threads work: what would warn is noted.
+
+    A warning is to be given once, and at the user's line, which stands on the caller's stack alone.
+
+    Args:
+        note: is called with the kind of an error, from the thread in which it occurs.
+
+    Returns:
+        arguments of ``numpy.errstate``; ``None`` where errors are to be raised, or do anything else.
+    """
+    modes: dict[str, Any] = dict(np.geterr())
+    wanted = set(modes.values())
+    if wanted == {"ignore"}:
+        return modes
+    if not wanted <= {"ignore", "warn", "call"} or ("call" in wanted and np.geterrcall() is not warn):
+        return None
+    return {**{kind: "ignore" if mode == "ignore" else "call" for kind, mode in modes.items()}, "call": note}
