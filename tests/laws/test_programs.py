@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 import functrace as ft
-from functrace.executor import Runner
+from functrace.executor import Runner, instructions, spread
 from functrace.executor.backend import compiled
 from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import plan, planned
@@ -70,9 +71,10 @@ def test_executor_equals_evaluator(recipe: Recipe, seed: int) -> None:
     st.sets(st.sampled_from([row.name for row in PIPELINE])),
     st.sampled_from([1, 3, 8]),
     st.integers(1, 4),
+    st.sampled_from([1, 1 << 40]),
 )
 def test_nothing_depends_on_passes_blocks_threads_or_what_is_written_later(
-    recipe: Recipe, seed: int, off: set[str], block: int, count: int
+    recipe: Recipe, seed: int, off: set[str], block: int, count: int, least: int
 ) -> None:
     def pulled(*values: Any) -> Any:
         results, pullback = ft.vjp(recipe, *values)
@@ -84,12 +86,13 @@ def test_nothing_depends_on_passes_blocks_threads_or_what_is_written_later(
     for row in PIPELINE:
         if row.exact and row.name not in off:
             program = finished(row.steps(program, 100))
-    with ft.config(threads=count, block=block):
+    with ft.config(threads=count, block=block), mock.patch.multiple(spread, LEAST_BYTES=least, SPAN=1):
         run = compiled(planned(program), NUMPY)
+        listed = instructions.listed(program)
         calls = []
-        for _ in range(3):
+        for interprets in (False, True, False, True):
             given_values = [np.copy(a) for a in arguments]
-            calls.append(run(*given_values))
+            calls.append(instructions.run(listed, given_values, ()) if interprets else run(*given_values))
             for other in (*given_values, *(value for found in calls[:-1] for value in found)):
                 if isinstance(other, np.ndarray):
                     other[...] = np.array(7).astype(other.dtype)
