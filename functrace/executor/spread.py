@@ -19,12 +19,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from functrace.executor.freed import FREED
 from functrace.executor.threads import THREADS, Take
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.program import Program
 from functrace.tracing.lines import warn
+from functrace.typing import Array, Scalar
 
 LEAST_BYTES = 2 << 20
 """Of the largest array that is read or written: with less, handing work over takes as long as is gained.
@@ -104,10 +106,10 @@ class _Spread:
         self._ufunc, self._count = ufunc, ufunc.nin
         self._shape, self._dtype = made.shape, made.dtype
 
-    def __call__(self, *operands: Any, out: Any = None) -> Any:
+    def __call__(self, *operands: Array | Scalar, out: Array | None = None) -> Any:
         """Compute."""
         if len(operands) > self._count:
-            operands, out = operands[:-1], operands[-1]
+            operands, out = operands[:-1], operands[-1]  # type: ignore[assignment]
         noted = set[str]()
         modes = modes_noting(lambda kind, _flag: noted.add(kind)) if THREADS.count > 1 else None
         divided = None if modes is None else self._divided(operands, out)
@@ -135,7 +137,7 @@ class _Spread:
                 warn(kind, 0)
         return made
 
-    def _divided(self, operands: Sequence[Any], out: Any) -> tuple[list[tuple[Any, bool]], list[int]] | None:
+    def _divided(self, operands: Sequence[Any], out: Array | None) -> tuple[list[tuple[Any, bool]], list[int]] | None:
         """Return operands as a span takes them, which are sliced, and where spans end; None if they lie otherwise."""
         shape, count = self._shape, THREADS.count
         arrays = [x for x in operands if _is_array(x)]
@@ -160,14 +162,15 @@ def _is_array(x: object) -> bool:
     return isinstance(x, np.ndarray)
 
 
-def _is_one(x: Any) -> bool:
+def _is_one(x: NDArray[Any]) -> bool:
     """Whether an array shows one number, expanded."""
     return x.ndim > 0 and not any(x.strides)
 
 
-def _number(x: Any) -> Any:
+def _number(x: object) -> Any:
     """Return a number as it is, and that of an array of one number."""
-    return x[(0,) * x.ndim] if _is_array(x) and x.ndim else x
+    array: Any = x
+    return array[(0,) * array.ndim] if _is_array(x) and array.ndim else x
 
 
 def modes_noting(note: Callable[[str, int], object]) -> dict[str, Any] | None:
