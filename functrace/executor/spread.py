@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ _KINDS = ("divide by zero", "overflow", "underflow", "invalid value")
 """Floating-point errors, in the order in which NumPy warns of them."""
 
 
-def spread_of(program: Program, k: int) -> Callable[..., Any] | None:
+def spread_of(program: Program, k: int) -> Spread | None:
     """Return what computes an operation of a program over all cores, as its ufunc would.
 
     Returns:
@@ -62,7 +62,7 @@ def spread_of(program: Program, k: int) -> Callable[..., Any] | None:
     return spread_ufunc(ufunc, [program.avals[i] for i in operands if i >= 0], made)
 
 
-def spread_ufunc(ufunc: np.ufunc, specs: Sequence[Any], made: ShapeDtype | None = None) -> Callable[..., Any] | None:
+def spread_ufunc(ufunc: np.ufunc, specs: Sequence[Any], made: ShapeDtype | None = None) -> Spread | None:
     """Return a ufunc of one result that computes large arrays over all cores.
 
     Args:
@@ -80,7 +80,7 @@ def spread_ufunc(ufunc: np.ufunc, specs: Sequence[Any], made: ShapeDtype | None 
         kinds = [s.dtype if isinstance(s, ShapeDtype) else np.dtype(bool) if s is bool else s for s in specs]
         dtype = ufunc.resolve_dtypes((*kinds, None))[-1]
         made = ShapeDtype(np.broadcast_shapes(*[aval.shape for aval in avals]), dtype)
-    return _Spread(ufunc, made)
+    return Spread(ufunc, made)
 
 
 def _are_large(ufunc: np.ufunc, avals: Sequence[ShapeDtype]) -> bool:
@@ -92,7 +92,8 @@ def _are_large(ufunc: np.ufunc, avals: Sequence[ShapeDtype]) -> bool:
     return most >= LEAST_BYTES
 
 
-class _Spread:
+@final
+class Spread:
     """A ufunc over all cores.
 
     Args:

@@ -30,6 +30,8 @@ ROWS = Rows()
 
 
 def _copied(x: Array, source: Array) -> Any:
+    if type(source) is np.ndarray and source.dtype == x.dtype:  # it is copied where it is written
+        return source if source.shape == x.shape else np.broadcast_to(source, x.shape)
     value = convert(source, x.dtype) if source.dtype != x.dtype else source
     return broadcast_to(value, x.shape) if value.shape != x.shape else ew.positive(value) if x.dtype.kind != "b" else value
 

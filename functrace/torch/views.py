@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import LostGradientError
+from functrace.executor.spread import Spread
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.program import Program
 from functrace.ops.elementwise import Elementwise
@@ -267,7 +268,8 @@ def write(
     if plan.differentiable and view is not None:
         chosen = slices_plan(op, view, operands, params, mask)
     node = begin(chosen, tensor, others, arrays) if plan.differentiable else None
-    writes = type(plan.evaluate) is np.ufunc and op.promote is not None  # its result is like the tensor: see `in_place_form`
+    # Its result is like the tensor then: see `in_place_form`.
+    writes = type(plan.evaluate) in (np.ufunc, Spread) and op.promote is not None
     result = target if writes or overwrite is not None else plan.compute(arrays)
     if result.shape != target.shape:
         raise RuntimeError(sentences.output_shape(target.shape, result.shape))
