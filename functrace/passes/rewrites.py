@@ -17,6 +17,7 @@ from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ops.elementwise import mul
 from functrace.ops.shaping import broadcast_to_p
+from functrace.typing import Array
 
 Rule = Callable[[Program, int, Mapping[int, Any]], int | None]
 """From a program, an operation of it and the values of what is constant: the operand that is equal to the result, if any."""
@@ -59,7 +60,7 @@ def _is_one(i: int, known: Mapping[int, Any], program: Program) -> bool:
     return is_one and _has_no_order(value)
 
 
-def _has_no_order(value: object) -> bool:
+def _has_no_order(value: Array) -> bool:
     """Whether an operand does not say in which order the result of an elementwise operation lies in memory."""
     return len([n for n, step in zip(np.shape(value), np.asarray(value).strides, strict=True) if n > 1 and step]) < 2
 
