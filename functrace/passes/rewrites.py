@@ -57,12 +57,12 @@ def _is_one(i: int, known: Mapping[int, Any], program: Program) -> bool:
     if value is None and program.ops[i][0] is broadcast_to_p:
         return 0 not in program.avals[i].shape and _is_one(program.ops[i][1][0], known, program)
     is_one = value is not None and type(value) is not bool and bool(np.all(value == 1)) and np.size(value) > 0
-    return is_one and _has_no_order(value)
+    return is_one and _has_no_order(np.asarray(value))
 
 
 def _has_no_order(value: Array) -> bool:
     """Whether an operand does not say in which order the result of an elementwise operation lies in memory."""
-    return len([n for n, step in zip(np.shape(value), np.asarray(value).strides, strict=True) if n > 1 and step]) < 2
+    return len([n for n, step in zip(value.shape, value.strides, strict=True) if n > 1 and step]) < 2
 
 
 ROWS = (
