@@ -12,6 +12,8 @@ Note [What a loop is divided by]
     * A step's array of more than `LARGEST` bytes stays in the loop, or one that is not small and leaves the cache if all
       steps are computed together: a call costs little beside it.
     * Beside what the loop stacks in any case, no more is stacked than that once more, or `FEWEST` bytes.
+    * What is added to a carry and what is subtracted from it may be large, and their difference small: they meet in each step,
+      before it is summed over steps. Products of which one is added and another one subtracted stay in the loop.
     * Products and sums over all steps round differently from a product per step: the row says so (`Pass.exact`), and it is
       applied only by ``jit``, whose calls all run the same code.
 
@@ -262,6 +264,7 @@ class _Division:
         if aval.dtype.kind not in "fc" or aval.dtype.itemsize < 4 or start == end or self.uses[start] != 1:
             return None
         found: list[_Term] = []
+        whole: list[_Term] = []
         while end != start:
             k = self.maker.get(end)
             if k is None or self.uses[end] != 1 or body.ops[k][0] not in (add, sub):
@@ -274,12 +277,20 @@ class _Division:
             path, other = (left, right) if on_left else (right, left)
             if other < 0 or body.avals[path] is not aval or body.avals[other].dtype != aval.dtype:
                 return None
-            terms = self.terms(other, 1 if body.ops[k][0] is add else -1, ())
+            sign = 1 if body.ops[k][0] is add else -1
+            terms = self.terms(other, sign, ())
             if terms is None:
                 return None
             found = [*terms, *found]
+            whole = [_Term((other,), "sum", (), (), sign), *whole]
             end = path
-        return tuple(found)
+        if len(whole) > 1 and all(term.kind == "sum" for term in found):
+            return tuple(whole) if self.length * aval.nbytes <= self.bound else None
+        return tuple(found) if len({self.sign(term) for term in found}) < 2 else None
+
+    def sign(self, term: _Term) -> int:
+        """The sign that the sum of a term gets in the end."""
+        return term.sign * (-1) ** sum([self.body.ops[k][0] is neg for k in term.after])
 
     def leads(self, i: int, start: int) -> bool:
         """Whether additions alone lead from a variable back to another one."""
@@ -490,12 +501,18 @@ def _write(write: Rewrite, k: int, parts: _Parts) -> None:
         steps.update(zip(rest, write.splice(_mapped(made, fixed, parts.length), values), strict=True))
     for j, terms in parts.sums.items():
         total = starts[j]
-        for term in terms:
-            total = place.added(total, place.total(body, term, steps), term.sign)
+        for group in (terms,) if all(_is_whole(term) for term in terms) else [(term,) for term in terms]:
+            found = place.met(group, steps) if len(group) > 1 else place.total(body, group[0], steps)
+            total = place.added(total, found, group[0].sign)
         ends[j] = total
     results = [ends[j] for j in range(parts.carries)]
     results += [steps[parts.results[n]] for n in range(parts.carries, len(body.output_ids))]
     write.replace(k, results)
+
+
+def _is_whole(term: _Term) -> bool:
+    """Whether a term is nothing but what a step adds."""
+    return term.kind == "sum" and not term.axes and not term.after
 
 
 def _mapped(made: Restriction, fixed: dict[int, int], length: int) -> Program:
@@ -559,6 +576,18 @@ class _Places:
     def added(self, total: int, term: int, sign: int) -> int:
         """Add or subtract."""
         return self.op(add if sign > 0 else sub, (total, term))
+
+    def met(self, terms: Sequence[_Term], steps: dict[int, int]) -> int:
+        """The sum over all steps of terms that are added up in each step; its sign is that of the first one."""
+        values = [steps[i] for term in terms for i in term.operands]
+        axes = max([self.aval(i).ndim for i in values])
+        for k, i in enumerate(values):
+            length, *shape = self.aval(i).shape
+            values[k] = self.reshape(i, (length, *[1] * (axes - self.aval(i).ndim), *shape))
+        total = values[0]
+        for term, value in zip(terms[1:], values[1:], strict=True):
+            total = self.added(total, value, term.sign * terms[0].sign)
+        return self.op(reduce_sum_p, (total,), (0,))
 
     def transposed(self, i: int, axes: tuple[int, ...]) -> int:
         """Bring axes into another order; of a transpose the other way round, what it was made of."""

@@ -253,3 +253,27 @@ def test_the_pass_is_named_and_can_be_left_out() -> None:
     assert "loops in parts" not in {step.name for step in ft.debug.passes(f, passes=WHOLE)(xs).steps}
     with pytest.raises(ft.errors.ArgumentError, match="loops in parts"):
         without("loops")
+
+
+BALANCES: dict[str, Callable[[Any, Any], Any]] = {
+    "sums": lambda c, s: c + np.exp(s[0]) - np.exp(s[1]),
+    "sums, the other way round": lambda c, s: np.exp(s[0]) + (c - np.exp(s[1])),
+    "three": lambda c, s: c - np.exp(s[0]) + np.exp(s[1]) * 0.5 + np.exp(s[1]) * 0.5,
+    "a number and an array": lambda c, s: c + np.max(np.exp(s[0])) - np.exp(s[1]),
+    "a product and a sum": lambda c, s: c + np.exp(s[0])[:, None] * np.ones_like(s[0]) - np.exp(s[1])[:, None],
+    "products": lambda c, s: c + np.outer(np.exp(s[0]), s[0]) - np.outer(np.exp(s[1]), s[1]),
+    "a negative": lambda c, s: c + np.outer(np.exp(s[0]), s[0]) + (-np.outer(np.exp(s[1]), s[1])).T,
+}
+
+
+@pytest.mark.parametrize("balance", BALANCES)
+def test_what_cancels_in_each_step_does_not_add_up_before(balance: str) -> None:
+    def f(x: Any, y: Any) -> Any:
+        step = BALANCES[balance]
+        return ft.scan(lambda c, s: (step(c, s), None), 0.0 * step(0.0, (x[0], y[0])), (x, y))[0]
+
+    x = np.full((1000, 3), 84, np.float32)  # a thousand times exp(84) is more than a float32 holds
+    y = np.full((1000, 3), 84, np.float32)
+    y[::2, 1] -= 1e-5
+    x[::2, 1] -= 1e-5
+    np.testing.assert_array_equal(ft.jit(f)(x, y), f(x, y))
