@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any, Concatenate, Literal, final, overload
 
 import numpy as np
@@ -27,7 +28,7 @@ from functrace.api.calls import (
 )
 from functrace.api.directions import COTANGENTS, TANGENTS, check_like
 from functrace.api.record import Called, Recorded, add_input, own_arrays
-from functrace.api.transformed import transformed
+from functrace.api.transformed import as_transformed
 from functrace.errors import ArgumentError, DtypeError, ShapeError
 from functrace.executor import Runner, first_sight
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
@@ -191,16 +192,17 @@ def _differentiate(
 ) -> Callable[..., Any]:
     """Make `value_and_grad`, or `grad`: the path that un-jitted gradients take at every call."""
     transform = "value_and_grad" if with_value else "grad"
-    check_argnums(argnums, transform)
-    owner = f"grad of {function_name(f)}"
-    wanted = functools.partial(_scalar, owner, holomorphic)
-    of = f, owner, argnums, has_aux, holomorphic, allow_int, with_value, wanted
-    return transformed(transform, f)(functools.partial(_differentiated, of))
+    if argnums.__class__ is not int:
+        check_argnums(argnums, transform)
+    if f.__class__ is not FunctionType:
+        check_function(f, transform)
+    of = f, f"grad of {function_name(f)}", argnums, has_aux, holomorphic, allow_int, with_value
+    return as_transformed(transform, f, _differentiated, of)
 
 
 def _differentiated(of: tuple[Any, ...], /, *args: object, **kwargs: object) -> Any:
     """Compute a gradient; ``of`` is what and how. (A function made for each would cost 1 us per gradient.)"""
-    f, owner, argnums, has_aux, holomorphic, allow_int, with_value, wanted = of
+    f, owner, argnums, has_aux, holomorphic, allow_int, with_value = of
     first_only = type(argnums) is int and argnums == 0
     chosen = (0,) if first_only and args else normalize_argnums(argnums, len(args), owner)
     leaf = args[chosen[0]] if len(chosen) == 1 else None
@@ -216,7 +218,7 @@ def _differentiated(of: tuple[Any, ...], /, *args: object, **kwargs: object) -> 
     active = tuple([value.dtype.kind in "fc" for value in values]) if allow_int else None
     inputs = functools.partial(_inputs, args, kwargs, chosen, leaves, values, treedef)
     with Recording(owner, is_run=True) as recording:
-        call = Recorded(recording, f, inputs, has_aux=has_aux, wanted=wanted)
+        call = Recorded(recording, f, inputs, has_aux=has_aux, wanted=_holomorphic_scalar if holomorphic else _real_scalar)
         runner, arguments = call.transformed(*grad_transform(active or len(values), with_value))
         results = runner(arguments, recording.positions or ())
     start = 1 if with_value else 0
@@ -246,6 +248,8 @@ def _inputs(
     recording: Recording,
 ) -> Called:
     """Make what is differentiated inputs of a recording; returns the function's arguments."""
+    if treedef is None and len(args) == 1 and not kwargs:
+        return (add_input(recording, values[0], leaves[0]),), kwargs
     traced, named = own_arrays(args, kwargs) if len(args) > 1 or kwargs else (list(args), kwargs)
     if treedef is None:
         traced[chosen[0]] = add_input(recording, values[0], leaves[0])
@@ -319,12 +323,20 @@ def check_differentiable(leaf: Any, owner: str, holomorphic: bool, name: str = "
         raise DtypeError(f"{owner}: holomorphic=True needs complex arguments, and {name} is {aval}", fix="pass complex")
 
 
-def _scalar(owner: str, holomorphic: bool, recording: Recording, out: object) -> list[Any]:
-    """Check that a result is one number that has a derivative."""
+def _real_scalar(recording: Recording, out: object) -> list[Any]:
+    """Check that a result is one real number that has a derivative."""
     if type(out) is TracedArray and out._recording is recording and out.aval.shape == () and out.aval.dtype.kind == "f":
-        if holomorphic:
-            raise real_output(owner, out.aval)
         return [out]
+    return _scalar(recording, out, holomorphic=False)
+
+
+def _holomorphic_scalar(recording: Recording, out: object) -> list[Any]:
+    return _scalar(recording, out, holomorphic=True)
+
+
+def _scalar(recording: Recording, out: object, *, holomorphic: bool) -> list[Any]:
+    """Check that a result is one number that has a derivative."""
+    owner = recording.owner
     if not isinstance(out, NUMERIC):
         raise DtypeError(
             f"{owner}: the function returned {type(out).__name__}, not a number",

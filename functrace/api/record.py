@@ -317,7 +317,7 @@ def add_input(recording: Recording, value: Value, leaf: object = None) -> Any:
         value: the argument, as `as_value` returns it.
         leaf: the argument as it was passed: a 0-d array is not a scalar to the function.
     """
-    if isinstance(value, np.ndarray):
+    if type(value) is np.ndarray or isinstance(value, np.ndarray):
         tracer = recording.new_input(aval_of(value), held_array(value))
         if not value.flags.c_contiguous:
             recording.layouts[tracer._id] = value.strides

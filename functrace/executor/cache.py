@@ -27,7 +27,7 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.caches import BYTES_PER_OP, Bounded, Kept
+from functrace.caches import BYTES_PER_OP, Bounded, Facts, Kept
 from functrace.executor.inner import with_inner
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import INPUT, Primitive
@@ -44,6 +44,8 @@ MOST_BYTES = 128 << 20
 """Estimated bytes of all cached forms together; the least recently used go first."""
 
 MOST_ENTRIES = 1 << 16
+MOST_GUESSES = 1 << 12
+"""So many transforms of functions, by name, are looked for first where they were found last."""
 MOST_FORMS = 8
 """Forms that are kept for one tape and one transform."""
 
@@ -128,7 +130,7 @@ class Entry(Kept):
 
     __slots__ = ("forms", "tape")
 
-    def __init__(self, tape: Hashable) -> None:
+    def __init__(self, tape: tuple[Any, ...]) -> None:
         super().__init__(0)
         self.tape = tape
         self.forms: tuple[Form, ...] = ()
@@ -171,9 +173,10 @@ class TransformCache:
     """Transformed forms by tape and transform, bounded in bytes and number; safe under threads."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        # By the hash of the key: keys are long, and to hash one takes a while. (An entry whose hash is that of another
-        # takes its place.)
+        # By the hash of the key: keys are long, and to hash one takes a while: longer than to compare it with the one that
+        # the same function had the last time. (An entry whose hash is that of another takes its place.)
         self._kept: Bounded[Entry] = Bounded("transformed programs", most_bytes, MOST_ENTRIES)
+        self._last = Facts("transformed programs that were found last", MOST_GUESSES)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -209,15 +212,19 @@ class TransformCache:
             that have become arguments.
         """
         literals = tuple(recording.literals)
-        columns = (tuple(recording.primitives), tuple(recording.operands), tuple(recording.params))
-        tape = (*columns, tuple(map(type, literals)), outputs, transform)
-        key = hash(tape)
+        primitives, operands, params = recording.primitives, recording.operands, recording.params
+        tape = (primitives, operands, params, tuple(map(type, literals)), outputs, transform)
         kept = self._kept
         known = recording.batches or recording.values
         arguments = [known[i] for i in recording.inputs]
         if recording.constants:
             arguments.extend(recording.constants.values())
+        guess = hash((recording.owner, transform))  # (a number: it holds nothing)
+        key = self._last.get(guess)
         entry = kept.entries.get(key)
+        if entry is None or entry.tape != tape:
+            key = self._last.keep(guess, hash((tuple(primitives), tuple(operands), tuple(params), *tape[3:])))
+            entry = kept.entries.get(key)
         if entry is not None and entry.tape == tape:
             entry.used = kept.tick()
             form = entry.forms[-1]
@@ -225,7 +232,7 @@ class TransformCache:
                 return form.made, arguments
             found = entry.find(literals)
         else:
-            entry, found = Entry(tape), None
+            entry, found = Entry((list(primitives), list(operands), list(params), *tape[3:])), None
         if found is None:
             program, chosen, avals = template(recording, outputs, entry.varying(literals))
             with collector_paused():

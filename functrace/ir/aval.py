@@ -118,7 +118,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 
 def aval_of(value: Array | np.generic | Scalar | HasAval) -> ShapeDtype:
     """Return the aval of an array, a NumPy scalar, a Python number or a traced value."""
-    if isinstance(value, (np.ndarray, np.generic)):
+    if type(value) is np.ndarray or isinstance(value, (np.ndarray, np.generic)):
         if type(value) is not np.ndarray:
             check_plain(value)
         key = (value.shape, value.dtype)

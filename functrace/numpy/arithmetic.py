@@ -13,7 +13,7 @@ import numpy as np
 
 from functrace.errors import ConcretizationError
 from functrace.ir.tape import at_sight, inferred
-from functrace.numpy.array import TracedArray, record_one
+from functrace.numpy.array import BINARY, QUICK, REFLECTED, TracedArray, record_one
 from functrace.numpy.operands import Arrayed, Operand
 from functrace.numpy.operators import Operator, set_operators
 from functrace.numpy.views import in_place_number, is_scalar, may_be_array
@@ -162,3 +162,8 @@ def _matmul_in_place(self: TracedArray, other: Arrayed) -> Any:
 for _name, _method in {"__pow__": _power, "__ipow__": _power_in_place, "__imatmul__": _matmul_in_place}.items():
     setattr(TracedArray, _name, _method)
 set_operators(TracedArray, _binary, _in_place, _unary, elementwise=False)
+for _ufunc in ew.UFUNCS:
+    if _ufunc.nin == 2 and _ufunc.nout == 1:
+        BINARY[_ufunc] = _binary(Operator("", _ufunc), reflected=False)
+        REFLECTED[_ufunc] = _binary(Operator("", _ufunc), reflected=True)
+QUICK.update((TracedArray, float, int))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
+from functrace.caches import Facts
 from functrace.errors import (
     ConcretizationError,
     DtypeError,
@@ -85,7 +86,7 @@ def record_one(primitive: Primitive, x: Arrayed, params: tuple[Any, ...] = ()) -
     recording.avals.append(aval)
     positions = recording.positions
     if positions is not None:
-        frame: Any = _getframe(1)
+        frame: Any = _getframe(2)  # past this function and its caller, which is functrace's own
         code = frame.f_code
         while code.co_filename is not SEEN[0]:
             if code.co_filename.startswith(PACKAGE_PREFIX):
@@ -102,6 +103,13 @@ def record_one(primitive: Primitive, x: Arrayed, params: tuple[Any, ...] = ()) -
     return tracer
 
 
+_basic = Facts("avals and params of slices and elements, for hot paths", 20_000)
+"""By aval and index: one tuple of params for all, so that comparing tapes goes by identity."""
+BINARY: dict[np.ufunc, Callable[[Any, Any], Any]] = {}
+"""What ufuncs of two operands do, as operators; filled, as the next one, in functrace/numpy/arithmetic.py."""
+REFLECTED: dict[np.ufunc, Callable[[Any, Any], Any]] = {}
+QUICK: set[type] = set()
+"""Types of operands that these are told of."""
 _UNARY = {ufunc: primitive for ufunc, primitive in ew.UFUNCS.items() if ufunc.nin == 1 and ufunc.nout == 1}
 
 
@@ -161,6 +169,8 @@ class TracedArray(Tracer):
                 return record_one(primitive, self)
             primitive = ew.UFUNCS.get(ufunc)
             if primitive is not None:
+                if len(inputs) == 2 and inputs[0].__class__ in QUICK and inputs[1].__class__ in QUICK:
+                    return (BINARY if self is inputs[0] else REFLECTED)[ufunc](self, inputs[inputs[0] is self])
                 if type(inputs[0]) is _ndarray and _getframe(1).f_code.co_name in EVALUATIONS:
                     refuse_several_polynomials(_getframe(1))
                 return bind(primitive, inputs)
@@ -317,18 +327,20 @@ class TracedArray(Tracer):
                 and (step is None or type(step) is int)
             ):
                 return self._read(index)
-            params = (((start, stop, step),),)
+            key: Any = (aval, start, stop, step)
         elif kind is int:
-            params = ((index,),)
+            key = (aval, index)
         else:
             return self._read(index)
         recording = self._recording
-        made = at_sight.get((index_p, aval, params))
-        if made is None:
+        known = _basic.get(key)
+        if known is None:
+            params: tuple[Any, ...] = (((start, stop, step),),) if kind is slice else ((index,),)
             found = inferred.get((index_p, (aval,), params))
             if found is None:
                 return indexed(self, params[0])
-            made = at_sight.keep((index_p, aval, params), found[0])
+            known = _basic.keep(key, (found[0], params))
+        made, params = known
         if recording.shadows:
             return indexed(self, params[0])
         primitives = recording.primitives

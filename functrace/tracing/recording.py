@@ -283,7 +283,12 @@ class Recording(Builder):
             self.positions.append(None)
         if value is not None:
             self.values[variable] = value
-        return self.handle(variable)
+        tracer = _new(self.tracer_class)  # `handle`, in line
+        tracer._recording = self
+        tracer._id = variable
+        tracer.aval = aval
+        tracer._view = None
+        return tracer
 
     def capture(self, value: Value) -> int:
         """Return the variable that holds a value from outside: an outer tracer or an array."""
