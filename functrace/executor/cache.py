@@ -154,9 +154,10 @@ class Entry(Kept):
 
 @contextmanager
 def collector_paused() -> Generator[None]:
-    """Keep Python's cycle collector out of a transform, which makes many small tuples and no garbage.
+    """Keep Python's cycle collector out of a transform by rules, which makes many small tuples and no garbage.
 
-    Measured: a sixth of the time of a first gradient through 2,000 operations. No user code runs inside.
+    Measured: a tenth of the time of a first pullback through 2,000 operations, half of it through 20,000. (By templates, at
+    first sight, there is nothing that it would walk.) No user code runs inside.
     """
     if not gc.isenabled():
         yield

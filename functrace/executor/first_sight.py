@@ -13,7 +13,6 @@ from collections.abc import Generator, Sequence
 from time import perf_counter
 from typing import Any, final
 
-from functrace.executor.cache import collector_paused
 from functrace.executor.instructions import WIDTH, Instructions, gradient, run
 from functrace.ir.program import Position, Program
 from functrace.transforms.gradient import splicing
@@ -52,8 +51,7 @@ class FirstSight:
         instructions = self._instructions
         if instructions is None:
             begin = perf_counter()
-            with collector_paused():
-                instructions = gradient(self._program, self._chosen, self._active, self._with_value)
+            instructions = gradient(self._program, self._chosen, self._active, self._with_value)
             self._instructions = instructions
             self.seconds += perf_counter() - begin
         return run(instructions, arguments, lines)
@@ -65,9 +63,10 @@ class FirstSight:
 
 def mean_bytes(program: Program) -> float:
     """Return how large what an operation computes is on average; 0 for a program without a large array."""
-    avals, schedule = program.avals, program.schedule
+    avals = program.avals
     if max([aval.nbytes for aval in set(avals)], default=0) < LARGE:
         return 0.0
+    schedule = program.schedule
     return sum([avals[k].nbytes for k, _ in schedule]) / max(1, len(schedule))
 
 

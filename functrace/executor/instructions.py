@@ -336,7 +336,8 @@ def gradient(program: Program, chosen: Chosen, active: Sequence[bool], with_valu
     origins, primitives = made.origins, made.primitives
     code = made.code
     needed = bytearray(count + len(tail))
-    ahead: dict[int, list[int]] = {}
+    ahead: dict[int, int] = {}
+    places: list[int] = []  # of their slots, one behind the other: no list for each, which the collector would walk
     cotangents: list[int | None] = [None] * count
     out = program.output_ids[0]
     if chosen.active[out]:
@@ -367,7 +368,8 @@ def gradient(program: Program, chosen: Chosen, active: Sequence[bool], with_valu
         for i in kernel.used:
             needed[slots[i]] = 1
         if kernel.ahead:
-            ahead[k] = slots
+            ahead[k] = len(places)
+            places += slots
         for kind, function, first, second, result in kernel.behind:
             if kind:
                 code += (kind, function, slots[first], slots[second], slots[result])
@@ -396,7 +398,7 @@ def gradient(program: Program, chosen: Chosen, active: Sequence[bool], with_valu
                 tail.append(np.zeros(avals[i].shape, avals[i].dtype)[()])
                 found = -len(tail)
             made.outputs.append(found)
-    _forward(made, ahead, templates, needed)
+    _forward(made, ahead, places, templates, needed)
     made.values = [None] * next_place + tail[::-1]
     for i, value in program.constant_values.items():
         made.values[i] = value
@@ -407,13 +409,18 @@ def gradient(program: Program, chosen: Chosen, active: Sequence[bool], with_valu
 
 
 def _forward(
-    made: Instructions, ahead: dict[int, list[int]], templates: Sequence[Template | None], needed: bytearray
+    made: Instructions,
+    ahead: dict[int, int],
+    places: list[int],
+    templates: Sequence[Template | None],
+    needed: bytearray,
 ) -> None:
     """Put what the backward part and the outputs need of the program itself in front, with the residuals.
 
     Args:
         made: the backward part.
-        ahead: by operation with residuals, the places of its template's slots.
+        ahead: by operation with residuals, where the places of its template's slots begin.
+        places: those of all.
         templates: of the operations.
         needed: by variable, whether it is read; what reads it is read marks it.
     """
@@ -422,13 +429,13 @@ def _forward(
     primitives, operands_of, params_of = columns.primitives, columns.operands, columns.params
     for k in range(len(primitives) - 1, -1, -1):  # the last one first: what is needed is known then
         if k in ahead:
-            slots = ahead[k]
+            begin = ahead[k]
             for kind, function, first, second, result in templates[k].kernel.ahead:  # type: ignore[union-attr]
                 if kind:
-                    backwards += (slots[result], slots[second], slots[first], function, kind)
+                    backwards += (places[begin + result], places[begin + second], places[begin + first], function, kind)
                 else:
-                    read: list[int] = [slots[i] for i in first]
-                    backwards += (slots[result], (), tuple(read), function, kind)
+                    read: list[int] = [places[begin + i] for i in first]
+                    backwards += (places[begin + result], (), tuple(read), function, kind)
         if not needed[k]:
             continue
         primitive, operands, params = primitives[k], operands_of[k], params_of[k]

@@ -17,7 +17,7 @@ import functrace as ft
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
-from functrace.numpy.array import TracedArray, record_one
+from functrace.numpy.array import BINARY, TracedArray, record_one
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import index_static
 from functrace.ops.naming import name_p
@@ -137,6 +137,22 @@ def test_an_operator_in_line_records_what_bind_records(inline: Inline) -> None:
         for body in (False, True):
             fast, long = (outcome(f, left, right, body=body) for f in (operator, bound))
             assert fast == long, (inline.name, left, right, body)
+
+
+@pytest.mark.parametrize("ufunc", list(BINARY), ids=lambda u: u.__name__)
+def test_a_ufunc_of_two_operands_records_what_bind_records(ufunc: np.ufunc) -> None:
+    def bound(x: Any, y: Any) -> Any:
+        return bind(ew.UFUNCS[ufunc], (x, y))
+
+    numbers = [True, 0, -3, 300, 2**70, 1.5, -0.0, float("nan"), 1 - 2j]
+    traced = [(home, aval) for home in ("inner", "outer") for aval in AVALS[::4]]
+    for left, right in itertools.chain(
+        itertools.product(traced, [*traced, *numbers]),
+        itertools.product(numbers, [("inner", AVALS[5]), ("outer", AVALS[8])]),
+    ):
+        for body in (False, True):
+            fast, long = (outcome(f, left, right, body=body) for f in (ufunc, bound))
+            assert fast == long, (ufunc, left, right, body)
 
 
 UNARY = [p for p in Program.primitives.values() if isinstance(p, ew.Elementwise) and getattr(p.eval, "nin", 0) == 1]
