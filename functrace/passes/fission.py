@@ -12,8 +12,8 @@ Note [What a loop is divided by]
     * A step's array of more than `LARGEST` bytes stays in the loop, or one that is not small and leaves the cache if all
       steps are computed together: a call costs little beside it.
     * Beside what the loop stacks in any case, no more is stacked than that once more, or `FEWEST` bytes.
-    * What is added to a carry and what is subtracted from it may be large, and their difference small: they meet in each step,
-      before it is summed over steps. Products of which one is added and another one subtracted stay in the loop.
+    * What is added to a carry and what is subtracted from it may be large, and their difference small: they meet in each
+      step, before it is summed over steps. Products of which one is added and another one subtracted stay in the loop.
     * Products and sums over all steps round differently from a product per step: the row says so (`Pass.exact`), and it is
       applied only by ``jit``, whose calls all run the same code.
 
