@@ -21,22 +21,26 @@ import math
 import sys
 import threading
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FunctionType
 from typing import Any, final
 
 import numpy as np
 
 from functrace.executor.backend import Backend
-from functrace.executor.groups import REDUCTIONS, Blocks, brought
+from functrace.executor.groups import REDUCTIONS, VIEWS, Blocks, brought
 from functrace.executor.kernels import spelled_literal, spelled_sizes
 from functrace.executor.plan import Plan, Step
+from functrace.executor.products import multiply
 from functrace.executor.spread import modes_noting
 from functrace.executor.sums import added_up, summed_bounds
-from functrace.executor.threads import THREADS, Take
+from functrace.executor.threads import BLOCK, SHARED, THREADS, Take
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Program
-from functrace.ops.shaping import broadcast_to_p, convert_p, reshape_p
+from functrace.ops.blas import one_thread
+from functrace.ops.contraction import matmul_in_parts_p
+from functrace.ops.indexing import decode_index, embed_p
+from functrace.ops.shaping import broadcast_to_p, convert_p, permute_p, reshape_p
 from functrace.tracing.lines import GENERATED, Now, warn_at
 from functrace.typing import Array
 
@@ -79,6 +83,7 @@ class _Written:
     def __init__(self, plan: Plan, blocks: Blocks) -> None:
         program = self.program = plan.program
         self.count, self.whole = len(blocks.rows), frozenset(blocks.whole)
+        self.has_products = blocks.has_products
         self.bound: dict[str, Any] = {}
         self.buffers: list[tuple[int, np.dtype[Any], tuple[int, ...]]] = []
         """By buffer: which slot it is in, its dtype, and the sizes of a row."""
@@ -112,7 +117,7 @@ class _Written:
         last: dict[int, int] = {}
         for n, step in enumerate(steps):
             primitive, operands, _ = program.ops[step.first]
-            if primitive in (reshape_p, broadcast_to_p):
+            if primitive in VIEWS:
                 self._roots[step.first] = self._roots.get(operands[0], operands[0])
             for i in operands:
                 last[self._roots.get(i, i)] = n
@@ -164,6 +169,19 @@ class _Written:
         if primitive is broadcast_to_p:  # whoever reads it broadcasts
             names[k] = arguments[0]
             return []
+        if primitive in VIEWS:
+            names[k] = f"v{k}"
+            if primitive is permute_p:
+                return [f"v{k} = {self._full(operands[0])}.transpose({self._axes(params[0])})"]
+            return [f"v{k} = {self._full(operands[0])}[{self._index(params[0])}]"]
+        if primitive is embed_p:
+            target = self._target(k, made)
+            self._free += [self._places.pop(i) for i in dying if i in self._places]
+            return [f"{target}[...] = 0", f"{target}[{self._index(params[0])}] = {self._full(operands[0])}"]
+        if primitive is matmul_in_parts_p:
+            target = self._target(k, made)
+            self._free += [self._places.pop(i) for i in dying if i in self._places]
+            return [f"{self._bind(multiply)}({self._full(operands[0])}, {self._full(operands[1])}, {target})"]
         if primitive in REDUCTIONS:
             reduce = f"{self._bind(REDUCTIONS[primitive].reduce)}({self._full(operands[0])}"
             if k in self.totals:
@@ -203,10 +221,16 @@ class _Written:
 
     def _full(self, i: int) -> str:
         """An operand in its own shape."""
-        primitive = self.program.ops[i][0]
-        if primitive is not broadcast_to_p:
+        if self.program.ops[i][0] is not broadcast_to_p:
             return self._names[i]
         return f"{self._bind(np.broadcast_to)}({self._names[i]}, ({self._shape(i)}))"
+
+    def _axes(self, axes: Sequence[int]) -> str:
+        """Axes of an array, of which the rows are one in a block."""
+        return spelled_sizes((0, *[axis - self.count + 1 for axis in axes[self.count :]]))
+
+    def _index(self, index: tuple[Any, ...]) -> str:
+        return self._bind((slice(None), *decode_index(index)[self.count :]))
 
     def _shape(self, k: int) -> str:
         return f"size, {spelled_sizes(self.tail(k))[1:-1]}"
@@ -255,7 +279,8 @@ class _Run:
 
     def __call__(self, *arguments: Array) -> tuple[Any, ...]:
         """Run."""
-        block = THREADS.block_of(self._count * self._written.row)
+        has_products = self._written.has_products
+        block = SHARED * BLOCK if has_products else THREADS.block_of(self._count * self._written.row)
         block = max(1, block * USUAL_WIDTH // max(USUAL_WIDTH, self._written.width))
         starts, given = self._divided(block), self._given(arguments)
         noted = set[tuple[int, str]]()
@@ -279,7 +304,8 @@ class _Run:
             if scratch.nbytes <= MOST_SCRATCH:
                 _kept.scratch = scratch
 
-        with np.errstate(**modes), _buffers_of(np.getbufsize() if self._written.converts else SMALLEST_BUFFER):
+        limit = (one_thread() if has_products else None) or nullcontext()
+        with np.errstate(**modes), _buffers_of(np.getbufsize() if self._written.converts else SMALLEST_BUFFER), limit:
             THREADS.share(work, parts)
             row = self._written.row
             for n, aval in enumerate(self._made):

@@ -2,7 +2,8 @@
 
 A group is made of elementwise operations, reductions of rows, and what only shows an array otherwise. Its arrays have the
 same leading axes, its *rows*, of which every block takes some: all axes, where nothing is reduced or broadcast along some
-of them, and then a row is one number. A sum over everything may end in a group too. A group is one operation of the
+of them, and then a row is one number. A sum over everything may end in a group too. So may large products stand in one, of
+stacks or of rows and one matrix, with what only turns or cuts rows (docs/decisions/0036). A group is one operation of the
 program, ``blocks``, which holds them; where values come from, and what is computed, stays as it was.
 
 Note [What joins a group]
@@ -33,6 +34,8 @@ from functrace.ir.parts import Assembly, Lowering, Rewrite, output_avals
 from functrace.ir.primitive import Holds, Joint, Onto, Primitive
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec
+from functrace.ops.blas import one_thread
+from functrace.ops.contraction import matmul_in_parts_p
 from functrace.ops.elementwise import (
     Elementwise,
     add,
@@ -47,8 +50,9 @@ from functrace.ops.elementwise import (
     square,
     sub,
 )
+from functrace.ops.indexing import embed_p, index_p
 from functrace.ops.reductions import reduce_all_p, reduce_any_p, reduce_max_p, reduce_min_p, reduce_prod_p, reduce_sum_p
-from functrace.ops.shaping import Shape, broadcast_to_p, convert_p, reshape_p
+from functrace.ops.shaping import Shape, broadcast_to_p, convert_p, permute_p, reshape_p
 from functrace.passes.algebra import simplify
 from functrace.passes.common import merge_common
 from functrace.passes.late import compute_late
@@ -70,6 +74,18 @@ WINDOW = 256
 LATER = 6
 """Operations that need a group: past so many nothing joins it."""
 
+LATER_OF_PRODUCTS = 64
+"""Likewise for a group with products, whose weights' gradients wait for all of its rows."""
+
+LARGEST_ROW = 8
+"""Blocks: in a group with products, a row may be as large."""
+
+WHOLE_AXIS = (None, None, None)
+"""An axis that an index takes as it is."""
+
+VIEWS: frozenset[Primitive] = frozenset({reshape_p, broadcast_to_p, permute_p, index_p})
+"""What only shows an array otherwise, and may stand in a group."""
+
 FEWEST_BLOCKS = 4
 """Arrays of fewer blocks are computed whole."""
 
@@ -90,10 +106,12 @@ class Blocks:
     Args:
         rows: the leading axes of its arrays; a block takes some of their elements.
         whole: places of the inputs that every block takes as they are.
+        has_products: whether there are products of matrices among its operations.
     """
 
     rows: Shape
     whole: tuple[int, ...] = ()
+    has_products: bool = False
 
 
 def _aval(*specs: *tuple[*tuple[Spec, ...], Program, Blocks]) -> Any:
@@ -147,7 +165,8 @@ def grouped(program: Program) -> Program:
     Cost:
         0.2 us per equation where no array is large; else about 5.
     """
-    least = FEWEST_BLOCKS * THREADS.block
+    has_products = one_thread() is not None and any(op[0] is matmul_in_parts_p for op in program.ops)
+    least = THREADS.block * (1 if has_products else FEWEST_BLOCKS)
     if not any(is_large(aval, least) for aval in set(program.avals)):
         return program
     outputs = set(program.output_ids)
@@ -191,12 +210,13 @@ def _gathered(group: _Group, others: Sequence[int]) -> tuple[list[int], list[int
     for k in others:
         primitive, operands, params = program.ops[k]
         is_kept = primitive.effects or (primitive.kept is not None and primitive.kept(*params))
-        if len(after) > LATER or is_kept:
+        if len(after) > (LATER_OF_PRODUCTS if group.has_products else LATER) or is_kept:
             break
         results = range(k, k + (program.result_count(k) if primitive.many else 1))
         reads = not group.members.isdisjoint(operands)
         is_behind = not behind.isdisjoint(operands) or not group.totals.isdisjoint(operands)
-        if after and not reads and any(is_large(program.avals[j], group.least) for j in results):
+        is_new = not primitive.view and any(is_large(program.avals[j], group.least) for j in results)
+        if after and not reads and is_new:
             is_behind = True
         if not is_behind and group.joins(k):
             continue
@@ -221,6 +241,9 @@ class _Group:
     members: set[int] = field(default_factory=set[int])
     totals: set[int] = field(default_factory=set[int])
     refused: list[int] = field(default_factory=list[int])
+    strided: set[int] = field(default_factory=set[int])
+    """Members that show others in another order: elementwise results would be laid out likewise, so these do not join."""
+    has_products: bool = False
 
     @classmethod
     def begun(cls, program: Program, k: int, least: int) -> _Group | None:
@@ -229,8 +252,8 @@ class _Group:
         if primitive in REDUCTIONS:
             aval = program.avals[operands[0]] if operands[0] >= 0 else None
         else:
-            aval = program.avals[k] if _is_pointwise(program, k) else None
-        if aval is None or not is_large(aval, least):
+            aval = program.avals[k] if _is_pointwise(program, k) or primitive is matmul_in_parts_p else None
+        if aval is None or not is_large(aval, 1 if primitive is matmul_in_parts_p else least):
             return None
         group = cls(program, aval.shape, len(aval.shape), least)
         return group if group.joins(k) else None
@@ -245,24 +268,38 @@ class _Group:
             count = self._reducing(operands[0], axes)
         elif primitive is reshape_p:
             count = self._reshaping(operands[0], k)
+        elif primitive is matmul_in_parts_p:
+            count = self._multiplying(operands, k)
+        elif primitive in (permute_p, index_p, embed_p):
+            count = self._showing(operands[0], k)
         elif primitive is broadcast_to_p:
             count = self._pointwise(operands, k) if operands[0] >= 0 else 0
         elif _is_pointwise(self.program, k):
             count = self._pointwise(operands, k)
         else:
             return False
-        if not self._is_divided(count):
+        if primitive in REDUCTIONS or _is_pointwise(self.program, k):
+            count = 0 if not self.strided.isdisjoint(operands) else count
+        has_products = self.has_products or primitive is matmul_in_parts_p
+        if not self._is_divided(count, has_products):
             return False
-        self.count = count
+        self.count, self.has_products = count, has_products
         self.order.append(k)
         self.members.add(k)
+        if primitive in (permute_p, index_p) or (primitive is reshape_p and operands[0] in self.strided):
+            self.strided.add(k)
         return True
 
-    def _is_divided(self, count: int) -> bool:
+    @property
+    def _most(self) -> int:
+        """Elements of the largest row."""
+        return THREADS.block * (LARGEST_ROW if self.has_products else 1)
+
+    def _is_divided(self, count: int, has_products: bool) -> bool:
         """Whether so many axes make enough rows, and rows that are small enough."""
         if not count:
             return False
-        block = THREADS.block
+        block = THREADS.block * (LARGEST_ROW if has_products else 1)
         return count == len(self.shape) or (
             math.prod(self.shape[count:]) <= block and math.prod(self.shape[:count]) >= FEWEST_BLOCKS
         )
@@ -282,7 +319,7 @@ class _Group:
         shape = avals[k].shape
         count = self._prefix(shape)
         is_alone = shape != self.shape and self.members.isdisjoint(operands)
-        if is_alone or math.prod(shape[count:]) > THREADS.block:
+        if is_alone or math.prod(shape[count:]) > self._most:
             return 0
         for i in operands:
             if i < 0 or not avals[i].shape:
@@ -308,11 +345,36 @@ class _Group:
             return 0
         shape = self.program.avals[i].shape
         count = min(self._prefix(shape), *axes)
-        return count if math.prod(shape[count:]) <= THREADS.block else 0
+        return count if math.prod(shape[count:]) <= self._most else 0
+
+    def _multiplying(self, operands: Sequence[int], k: int) -> int:
+        """How many axes stay rows if a product joins: of stacks, or of rows and one matrix."""
+        avals = self.program.avals
+        (x, y), shape = operands, avals[k].shape
+        left, right = avals[x].shape, avals[y].shape
+        is_alone = bool(self.order) and self.members.isdisjoint(operands)
+        if is_alone or self.totals or one_thread() is None or len(left) != len(shape):
+            return 0
+        count = min(self._prefix(shape), self._prefix(left), len(shape) - 2)
+        if len(right) == len(shape) > 2:
+            return min(count, self._prefix(right))
+        return 0 if len(right) > 2 or y in self.members else count
+
+    def _showing(self, i: int, k: int) -> int:
+        """How many axes stay rows if what shows a member otherwise joins, or what writes it among zeros."""
+        primitive, _, params = self.program.ops[k]
+        if i not in self.members:
+            return 0
+        kept = [a == n for n, a in enumerate(params[0])] if primitive is permute_p else [a == WHOLE_AXIS for a in params[0]]
+        count = next((n for n, is_kept in enumerate(kept) if not is_kept), len(kept))
+        avals = self.program.avals
+        return min(count, self._prefix(avals[i].shape), self._prefix(avals[k].shape))
 
     def _takes_total(self, k: int) -> bool:
         """Take in a sum over everything."""
         (primitive, operands, _), avals = self.program.ops[k], self.program.avals
+        if self.has_products:
+            return False
         aval = avals[operands[0]] if operands[0] >= 0 else None
         if primitive is not reduce_sum_p or aval is None or aval.shape != self.shape or aval.dtype.str[1:] not in SUMMED:
             return False
@@ -326,6 +388,8 @@ class _Group:
 
     def made(self, readers: dict[int, list[int]], outputs: set[int]) -> _Made | None:
         """Finish; returns None where it is not worth it."""
+        if not self.has_products and math.prod(self.shape) < FEWEST_BLOCKS * THREADS.block:
+            return None
         program, ops, avals = self.program, self.program.ops, self.program.avals
         if self.totals and not self._sums_fit():
             self.refused = [k for k in self.order if k in self.totals]
@@ -343,7 +407,7 @@ class _Group:
                 later.append(k)
                 read.discard(k)
                 read.update(i for i in ops[k][1] if i in inside)
-            if k in read and ops[k][0] in (reshape_p, broadcast_to_p):
+            if k in read and ops[k][0] in VIEWS:
                 shown.append(k)
                 read.discard(k)
                 read.update(i for i in ops[k][1] if i in inside)
@@ -388,6 +452,8 @@ class _Group:
                     continue
                 shape = avals[i].shape
                 is_row = shape[:count] == rows and (primitive in REDUCTIONS or len(shape) == rank)
+                if primitive is matmul_in_parts_p:
+                    is_row = len(shape) == rank
                 if roles.setdefault(i, not is_row) is is_row:
                     return None
         return roles
@@ -433,7 +499,8 @@ class _Made:
         body = _tidied(build.program([moved[i] for i in self.outputs], program.name, (), names)).interned()
         whole = tuple([n for n, is_whole in enumerate(self.roles.values()) if is_whole])
         operands = tuple(map(write.operand, self.roles))
-        first = write.place(blocks_p, operands, (body, Blocks(self.rows, whole)), write.position(self.order[0]))
+        blocks = Blocks(self.rows, whole, any(op[0] is matmul_in_parts_p for op in body.ops))
+        first = write.place(blocks_p, operands, (body, blocks), write.position(self.order[0]))
         write.moved.update({k: first + n for n, k in enumerate(self.outputs)})
         return self.shown
 
@@ -463,7 +530,7 @@ def _is_pointwise(program: Program, k: int) -> bool:
 
 CHEAP: frozenset[Primitive] = frozenset(
     {*REDUCTIONS, add, sub, mul, neg, square, maximum, minimum, greater, less, equal, not_equal}
-    | {convert_p, broadcast_to_p, reshape_p}
+    | {convert_p, embed_p, matmul_in_parts_p, *VIEWS}
 )
 """Operations whose time is memory's."""
 
@@ -503,7 +570,8 @@ def replaceable(body: Program, blocks: Blocks) -> list[list[int]]:
         made[k] = n
         for i in operands:
             if i not in copied or i not in read:
-                read[i] = max(read.get(i, 0), len(ops) if primitive.view and i not in copied else n)
+                is_kept = (primitive.view and i not in copied) or primitive is matmul_in_parts_p
+                read[i] = max(read.get(i, 0), len(ops) if is_kept else n)
     divided = [(n, i) for n, i in enumerate(body.input_ids) if n not in blocks.whole]
     return [
         [n for n, i in divided if avals[i] is avals[k] and avals[k].shape and read.get(i, 0) <= made[k]]

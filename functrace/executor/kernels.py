@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from functrace.executor.cache import holds
+from functrace.executor.products import in_parts
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
-from functrace.ops.contraction import dot_p
+from functrace.ops.contraction import dot_p, matmul_in_parts_p
 from functrace.ops.elementwise import ELEMENTWISE
 from functrace.ops.indexing import decode_index, embed_p, index_p
 from functrace.ops.joining import stack_p
@@ -54,6 +55,10 @@ def _reduce_by(ufunc: np.ufunc) -> Kernel:
 
 def _dot(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
     return f"{operands[0]}.dot({', '.join(operands[1:])})"  # the method takes 0.15 us less than the function
+
+
+def _in_parts(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
+    return f"{bind_value(in_parts)}({', '.join(operands)})"
 
 
 def _stack(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
@@ -176,6 +181,7 @@ KERNELS: dict[Primitive, Kernel] = {
     dot_p: _dot,
     embed_p: _embed,
     index_p: _index,
+    matmul_in_parts_p: _in_parts,
     reduce_max_p: _reduce_by(np.maximum),
     reduce_min_p: _reduce_by(np.minimum),
     reduce_sum_p: _reduce_by(np.add),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, final
@@ -28,6 +29,7 @@ from functrace.ir.cost import EquationCost, program_cost, shown
 from functrace.ir.parts import Compiled
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
+from functrace.ops.blas import one_thread
 from functrace.passes import LAST, LATE, applied, optimized
 from functrace.source import Source, printable
 from functrace.typing import Array
@@ -334,7 +336,7 @@ def _seconds_of_block(program: Program, k: int, blocks: Mapping[int, Array]) -> 
         return 0.0
     given = [blocks[i] if i >= 0 else program.literals[~i] for i in operands]
     found: list[float] = []
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), one_thread() or nullcontext():
         for _ in range(FEWEST_RUNS):
             begin = perf_counter()
             primitive.eval(*given, *params)

@@ -1,4 +1,4 @@
-"""Triangles times matrices, and their inverses, by the BLAS that NumPy is linked with; else by SciPy's.
+"""The BLAS that NumPy is linked with: triangles times matrices, and their inverses; and how many threads it has.
 
 NumPy has no name for BLAS's ``trsm`` and ``trmm``, but its linear algebra brings them along: the wheels' OpenBLAS, Apple's
 Accelerate, or what a distribution has put there. SciPy's wheels bring a second OpenBLAS, whose threads wait for work by
@@ -11,9 +11,11 @@ Floor: 2.
 from __future__ import annotations
 
 import functools
+import os
 import sys
+import threading
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, final
 
 import numpy as np
 
@@ -146,3 +148,73 @@ def no_routine(_name: Name, _dtype: np.dtype[Any]) -> None:
 
 
 vars(triangular)[WRITTEN_AS] = no_routine  # source that is written has NumPy alone: there, triangles are general matrices
+
+
+# -- threads ---------------------------------------------------------------------------------------------------------------
+
+_OPENBLAS = ("scipy_openblas_{0}64_", "scipy_openblas_{0}", "openblas_{0}64_", "openblas_{0}")
+_POSIX = 1  # what OpenBLAS answers if its threads are its own, and not OpenMP's
+
+
+@final
+class OneThread:
+    """While it is entered, BLAS computes in the threads that call it; see docs/decisions/0036.
+
+    The number of BLAS's threads is one for the process. It is what it was before once everybody has left, whichever
+    threads they are, unless somebody else has set it meanwhile.
+
+    Args:
+        get, set: tell and set the number of BLAS's threads.
+    """
+
+    def __init__(self, get: Callable[[], int], set: Callable[[int], object]) -> None:
+        self._get, self._set = get, set
+        self._before = 1
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew: after a fork, who had entered is not there to leave."""
+        self._lock, self._count = threading.Lock(), 0
+        if self._before > 1:
+            self._set(self._before)
+            self._before = 1
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._count:
+                self._before = self._get()
+                if self._before > 1:
+                    self._set(1)
+            self._count += 1
+
+    def __exit__(self, *_raised: object) -> None:
+        with self._lock:
+            self._count -= 1
+            if not self._count:
+                if self._before > 1 and self._get() == 1:
+                    self._set(self._before)
+                self._before = 1
+
+
+@functools.lru_cache(maxsize=1)
+def one_thread() -> OneThread | None:
+    """Return what keeps NumPy's BLAS to the threads that call it; ``None`` where it cannot be told (only OpenBLAS can).
+
+    Cost:
+        0.5 us to enter and to leave.
+    """
+    library = _library()
+    if library is None:
+        return None
+    import ctypes
+
+    number, known = ctypes.PYFUNCTYPE(ctypes.c_int), ctypes.PYFUNCTYPE(None, ctypes.c_int)  # they keep Python's lock
+    wanted = ("get_parallel", "get_num_threads", "set_num_threads")
+    spelled = [[spelling.format(name) for name in wanted] for spelling in _OPENBLAS]
+    names = next((names for names in spelled if all(hasattr(library, name) for name in names)), None)
+    if names is None or number((names[0], library))() != _POSIX:
+        return None
+    made = OneThread(number((names[1], library)), known((names[2], library)))
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=made.forget)
+    return made

@@ -158,6 +158,9 @@ def _dot_aval(x: Spec, y: Spec) -> ShapeDtype:
 dot_p = replace(matmul_p, name="dot", eval=np.dot, aval=_dot_aval, written="np.dot({0}, {1})", fresh=lambda aval: True)
 """``matmul`` of vectors and matrices by another function of NumPy's: it begins sooner (`functrace.passes.products`)."""
 
+matmul_in_parts_p = replace(matmul_p, name="matmul_in_parts")
+"""``matmul`` of large matrices, or of stacks, that threads share (`functrace.executor.products`)."""
+
 
 # -- einsum ------------------------------------------------------------------------------------------
 

@@ -87,6 +87,13 @@ def _by_dot(program: Program) -> Program:
     return choose_dot(program)
 
 
+def _divided(program: Program) -> Program:
+    """Divide large products, likewise."""
+    from functrace.passes.products import divide_products
+
+    return divide_products(program)
+
+
 PIPELINE = (
     Pass(
         "in line",
@@ -342,6 +349,22 @@ REORDERING = (
               j: f64[2,2] = matmul i xs
               a: f64[2,2] = add g j
               return a, b, c
+            }""",
+        exact=False,
+    ),
+    Pass(
+        "products in parts",
+        at_once(_divided),
+        stage="jit",
+        before="""
+            program(x: f64[16,64,128], y: f64[16,128,64]) {
+              a: f64[16,64,64] = matmul x y
+              return a
+            }""",
+        after="""
+            program(x: f64[16,64,128], y: f64[16,128,64]) {
+              a: f64[16,64,64] = matmul_in_parts x y
+              return a
             }""",
         exact=False,
     ),
