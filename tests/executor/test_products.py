@@ -230,8 +230,9 @@ def test_groups_with_products_have_the_evaluators_values(name: str, of: str, dty
 @pytest.mark.usefixtures("small")
 def test_a_block_of_a_transformer_is_one_group() -> None:
     """Forward and backward: what is left are sums over all rows."""
-    grad = ft.value_and_grad(lambda *xs: np.sum(block_of_transformer(*xs) ** 2), argnums=(1, 2, 3, 4))
-    plan = planned_in_parts(ft.trace(grad)(X, W, WO, W1, W2))
+    function, arguments = FUNCTIONS["block"]
+    grad = ft.value_and_grad(lambda *xs: np.sum(function(*xs) ** 2), argnums=(1, 2, 3, 4))
+    plan = planned_in_parts(ft.trace(grad)(*arguments))
     (group,) = [step for step in plan.steps if step.blocks is not None]
     names = words(group.bodies[0].program)
     assert names.count("matmul_in_parts") == 6 + 3 + 4  # forward; backward by a matrix, and by stacks
