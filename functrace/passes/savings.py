@@ -5,10 +5,13 @@ Floor: 5.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
+
+import numpy as np
 
 from functrace.ir.parts import Rewrite
 from functrace.ir.primitive import Primitive
@@ -43,6 +46,14 @@ class Sought:
         """An operand that is a Python number, other than 0 or a bool."""
         value = None if i >= 0 else self.program.literals[~i]
         return value if type(value) in (int, float) and value and not isinstance(value, complex) else None
+
+    def finite(self, i: int) -> float | None:
+        """The value of an operand that is a Python number, or a constant of one element, and real and finite."""
+        value = self.program.literals[~i] if i < 0 else self.program.constant_values.get(i)
+        if not isinstance(value, int | float | np.ndarray | np.generic) or np.size(value) != 1 or np.iscomplexobj(value):
+            return None
+        number = float(np.reshape(value, ())[()])
+        return number if math.isfinite(number) else None
 
     def put(self, k: int, primitive: Primitive, *operands: int) -> int:
         """Write an operation in place of ``k``; returns the new variable."""

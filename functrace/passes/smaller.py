@@ -11,10 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from functrace.ir.primitive import Primitive
-from functrace.ops.elementwise import Elementwise, add, div, mul, neg, sub
+from functrace.ops.elementwise import Elementwise, add, div, equal, isinf, logical_and, mul, neg, sub, where
 from functrace.ops.indexing import embed_p
 from functrace.ops.reductions import reduce_sum_p
 from functrace.ops.shaping import Shape, convert_p, reshape_p
+from functrace.passes.layouts import is_array_of_its_own
 from functrace.passes.savings import Saving, Sought
 
 
@@ -119,6 +120,29 @@ def _counts(sought: Sought, count: int, total: int, ties: int) -> bool:
     shape = avals[count].shape
     beside = tuple([1 if axis in axes else n for axis, n in enumerate(avals[ties].shape)])
     return (1,) * (len(beside) - len(shape)) + shape == beside
+
+
+def _infinite_and_a_number(sought: Sought, k: int) -> int | None:
+    """A difference of what both operands are, but where x is infinite and equal to c, which no x is if c is finite.
+
+    The derivative of ``logaddexp``. A difference from 0.0 is what it is taken from.
+    """
+    program, write = sought.program, sought.write
+    a, b = program.ops[k][1]
+    left, right = sought.operands(a, where), sought.operands(b, where)
+    both = None if left is None else sought.operands(left[0], logical_and)
+    if left is None or right is None or left[0] != right[0] or both is None:
+        return None
+    infinite, same = sought.operands(both[0], isinf), sought.operands(both[1], equal)
+    if infinite is None or same is None or infinite[0] != same[0] or sought.finite(same[1]) is None:
+        return None
+    x, y = left[2], right[2]
+    if x < 0 or program.avals[x] is not program.avals[k] or not (y < 0 or program.avals[y].dtype == program.avals[b].dtype):
+        return None
+    number = sought.finite(y)
+    if number == 0 and not np.signbit(number) and is_array_of_its_own(program, x):
+        return write.operand(x)
+    return sought.put(k, sub, write.operand(x), write.operand(y))
 
 
 def _reshaped_twice(sought: Sought, k: int) -> int | None:
@@ -254,6 +278,28 @@ SMALLER = (
               j: f64[3,1] = mul y i
               h: f64[3,4] = mul d j
               return h
+            }""",
+    ),
+    Saving(
+        "infinite and equal to a number",
+        sub,
+        _infinite_and_a_number,
+        before="""
+            program(x: f64[3]) {
+              const c: f64[] = 2.0
+              a: bool[3] = isinf x
+              b: bool[3] = equal x c
+              d: bool[3] = logical_and a b
+              e: f64[3] = where d 0.0 x
+              f: f64[3] = where d 0.0 c
+              g: f64[3] = sub e f
+              return g
+            }""",
+        after="""
+            program(x: f64[3]) {
+              const c: f64[] = 2.0
+              g: f64[3] = sub x c
+              return g
             }""",
     ),
     Saving(

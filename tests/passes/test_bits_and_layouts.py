@@ -165,3 +165,27 @@ def test_more_ties_than_float16_counts_share_nothing() -> None:
     x, compiled = np.ones((2, 70000), np.float16), ft.jit(slope)
     for _ in range(4):
         np.testing.assert_array_equal(compiled(x), slope(x))
+
+
+@pytest.mark.parametrize("f", [np.logaddexp, np.logaddexp2], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("c", [0.0, -0.0, 1.5, -800.0, np.inf, -np.inf, np.nan], ids=str)
+@pytest.mark.parametrize("kind", [float, np.float64, np.float32, np.array], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("is_first", [False, True])
+def test_shares_beside_a_number(f: Any, c: float, kind: Any, is_first: bool) -> None:
+    number = kind(c)
+    x = np.array([0.0, -0.0, 1.0, -3.0, 1.5, 800.0, -800.0, np.inf, -np.inf, np.nan])
+    for points in (x, x.astype(np.float32), x[::-2], np.stack([x, x]).T):
+
+        def gradient(x: Any) -> Any:
+            return ft.elementwise_grad(lambda x: f(x, number) if is_first else f(number, x))(x)
+
+        with np.errstate(all="ignore"):
+            found = ft.jit(gradient)(points)
+            expected = evaluate_program(ft.trace(gradient)(points), [points])[0]
+            exact = 1 / (
+                1 + np.where(points == c, 1.0, np.power(np.e if f is np.logaddexp else 2.0, c - points.astype(float)))
+            )
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+        assert found.strides == expected.strides
+        np.testing.assert_allclose(found, exact, rtol=1e-6, atol=1e-37)
