@@ -170,7 +170,9 @@ class TracedArray(Tracer):
             primitive = ew.UFUNCS.get(ufunc)
             if primitive is not None:
                 if len(inputs) == 2 and inputs[0].__class__ in QUICK and inputs[1].__class__ in QUICK:
-                    return (BINARY if self is inputs[0] else REFLECTED)[ufunc](self, inputs[inputs[0] is self])
+                    operator = (BINARY if self is inputs[0] else REFLECTED).get(ufunc)
+                    if operator is not None:  # SciPy's come in later
+                        return operator(self, inputs[inputs[0] is self])
                 if type(inputs[0]) is _ndarray and _getframe(1).f_code.co_name in EVALUATIONS:
                     refuse_several_polynomials(_getframe(1))
                 return bind(primitive, inputs)
