@@ -210,7 +210,7 @@ def jit(
     cache = ProgramCache(name, maxsize, donated, rows)
     entries, tick = cache.kept.entries, cache.kept.tick
     often = cache.often
-    is_static = statics.any
+    is_static, ndarray = statics.any, np.ndarray
 
     others: dict[object, Callable[..., Any]] = {}
 
@@ -226,21 +226,29 @@ def jit(
             if ENTERED and is_jit_disabled():
                 return _plainly(f, statics, args, kwargs, name, jitted, again)
             if not kwargs and not is_static:  # arrays and floats by position: `Signature`, in line
-                parts: list[Any] = []
                 values: Sequence[Any] = args
-                for x in args:
-                    if type(x) is np.ndarray and (shape := x.shape):  # (of no axes, it stands for a scalar)
-                        parts += (shape, x.dtype)
-                    elif type(x) is float:
-                        parts.append(float)
-                        values = ()
-                    else:
-                        break
+                if len(args) == 1 and type(x := args[0]) is ndarray and (shape := x.shape):  # 0.1 us less than by the loop
+                    staged = entries.get((shape, x.dtype))
                 else:
-                    staged = entries.get(tuple(parts))
-                    if staged is not None and ((reads := staged.reads) is None or reads.changed() is None):
-                        staged.used = tick()
-                        return _run(staged, values or [np.float64(x) if type(x) is float else x for x in args])
+                    parts: list[Any] = []
+                    staged = None
+                    for x in args:
+                        if type(x) is ndarray and (shape := x.shape):  # (of no axes, it stands for a scalar)
+                            parts += (shape, x.dtype)
+                        elif type(x) is float:
+                            parts.append(float)
+                            values = ()
+                        else:
+                            break
+                    else:
+                        staged = entries.get(tuple(parts))
+                if staged is not None and ((reads := staged.reads) is None or reads.changed() is None):
+                    staged.used = tick()
+                    if not values:
+                        values = [np.float64(x) if type(x) is float else x for x in args]
+                    if staged.donated or not staged.is_leaf:
+                        return _run(staged, values)
+                    return run_compiled(staged.run, values)[0]
             for check, kept in often:  # what else comes often
                 found = check(args, kwargs)
                 if found is not None and (staged := kept()) is not None:

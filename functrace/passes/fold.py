@@ -91,11 +91,11 @@ def _computed(primitive: Primitive, values: tuple[Any, ...], params: tuple[Any, 
             return None
     if aval_of(value) is not aval:
         return None
-    if _lies(np.copy(value)) == _lies(value):
-        return np.copy(value)[()]
-    kept = value[...]  # it lies otherwise than its copy, and what reads it may round by that
-    kept.flags.writeable = False
-    return kept if _room(kept) <= LARGEST_FOLDED else None
+    kept = np.copy(value)
+    if _lies(kept) != _lies(value):  # what reads it may round by that
+        kept = value[...]
+    kept.flags.writeable = False  # then nobody has to see to it that it stays as it is
+    return kept[()] if not kept.shape else kept if _room(kept) <= LARGEST_FOLDED else None
 
 
 def _lies(x: Array) -> list[int]:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import functrace as ft
 from functrace.errors import CapturedArrayError
+from functrace.tracing.capture import Reads
 
 X = np.array([0.3, -0.7, 1.1])
 GLOBAL = np.ones(3)
@@ -247,6 +248,20 @@ def test_what_has_changed_is_recorded_but_compiled_once(monkeypatch: pytest.Monk
         same(jitted(X), np.sin(X) * w)
     assert jitted.cache_info().misses == 6
     assert len(compiled) == 2  # as a constant, and as an argument
+
+
+def test_what_transforms_make_of_constants_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[Reads] = []
+    monkeypatch.setattr(Reads, "changed", lambda reads: compared.append(reads))
+    jitted = ft.jit(ft.grad(lambda x: np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2)))
+    for _ in range(3):
+        assert not np.any(jitted(np.ones(3)))
+    assert not compared
+    w = np.ones(3)
+    read = ft.jit(lambda x: x * w)
+    for _ in range(3):
+        read(w)
+    assert len(compared) == 2
 
 
 def test_nothing_is_compared_where_nothing_is_read() -> None:
