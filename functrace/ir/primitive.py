@@ -239,6 +239,7 @@ class Primitive:
             them by default. So what a program that is held computes for all examples alike is computed once.
         blind: whether the jvp rule never looks at the value of a Python number among the operands, but hands it on as it is;
             see Note [Numbers that rules look at] in transforms/templates.py.
+        warns: what warnings call it, if not by its name.
         scratch: the memory that ``eval`` needs beside operands and results, in sizes of its (first) result.
     """
 
@@ -264,6 +265,7 @@ class Primitive:
     mapped: Callable[Concatenate[Sequence[bool], ...], Sequence[bool]] | None = None
     scratch: float = 0.0
     blind: bool = False
+    warns: str | None = None
 
     def __repr__(self) -> str:
         return self.name

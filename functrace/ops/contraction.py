@@ -155,7 +155,9 @@ def _dot_aval(x: Spec, y: Spec) -> ShapeDtype:
     return made
 
 
-dot_p = replace(matmul_p, name="dot", eval=np.dot, aval=_dot_aval, written="np.dot({0}, {1})", fresh=lambda aval: True)
+dot_p = replace(
+    matmul_p, name="dot", eval=np.dot, aval=_dot_aval, written="np.dot({0}, {1})", fresh=lambda aval: True, warns="matmul"
+)
 """``matmul`` of vectors and matrices by another function of NumPy's: it begins sooner (`functrace.passes.products`)."""
 
 matmul_in_parts_p = replace(matmul_p, name="matmul_in_parts")

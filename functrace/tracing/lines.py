@@ -134,7 +134,7 @@ def warn_at(kind: str, now: Now) -> None:
 
 
 def _warn(kind: str, primitive: Primitive, source: Source | None) -> None:
-    name = primitive.eval.__name__ if isinstance(primitive.eval, np.ufunc) else primitive.name
+    name = primitive.eval.__name__ if isinstance(primitive.eval, np.ufunc) else primitive.warns or primitive.name
     message = f"{kind} encountered in {name}"
     if source is None:
         warnings.warn(message, RuntimeWarning, stacklevel=3)
