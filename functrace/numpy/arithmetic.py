@@ -14,7 +14,7 @@ import numpy as np
 from functrace.errors import ConcretizationError
 from functrace.ir.tape import at_sight, inferred
 from functrace.numpy.array import BINARY, QUICK, REFLECTED, TracedArray, record_one
-from functrace.numpy.operands import Arrayed, Operand
+from functrace.numpy.operands import Arrayed, HasOperators, Operand
 from functrace.numpy.operators import Operator, set_operators
 from functrace.numpy.views import in_place_number, is_scalar, may_be_array
 from functrace.ops import elementwise as ew
@@ -47,8 +47,8 @@ def _binary(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
             operand, spec = -len(literals), kind
         elif kind is str or other is None:
             return NotImplemented if unequal is None else np.full(self.aval.shape, unequal)[()]
-        elif (
-            kind is not _ndarray and getattr(kind, "__array_ufunc__", kind) is None
+        elif kind is not _ndarray and (
+            getattr(kind, "__array_ufunc__", kind) is None or issubclass(kind, HasOperators)
         ):  # NumPy's own way of leaving it to them
             return NotImplemented
         else:

@@ -68,6 +68,12 @@ _ALL = (None, None, None)
 # -- array-likes ------------------------------------------------------------------------------------------------------
 
 
+class HasOperators:
+    """What has operators of its own with arrays: those of traced values leave theirs to it, though it takes ufuncs."""
+
+    __slots__ = ()
+
+
 def holds_tracer(value: object) -> bool:
     """Whether a value is traced, or a nest of lists and tuples with traced values in it."""
     return isinstance(value, Tracer) or (isinstance(value, list | tuple) and any(map(holds_tracer, value)))

@@ -151,6 +151,11 @@ REFUSED: dict[str, Any] = {
     ">=": lambda a: 1.0 >= a, "== of SciPy's": lambda a: M == a, "bool": lambda a: 1.0 if a else 2.0, "len": len,
     "round": round, "asarray": np.asarray, "dot": lambda a: np.dot(a, ROW[:4]), "SciPy's @": lambda a: M.T @ a,
     "set": lambda a: operator.setitem(a, (0, 0), 1.0), "delete": lambda a: operator.delitem(a, 0),
+    "sin": np.sin, "matmul": lambda a: np.matmul(a, ROW[:4]), "multiply": lambda a: np.multiply(a, 2.0), "max": np.max,
+    "//": lambda a: a // 2, "// of it": lambda a: 2 // a, "%": lambda a: a % 2, "divmod": lambda a: divmod(a, 2),
+    "/ of it": lambda a: 1.0 / a, "/ of it and an array": lambda a: np.ones((5, 4)) / a, "** of it": lambda a: 2.0**a,
+    "+a": operator.pos, "~": operator.invert, "&": lambda a: a & a, "|": lambda a: a | a, "^": lambda a: a ^ a,
+    "<<": lambda a: a << 1, ">>": lambda a: a >> 1, "float": float, "hypot": lambda a: np.hypot(np.ones((5, 4)), a),
     "out": lambda a: a.sum(out=1.0), "mean out": lambda a: a.mean(0, out=1.0),
 }  # fmt: skip
 
@@ -164,6 +169,20 @@ def test_operators_that_there_are_not_are_refused(name: str) -> None:
     for run in (ft.grad(loss), ft.jit(loss)):
         with pytest.raises(UnsupportedFunctionError, match=r"(?s)at test_sparse\.py:.*fix: "):
             run(M.data)
+
+
+UFUNCS: dict[str, Any] = {
+    "sin": np.sin, "sqrt": np.sqrt, "abs": np.abs, "add": lambda a: np.add(a, a), "2 *": lambda a: np.multiply(2, a),
+    "* 2": lambda a: np.multiply(a, 2), "/ 2": lambda a: np.true_divide(a, 2), "x + a": lambda a: np.ones((5, 4)) + a,
+    "x @ a": lambda a: np.ones(5) @ a, "x - a": lambda a: np.ones((5, 4)) - a, "max": np.max,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UFUNCS)
+def test_ufuncs_of_plain_matrices_are_those_of_scipy(name: str) -> None:
+    own, theirs = UFUNCS[name](sparse.csr_array(M)), UFUNCS[name](scipy.sparse.csr_array(M))
+    dense = [x.toarray() if scipy.sparse.issparse(x) else np.asarray(x) for x in (own, theirs)]
+    np.testing.assert_array_equal(*dense, strict=True)
 
 
 def test_sums_take_what_numpy_passes_on() -> None:

@@ -5,13 +5,14 @@ Floor: 8.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import scipy.sparse
 
 from functrace.errors import AxisError, ShapeError, UnsupportedFunctionError
-from functrace.numpy.operands import Operand, arrayed, holds_tracer
+from functrace.numpy.operands import HasOperators, Operand, arrayed, holds_tracer
 from functrace.ops.indexing import ARRAY, gather, scatter_add
 from functrace.ops.sparse import Pattern, sparse_matmul
 from functrace.tracing.recording import Tracer
@@ -38,8 +39,22 @@ def _refused(method: str, shown: str, fix: str) -> Any:
     return refuse
 
 
+_REFLECTED = {
+    np.add: "__radd__", np.subtract: "__rsub__", np.multiply: "__rmul__", np.matmul: "__rmatmul__",
+}  # fmt: skip
+"""What an operator of a NumPy array calls, by what is to be called if the second operand is a sparse matrix."""
+
+
+def _from_operator(self: Any, ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What the operator of an array on the left is to call, if that is what NumPy asks for."""
+    if method != "__call__" or kwargs or ufunc not in _REFLECTED or inputs[-1] is not self:
+        return None
+    other = inputs[0]
+    return None if isinstance(other, HasOperators) or scipy.sparse.issparse(other) else getattr(self, _REFLECTED[ufunc])
+
+
 @final
-class Sparse:
+class Sparse(HasOperators):
     """A sparse matrix with a plain pattern, whose elements may be traced.
 
     Args:
@@ -51,7 +66,6 @@ class Sparse:
     """
 
     __slots__ = ("data", "is_matrix", "pattern", "turned", "whole")
-    __array_ufunc__ = None  # operators of arrays leave the operation to those of this class
 
     def __init__(
         self, data: Array, pattern: Pattern, shape: tuple[int, int], turned: bool = False, is_matrix: bool = False
@@ -156,7 +170,37 @@ class Sparse:
     __contains__ = _refused("__contains__", "elements to look through (x in A)", _ELEMENTS)
     __round__ = _refused("__round__", "round", "round A.data, and make the matrix of that")
     __array__ = _refused("__array__", "form of an array (np.asarray, np.dot)", "use A.toarray(), and A @ x for products")
+    __float__ = _refused("__float__", "float", "use A.data, or A[0, 0] of A.toarray()")
+    _WHOLE = "use A.toarray(); or compute with A.data, where zeros stay zeros, and make the matrix of that"
+    __floordiv__ = _refused("__floordiv__", "operator //", _WHOLE)
+    __rfloordiv__ = _refused("__rfloordiv__", "operator //", _WHOLE)
+    __mod__ = _refused("__mod__", "operator %", _WHOLE)
+    __rmod__ = _refused("__rmod__", "operator %", _WHOLE)
+    __divmod__ = _refused("__divmod__", "divmod", _WHOLE)
+    __rdivmod__ = _refused("__rdivmod__", "divmod", _WHOLE)
+    __rtruediv__ = _refused("__rtruediv__", "division of something by it (x / A)", _WHOLE)
+    __rpow__ = _refused("__rpow__", "power with it as the exponent (x ** A)", _WHOLE)
+    __pos__ = _refused("__pos__", "sign (+A)", _WHOLE)
+    __invert__ = _refused("__invert__", "operator ~", _WHOLE)
+    __and__ = _refused("__and__", "operator &", _WHOLE)
+    __rand__ = _refused("__rand__", "operator &", _WHOLE)
+    __or__ = _refused("__or__", "operator |", _WHOLE)
+    __ror__ = _refused("__ror__", "operator |", _WHOLE)
+    __xor__ = _refused("__xor__", "operator ^", _WHOLE)
+    __rxor__ = _refused("__rxor__", "operator ^", _WHOLE)
+    __lshift__ = _refused("__lshift__", "operator <<", _WHOLE)
+    __rshift__ = _refused("__rshift__", "operator >>", _WHOLE)
     __hash__ = object.__hash__
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> Any:
+        operator = _from_operator(self, ufunc, method, inputs, kwargs)
+        if operator is not None:
+            return operator(inputs[0])
+        what = f"np.{ufunc.__name__}" if method == "__call__" else f"np.{ufunc.__name__}.{method}"
+        raise UnsupportedFunctionError(
+            f"{_NAMED} {what}",
+            fix="use A @ x for products, abs(A), A.power(n); A.toarray(); or compute with A.data, where zeros stay zeros",
+        )
 
     # -- products ------------------------------------------------------------------------------------------------------
 
@@ -368,10 +412,13 @@ def _made(kind: str, given: object, shape: tuple[int, int] | None) -> Sparse:
     return Sparse(data, (index, starts, row), whole, turned=True)
 
 
-class Takes:
+class Takes(HasOperators):
     """One of SciPy's matrices, that takes traced operands."""
 
-    __array_ufunc__ = None  # operators of arrays leave the operation to those of this class
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> Any:
+        """Leave operators of arrays to those of this class, and do else what NumPy does with SciPy's matrices."""
+        operator = _from_operator(self, ufunc, method, inputs, kwargs)
+        return operator(inputs[0]) if operator is not None else getattr(ufunc, method)(*map(_boxed, inputs), **kwargs)
 
     def __new__(cls, *args: object, **kwargs: object) -> Any:
         """Make SciPy's own of plain arguments, and a `Sparse` of traced elements."""
@@ -413,6 +460,15 @@ class Takes:
 
     def __rsub__(self, other: Operand) -> Any:
         return of(self).__rsub__(other) if holds_tracer(other) else super().__rsub__(other)  # type: ignore[misc]
+
+
+def _boxed(operand: object) -> object:
+    """An object that NumPy takes for an element, if it is a matrix."""
+    if not scipy.sparse.issparse(operand):
+        return operand
+    box = np.empty((), object)
+    box[()] = operand
+    return box
 
 
 def _container(kind: str) -> property:
