@@ -306,3 +306,36 @@ def test_compiled_derivatives_equal_the_evaluators(case: Case) -> None:
         for run in (Runner(program).compile(), in_pieces):
             for y, z in zip(run(*args), expected, strict=True):
                 np.testing.assert_array_equal(y, z)
+
+
+SINGLE = {np.dtype("f8"): np.dtype("f4"), np.dtype("c16"): np.dtype("c8")}
+
+
+@differentiable
+def test_derivatives_in_single_precision_are_in_single_precision(case: Case) -> None:
+    """What a derivative is of has its dtype; and if no value is wider, nothing of NumPy's derivatives is computed wider."""
+    args: list[Any] = [a.astype(SINGLE.get(a.dtype, a.dtype))[()] for a in map(np.asarray, case.args)]
+    f = restricted(case.call, args, case.diff)
+    primals = tuple([args[k] for k in case.diff])
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            values, slopes = ft.jvp(f, primals, primals)
+            bars = ft.tree.map(lambda y: np.ones_like(y), values)
+            slants = ft.vjp(f, *primals)[1](bars)
+    except (FunctraceError, TypeError, ValueError):
+        pytest.skip("not of single precision")
+    for y, slope in zip(ft.tree.leaves(values), ft.tree.leaves(slopes), strict=True):
+        assert y.dtype.kind not in "fc" or slope.dtype == y.dtype
+    for x, slant in zip(primals, ft.tree.leaves(slants), strict=True):
+        assert slant.dtype == x.dtype
+    if "/" in case.name and case.name.split("/")[0] in ("special", "scipy", "linalg.lstsq", "linalg.pinv"):
+        return  # SciPy's are carried out as SciPy has them
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        forward = traced(case, args)
+        if forward is None or any(np.dtype(aval.dtype) in SINGLE for aval in forward.avals):
+            return
+        for derivative in (lambda *xs: ft.jvp(f, xs, primals)[1], lambda *xs: ft.vjp(f, *xs)[1](bars)):
+            program = ft.trace(derivative)(*primals)
+            assert [str(program.ops[k][0]) for k, _ in program.schedule if program.avals[k].dtype in SINGLE] == []

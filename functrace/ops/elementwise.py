@@ -257,7 +257,13 @@ def _power_exponent(x: Array, n: Value, o: Array) -> Any:
     # For n < 0 both factors are infinite there.
     x = _typed(x, o)
     zero = equal(x, 0)
-    return where(zero, where(less(n, 0), -math.inf, 0.0), mul(o, log(where(zero, 1, x))))
+    return where(zero, _either(less(n, 0), -math.inf, 0.0, o), mul(o, log(where(zero, 1, x))))
+
+
+def _either(condition: Value, x: float, y: float, like: Array) -> Any:
+    """One of two numbers, in the dtype of an array: numbers alone would be float64."""
+    kind = like.dtype.type
+    return where(condition, kind(x), kind(y))
 
 
 def _is_integer_power(x: Spec, n: Spec) -> bool:
@@ -438,7 +444,7 @@ def _is_negative(x: Value) -> Any:
 copysign = elementwise(
     "copysign",
     np.copysign,
-    lambda x, y, o: where(equal(x, 0), 0.0, where(equal(signbit(x), _is_negative(y)), 1.0, -1.0)),
+    lambda x, y, o: where(equal(x, 0), 0.0, _either(equal(signbit(x), _is_negative(y)), 1.0, -1.0, o)),
     None,
 )
 ldexp = elementwise(
@@ -489,7 +495,7 @@ floor = elementwise("floor", np.floor)
 ceil = elementwise("ceil", np.ceil)
 trunc = elementwise("trunc", np.trunc)
 rint = elementwise("rint", np.rint)
-heaviside = elementwise("heaviside", np.heaviside, None, lambda x, y, o: where(equal(x, 0), 1.0, 0.0))
+heaviside = elementwise("heaviside", np.heaviside, None, lambda x, y, o: _either(equal(x, 0), 1.0, 0.0, o))
 spacing = elementwise("spacing", np.spacing)
 floor_divide = elementwise("floor_divide", np.floor_divide)
 equal = elementwise("equal", np.equal)
