@@ -45,7 +45,9 @@ _REFLECTED = {
 """What an operator of a NumPy array calls, by what is to be called if the second operand is a sparse matrix."""
 
 
-def _from_operator(self: HasOperators, ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def _from_operator(
+    self: HasOperators, ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: Mapping[str, object]
+) -> Any:
     """What the operator of an array on the left is to call, if that is what NumPy asks for."""
     if method != "__call__" or kwargs or ufunc not in _REFLECTED or inputs[-1] is not self:
         return None
