@@ -14,8 +14,9 @@ from functrace.torch import sentences
 from functrace.torch.applying_traced import apply_traced
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dual import DUALS
-from functrace.torch.op import NUMBERS, QUIET, Op, number_of
+from functrace.torch.op import NUMBERS, Op, number_of
 from functrace.torch.plans import PLANS, make_plan
+from functrace.torch.quiet import QUIET
 from functrace.torch.recording import record
 from functrace.torch.tensor import UNVERSIONED, Operand, Tensor, Value, view_of, wrap
 from functrace.tracing import Tracer

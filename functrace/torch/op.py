@@ -5,8 +5,6 @@ Floor: 8.
 
 from __future__ import annotations
 
-import contextvars
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,21 +19,6 @@ from functrace.typing import Array
 
 NUMBERS = frozenset({bool, int, float, complex})
 _KINDS: tuple[type[Any], ...] = (int, float, complex)
-
-
-class Quiet(threading.local):
-    """Runs functions with NumPy's warnings off: PyTorch is silent about ``log(0)``. One context per thread.
-
-    Measured: 0.06 us, against 0.7 us for ``numpy.errstate``.
-    """
-
-    def __init__(self) -> None:
-        context = contextvars.copy_context()
-        context.run(np.seterr, all="ignore")
-        self.run: Callable[..., Any] = context.run
-
-
-QUIET = Quiet()
 
 
 @dataclass(eq=False, repr=False)

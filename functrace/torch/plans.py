@@ -41,8 +41,9 @@ from functrace.torch import sentences
 from functrace.torch.autograd.graph import OpNode
 from functrace.torch.autograd.saved import SavedPositions, SavedTensor
 from functrace.torch.dtypes import DEPENDING
-from functrace.torch.op import QUIET, Op
+from functrace.torch.op import Op
 from functrace.torch.patterns import Pattern
+from functrace.torch.quiet import run_quietly
 from functrace.torch.tensor import Tensor, wrap
 from functrace.torch.usual import Puller, Recorder, puller, recorder
 from functrace.tracing import Recording, Tracer, bind
@@ -134,13 +135,7 @@ class Plan(Kept):
 
     def compute(self, arrays: Sequence[Any]) -> Any:
         """Return the result, or the tuple of results, as NumPy gives them."""
-        try:
-            return QUIET.run(self.evaluate, *arrays, *self.params)
-        except RuntimeError as error:
-            if "already entered" not in str(error):
-                raise
-        with np.errstate(all="ignore"):  # a finalizer that computes, run by the collector inside another operation
-            return self.evaluate(*arrays, *self.params)
+        return run_quietly(self.evaluate, *arrays, *self.params)
 
     # -- the backward program --------------------------------------------------------------------
 

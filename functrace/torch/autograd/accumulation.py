@@ -1,4 +1,8 @@
-"""How gradients add up in ``.grad``: the first is copied, the next ones are added to it in place.
+"""How gradients add up, on their way and in ``.grad``: in place, where nobody else has what they are added to.
+
+The first one becomes ``.grad`` itself if nobody but the backward pass has it, as in PyTorch, else a copy of it does. Who has
+it is a matter of reference counts: users get hold of gradients in hooks, and one gradient may be on its way to two leaves.
+Measured: a step of training on 670,000 float32 copied 0.5 ms.
 
 Several threads may run backward passes that reach one leaf, so adding is guarded by a lock; leaves share a few.
 
@@ -7,16 +11,20 @@ Floor: 8.
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
 import numpy as np
 
 from functrace.errors import LostGradientError
+from functrace.executor.spread import LEAST_BYTES, spread_ufunc
+from functrace.ir.aval import aval_of
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dual import DUALS
 from functrace.torch.promotion import check_broadcast
+from functrace.torch.quiet import run_quietly
 from functrace.torch.tensor import UNVERSIONED, Tensor, before_write, wrap
 from functrace.torch.warnings import warn_once
 from functrace.tracing import Tracer
@@ -25,10 +33,51 @@ _LOCKS = [threading.RLock() for _ in range(64)]
 """By the address of the leaf. (Measured: 0.08 us per leaf and pass, against 0.25 us for a lock in every accumulator.)"""
 
 
-def accumulate(variable: Tensor, gradient: Tensor) -> None:
+def _in_a_list(held: list[object]) -> int:
+    value = held[0]
+    return sys.getrefcount(value)
+
+
+ALONE = _in_a_list([object()])
+"""The reference count of what stands in a list and is a variable of the function that asks, if nobody else has it."""
+_HELD = (lambda tensor: sys.getrefcount(tensor._array))(wrap(np.empty(0)))
+"""That of a tensor's array, if nobody else has it."""
+
+
+def holds_alone(tensor: Tensor) -> bool:
+    """Whether a tensor's memory is an array of its own, without gaps, that may be written to."""
+    array = tensor._array
+    if sys.getrefcount(array) != _HELD + 1 or type(array) is not np.ndarray:
+        return False
+    flags = array.flags
+    return flags.owndata and flags.c_contiguous and flags.writeable
+
+
+def added(before: Tensor, gradient: Tensor) -> Tensor | None:
+    """Add a gradient to one that nobody else has, in place; None where that may not be, or is to be recorded or seen."""
+    if MODES.recording or MODES.dispatch is not None or DUALS.level is not None:
+        return None
+    if type(before) is not Tensor or type(gradient) is not Tensor or not holds_alone(before):
+        return None
+    array, more = before._array, gradient._array
+    if type(more) is not np.ndarray or more.shape != array.shape or more.dtype != array.dtype or array.dtype.kind == "b":
+        return None
+    _add_to(array, more)
+    return before
+
+
+def _add_to(array: Any, more: Any) -> None:
+    add = spread_ufunc(np.add, (), aval_of(array)) if array.nbytes >= LEAST_BYTES else None
+    run_quietly(add or np.add, array, more, array)
+
+
+def accumulate(variable: Tensor, gradient: Tensor, is_alone: bool = False) -> None:
     """Add a gradient to ``variable.grad``, if the variable still wants one.
 
-    The first one is copied, since the same memory may be on its way to another leaf, or belong to the user.
+    Args:
+        variable: the leaf.
+        gradient: what is added.
+        is_alone: whether nobody else has the tensor.
 
     Raises:
         RuntimeError: if what is added to is expanded, so that its elements share memory.
@@ -53,7 +102,9 @@ def accumulate(variable: Tensor, gradient: Tensor) -> None:
         elif before is None:
             if type(gradient._array) is not np.ndarray:
                 refuse_from_inside(variable, gradient)
-            made = variable._grad = wrap(copy_like(variable._array, gradient._array))
+            is_taken = is_alone and holds_alone(gradient) and is_like(gradient._array, variable._array)
+            made = wrap(gradient._array if is_taken else copy_like(variable._array, gradient._array))
+            variable._grad = made
             if recording is None:
                 made._counter = UNVERSIONED
         elif isinstance(before._array, Tracer) or isinstance(gradient._array, Tracer):
@@ -66,7 +117,7 @@ def accumulate(variable: Tensor, gradient: Tensor) -> None:
                 check_layout(array, variable._array)
             counter = before_write(before)
             try:
-                array += gradient._array
+                _add_to(array, gradient._array)
             except ValueError:  # `.data` has had another shape when that was accumulated
                 check_broadcast(array.shape, gradient._array.shape)
                 full = np.broadcast_shapes(array.shape, gradient._array.shape)
@@ -102,6 +153,11 @@ def refuse_from_inside(variable: Tensor, gradient: Tensor) -> None:
             fix="take gradients by torch.autograd.grad, and pass the tensor to the Function (or the function that is "
             "transformed) as an argument whose gradient is returned",
         )
+
+
+def is_like(gradient: Any, variable: Any) -> bool:
+    """Whether a gradient in C order lies in memory as the variable does."""
+    return type(variable) is np.ndarray and gradient.strides == variable.strides and gradient.shape == variable.shape
 
 
 def copy_like(variable: Any, gradient: Any) -> Any:

@@ -13,6 +13,7 @@ import contextvars
 import heapq
 import itertools
 import math
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, final
@@ -21,7 +22,7 @@ import numpy as np
 
 from functrace.ir.aval import ShapeDtype
 from functrace.torch import sentences
-from functrace.torch.autograd.accumulation import retain
+from functrace.torch.autograd.accumulation import ALONE, added, retain
 from functrace.torch.autograd.anomaly_mode import ANOMALY, refuse_nan, report
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import AccumulateGrad, GradientEdge, GraphNode, edge, fitted
@@ -251,7 +252,8 @@ def deposit(buffers: dict[GraphNode, list[Tensor | None]], node: GraphNode, nr: 
     if before is None:
         buffer[nr] = gradient
     elif gradient is not None:
-        buffer[nr] = before + gradient  # type: ignore[operator]
+        made = added(before, gradient) if sys.getrefcount(before) == ALONE else None
+        buffer[nr] = before + gradient if made is None else made  # type: ignore[operator]
 
 
 def call(node: GraphNode, given: list[Tensor | None], needed: set[GraphNode] | None) -> Sequence[Tensor | None]:

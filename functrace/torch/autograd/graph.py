@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +22,7 @@ import numpy as np
 
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.torch import sentences
-from functrace.torch.autograd.accumulation import accumulate, laid_as
+from functrace.torch.autograd.accumulation import ALONE, accumulate, laid_as
 from functrace.torch.autograd.anomaly_mode import ANOMALY, note_origin
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.handles import HookDict, RemovableHandle, register
@@ -386,7 +387,8 @@ class AccumulateGrad(NativeNode):
                 and self.variable._grad is None
             ):
                 gradient = laid_as(gradient, self.variable)
-            accumulate(self.variable, gradient)
+            is_alone = sys.getrefcount(gradient) == ALONE and not self._posthooks
+            accumulate(self.variable, gradient, is_alone)
         return ()
 
 

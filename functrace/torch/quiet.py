@@ -1,0 +1,39 @@
+"""Computing without a word: PyTorch is silent about ``log(0)``, where NumPy warns.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+class Quiet(threading.local):
+    """Runs functions with NumPy's warnings off: PyTorch is silent about ``log(0)``. One context per thread.
+
+    Measured: 0.06 us, against 0.7 us for ``numpy.errstate``.
+    """
+
+    def __init__(self) -> None:
+        context = contextvars.copy_context()
+        context.run(np.seterr, all="ignore")
+        self.run: Callable[..., Any] = context.run
+
+
+QUIET = Quiet()
+
+
+def run_quietly(function: Callable[..., Any], *arguments: object) -> Any:
+    """Call a function with NumPy's warnings off."""
+    try:
+        return QUIET.run(function, *arguments)
+    except RuntimeError as error:
+        if "already entered" not in str(error):
+            raise
+    with np.errstate(all="ignore"):  # a finalizer that computes, run by the collector inside another operation
+        return function(*arguments)
