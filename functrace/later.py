@@ -1,10 +1,11 @@
-"""Tables whose rarer rows come in when something is asked for that is not among the others, so that importing is quick.
+"""Modules, and rarer rows of tables, that come in when something of them is asked for, so that importing is quick.
 
 Floor: b (base).
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
 from typing import Any, Generic, TypeVar
 
@@ -68,3 +69,19 @@ class LaterTable(dict[K, V], Generic[K, V]):
         """As a dict's."""
         self.fill()
         return super().items()
+
+
+class LaterModule:
+    """Stands for a module until something of it is asked for; then it is imported, and stands for itself.
+
+    Args:
+        name: of the module.
+        place: the globals in which this goes by that name.
+    """
+
+    def __init__(self, name: str, place: dict[str, Any]) -> None:
+        self._name, self._place = name, place
+
+    def __getattr__(self, word: str) -> Any:
+        module = self._place[self._name] = importlib.import_module(self._name)
+        return getattr(module, word)

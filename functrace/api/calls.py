@@ -6,7 +6,7 @@ Floor: 7.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -14,7 +14,10 @@ from functrace.errors import ArgumentError, DtypeError
 from functrace.ir.aval import check_plain
 from functrace.numpy.number import TracedNumber
 from functrace.tracing.recording import Tracer, as_array
-from functrace.tree import PyTreeSpec, paths
+from functrace.tree import paths
+
+if TYPE_CHECKING:
+    from functrace.tree import PyTreeSpec
 
 NUMERIC = (Tracer, np.ndarray, np.generic, bool, int, float, complex)
 """What stands for an array or a number. (A tuple: ``A | B`` would build a new type at every call.)"""

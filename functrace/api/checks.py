@@ -12,14 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from functrace.errors import TreeError
 from functrace.numpy.number import DTYPES
-from functrace.tree import PyTreeSpec, unflatten
+from functrace.tree import unflatten
 from functrace.tree.nodes import Static, fields_of
+
+if TYPE_CHECKING:
+    from functrace.tree import PyTreeSpec
 
 Check = Callable[[tuple[Any, ...], dict[str, Any]], list[Any] | None]
 """Returns the operands of a staged program, if a call's arguments are such as it was made for."""

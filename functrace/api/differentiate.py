@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any, Concatenate, Literal, final, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, final, overload
 
 import numpy as np
 
@@ -43,8 +43,11 @@ from functrace.transforms import (
     linearize_program,
     pullback_programs,
 )
-from functrace.tree import PyTreeSpec, flatten, map_leaves, paths, unflatten
+from functrace.tree import flatten, map_leaves, paths, unflatten
 from functrace.typing import A, Aux, P, PyTree, R, Ts
+
+if TYPE_CHECKING:
+    from functrace.tree import PyTreeSpec
 
 
 @overload

@@ -6,7 +6,7 @@ Floor: 7.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,8 +15,11 @@ from functrace.errors import DtypeError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.tracing.recording import Tracer
 from functrace.transforms import is_differentiable
-from functrace.tree import PyTreeSpec, leaves_or_none, paths
+from functrace.tree import leaves_or_none, paths
 from functrace.typing import PyTree
+
+if TYPE_CHECKING:
+    from functrace.tree import PyTreeSpec
 
 TANGENTS, COTANGENTS = "tangents", "cotangents"
 

@@ -28,7 +28,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -43,7 +43,9 @@ from functrace.tracing.capture import Reads
 from functrace.tracing.lines import name_warnings, raised_in, stop_naming
 from functrace.tracing.recording import Recording, Tracer
 from functrace.transforms.examples import same_operation
-from functrace.tree import PyTreeSpec
+
+if TYPE_CHECKING:
+    from functrace.tree import PyTreeSpec
 
 MOST_BYTES = 256 << 20
 """Estimated bytes of one jitted function's programs, with the constants that they own; the oldest go first."""

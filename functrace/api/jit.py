@@ -21,7 +21,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, final, overload
 
 import numpy as np
 
@@ -47,8 +47,11 @@ from functrace.passes import Own, Pass, rows_of
 from functrace.source import hide_own_frames
 from functrace.tracing.capture import Reads, held_array, own_constants
 from functrace.tracing.recording import BODY, Recording, Tracer, renewed
-from functrace.tree import PyTreeSpec, flatten_seen, map_leaves, unflatten
+from functrace.tree import flatten_seen, map_leaves, unflatten
 from functrace.typing import P, R
+
+if TYPE_CHECKING:
+    from functrace.tree import PyTreeSpec
 
 
 class CacheInfo(NamedTuple):

@@ -6,7 +6,7 @@ Floor: 7.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -24,8 +24,11 @@ from functrace.tracing.capture import held_array
 from functrace.tracing.recording import MAPPED, Recording, Tracer, Value
 from functrace.transforms import vmap_program
 from functrace.transforms.examples import Examples, Group, Paths
-from functrace.tree import PyTreeSpec, flatten, prefix_leaves, unflatten
+from functrace.tree import flatten, prefix_leaves, unflatten
 from functrace.typing import P, PyTree, R
+
+if TYPE_CHECKING:
+    from functrace.tree import PyTreeSpec
 
 
 def vmap(

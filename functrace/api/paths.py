@@ -14,7 +14,7 @@ Floor: 7.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,9 @@ from functrace.ops.shaping import broadcast_to, convert
 from functrace.source import Source
 from functrace.tracing.recording import Tracer, Value
 from functrace.transforms.examples import Fork, Rows
-from functrace.tree import PyTreeSpec
+
+if TYPE_CHECKING:
+    from functrace.tree import PyTreeSpec
 
 
 class Leaf(NamedTuple):

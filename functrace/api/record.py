@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from opcode import opmap
 from types import TracebackType
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -40,7 +40,10 @@ from functrace.numpy.views import new_array
 from functrace.source import CYTHONS, OWN_AND_NUMPYS, PACKAGE_PREFIX, is_users, source_of_traceback
 from functrace.tracing.capture import Held, Watch, held_array, read_only_memory
 from functrace.tracing.recording import BODY, Recording, Tracer, Value, call_recorded
-from functrace.tree import PyTreeSpec, flatten, paths, unflatten
+from functrace.tree import flatten, paths, unflatten
+
+if TYPE_CHECKING:
+    from functrace.tree import PyTreeSpec
 
 Called = tuple[Sequence[Any], dict[str, Any]]
 """What a function is called with: positional and keyword arguments."""

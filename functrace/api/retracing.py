@@ -9,7 +9,7 @@ import reprlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -17,7 +17,9 @@ from functrace.api.calls import argument_names
 from functrace.api.signatures import Signature
 from functrace.ir.aval import ShapeDtype
 from functrace.source import Source, user_source
-from functrace.tree import PyTreeSpec
+
+if TYPE_CHECKING:
+    from functrace.tree import PyTreeSpec
 
 _RECENT = 8
 """How many recordings are remembered."""

@@ -13,15 +13,20 @@ import functools
 import math
 import types
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import optree
-from optree import PyTreeSpec
 
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
+from functrace.later import LaterModule
 from functrace.tree.nodes import LEAVES, NAMESPACE, check_depth, is_exact, register, see, shown, static
 from functrace.typing import PyTree
+
+if TYPE_CHECKING:
+    import optree
+    from optree import PyTreeSpec
+else:  # it takes 10 ms, and derivatives by single arrays need none of it
+    optree = LaterModule("optree", globals())
 
 __all__ = [
     "PyTreeSpec", "all", "broadcast", "combine", "flatten", "flatten_like", "flatten_with_path", "leaves", "leaves_or_none",
@@ -128,7 +133,7 @@ def broadcast(prefix: PyTree, tree: PyTree, is_leaf: IsLeaf = None) -> Any:
 
 def paths(tree: PyTree) -> list[str]:
     """Name every leaf of a nest, or of a structure, by how it is reached: ``['w'][0].scale``."""
-    treedef = tree if isinstance(tree, PyTreeSpec) else structure(tree)
+    treedef = tree if isinstance(tree, optree.PyTreeSpec) else structure(tree)
     return ["".join(_each(shown, accessor)) for accessor in treedef.accessors()]
 
 
@@ -407,6 +412,14 @@ tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten = flatten, l
 def __dir__() -> list[str]:
     """The public names."""
     return __all__
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name == "PyTreeSpec":
+            return optree.PyTreeSpec
+        raise AttributeError(f"functrace.tree has no {name}")
 
 
 def tree_key(tree: PyTreeSpec) -> Hashable:

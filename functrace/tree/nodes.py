@@ -17,14 +17,19 @@ import threading
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, TypeVar, final, overload
 
 import numpy as np
-import optree
 
 from functrace.errors import ArgumentError, TreeError
 from functrace.keys import exact_key, has_hash
+from functrace.later import LaterModule
 from functrace.typing import PyTree
+
+if TYPE_CHECKING:
+    import optree
+else:
+    optree = LaterModule("optree", globals())
 
 NAMESPACE = "functrace"
 """Where our registrations stand in optree: what others flatten by it stays as it is."""
@@ -271,9 +276,9 @@ def _enter(
     kind: type,
     flatten: Callable[[Any], Any],
     unflatten: Callable[[Any, Any], Any],
-    entry: type[optree.PyTreeEntry] = optree.AutoEntry,
+    entry: type[optree.PyTreeEntry] | None = None,
 ) -> None:
-    optree.register_pytree_node(kind, flatten, unflatten, path_entry_type=entry, namespace=NAMESPACE)
+    optree.register_pytree_node(kind, flatten, unflatten, path_entry_type=entry or optree.AutoEntry, namespace=NAMESPACE)
 
 
 def _forget(kind: type) -> None:
