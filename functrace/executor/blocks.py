@@ -28,6 +28,7 @@ from typing import Any, final
 import numpy as np
 
 from functrace.executor.backend import Backend
+from functrace.executor.beside import Beside
 from functrace.executor.groups import REDUCTIONS, VIEWS, Blocks, brought
 from functrace.executor.kernels import spelled_literal, spelled_sizes
 from functrace.executor.plan import Plan, Step
@@ -68,6 +69,8 @@ def in_blocks(step: Step, whole: Backend) -> Generator[None, None, Compiled]:
     (plan,) = step.bodies
     assert step.blocks is not None
     run = yield from whole.compiling(plan)
+    if not step.blocks.rows:
+        return Beside(plan, run)
     return _Run(plan, _Written(plan, step.blocks), step.blocks.rows, step.onto, run)
 
 

@@ -104,7 +104,8 @@ class Blocks:
     """How a group is divided into blocks.
 
     Args:
-        rows: the leading axes of its arrays; a block takes some of their elements.
+        rows: the leading axes of its arrays; a block takes some of their elements. Without any, the operations of the group
+            do not need each other, and run side by side (executor/beside.py).
         whole: places of the inputs that every block takes as they are.
         has_products: whether there are products of matrices among its operations.
     """
@@ -561,6 +562,8 @@ def brought(body: Program, blocks: Blocks) -> frozenset[int]:
 
 def replaceable(body: Program, blocks: Blocks) -> list[list[int]]:
     """By output, the places of the inputs of the same shape and dtype that a block has read when it writes the output."""
+    if not blocks.rows:
+        return [[] for _ in body.output_ids]
     ops, avals = body.ops, body.avals
     copied = brought(body, blocks)
     read: dict[int, int] = {}  # when memory outside of the block has been read

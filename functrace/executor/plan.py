@@ -18,6 +18,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, final
 
+from functrace.executor.beside import beside
 from functrace.executor.groups import Blocks, blocks_p, grouped, replaceable
 from functrace.executor.reuse import Buffers
 from functrace.ir.parts import Compiled, Loop
@@ -217,7 +218,7 @@ class Plan:
             yield f"{indent}{mark}{text:<{width}}  # {notes}"
             for body in step.bodies:
                 if step.blocks is not None:
-                    yield f"{indent}    in blocks of {step.blocks}:"
+                    yield f"{indent}    in blocks of {step.blocks}:" if step.blocks.rows else f"{indent}    side by side:"
                     yield from [f"{indent}    {line}" for line in str(body.program).splitlines()]
                 else:
                     yield from body._lines(indent + "    ")
@@ -265,7 +266,7 @@ def planning(
             are any, all inputs are in C order.
     """
     if groups:
-        program = grouped(program)
+        program = beside(grouped(program))
     buffers = Buffers(program, donated)
     schedule = iter(program.schedule)
     parts: list[tuple[Step, ...]] = []

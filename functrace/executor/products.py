@@ -43,10 +43,7 @@ def in_parts(x: Array, y: Array, out: Array | None = None) -> Any:
     if y.ndim == 2 < x.ndim:
         made = in_parts(x.reshape(-1, x.shape[-1]), y, None if out is None else out.reshape(-1, out.shape[-1]))
         return made.reshape(*x.shape[:-1], made.shape[-1])
-    rows, inner, columns = *x.shape[-2:], y.shape[-1]
-    stack = np.broadcast_shapes(x.shape[:-2], y.shape[:-2]) if x.ndim > 2 or y.ndim > 2 else ()
-    made = np.empty((*stack, rows, columns), x.dtype) if out is None else out
-    pieces = _of_stack(x, y, made) if stack else _of_matrices(x, y, made, *parts_of(rows, inner, columns))
+    made, pieces = pieces_of(x, y, out)
 
     def work(take: Take) -> None:
         while (n := take()) < len(pieces):
@@ -73,6 +70,14 @@ def multiply(x: Array, y: Array, out: Array) -> None:
     elif y.ndim > 2 and y.strides[-2] == y.itemsize and x.shape[-2] * x.shape[-1] * y.shape[-1] < IN_TURN:
         y = np.ascontiguousarray(y)
     np.matmul(x, y, out)
+
+
+def pieces_of(x: Array, y: Array, out: Array | None = None) -> tuple[Array, list[Piece]]:
+    """Divide a product of two matrices, or two stacks; returns where it is written, and the pieces."""
+    rows, inner, columns = *x.shape[-2:], y.shape[-1]
+    stack = np.broadcast_shapes(x.shape[:-2], y.shape[:-2]) if x.ndim > 2 or y.ndim > 2 else ()
+    made = np.empty((*stack, rows, columns), x.dtype) if out is None else out
+    return made, _of_stack(x, y, made) if stack else _of_matrices(x, y, made, *parts_of(rows, inner, columns))
 
 
 Piece = tuple[Array, Array, Array]

@@ -313,6 +313,8 @@ def _group_rows(entry: Entry, seconds: float, costs: dict[int, EquationCost], de
 
 def _blocks_of_ones(program: Program, blocks: Blocks) -> dict[int, Array]:
     """Return an array of ones for every variable of a group's body, as large as what a block takes of it."""
+    if not blocks.rows:
+        return {i: np.ones(aval.shape, aval.dtype) for i, aval in enumerate(program.avals)}
     rows, whole = blocks.rows, {program.input_ids[place] for place in blocks.whole}
     for k, _ in program.schedule:
         read = [i for i in program.ops[k][1] if i >= 0]

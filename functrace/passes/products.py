@@ -39,7 +39,8 @@ LEAST = 1 << 23
 """Multiplications: smaller products take as long as handing half of them over does (float32: 115 us on one thread)."""
 
 NARROWEST = 128
-"""Rows or columns: with fewer, a part takes longer than its share, since BLAS copies the other operand for every part."""
+"""Rows or columns: with fewer, a part takes longer than its share, since BLAS copies the other operand for every part. More
+than two parts have twice as many."""
 
 MOST_PARTS = 16
 
@@ -81,7 +82,7 @@ def divide_products(program: Program) -> Program:
 def parts_of(rows: int, inner: int, columns: int) -> tuple[bool, int]:
     """Say whether the columns of a product are divided, and not the rows, and into how many parts; one if it is not."""
     longer = max(rows, columns)
-    most = min(longer // NARROWEST, MOST_PARTS, max(2, rows * inner * columns // (2 * LEAST)))
+    most = min(max(2, longer // (2 * NARROWEST)), MOST_PARTS, longer // NARROWEST)
     is_small = rows * inner * columns < LEAST or most < 2
     return columns > rows, 1 if is_small else 1 << most.bit_length() - 1
 

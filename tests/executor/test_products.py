@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.executor import blocks
+from functrace.executor import beside, blocks
 from functrace.executor.backend import compiled
 from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import Plan, planned
@@ -233,11 +233,96 @@ def test_a_block_of_a_transformer_is_one_group() -> None:
     function, arguments = FUNCTIONS["block"]
     grad = ft.value_and_grad(lambda *xs: np.sum(function(*xs) ** 2), argnums=(1, 2, 3, 4))
     plan = planned_in_parts(ft.trace(grad)(*arguments))
-    (group,) = [step for step in plan.steps if step.blocks is not None]
+    (group,) = [step for step in plan.steps if step.blocks is not None and step.blocks.rows]
     names = words(group.bodies[0].program)
     assert names.count("matmul_in_parts") == 6 + 3 + 4  # forward; backward by a matrix, and by stacks
-    left = [words(plan.program)[step.first] for step in plan.steps]
-    assert left.count("matmul_in_parts") == 4  # the gradients of the matrices
+    assert words(side_by_side(plan)).count("matmul_in_parts") == 4  # the gradients of the matrices
+
+
+# -- side by side ----------------------------------------------------------------------------------------------------------
+
+
+def side_by_side(plan: Plan) -> ft.Program:
+    """The operations that a plan has side by side, which is to be at one place."""
+    (step,) = [step for step in plan.steps if step.blocks is not None and not step.blocks.rows]
+    assert "side by side" in str(plan)
+    return step.bodies[0].program
+
+
+@needs_openblas
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_products_and_sums_that_do_not_need_each_other_run_side_by_side(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beside, "LEAST_SUMMED", 16)
+    xs = [RNG.normal(size=(40, n)).astype(dtype) for n in (6, 8, 10)]
+
+    def f(x: Any, y: Any, z: Any) -> Any:
+        t = np.tanh(x)
+        return t.T @ y, np.sum(z, axis=0), y.T @ z, z.T @ t, np.sum(z * z, axis=0)
+
+    program = ft.trace(f)(*xs)
+    plan = planned_in_parts(program)
+    assert words(side_by_side(plan)).count("matmul_in_parts") == 3
+    run = compiled(plan, NUMPY)
+    expected, found = evaluate_program(program, xs), []
+    for count in (1, 2, 3):
+        with threaded(count):
+            results = run(*xs)
+        for a, b in zip(results, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4 if dtype == "f4" else 1e-12, atol=1e-5)
+        found.append([x.tobytes() for x in results])
+    assert found[0] == found[1] == found[2]
+
+
+@needs_openblas
+@pytest.mark.usefixtures("small")
+def test_what_somebody_reads_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor what there is enough of, or would keep too much memory."""
+    x, y = RNG.normal(size=(40, 40)), RNG.normal(size=(40, 40))
+
+    def chain(x: Any, y: Any) -> Any:
+        return np.tanh((np.tanh(x) @ y) @ y) @ y
+
+    def many(x: Any, y: Any) -> Any:
+        return tuple(np.tanh(x) @ (y + k) for k in range(6))
+
+    def counts(f: Any) -> list[int]:
+        plan = planned_in_parts(ft.trace(f)(x, y))
+        for a, b in zip(compiled(plan, NUMPY)(x, y), ft.tree.leaves(f(x, y)), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-10)
+        groups = [step.bodies[0].program for step in plan.steps if step.blocks is not None and not step.blocks.rows]
+        return [words(group).count("matmul_in_parts") for group in groups]
+
+    assert counts(chain) == []
+    assert counts(many) == [6]
+    monkeypatch.setattr(beside, "ENOUGH", 2 * 40**3)
+    assert counts(many) == [2, 2, 2]
+    monkeypatch.setattr(beside, "ENOUGH", 1 << 40)
+    monkeypatch.setattr(beside, "MOST_WAITING", 4 * x.nbytes - 1)
+    assert counts(many) == [3, 3]
+
+
+@needs_openblas
+@pytest.mark.usefixtures("small")
+def test_what_is_side_by_side_warns_and_raises_as_numpy_does() -> None:
+    x = np.full((40, 40), 1e200)
+
+    def f(x: Any) -> Any:
+        t = x + 1.0
+        return t @ t, t.T @ t
+
+    program = ft.trace(f)(x)
+    run = compiled(planned_in_parts(program), NUMPY)
+    with warnings.catch_warnings(record=True) as expected:
+        warnings.simplefilter("always")
+        f(x)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        run(x)
+    assert {str(w.message) for w in found} == {str(w.message) for w in expected}
+    if expected:
+        with np.errstate(over="raise"), pytest.raises(FloatingPointError, match="overflow"):
+            run(x)
 
 
 # -- BLAS's threads --------------------------------------------------------------------------------------------------------
