@@ -94,6 +94,15 @@ def _divided(program: Program) -> Program:
     return divide_products(program)
 
 
+def _unshifted(program: Program) -> Program:
+    """Leave out derivatives of shifts, likewise."""
+    if all(op[0].name not in ("reduce_max", "reduce_min") for op in program.ops):
+        return program
+    from functrace.passes.shifts import leave_out_shifts
+
+    return leave_out_shifts(program)
+
+
 PIPELINE = (
     Pass(
         "in line",
@@ -314,6 +323,48 @@ PIPELINE = (
 """The passes that every program goes through, in their order."""
 
 REORDERING = (
+    Pass(
+        "shifts of softmax",
+        at_once(_unshifted),
+        stage="jit",
+        before="""
+            program(x: f64[5,4], y: f64[5,4]) {
+              a: f64[5] = reduce_max x {axes=(1,)}
+              b: f64[5,1] = reshape a {shape=(5, 1)}
+              c: f64[5,4] = sub x b
+              d: f64[5,4] = exp c
+              e: f64[5] = reduce_sum d {axes=(1,)}
+              f: f64[5,1] = reshape e {shape=(5, 1)}
+              g: f64[5] = reduce_sum y {axes=(1,)}
+              h: f64[5,1] = reshape g {shape=(5, 1)}
+              i: f64[5,1] = div h f
+              j: f64[5,4] = mul i d
+              k: f64[5,4] = sub y j
+              l: f64[5] = reduce_sum k {axes=(1,)}
+              m: f64[5,1] = reshape l {shape=(5, 1)}
+              n: bool[5,4] = equal x b
+              o: f64[5,4] = convert n {dtype=f64}
+              p: f64[5,4] = mul o m
+              q: f64[5,4] = add k p
+              return q
+            }""",
+        after="""
+            program(x: f64[5,4], y: f64[5,4]) {
+              a: f64[5] = reduce_max x {axes=(1,)}
+              b: f64[5,1] = reshape a {shape=(5, 1)}
+              c: f64[5,4] = sub x b
+              d: f64[5,4] = exp c
+              e: f64[5] = reduce_sum d {axes=(1,)}
+              f: f64[5,1] = reshape e {shape=(5, 1)}
+              g: f64[5] = reduce_sum y {axes=(1,)}
+              h: f64[5,1] = reshape g {shape=(5, 1)}
+              i: f64[5,1] = div h f
+              j: f64[5,4] = mul i d
+              k: f64[5,4] = sub y j
+              return k
+            }""",
+        exact=False,
+    ),
     Pass(
         "loops in parts",
         at_once(_in_parts),
