@@ -30,6 +30,10 @@ from functrace.ops.reductions import reduce_max_p, reduce_min_p, reduce_sum_p
 from functrace.ops.shaping import Shape, broadcast_to_p, convert_p, reshape_p
 
 MOST_TERMS = 8
+MOST_TIMES = 16
+"""Exponents."""
+MOST_DIGITS = 4096
+"""Binary ones, of the numbers of a rational coefficient."""
 DEEPEST = 48
 """Operations that are looked through; deeper ones are atoms."""
 
@@ -131,7 +135,7 @@ class _Forms:
         found = self._found.get(i)
         if found is None:
             made = self._made(i, depth + 1) if depth < DEEPEST and self._is_float(i) else None
-            found = self._found[i] = {frozenset({(i, 1)}): Fraction(1)} if made is None or len(made) > MOST_TERMS else made
+            found = self._found[i] = {frozenset({(i, 1)}): Fraction(1)} if made is None or _is_long(made) else made
         return found
 
     def _is_float(self, i: int) -> bool:
@@ -184,6 +188,15 @@ class _Forms:
     def _differs(self, atom: Atom) -> bool:
         """Whether an atom differs within a row."""
         return type(atom) is int and atom >= 0 and self._program.avals[atom].shape == self._full
+
+
+def _is_long(form: Form) -> bool:
+    """Whether a form is too long to go on with: of squares of squares, exponents and digits double again and again."""
+    return len(form) > MOST_TERMS or any(
+        max(factor.numerator.bit_length(), factor.denominator.bit_length()) > MOST_DIGITS
+        or any(abs(n) > MOST_TIMES for _, n in term)
+        for term, factor in form.items()
+    )
 
 
 def _added(a: Form, b: Form) -> Form:
