@@ -24,7 +24,8 @@ from functrace.ir.tape import Op, Spec
 from functrace.ops.naming import name_p
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import Tracer, bind
-from functrace.transforms.linearize import Split, as_differentiated, jvp_program, remembered, split_program
+from functrace.transforms.linearize import Split, as_differentiated, remembered, split_program
+from functrace.transforms.pushforward import jvp_program
 from functrace.transforms.replay import tangent_program
 from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program

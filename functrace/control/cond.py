@@ -30,7 +30,8 @@ from functrace.ir.program import Program
 from functrace.ir.tape import Spec
 from functrace.ops.shaping import broadcast_to, broadcast_to_p, reshape
 from functrace.tracing.recording import Value, bind
-from functrace.transforms.linearize import Split, jvp_program, remembered, split_program
+from functrace.transforms.linearize import Split, remembered, split_program
+from functrace.transforms.pushforward import jvp_program
 from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
 from functrace.typing import Array
 

@@ -30,7 +30,8 @@ from functrace.ir.tape import Spec
 from functrace.ops.reductions import reduce_sum_p
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import bind
-from functrace.transforms.linearize import is_differentiable, jvp_program, remembered, split_program
+from functrace.transforms.linearize import is_differentiable, remembered, split_program
+from functrace.transforms.pushforward import jvp_program
 from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
 

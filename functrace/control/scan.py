@@ -28,7 +28,8 @@ from functrace.ops.elementwise import add
 from functrace.ops.shaping import broadcast_to, moveaxis
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import bind
-from functrace.transforms.linearize import Split, jvp_program, split_program
+from functrace.transforms.linearize import Split, split_program
+from functrace.transforms.pushforward import jvp_program
 from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import batch_size, dependent_outputs, mapped_outputs, vmap_program
 

@@ -43,7 +43,8 @@ from functrace.ops.reductions import reduce_any_p
 from functrace.ops.shaping import broadcast_to
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import Recording, bind
-from functrace.transforms.linearize import Split, as_differentiated, finish, jvp_program, operand_of, split_program
+from functrace.transforms.linearize import Split, as_differentiated, finish, operand_of, split_program
+from functrace.transforms.pushforward import jvp_program
 from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import batch_size, dependent_outputs, mapped_outputs, vmap_program
 

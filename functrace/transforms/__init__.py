@@ -4,7 +4,8 @@ Floor: 3.
 """
 
 from functrace.transforms.gradient import grad_program, pullback_programs
-from functrace.transforms.linearize import is_differentiable, jvp_program, linearize_program
+from functrace.transforms.linearize import is_differentiable
+from functrace.transforms.pushforward import jvp_program, linearize_program
 from functrace.transforms.replay import backward_program, tangent_program
 from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import vmap_program

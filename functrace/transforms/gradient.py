@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.primitive import CONSTANT, INPUT, Primitive
 from functrace.ir.program import Program
 from functrace.ir.walk import reachable
 from functrace.ops.elementwise import add
 from functrace.ops.shaping import broadcast_to
 from functrace.steps import finished
-from functrace.transforms.linearize import finish, linearize_program, operand_of, split_linear
-from functrace.transforms.templates import Chosen, Template, choose
+from functrace.transforms.linearize import finish, linearize_by_rules, operand_of, split_linear
+from functrace.transforms.splice import Splice
+from functrace.transforms.templates import Chosen, choose
 from functrace.transforms.transpose import linear_variables, pull_cotangents, transpose_program
 
 
@@ -81,7 +81,7 @@ def splicing(
     Cost:
         about 1.5 us per operation.
     """
-    write = _Splice(program)
+    write = Splice(program)
     templates, roots = chosen.templates, chosen.roots
     out, count = program.output_ids[0], len(program.ops)
     slots: dict[int, list[int]] = {}
@@ -145,18 +145,18 @@ def pullback_programs(program: Program, active: Sequence[bool], count: int) -> t
     chosen = choose(program, active)
     if chosen is not None:
         return _pullback_by_templates(program, chosen, active, count)
-    forward, linear = linearize_program(program, active, count)
+    forward, linear = linearize_by_rules(program, active, count)
     moving = sum(active)
     return forward, transpose_program(linear, [False] * (len(linear.input_ids) - moving) + [True] * moving)
 
 
 def _pullback_by_templates(program: Program, chosen: Chosen, active: Sequence[bool], count: int) -> tuple[Program, Program]:
     """Make both programs of templates."""
-    ahead = _Splice(program)
+    ahead = Splice(program)
     templates, roots, avals = chosen.templates, chosen.roots, program.avals
     slots: dict[int, list[int]] = {}
     residuals: dict[int, int] = {}
-    behind = _Splice(program, empty=True)
+    behind = Splice(program, empty=True)
     moving = {k for k, _ in reachable(program.ops, program.output_ids[:count])}.union(program.input_ids)
     for k in sorted(moving):
         template = templates[k]
@@ -197,79 +197,3 @@ def _pullback_by_templates(program: Program, chosen: Chosen, active: Sequence[bo
             outs.append(behind.constant(np.zeros(avals[i].shape, avals[i].dtype)[()], avals[i]) if found is None else found)
     forward = ahead.finish((*program.output_ids, *residuals), f"forward_of_{program.name}")
     return forward, behind.finish(outs, f"transpose_of_linear_of_{program.name}")
-
-
-class _Splice:
-    """A tape that continues a program's, or one of its own that tells of a program's lines."""
-
-    def __init__(self, program: Program, *, empty: bool = False) -> None:
-        self.program = program
-        self.inputs: list[int] = [] if empty else list(program.input_ids)
-        self.ops, self.avals, self.literals = list(program.ops), list(program.avals), list(program.literals)
-        self.constants = dict(program.constant_values)
-        self.origins: list[int | None] = list(range(len(self.ops)))
-        if empty:
-            for part in (self.ops, self.avals, self.literals, self.constants, self.origins):
-                part.clear()
-
-    def input(self, aval: ShapeDtype) -> int:
-        """Add an input; returns its variable."""
-        self.inputs.append(len(self.ops))
-        self.ops.append((INPUT, (), (aval,)))
-        self.avals.append(aval)
-        self.origins.append(None)
-        return self.inputs[-1]
-
-    def append(
-        self, primitive: Primitive, operands: tuple[int, ...], params: tuple[Any, ...], aval: ShapeDtype, origin: int | None
-    ) -> int:
-        """Add an operation; returns its variable."""
-        self.ops.append((primitive, operands, params))
-        self.avals.append(aval)
-        self.origins.append(origin)
-        return len(self.ops) - 1
-
-    def constant(self, value: Any, aval: ShapeDtype, origin: int | None = None) -> int:
-        """Add a constant; returns its variable."""
-        variable = len(self.ops)
-        self.ops.append((CONSTANT, (), (aval,)))
-        self.avals.append(aval)
-        self.constants[variable] = value
-        if origin is not None:
-            self.origins.append(origin)
-        return variable
-
-    def pieces(self, template: Template, first: int, end: int, slots: list[int], origin: int) -> None:
-        """Add pieces of a template; their variables are added to the slots."""
-        ops, literals = self.ops, self.literals
-        for place in range(first, end):
-            primitive, operands, params, aval = template.pieces[place]
-            slots.append(len(ops))
-            if primitive is CONSTANT:
-                self.constants[len(ops)] = template.constants[place]
-            ids: list[int] = []
-            for i in operands:
-                if i >= 0:
-                    ids.append(slots[i])
-                else:
-                    number = template.numbers[~i]
-                    literals.append(self.program.literals[~slots[number[0]]] if isinstance(number, tuple) else number)
-                    ids.append(-len(literals))
-            ops.append((primitive, tuple(ids), params))
-            self.avals.append(aval)
-            self.origins.append(origin)
-
-    def finish(self, outputs: Sequence[int], name: str) -> Program:
-        """Freeze the tape; operations point at the lines that they came from."""
-        program, positions = self.program, self.program.positions
-        return Program(
-            self.ops,
-            self.avals,
-            self.literals,
-            self.inputs,
-            self.constants,
-            outputs,
-            name=name,
-            input_names=program.input_names if len(self.inputs) == len(program.input_ids) else (),
-            positions=[positions[o] if o is not None and o < len(positions) else None for o in self.origins],
-        )

@@ -4,9 +4,9 @@ Both are one walk. The program's tape is continued (variables keep their numbers
 active operand has its jvp rule called on tracers of that tape for the primals and tracers for the tangents. Where the
 tangents live decides what the walk means:
 
-* on the same tape: the result computes outputs and tangents together (`jvp_program`);
+* on the same tape: the result computes outputs and tangents together (`jvp_by_rules`);
 * on a newer tape: whatever depends on primals only is recorded on the old tape, whatever touches a tangent on the new
-  one, which is linear by construction; what it captures are the residuals (`linearize_program`). This is partial
+  one, which is linear by construction; what it captures are the residuals (`linearize_by_rules`). This is partial
   evaluation, and needs no more code than Note [Newest recording wins].
 
 A primitive that holds programs is replaced on the way (`Joint`): its outputs come from a new operation that gives the
@@ -234,25 +234,8 @@ def remembered(transform: Callable[..., Any], program: Program, *flags: Sequence
     return found
 
 
-def jvp_program(program: Program, active: Sequence[bool] | None = None, count: int | None = None) -> Program:
-    """Return the program that computes outputs and their tangents.
-
-    Args:
-        program: the program to differentiate.
-        active: one flag per input; ``None`` means every input with a float or complex dtype.
-        count: how many of the outputs, from the first on, are differentiated (all by default); the others are auxiliary.
-
-    Returns:
-        A program whose inputs are the primals, then one tangent per active input, and whose outputs are the outputs,
-        then one tangent per differentiated output (zeros where an output does not depend on an active input).
-
-    Cost:
-        2 to 3 times the program.
-    """
-    return remembered(_jvp_program, program, active, count)
-
-
-def _jvp_program(program: Program, active: Sequence[bool] | None, count: int | None) -> Program:
+def jvp_by_rules(program: Program, active: Sequence[bool] | None, count: int | None) -> Program:
+    """Return what `functrace.transforms.pushforward.jvp_program` does, by the rules."""
     walk = Walk(program, "jvp", count)
     known = walk.known
     for variable in active_inputs(program, active):
@@ -262,24 +245,10 @@ def _jvp_program(program: Program, active: Sequence[bool] | None, count: int | N
     return finish(known, (*walk.outputs, *outs), program, f"jvp_of_{program.name}")
 
 
-def linearize_program(
+def linearize_by_rules(
     program: Program, active: Sequence[bool] | None = None, count: int | None = None
 ) -> tuple[Program, Program]:
-    """Split a program into a forward program and a linear one.
-
-    Args:
-        program: the program to linearize.
-        active: one flag per input; ``None`` means every input with a float or complex dtype.
-        count: how many of the outputs, from the first on, are differentiated (all by default); the others are auxiliary.
-
-    Returns:
-        ``forward``, with the program's inputs; its outputs are the program's, then the residuals. ``linear``, whose
-        inputs are the residuals, then one tangent per active input, and whose outputs are the tangents of the
-        differentiated outputs.
-
-    Cost:
-        forward: 1 to 2 times the program; residuals are at most a few values per equation.
-    """
+    """Return what `functrace.transforms.pushforward.linearize_program` does, by the rules."""
     walk, linear = split_linear(program, active, count)
     outs = [operand_of(linear, walk.tangents.get(i), program.avals[i]) for i in program.output_ids[:count]]
     residuals = take_residuals(linear)

@@ -1,8 +1,8 @@
 """Derivatives that recompute: programs of tangents, or cotangents, from few saved values.
 
-`linearize_program` saves whatever the linear part reads. Here the caller says which variables may be saved; everything
-else that the linear part reads is computed again from them. This is what `checkpoint` is, and what a backward node of
-the shim holds: its operands and results are what it may save.
+`linearize_program` (transforms/pushforward.py) saves whatever the linear part reads. Here the caller says which variables
+may be saved; everything else that the linear part reads is computed again from them. This is what `checkpoint` is, and what
+a backward node of the shim holds: its operands and results are what it may save.
 
 Floor: 3.
 """

@@ -1,9 +1,9 @@
 """Templates: the derivative of one operation as a piece of tape, made once from its rules.
 
-What linearizing and transposing an operation adds to a program depends on the primitive, on what its operands are (avals, or
-types of numbers), on its params and on which operands carry derivatives; on nothing around it. So it is recorded once, on a
-program of that one operation, and kept. Where a program is differentiated again and again in new forms (a loop in Python,
-the first time), the pieces are put one after the other, and no rule is called: 1 us per operation instead of 7.
+What linearizing an operation, and transposing that, adds to a program depends on the primitive, on what its operands are
+(avals, or types of numbers), on its params and on which operands carry derivatives; on nothing around it. So it is recorded
+once, on a program of that one operation, and kept. Where a program is differentiated again and again in new forms (a loop
+in Python, the first time), the pieces are put one after the other, and no rule is called: 1 us per operation instead of 7.
 
 Note [The order of contributions]
     Sums of cotangents must be the rules', to the last bit. A template therefore lists what reaches the operands, in the
@@ -38,9 +38,9 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, ZERO, Joint, Primitive
 from functrace.ir.program import Program
 from functrace.ir.tape import Builder, Spec
-from functrace.tracing.recording import Tracer
+from functrace.tracing.recording import Recording, Tracer
 from functrace.transforms.given import Given
-from functrace.transforms.linearize import LARGEST_IN_BULK, split_linear
+from functrace.transforms.linearize import LARGEST_IN_BULK, jvp_by_rules, split_linear
 from functrace.transforms.transpose import linear_variables, pull_cotangents
 from functrace.typing import Scalar
 
@@ -57,7 +57,8 @@ class Piece(NamedTuple):
     Args:
         primitive: what is applied.
         operands: slots: from 0 the operands of the operation, then its result, then the cotangent of that, then the pieces
-            in order; -1, -2 … are the template's numbers.
+            in order; -1, -2 … are the template's numbers. (Of a piece that pushes tangents forward: behind the residuals the
+            tangents of the operands, then such pieces in order.)
         params: the static parameters.
         aval: of the result.
     """
@@ -82,6 +83,9 @@ class Template(Kept):
         moves: whether the result has a tangent.
         alias: the place of the operand whose tangent the result's is; -1 where it has its own.
         captured: slots of what the linear part reads: residuals, in order.
+        pushing: the pieces of the linear part itself: from tangents of operands to that of the result.
+        tangent: slot of that.
+        interleaves: whether the rule adds to it before all residuals are there, where both stand on one tape.
         exists: whether there is one; see `nothing`.
     """
 
@@ -92,10 +96,13 @@ class Template(Kept):
         "constants",
         "contributions",
         "exists",
+        "interleaves",
         "kernel",
         "moves",
         "numbers",
         "pieces",
+        "pushing",
+        "tangent",
     )
 
     def __init__(
@@ -108,9 +115,13 @@ class Template(Kept):
         moves: bool = False,
         alias: int = -1,
         captured: tuple[int, ...] = (),
+        pushing: tuple[Piece, ...] = (),
+        tangent: int = -1,
+        interleaves: bool = False,
         exists: bool = True,
     ) -> None:
         self.exists = exists
+        self.pushing, self.tangent, self.interleaves = pushing, tangent, interleaves
         self.pieces, self.ahead, self.numbers = pieces, ahead, numbers
         self.constants = constants or {}
         self.contributions = contributions
@@ -118,7 +129,7 @@ class Template(Kept):
         self.kernel: Any = None
         """What the executor makes of it."""
         arrays = sum([getattr(value, "nbytes", 0) for value in self.constants.values()])
-        super().__init__(BYTES_PER_OP * (1 + len(pieces)) // 4 + arrays)
+        super().__init__(BYTES_PER_OP * (1 + len(pieces) + len(pushing)) // 4 + arrays)
 
 
 def nothing() -> Template:
@@ -320,7 +331,8 @@ def _recorded(
         return nothing()
     program = Program.from_builder(build, (result,), name="operation")
     places = {i: place for place, i in reversed(list(enumerate(operands))) if i >= 0}
-    walk, linear = split_linear(program, [bool(flags[places[i]]) for i in program.input_ids])
+    flags_of = [bool(flags[places[i]]) for i in program.input_ids]
+    walk, linear = split_linear(program, flags_of)
     known, tangent = walk.known, walk.tangents.get(result)
     if any(not isinstance(value, Tracer) for value in linear.constants.values()):
         return nothing()
@@ -349,27 +361,40 @@ def _recorded(
     numbers: list[Scalar | tuple[int]] = []
     constants: dict[int, Any] = {}
     pieces: list[Piece] = []
-    ahead = 0
-    for k in range(result + 1, len(known.primitives)):
-        if k == cotangent._id:
-            ahead = len(pieces)
-            continue
-        made, ids, static = known.ops[k]
+    pushing: list[Piece] = []
+
+    def add(tape: Recording, k: int, slots: dict[int, int], to: list[Piece]) -> bool:
+        made, ids, static = tape.primitives[k], tape.operands[k], tape.params[k]
         if made is RESULT or made is INPUT or made.many or made.holds is not None or made.effects or made.kept is not None:
-            return nothing()
-        if made is CONSTANT:
-            constants[len(pieces)] = known.constants[k]
+            return False
         where: list[int] = []
         for i in ids:
             if i >= 0:
                 where.append(slots[i])
                 continue
-            number = known.literals[~i]
+            number = tape.literals[~i]
             place = stand_ins.get(id(number))
             numbers.append(number if place is None else (place,))
             where.append(-len(numbers))
+        to.append(Piece(made, tuple(where), static, tape.avals[k]))
+        return True
+
+    ahead = cotangent._id - result - 1
+    for k in range(result + 1, len(known.primitives)):
+        if k == cotangent._id:
+            continue
+        if known.primitives[k] is CONSTANT:
+            constants[len(pieces)] = known.constants[k]
         slots[k] = len(operands) + 2 + len(pieces)
-        pieces.append(Piece(made, tuple(where), static, known.avals[k]))
+        if not add(known, k, slots, pieces):
+            return nothing()
+    first = len(operands) + 2 + ahead
+    pushed = {i: slots[value._id] for i, value in captured.items()} | {i: first + place for i, place in starts.items()}
+    for k in range(len(linear.primitives)):
+        if k not in pushed:
+            pushed[k] = first + len(operands) + len(pushing)
+            if not add(linear, k, pushed, pushing):
+                return nothing()
     if any(isinstance(value, Tracer) for value in constants.values()):
         return nothing()
     contributions: list[tuple[int, int, int]] = []
@@ -387,4 +412,14 @@ def _recorded(
         tuple(contributions),
         moves=True,
         captured=tuple([slots[i] for i in captures]),
+        pushing=tuple(pushing),
+        tangent=pushed[tangent._id],
+        interleaves=_on_one_tape(program, flags_of) != [(p.primitive, p.params) for p in (*pieces[:ahead], *pushing)],
     )
+
+
+def _on_one_tape(program: Program, flags: Sequence[bool]) -> list[tuple[Primitive, Any]]:
+    """What forward mode adds to a program, in order."""
+    made = jvp_by_rules(program, flags, None)
+    start = len(program.ops) + sum(flags)
+    return [(op[0], op[2]) for op in made.ops[start:]]

@@ -13,6 +13,7 @@ import functrace as ft
 from functrace.executor.cache import CACHE
 from functrace.ir.primitive import CONSTANT, INPUT
 from functrace.transforms import grad_program, linearize, linearize_program
+from functrace.transforms.linearize import jvp_by_rules
 from tests.compositions.functions import SCALAR, V, X
 from tests.control.programs import FUNCTIONS
 
@@ -72,7 +73,7 @@ def test_the_order_of_operations_changes_no_bit(f: Any, monkeypatch: pytest.Monk
     program = ft.trace(f)(X)
 
     def transformed() -> list[Any]:
-        pushed = linearize._jvp_program(program, None, None).check()
+        pushed = jvp_by_rules(program, None, None).check()
         forward, linear = linearize_program(program)
         both = grad_program(program, [True]).check()
         count = len(program.output_ids)
@@ -94,7 +95,7 @@ def test_tangents_stand_behind_their_primals(f: Any, monkeypatch: pytest.MonkeyP
     traced = ft.trace(f)(X)
     tape = (traced.ops, traced.avals, traced.literals, traced.input_ids, traced.constant_values, traced.output_ids)
     program = ft.Program(*tape, positions=range(len(traced.ops)))  # numbers of variables, as cached programs have them
-    made = linearize._jvp_program(program, None, None)
+    made = jvp_by_rules(program, None, None)
     operations = zip(made.positions, made.ops, strict=True)
     origins: Any = [o for o, op in operations if op[0] is not INPUT and op[0] is not CONSTANT]
     assert origins == sorted(origins)
