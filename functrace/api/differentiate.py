@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, final, overload
 
@@ -30,7 +31,7 @@ from functrace.api.directions import COTANGENTS, TANGENTS, check_like
 from functrace.api.record import Called, Recorded, add_input, own_arrays
 from functrace.api.transformed import as_transformed
 from functrace.errors import ArgumentError, DtypeError, ShapeError
-from functrace.executor import Runner, first_sight
+from functrace.executor import Runner, at_sight, first_sight
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program, placed
 from functrace.numpy.array import TracedArray
@@ -458,9 +459,10 @@ def linearized(kind: type[_Linear], call: Recorded, point: Primals, has_aux: boo
     count = len(call.outputs)
 
     def build(program: Program) -> tuple[Runner, Runner]:
+        begin = perf_counter()
         of = pullback_programs if kind is Pullback else linearize_program
         forward, linear = of(program, point.flags(program), count)
-        return Runner(forward), Runner(linear)
+        return Runner(at_sight(forward, begin)), Runner(at_sight(linear, begin))
 
     (forward, derivative), arguments = call.transformed((kind.__name__, point.active, count), build)
     flat = forward(arguments, call.lines)
@@ -576,7 +578,8 @@ def jvp(
         count = len(call.outputs)
 
         def build(program: Program) -> Runner:
-            return Runner(jvp_program(program, point.flags(program), count))
+            begin = perf_counter()
+            return Runner(at_sight(jvp_program(program, point.flags(program), count), begin))
 
         runner, arguments = call.transformed(("jvp", point.active, count), build)
         flat = runner([*arguments, *chosen], call.lines)

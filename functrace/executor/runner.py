@@ -62,7 +62,7 @@ class Tier(NamedTuple):
     """How a cached program runs.
 
     Args:
-        name: ``"first sight"`` by templates, no program made yet; ``"instructions"``, interpreted; with ``", being
+        name: ``"first sight"``, no pass has gone over it yet; ``"instructions"``, interpreted; with ``", being
             compiled"`` some steps have been taken; ``"source"``, compiled.
         operations: how many it runs.
         interpreting: seconds spent on interpreted calls so far.
