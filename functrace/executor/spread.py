@@ -48,6 +48,15 @@ _KINDS = ("divide by zero", "overflow", "underflow", "invalid value")
 """Floating-point errors, in the order in which NumPy warns of them."""
 
 
+def has_large(program: Program) -> bool:
+    """Whether an array in a program may be large enough for `spread_of`.
+
+    Cost:
+        30 ns per operation.
+    """
+    return any(all(type(n) is int for n in aval.shape) and MUCH * aval.nbytes >= LEAST_BYTES for aval in set(program.avals))
+
+
 def spread_of(program: Program, k: int) -> Spread | None:
     """Return what computes an operation of a program over all cores, as its ufunc would.
 
