@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.passes import PIPELINE, optimized
+from functrace.passes import PIPELINE, optimized, without
 from functrace.steps import finished
 from functrace.tracing.evaluate import evaluate_program
 
@@ -73,7 +73,7 @@ STEPS: dict[str, Callable[[Any, Any, Any, int], Any]] = {
 }
 
 
-def drawn(seed: int) -> tuple[Callable[..., Any], list[Any]]:
+def drawn(seed: int, layouts: int = 4) -> tuple[Callable[..., Any], list[Any]]:
     """A function of arrays, and arrays; what NumPy refuses is skipped, by the shapes and dtypes alone."""
     rng = np.random.default_rng(seed)
     base = tuple(rng.choice([1, 2, 3, 4, 9], size=rng.integers(1, 4)).tolist())
@@ -88,7 +88,7 @@ def drawn(seed: int) -> tuple[Callable[..., Any], list[Any]]:
 
         return LAYOUTS[int(rng.integers(layouts))](make, shape)
 
-    args, constants = [[array(most, *each) for each in zip(shapes, kinds, strict=True)] for most in (4, 5)]
+    args, constants = [[array(most, *each) for each in zip(shapes, kinds, strict=True)] for most in (layouts, 5)]
     names = rng.choice(list(STEPS), int(rng.integers(2, 12))).tolist()
     places = rng.integers(0, 1 << 30, (len(names), 4)).tolist()
 
@@ -138,6 +138,19 @@ def test_exact_rows_change_no_bit_and_no_layout(seed: int) -> None:
                 made = finished(row.steps(program, 3))
                 assert_same(evaluate_program(made, args), expected, (each, row.name, program, made))
             assert_same(evaluate_program(optimized(program), args), expected, (each, program))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(10_000, 10_900, 30))
+def test_calls_that_are_interpreted_and_compiled_give_the_same_bits_in_the_same_layout(seed: int) -> None:
+    whole = [without("products of stacks"), without("small products")]
+    with np.errstate(all="ignore"):
+        for each in range(seed, seed + 30):
+            f, args = drawn(each, layouts=len(LAYOUTS))
+            compiled = ft.jit(f, passes=whole)
+            first = compiled(*args)
+            for _ in range(2):
+                assert_same(compiled(*args), first, each)
 
 
 def test_integers_wrap_before_they_are_multiplied() -> None:
