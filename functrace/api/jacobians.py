@@ -25,13 +25,13 @@ from functrace.api.differentiate import (
 from functrace.api.mapping import vmap
 from functrace.api.record import Recorded, own_arrays
 from functrace.api.transformed import transformed
+from functrace.control.call import call_p
 from functrace.errors import DtypeError
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
-from functrace.ir.parts import restrict
+from functrace.ir.parts import inline, restrict
 from functrace.ir.program import Program
 from functrace.ops.shaping import moveaxis, reshape
-from functrace.passes.inline import in_line
 from functrace.tracing.recording import Recording
 from functrace.transforms import is_differentiable, jvp_program, vmap_program
 from functrace.transforms.gradient import pullback_programs
@@ -137,8 +137,13 @@ def _rows_of(point: Primals, count: int, program: Program) -> _InReverse:
     """Make the pullback of a function; where the program shows that few do, it computes the whole Jacobian."""
     active = point.flags(program)
     forward, pulled = pullback_programs(program, active, count)
-    compressed = compressed_pullback(in_line(program), pulled, active, count)
+    compressed = compressed_pullback(_without_calls(program), pulled, active, count)
     return _InReverse(Runner(forward), Runner(compressed or pulled), compressed is not None)
+
+
+def _without_calls(program: Program) -> Program:
+    """Put calls in line; functions that bring their derivative stay: it may depend on what they do not."""
+    return inline(program, lambda op: op[2][0] if op[0] is call_p else None)
 
 
 def _rows(pullback: Pullback) -> PyTree:
@@ -230,7 +235,7 @@ def _columns_of(point: Primals, count: int, auxiliary: int, program: Program) ->
     active = point.flags(program)
     pushed = jvp_program(program, active, count)
     needed = restrict(pushed, pushed.input_ids, pushed.output_ids[count:], keep=True).program
-    compressed = compressed_jacobian(in_line(program), needed, active, count)
+    compressed = compressed_jacobian(_without_calls(program), needed, active, count)
     if compressed is not None:
         return _Columns(Runner(compressed), is_whole=True)
     batched = [k >= len(program.input_ids) for k in range(len(needed.input_ids))]

@@ -221,7 +221,8 @@ def compressed_jacobian(program: Program, pushed: Program, active: Sequence[bool
     """Return the program of auxiliary outputs and Jacobians, the elements of all active inputs along their last axis.
 
     Args:
-        program: the function's, without calls (else they count as dense); outputs that have no derivative come last.
+        program: the function's, without calls (else they count as dense), but with functions that bring their derivative (so
+            that they do); outputs that have no derivative come last.
         pushed: from its inputs and one tangent per active one to auxiliary outputs and the others' tangents.
         active: one flag per input of ``program``.
         outputs: how many outputs have a derivative.
@@ -243,7 +244,8 @@ def compressed_pullback(program: Program, pulled: Program, active: Sequence[bool
     """Return the program of Jacobians by the active inputs, the elements of all outputs along their first axis.
 
     Args:
-        program: the function's, without calls (else they count as dense); outputs that have no derivative come last.
+        program: the function's, without calls (else they count as dense), but with functions that bring their derivative (so
+            that they do); outputs that have no derivative come last.
         pulled: from residuals and one cotangent per output to those of the active inputs.
         active: one flag per input of ``program``.
         outputs: how many outputs have a derivative.

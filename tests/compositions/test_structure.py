@@ -149,6 +149,36 @@ def test_a_banded_hessian_takes_as_many_tangents_as_it_has_bands(jitted: bool) -
     assert batches == {3}
 
 
+def forward_rule(x: Any) -> Any:
+    @ft.custom_jvp
+    def f(x: Any) -> Any:
+        return x * 2.0
+
+    f.defjvp(lambda primals, tangents: (f(*primals), np.roll(tangents[0], 1) * 3.0))
+    return f(x)
+
+
+def reverse_rule(x: Any) -> Any:
+    @ft.custom_vjp
+    def f(x: Any) -> Any:
+        return x * 2.0
+
+    f.defvjp(lambda x: (f(x), None), lambda _, ct: (np.roll(ct, 1) * 3.0,))
+    return f(x)
+
+
+@pytest.mark.parametrize("wrapped", [lambda f: f, ft.jit, ft.checkpoint], ids=["plain", "jit", "checkpoint"])
+@pytest.mark.parametrize(("jac", "rule"), [(ft.jacfwd, forward_rule), (ft.jacrev, forward_rule), (ft.jacrev, reverse_rule)])
+def test_derivatives_of_ones_own_depend_on_what_they_say(jac: Any, rule: Any, wrapped: Any) -> None:
+    x = bands(20)
+    found = jac(wrapped(lambda x: np.sin(rule(x)) * x))(x)
+    # Row k of sin(y) * x, where y[k] moves with x[k - 1], or x[k + 1] as the cotangent goes the other way.
+    expected = np.diag(np.sin(2.0 * x))
+    for k in range(20):
+        expected[k, (k - 1 if rule is forward_rule else k + 1) % 20] += 3.0 * np.cos(2.0 * x[k]) * x[k]
+    np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-15)
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_rows_are_pullbacks_of_unit_vectors(module: str) -> None:
     for case in importlib.import_module(module).CASES:
