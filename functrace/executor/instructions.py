@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from functrace.executor.spread import has_large, spread_of
+from functrace.executor.spread import spread_operations
 from functrace.ir.filling import Template as ProgramTemplate
 from functrace.ir.primitive import CONSTANT, INPUT, Primitive
 from functrace.ir.program import Position, Program
@@ -171,10 +171,11 @@ def listed(program: Program) -> Instructions:
         about 0.3 us per equation.
     """
     made = Instructions(program)
-    ops, code, is_large = program.ops, made.code, has_large(program)
+    ops, code = program.ops, made.code
+    spread = spread_operations(program)
     for k, dying in program.schedule:
         primitive, operands, params = ops[k]
-        function = closed(primitive, params) if params else (is_large and spread_of(program, k)) or primitive.eval
+        function = closed(primitive, params) if params else spread.get(k, primitive.eval)
         if primitive.many:
             code += (MANY, function, operands, dying, k)
             continue

@@ -48,27 +48,24 @@ _KINDS = ("divide by zero", "overflow", "underflow", "invalid value")
 """Floating-point errors, in the order in which NumPy warns of them."""
 
 
-def has_large(program: Program) -> bool:
-    """Whether an array in a program may be large enough for `spread_of`.
+def spread_operations(program: Program) -> dict[int, Spread]:
+    """Return what computes the operations of a program that are worth it over all cores, as their ufuncs would.
 
     Cost:
-        30 ns per operation.
+        50 ns per operation of a program without large arrays.
     """
-    return any(all(type(n) is int for n in aval.shape) and MUCH * aval.nbytes >= LEAST_BYTES for aval in set(program.avals))
-
-
-def spread_of(program: Program, k: int) -> Spread | None:
-    """Return what computes an operation of a program over all cores, as its ufunc would.
-
-    Returns:
-        ``None`` for what is no ufunc of one result, and for small arrays.
-    """
-    primitive, operands, _ = program.ops[k]
-    made = program.avals[k]
-    ufunc = primitive.eval
-    if not made.shape or not isinstance(ufunc, np.ufunc) or not primitive.is_ufunc:
-        return None
-    return spread_ufunc(ufunc, [program.avals[i] for i in operands if i >= 0], made)
+    least = LEAST_BYTES // MUCH
+    if not any(_is_known(aval) and aval.nbytes >= least for aval in set(program.avals)):
+        return {}
+    made: dict[int, Spread] = {}
+    for k, _ in program.schedule:
+        primitive, operands, _ = program.ops[k]
+        ufunc = primitive.eval
+        if isinstance(ufunc, np.ufunc) and primitive.is_ufunc and program.avals[k].shape:
+            found = spread_ufunc(ufunc, [program.avals[i] for i in operands if i >= 0], program.avals[k])
+            if found is not None:
+                made[k] = found
+    return made
 
 
 def spread_ufunc(ufunc: np.ufunc, specs: Sequence[Any], made: ShapeDtype | None = None) -> Spread | None:
@@ -93,12 +90,14 @@ def spread_ufunc(ufunc: np.ufunc, specs: Sequence[Any], made: ShapeDtype | None 
 
 
 def _are_large(ufunc: np.ufunc, avals: Sequence[ShapeDtype]) -> bool:
-    most = 0
-    for aval in avals:
-        if not all(type(n) is int for n in aval.shape):
-            return False
-        most = max(most, aval.nbytes * (MUCH if aval.dtype.char in SLOW.get(ufunc, "") else 1))
-    return most >= LEAST_BYTES
+    slow = SLOW.get(ufunc, "")
+    factors = [MUCH if aval.dtype.char in slow else 1 for aval in avals]
+    return all(map(_is_known, avals)) and any(f * x.nbytes >= LEAST_BYTES for f, x in zip(factors, avals, strict=True))
+
+
+def _is_known(aval: ShapeDtype) -> bool:
+    """Whether no size is an unknown number."""
+    return all(type(n) is int for n in aval.shape)
 
 
 @final

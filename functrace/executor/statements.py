@@ -23,7 +23,7 @@ from functrace.executor.blocks import in_blocks
 from functrace.executor.kernels import KERNELS, read_as_laid_out, spelled_literal
 from functrace.executor.numbers import Range, is_float_of_number, spelled_number
 from functrace.executor.plan import Plan, Step
-from functrace.executor.spread import spread_of
+from functrace.executor.spread import Spread, spread_operations
 from functrace.ir.parts import Loop
 from functrace.ir.primitive import Primitive
 from functrace.ops import elementwise as ew
@@ -226,11 +226,15 @@ class Statements(ABC):
         if kernel is not None and (primitive is not broadcast_to_p or k not in self._read_as_laid_out):
             return kernel(arguments, params, bind_value)
         static = tuple([bind_value(p) for p in params])
-        return f"{bind_value(spread_of(program, k) or primitive.eval)}({', '.join((*arguments, *static))})"
+        return f"{bind_value(self._spread.get(k, primitive.eval))}({', '.join((*arguments, *static))})"
 
     @cached_property
     def _read_as_laid_out(self) -> set[int]:
         return read_as_laid_out(self.plan.program)
+
+    @cached_property
+    def _spread(self) -> dict[int, Spread]:
+        return spread_operations(self.plan.program)
 
     def _operator(self, k: int) -> str | None:
         """Spell an operation on single floats by an operator; ``None`` where it is another one."""
