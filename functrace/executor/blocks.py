@@ -41,6 +41,7 @@ from functrace.ir.program import Program
 from functrace.ops.blas import one_thread
 from functrace.ops.contraction import matmul_in_parts_p
 from functrace.ops.indexing import decode_index, embed_p
+from functrace.ops.joining import concatenate_p, stack_p
 from functrace.ops.shaping import broadcast_to_p, convert_p, permute_p, reshape_p
 from functrace.tracing.lines import GENERATED, Now, warn_at
 from functrace.typing import Array
@@ -181,6 +182,10 @@ class _Written:
             target = self._target(k, made)
             self._free += [self._places.pop(i) for i in dying if i in self._places]
             return [f"{target}[...] = 0", f"{target}[{self._index(params[0])}] = {self._full(operands[0])}"]
+        if primitive is stack_p or primitive is concatenate_p:
+            target = self._target(k, made)
+            self._free += [self._places.pop(i) for i in dying if i in self._places]
+            return [f"{target}[{place}] = {self._full(i)}" for place, i in self._parts(k)]
         if primitive is matmul_in_parts_p:
             target = self._target(k, made)
             self._free += [self._places.pop(i) for i in dying if i in self._places]
@@ -234,6 +239,17 @@ class _Written:
 
     def _index(self, index: tuple[Any, ...]) -> str:
         return self._bind((slice(None), *decode_index(index)[self.count :]))
+
+    def _parts(self, k: int) -> Iterator[tuple[str, int]]:
+        """Return where the operands of a join are written."""
+        primitive, operands, params = self.program.ops[k]
+        axis: int = params[0]
+        before = ":, " * (axis - self.count + 1)
+        start = 0
+        for i in operands:
+            stop: int = start + (1 if primitive is stack_p else self.program.avals[i].shape[axis])
+            yield before + (str(start) if primitive is stack_p else f"{start}:{stop}"), i
+            start = stop
 
     def _shape(self, k: int) -> str:
         return f"size, {spelled_sizes(self.tail(k))[1:-1]}"

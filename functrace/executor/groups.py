@@ -51,6 +51,7 @@ from functrace.ops.elementwise import (
     sub,
 )
 from functrace.ops.indexing import embed_p, index_p
+from functrace.ops.joining import concatenate_p, stack_p
 from functrace.ops.reductions import reduce_all_p, reduce_any_p, reduce_max_p, reduce_min_p, reduce_prod_p, reduce_sum_p
 from functrace.ops.shaping import Shape, broadcast_to_p, convert_p, permute_p, reshape_p
 from functrace.passes.algebra import simplify
@@ -273,6 +274,8 @@ class _Group:
             count = self._multiplying(operands, k)
         elif primitive in (permute_p, index_p, embed_p):
             count = self._showing(operands[0], k)
+        elif primitive is stack_p or primitive is concatenate_p:
+            count = self._joining(operands, k)
         elif primitive is broadcast_to_p:
             count = self._pointwise(operands, k) if operands[0] >= 0 else 0
         elif _is_pointwise(self.program, k):
@@ -370,6 +373,15 @@ class _Group:
         count = next((n for n, is_kept in enumerate(kept) if not is_kept), len(kept))
         avals = self.program.avals
         return min(count, self._prefix(avals[i].shape), self._prefix(avals[k].shape))
+
+    def _joining(self, operands: Sequence[int], k: int) -> int:
+        """How many axes stay rows if arrays are joined along another one. NumPy may lay the result out as these are."""
+        avals, axis = self.program.avals, self.program.ops[k][2][0]
+        if not self.has_products or not self.members.issuperset(operands):
+            return 0
+        shapes = [avals[i].shape for i in (*operands, k)]
+        is_same = all(avals[i].dtype == avals[k].dtype for i in operands)
+        return min(axis, *map(self._prefix, shapes)) if is_same else 0
 
     def _takes_total(self, k: int) -> bool:
         """Take in a sum over everything."""
@@ -531,7 +543,7 @@ def _is_pointwise(program: Program, k: int) -> bool:
 
 CHEAP: frozenset[Primitive] = frozenset(
     {*REDUCTIONS, add, sub, mul, neg, square, maximum, minimum, greater, less, equal, not_equal}
-    | {convert_p, embed_p, matmul_in_parts_p, *VIEWS}
+    | {convert_p, embed_p, stack_p, concatenate_p, matmul_in_parts_p, *VIEWS}
 )
 """Operations whose time is memory's."""
 

@@ -94,6 +94,13 @@ def _divided(program: Program) -> Program:
     return divide_products(program)
 
 
+def _joined(program: Program) -> Program:
+    """Join parts of arrays, likewise."""
+    from functrace.passes.tiles import join_parts
+
+    return join_parts(program)
+
+
 def _unshifted(program: Program) -> Program:
     """Leave out derivatives of shifts, likewise."""
     if all(op[0].name not in ("reduce_max", "reduce_min") for op in program.ops):
@@ -400,6 +407,28 @@ REORDERING = (
               j: f64[2,2] = matmul i xs
               a: f64[2,2] = add g j
               return a, b, c
+            }""",
+        exact=False,
+    ),
+    Pass(
+        "parts of arrays",
+        at_once(_joined),
+        stage="jit",
+        before="""
+            program(x: f64[5,4], y: f64[5,2], z: f64[5,2]) {
+              a: f64[5,2,4] = embed x {index=((None, None, None), 0), shape=(5, 2, 4)}
+              b: f64[5,2,4] = embed x {index=((None, None, None), 1), shape=(5, 2, 4)}
+              c: f64[5,2,4] = add b a
+              d: f64[5,4] = embed y {index=((None, None, None), (0, 2, None)), shape=(5, 4)}
+              e: f64[5,4] = embed z {index=((None, None, None), (2, 4, None)), shape=(5, 4)}
+              f: f64[5,4] = add e d
+              return c, f
+            }""",
+        after="""
+            program(x: f64[5,4], y: f64[5,2], z: f64[5,2]) {
+              c: f64[5,2,4] = stack x x {axis=1}
+              f: f64[5,4] = concatenate y z {axis=1}
+              return c, f
             }""",
         exact=False,
     ),

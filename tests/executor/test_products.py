@@ -182,6 +182,8 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "parts of a product": (lambda x, w: np.tanh((np.tanh(x) @ w)[:, :, 1:5]) * 2.0, (X, W)),
     "a matrix of the rows' size": (lambda x, w: np.tanh(np.tanh(x) @ w), (X, W[:, :BATCH])),
     "rows times what depends on rows": (lambda x, w: np.tanh(x) @ (w * np.sum(np.tanh(x))), (X, W)),
+    "joined": (lambda x, w: np.tanh(np.concatenate([np.tanh(np.tanh(x) @ w)[:, 1:], np.tanh(x) @ w], axis=1)), (X, W)),
+    "split": (lambda x, w: np.prod(np.stack(np.split(np.tanh(np.tanh(x) @ w), 3, axis=-1)), axis=0), (X, W)),
     "a total": (lambda x, w: np.sum(np.tanh(np.tanh(x) @ w) ** 2), (X, W)),
     "one matrix from the left": (lambda x, w: np.tanh(w @ np.tanh(x)), (X, RNG.normal(size=(5, TOKENS)))),
 }
