@@ -16,6 +16,7 @@ import contextvars
 import itertools
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -26,6 +27,10 @@ SHARED = 2
 """Where several threads share an array, and each has two blocks or more, a block has so many times as many elements, unless
 somebody has set its size. Measured with two threads on 4 million float32, jit-elementwise: 10.2 ms, and 9.0 with larger
 blocks (one thread 14.7, 17.0); jit-rowwise 20.9 and 16.8 (28.8, 29.2)."""
+
+LOOKS = 100
+"""How often a thread that waits for another one looks before it sleeps, 1 us each: to wake up takes longer than that.
+Measured with two threads, a product of 4 MB: 0.45 ms whole, 0.44 with a sleep, 0.38."""
 
 Work = Callable[[int, int], object]
 Take = Callable[[], int]
@@ -54,7 +59,12 @@ class Worker:
 
     def end(self) -> BaseException | None:
         """Wait until the work has ended; returns what it raised."""
-        self._ended.acquire()
+        for _ in range(LOOKS):
+            if self._ended.acquire(blocking=False):
+                break
+            time.sleep(0)  # gives Python's own lock away
+        else:
+            self._ended.acquire()
         failure, self._failure, self._work = self._failure, None, None
         self.free.release()
         return failure
