@@ -36,7 +36,7 @@ def test_both_parts_of_a_pullback_are_listed() -> None:
     ft.clear_caches()
     _, pullback = ft.vjp(np.sin, X)
     pullback(X)
-    assert [tier.name for tier in ft.debug.cache()] == ["instructions", "instructions"]
+    assert [tier.name for tier in ft.debug.cache()] == ["first sight", "first sight"]
 
 
 def test_one_that_has_never_run(monkeypatch: pytest.MonkeyPatch) -> None:
