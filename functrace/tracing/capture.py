@@ -103,7 +103,7 @@ def held_array(value: Constant) -> Any:
     if type(value) is not np.ndarray:
         return Held(value).array if isinstance(value, np.ndarray) else value
     if value.nbytes <= SMALL and _watched.get() is None:  # as `Held` does, which costs 0.4 us more
-        return own(value)
+        return _array(value) if value.flags.forc and value.dtype.isnative else own(value)
     return Held(value).array
 
 
