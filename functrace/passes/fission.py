@@ -501,7 +501,8 @@ def _write(write: Rewrite, k: int, parts: _Parts) -> None:
         steps.update(zip(rest, write.splice(_mapped(made, fixed, parts.length), values), strict=True))
     for j, terms in parts.sums.items():
         total = starts[j]
-        for group in (terms,) if all(_is_whole(term) for term in terms) else [(term,) for term in terms]:
+        alone: list[Sequence[_Term]] = [(term,) for term in terms]
+        for group in [terms] if all(map(_is_whole, terms)) else alone:
             found = place.met(group, steps) if len(group) > 1 else place.total(body, group[0], steps)
             total = place.added(total, found, group[0].sign)
         ends[j] = total
