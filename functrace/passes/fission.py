@@ -501,8 +501,8 @@ def _write(write: Rewrite, k: int, parts: _Parts) -> None:
         steps.update(zip(rest, write.splice(_mapped(made, fixed, parts.length), values), strict=True))
     for j, terms in parts.sums.items():
         total = starts[j]
-        alone: list[Sequence[_Term]] = [(term,) for term in terms]
-        for group in [terms] if all(map(_is_whole, terms)) else alone:
+        groups: list[list[_Term]] = [list(terms)] if all(map(_is_whole, terms)) else [[term] for term in terms]
+        for group in groups:
             found = place.met(group, steps) if len(group) > 1 else place.total(body, group[0], steps)
             total = place.added(total, found, group[0].sign)
         ends[j] = total
