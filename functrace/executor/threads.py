@@ -38,46 +38,87 @@ Take = Callable[[], int]
 
 
 @final
+class Job:
+    """A piece of work that a thread does for another one.
+
+    Args:
+        work: what is to be called.
+    """
+
+    __slots__ = ("_ended", "failure", "is_done", "work")
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self.work = work
+        self.is_done, self.failure = False, None
+        self._ended = threading.Lock()
+        self._ended.acquire()
+
+    failure: BaseException | None
+    """What it has raised."""
+
+    def end(self) -> None:
+        """Note that it is done, in the thread that has done it."""
+        self.is_done = True
+        self._ended.release()
+
+    def wait(self) -> None:
+        """Return once it is done. Who has been interrupted may wait again."""
+        for _ in range(LOOKS):
+            if self.is_done:
+                return
+            time.sleep(0)  # gives Python's own lock away
+        while not self.is_done:
+            self._ended.acquire()
+
+
+def wait_for(jobs: Sequence[Job]) -> None:
+    """Wait until all jobs are done, also where a signal interrupts: they read and write the caller's arrays.
+
+    Raises:
+        BaseException: what a signal's handler has raised meanwhile (``KeyboardInterrupt``), once all are done.
+    """
+    interruption: BaseException | None = None
+    while not all(job.is_done for job in jobs):
+        try:
+            for job in jobs:
+                job.wait()
+        except BaseException as error:
+            interruption = error
+    if interruption is not None:
+        raise interruption
+
+
+@final
 class Worker:
     """A thread that does one piece of work at a time."""
 
     def __init__(self) -> None:
         self.free = threading.Lock()
-        """Held by who has given it work."""
-        self._given, self._ended = threading.Lock(), threading.Lock()
+        """Held by who gives it work, until that is done."""
+        self._given = threading.Lock()
         self._given.acquire()
-        self._ended.acquire()
-        self._work: Callable[[], object] | None = None
-        self._failure: BaseException | None = None
+        self._job: Job | None = None
         threading.Thread(target=self._run, name="functrace worker", daemon=True).start()
 
-    def begin(self, work: Callable[..., object], *arguments: object) -> None:
+    def begin(self, work: Callable[..., object], *arguments: object) -> Job:
         """Let the thread begin, in the caller's context (NumPy's error state stands in it)."""
         context = contextvars.copy_context()
-        self._work = lambda: context.run(work, *arguments)
+        job = self._job = Job(lambda: context.run(work, *arguments))
         self._given.release()
-
-    def end(self) -> BaseException | None:
-        """Wait until the work has ended; returns what it raised."""
-        for _ in range(LOOKS):
-            if self._ended.acquire(blocking=False):
-                break
-            time.sleep(0)  # gives Python's own lock away
-        else:
-            self._ended.acquire()
-        failure, self._failure, self._work = self._failure, None, None
-        self.free.release()
-        return failure
+        return job
 
     def _run(self) -> None:
         while True:
             self._given.acquire()
-            assert self._work is not None
+            job, self._job = self._job, None
+            assert job is not None
             try:
-                self._work()
+                job.work()
             except BaseException as error:
-                self._failure = error
-            self._ended.release()
+                job.failure = error
+            self.free.release()
+            job.end()
+            del job  # and the arrays that it holds
 
 
 @final
@@ -143,15 +184,16 @@ class Threads:
 
     def _together(self, helpers: list[Worker], work: Callable[..., object], given: Sequence[tuple[Any, ...]]) -> None:
         """Call ``work``, in every helper and here."""
-        for worker, arguments in zip(helpers, given[1:], strict=True):
-            worker.begin(work, *arguments)
+        jobs: list[Job] = []
         try:
+            for worker, arguments in zip(helpers, given[1:], strict=True):
+                jobs.append(worker.begin(work, *arguments))
             work(*given[0])
         finally:
-            failures = [worker.end() for worker in helpers]
-        for failure in failures:
-            if failure is not None:
-                raise failure
+            wait_for(jobs)
+        for job in jobs:
+            if job.failure is not None:
+                raise job.failure
 
     def _taken(self, count: int) -> list[Worker]:
         """Return workers that are free, and now the caller's."""

@@ -181,19 +181,31 @@ class OneThread:
 
     def __enter__(self) -> None:
         with self._lock:
-            if not self._count:
-                self._before = self._get()
-                if self._before > 1:
-                    self._set(1)
-            self._count += 1
+            try:
+                if not self._count:
+                    now = self._get()
+                    if now > 1:
+                        self._before = now
+                        self._set(1)
+                self._count += 1
+            except BaseException:  # a signal's handler has raised
+                if not self._count:
+                    self._restore()
+                raise
 
     def __exit__(self, *_raised: object) -> None:
         with self._lock:
-            self._count -= 1
-            if not self._count:
-                if self._before > 1 and self._get() == 1:
-                    self._set(self._before)
-                self._before = 1
+            if self._count > 1:
+                self._count -= 1
+                return
+            self._restore()  # (a process that has been forked inside leaves what it has not entered)
+            self._count = 0
+
+    def _restore(self) -> None:
+        """Set the number that was before, unless somebody else has set one meanwhile."""
+        if self._before > 1 and self._get() == 1:
+            self._set(self._before)
+        self._before = 1
 
 
 @functools.lru_cache(maxsize=1)

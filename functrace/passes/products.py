@@ -139,7 +139,7 @@ class _Divided:
     """Whether an operation is a product that is to be in parts, of two operands of the same floats."""
 
     def __init__(self) -> None:
-        self._is_blocked = functools.lru_cache(maxsize=None)(_has_large_elementwise)
+        self._is_blocked = functools.lru_cache(maxsize=None)(self._divides_other_work)
 
     def __call__(self, program: Program, op: Op) -> bool:
         if op[0] is not matmul_p or any(i < 0 for i in op[1]):
@@ -154,6 +154,13 @@ class _Divided:
             rows *= math.prod(x.shape[:-2])
             return rows * inner * columns >= THREADED and self._is_blocked(program)
         return math.prod(np.broadcast_shapes(x.shape[:-2], y.shape[:-2])) * rows * inner * columns >= LEAST
+
+    def _divides_other_work(self, program: Program) -> bool:
+        """Whether other operations are spread over functrace's threads; while they are, BLAS has none of its own."""
+        return _has_large_elementwise(program) or any(
+            op[0] is matmul_p and op[1][1] >= 0 and program.avals[op[1][1]].ndim > 2 and self(program, op)
+            for op in program.ops
+        )
 
 
 def _has_large_elementwise(program: Program) -> bool:

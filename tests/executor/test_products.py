@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from functrace.executor.backend import compiled
 from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import Plan, planned
 from functrace.executor.products import in_parts
+from functrace.executor.threads import Job, Threads
 from functrace.ops.blas import OneThread, one_thread
 from functrace.passes import optimized, products, without
 from functrace.passes.products import divide_products, parts_of
@@ -134,6 +136,13 @@ def test_what_is_small_or_has_no_other_threads_beside_it_stays_as_it_is() -> Non
         assert divide_products(program) is program
     for f, args in ((lambda x, w: np.tanh(x) @ w, (x, w)), (lambda x: x @ np.swapaxes(x, 1, 2), (stack,))):
         assert words(divide_products(ft.trace(f)(*args)).check()).count("matmul_in_parts") == 1
+
+
+def test_beside_a_stack_in_parts_single_products_are_in_parts() -> None:
+    """BLAS's number of threads is the process's: a product left to it would round as other threads' stacks begin and end."""
+    x, w, b = np.zeros((32, 128, 64), "f"), np.zeros((64, 64), "f"), np.zeros((8, 8), "f")
+    program = ft.trace(lambda x, w, b: (x @ np.swapaxes(x, 1, 2), x @ w, w @ w, b @ b))(x, w, b)
+    assert words(divide_products(program).check()).count("matmul_in_parts") == 3
 
 
 def test_the_pass_can_be_left_out() -> None:
@@ -395,3 +404,60 @@ def test_after_a_fork_nobody_has_entered() -> None:
     with limit:
         assert library.count == 1
     assert library.count == 4
+
+
+def test_who_has_been_forked_inside_leaves_what_he_has_not_entered() -> None:
+    library = Count(4)
+    limit = OneThread(library.get, library.set)
+    with limit:
+        limit.forget()
+    for _ in range(2):
+        with limit:
+            assert library.count == 1
+        assert library.count == 4
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_an_interruption_while_entering_leaves_the_number_as_it_was(late: int) -> None:
+    library = Count(4)
+
+    def set_and_raise(count: int) -> None:
+        if late:
+            library.set(count)
+        limit._set = library.set
+        raise KeyboardInterrupt
+
+    limit = OneThread(library.get, library.set)
+    limit._set = set_and_raise
+    with pytest.raises(KeyboardInterrupt), limit:
+        raise AssertionError
+    assert library.count == 4
+    with limit:
+        assert library.count == 1
+    assert library.count == 4
+
+
+def test_an_interruption_is_raised_once_all_threads_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work reads and writes arrays of the caller's: it must not go on after a call has ended, and nor is a thread lost."""
+    threads, done = Threads(2), threading.Event()
+    waits = Job.wait
+
+    def interrupted(job: Job) -> None:
+        monkeypatch.setattr(Job, "wait", waits)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Job, "wait", interrupted)
+    both = threading.Barrier(2)
+
+    def work(start: int, _stop: int) -> None:
+        both.wait()
+        if start:
+            time.sleep(0.05)
+            done.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        threads.spread(work, 2 * threads.block)
+    assert done.is_set()
+    done.clear()
+    threads.spread(work, 2 * threads.block)
+    assert done.is_set()
