@@ -143,6 +143,14 @@ def test_operations_of_programs_are_spread(count: int, jitted: bool, monkeypatch
     assert all(parts == count for parts in seen)
 
 
+@pytest.mark.parametrize(
+    ("f", "expected"), [(lambda x: x * 3.0, True), (lambda x: (x * 3.0, x[:3] @ np.ones((3, 2))), False)]
+)
+def test_beside_products_that_blas_shares_cores_are_left_to_it(f: Callable[[Any], Any], expected: bool) -> None:
+    program = ft.trace(f)(np.linspace(0.5, 1.5, SIZE))
+    assert bool(spread.spread_operations(program)) is expected
+
+
 def test_results_do_not_depend_on_threads(count: int) -> None:
     x = np.linspace(-1.0, 1.0, SIZE // 4 * 2)
 
