@@ -28,6 +28,7 @@ from functrace.ops.elementwise import add, div, equal, mul, neg, reciprocal, squ
 from functrace.ops.naming import name_p
 from functrace.ops.reductions import reduce_max_p, reduce_min_p, reduce_sum_p
 from functrace.ops.shaping import Shape, broadcast_to_p, convert_p, reshape_p
+from functrace.passes.unused import only_read
 
 MOST_TERMS = 8
 MOST_TIMES = 16
@@ -60,11 +61,7 @@ def leave_out_shifts(program: Program) -> Program:
             changed = True
     if not changed:
         return program
-    made = write.finish()
-    write = Rewrite(made)  # what nobody reads any more stays behind
-    for k, _ in made.schedule:
-        write.keep(k)
-    return write.finish()
+    return only_read(write.finish())
 
 
 def _kept(program: Program, k: int) -> int | None:

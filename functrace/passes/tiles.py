@@ -16,6 +16,7 @@ from functrace.ir.program import Program
 from functrace.ops.elementwise import add
 from functrace.ops.indexing import embed_p
 from functrace.ops.joining import concatenate_p, stack_p
+from functrace.passes.unused import only_read
 
 ALL = (None, None, None)
 
@@ -48,11 +49,7 @@ def join_parts(program: Program) -> Program:
         changed = True
     if not changed:
         return program
-    made = write.finish()
-    write = Rewrite(made)  # what nobody reads any more stays behind
-    for k, _ in made.schedule:
-        write.keep(k)
-    return write.finish()
+    return only_read(write.finish())
 
 
 def _parts(program: Program, k: int, readers: Counter[int]) -> list[int] | None:

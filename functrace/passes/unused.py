@@ -13,6 +13,13 @@ from functrace.ir.parts import Rewrite, restrict
 from functrace.ir.program import Program
 
 
+def only_read(program: Program) -> Program:
+    """Return an equal program without the operations that nobody reads any more."""
+    write = Rewrite(program)
+    write.keep_all()
+    return write.finish()
+
+
 def drop_unused(program: Program) -> Program:
     """Return an equal program in which loops and choices have no results that nothing depends on.
 
