@@ -13,6 +13,12 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+def no_steps(result: T) -> Generator[None, None, T]:
+    """Return as steps what is there already."""
+    yield from ()
+    return result
+
+
 def finished(steps: Generator[None, None, T]) -> T:
     """Carry all steps out at once; returns the result."""
     while True:

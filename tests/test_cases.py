@@ -18,7 +18,7 @@ import pytest
 
 import functrace as ft
 import tests.cases
-from functrace.errors import ConcretizationError, FunctraceError
+from functrace.errors import ConcretizationError, DtypeError, FunctraceError
 from functrace.executor import Runner
 from functrace.executor.backend import compiled
 from functrace.executor.numpy_source import NUMPY
@@ -308,6 +308,8 @@ def test_compiled_derivatives_equal_the_evaluators(case: Case) -> None:
                 np.testing.assert_array_equal(y, z)
 
 
+ROUNDS_TO_COMPLEX = {"scipy/logm"}
+"""Rounded to single precision, the matrix has eigenvalues whose logarithms SciPy finds to be complex."""
 SINGLE = {np.dtype("f8"): np.dtype("f4"), np.dtype("c16"): np.dtype("c8")}
 
 
@@ -317,14 +319,15 @@ def test_derivatives_in_single_precision_are_in_single_precision(case: Case) -> 
     args: list[Any] = [a.astype(SINGLE.get(a.dtype, a.dtype))[()] for a in map(np.asarray, case.args)]
     f = restricted(case.call, args, case.diff)
     primals = tuple([args[k] for k in case.diff])
-    try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            values, slopes = ft.jvp(f, primals, primals)
-            bars = ft.tree.map(lambda y: np.ones_like(y), values)
-            slants = ft.vjp(f, *primals)[1](bars)
-    except (FunctraceError, TypeError, ValueError):
-        pytest.skip("not of single precision")
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        if case.name in ROUNDS_TO_COMPLEX:
+            with pytest.raises(DtypeError, match="is complex"):
+                ft.jvp(f, primals, primals)
+            return
+        values, slopes = ft.jvp(f, primals, primals)
+        bars = ft.tree.map(lambda y: np.ones_like(y), values)
+        slants = ft.vjp(f, *primals)[1](bars)
     for y, slope in zip(ft.tree.leaves(values), ft.tree.leaves(slopes), strict=True):
         assert y.dtype.kind not in "fc" or slope.dtype == y.dtype
     for x, slant in zip(primals, ft.tree.leaves(slants), strict=True):

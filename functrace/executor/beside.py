@@ -50,7 +50,7 @@ def beside(program: Program) -> Program:
     Args:
         program: a program that is ready to be planned; others than those with large products stay as they are.
     """
-    if not any(op[0] is matmul_in_parts_p for op in program.ops) or one_thread() is None:
+    if matmul_in_parts_p not in program.kinds or one_thread() is None:
         return program
     write = Rewrite(program)
     waiting = _Waiting(program, write)

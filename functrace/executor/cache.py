@@ -223,10 +223,12 @@ class TransformCache:
         guess = hash((recording.owner, transform))  # (a number: it holds nothing)
         key = self._last.get(guess)
         entry = kept.entries.get(key)
-        if entry is None or entry.tape != tape:
+        is_known = entry is not None and entry.tape == tape
+        if not is_known:
             key = self._last.keep(guess, hash((tuple(primitives), tuple(operands), tuple(params), *tape[3:])))
             entry = kept.entries.get(key)
-        if entry is not None and entry.tape == tape:
+            is_known = entry is not None and entry.tape == tape
+        if entry is not None and is_known:
             entry.used = kept.tick()
             form = entry.forms[-1]
             if form.is_plain and literals == form.literals:  # the common case, in line

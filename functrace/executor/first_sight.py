@@ -15,6 +15,7 @@ from typing import Any, final
 
 from functrace.executor.instructions import WIDTH, Instructions, gradient, listed, run
 from functrace.ir.program import Position, Program
+from functrace.steps import no_steps
 from functrace.transforms.given import without_given
 from functrace.transforms.gradient import splicing
 from functrace.transforms.templates import choose
@@ -110,9 +111,4 @@ def at_sight(program: Program, begin: float) -> FirstSight | Program:
     if held or mean_bytes(program) >= LARGE:
         return program
     program = without_given(program)
-
-    def splice(_size: int) -> Generator[None, None, Program]:
-        return program
-        yield
-
-    return FirstSight(lambda: listed(program), splice, perf_counter() - begin)
+    return FirstSight(lambda: listed(program), lambda _: no_steps(program), perf_counter() - begin)

@@ -167,7 +167,7 @@ def grouped(program: Program) -> Program:
     Cost:
         0.2 us per equation where no array is large; else about 5.
     """
-    has_products = any(op[0] is matmul_in_parts_p for op in program.ops) and one_thread() is not None
+    has_products = matmul_in_parts_p in program.kinds and one_thread() is not None
     least = THREADS.block * (1 if has_products else FEWEST_BLOCKS)
     if not any(is_large(aval, least) for aval in set(program.avals)):
         return program

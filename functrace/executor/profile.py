@@ -32,6 +32,7 @@ from functrace.ir.program import Program
 from functrace.ops.blas import one_thread
 from functrace.passes import LAST, LATE, applied, optimized
 from functrace.source import Source, printable
+from functrace.steps import no_steps
 from functrace.typing import Array
 
 FEWEST_RUNS = 3
@@ -223,6 +224,9 @@ class Watched:
 
     def compiling(self, plan: Plan) -> Generator[None, None, Compiled]:
         """Compile a plan, a group at a time, with a clock around each group."""
+        return no_steps(self._compiled(plan))
+
+    def _compiled(self, plan: Plan) -> Compiled:
         entries = [Entry(plan, group) for group in plan.groups]
         self.entries.extend(entries)
         self._inner.append([])
@@ -236,7 +240,6 @@ class Watched:
         self._made.append(run)
         self.of[id(run)] = entries
         return run
-        yield
 
 
 def _watching(plan: Plan, pieces: list[Callable[..., Any]], entries: list[Entry]) -> Compiled:

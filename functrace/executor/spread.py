@@ -60,9 +60,8 @@ def spread_operations(program: Program) -> dict[int, Spread]:
         50 ns per operation of a program without large arrays.
     """
     least = LEAST_BYTES // MUCH
-    if not any(_is_known(aval) and aval.nbytes >= least for aval in set(program.avals)):
-        return {}
-    if not program.kinds.isdisjoint(SPINNING):
+    are_large = any(_is_known(aval) and aval.nbytes >= least for aval in set(program.avals))
+    if not are_large or not program.kinds.isdisjoint(SPINNING):
         return {}
     made: dict[int, Spread] = {}
     for k, _ in program.schedule:

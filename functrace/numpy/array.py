@@ -172,7 +172,8 @@ class TracedArray(Tracer):
                 if len(inputs) == 2 and inputs[0].__class__ in QUICK and inputs[1].__class__ in QUICK:
                     operator = (BINARY if self is inputs[0] else REFLECTED).get(ufunc)
                     if operator is not None:  # SciPy's come in later
-                        return operator(self, inputs[inputs[0] is self])
+                        x, y = inputs
+                        return operator(self, y if x is self else x)
                 if type(inputs[0]) is _ndarray and _getframe(1).f_code.co_name in EVALUATIONS:
                     refuse_several_polynomials(_getframe(1))
                 return bind(primitive, inputs)

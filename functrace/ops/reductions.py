@@ -197,6 +197,7 @@ reduce_min_p = Primitive(
     written="np.min({0}, axis={axes})",
     flops=counts.per_input,
 )
+EXTREMES = frozenset({reduce_max_p, reduce_min_p})
 
 
 def reduce_max(x: Value, axes: Axes) -> Any:

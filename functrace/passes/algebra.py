@@ -108,9 +108,8 @@ def _without_sign(sought: Sought, i: int, k: int) -> int | None:
         inner = sought.operands(operands[0], neg)
         if inner is not None and inner[0] >= 0:
             return write.place(primitive, (write.operand(inner[0]),), params, write.position(i))
-    if primitive is mul and sought.is_float(
-        i
-    ):  # (-a) * b is -(a * b): a sign is no rounding; integers wrap, complex zeros differ
+    # (-a) * b is -(a * b): a sign is no rounding; integers wrap, and zeros of complex products have signs of their own
+    if primitive is mul and sought.is_float(i):
         for x, y in (operands, operands[::-1]):
             inner = sought.operands(x, neg)
             if inner is not None and inner[0] >= 0 and sought.readers[x] == 1 and sought.is_float(x):

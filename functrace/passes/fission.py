@@ -119,7 +119,7 @@ def _inside(param: Any) -> Any:
 
 
 def _has_loops(program: Program) -> bool:
-    return any(op[0] is scan_p or (op[0].holds is not None and _holds_loops(op[2])) for op in program.ops)
+    return scan_p in program.kinds or any(op[0].holds is not None and _holds_loops(op[2]) for op in program.ops)
 
 
 def _holds_loops(param: Any) -> bool:

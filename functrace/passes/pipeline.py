@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias, final
 
 from functrace.errors import ArgumentError
 from functrace.ir.program import Program
+from functrace.ops.reductions import EXTREMES
 from functrace.passes.again import compute_again
 from functrace.passes.algebra import simplifying, sink_broadcasts
 from functrace.passes.common import drop_names, merging
@@ -23,7 +24,7 @@ from functrace.passes.inline import in_line
 from functrace.passes.late import computing_late
 from functrace.passes.signs import leave_out_signs
 from functrace.passes.unused import drop_unused
-from functrace.steps import finished
+from functrace.steps import finished, no_steps
 
 Stage: TypeAlias = Literal["early", "jit", "late", "last", "off"]
 
@@ -57,11 +58,7 @@ class Pass:
 def at_once(run: Callable[[Program], Program]) -> Callable[[Program, int], Generator[None, None, Program]]:
     """Make steps of a pass that is so fast that it needs none."""
 
-    def steps(program: Program, size: int) -> Generator[None, None, Program]:
-        return run(program)
-        yield
-
-    return steps
+    return lambda program, _: no_steps(run(program))
 
 
 def _in_parts(program: Program) -> Program:
@@ -103,7 +100,7 @@ def _joined(program: Program) -> Program:
 
 def _unshifted(program: Program) -> Program:
     """Leave out derivatives of shifts, likewise."""
-    if all(op[0].name not in ("reduce_max", "reduce_min") for op in program.ops):
+    if program.kinds.isdisjoint(EXTREMES):
         return program
     from functrace.passes.shifts import leave_out_shifts
 

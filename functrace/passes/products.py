@@ -15,7 +15,6 @@ Floor: 5.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any, final
@@ -139,7 +138,7 @@ class _Divided:
     """Whether an operation is a product that is to be in parts, of two operands of the same floats."""
 
     def __init__(self) -> None:
-        self._is_blocked = functools.lru_cache(maxsize=None)(self._divides_other_work)
+        self._last: tuple[Program, bool] | None = None
 
     def __call__(self, program: Program, op: Op) -> bool:
         if op[0] is not matmul_p or any(i < 0 for i in op[1]):
@@ -152,15 +151,15 @@ class _Divided:
         (rows, inner), columns = x.shape[-2:], y.shape[-1]
         if y.ndim == 2:
             rows *= math.prod(x.shape[:-2])
-            return rows * inner * columns >= THREADED and self._is_blocked(program)
+            return rows * inner * columns >= THREADED and self._divides_other_work(program)
         return math.prod(np.broadcast_shapes(x.shape[:-2], y.shape[:-2])) * rows * inner * columns >= LEAST
 
     def _divides_other_work(self, program: Program) -> bool:
         """Whether other operations are spread over functrace's threads; while they are, BLAS has none of its own."""
-        return _has_large_elementwise(program) or any(
-            op[0] is matmul_p and op[1][1] >= 0 and program.avals[op[1][1]].ndim > 2 and self(program, op)
-            for op in program.ops
-        )
+        if self._last is None or self._last[0] is not program:
+            stacks = (op for op in program.ops if op[0] is matmul_p and op[1][1] >= 0 and program.avals[op[1][1]].ndim > 2)
+            self._last = program, _has_large_elementwise(program) or any(self(program, op) for op in stacks)
+        return self._last[1]
 
 
 def _has_large_elementwise(program: Program) -> bool:

@@ -18,12 +18,11 @@ import numpy as np
 
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.program import Program
-from functrace.ir.walk import reachable
 from functrace.ops.elementwise import add
 from functrace.ops.shaping import broadcast_to
 from functrace.steps import finished
 from functrace.transforms.linearize import finish, linearize_by_rules, operand_of, split_linear
-from functrace.transforms.splice import Splice
+from functrace.transforms.splice import Splice, with_slots
 from functrace.transforms.templates import Chosen, choose
 from functrace.transforms.transpose import linear_variables, pull_cotangents, transpose_program
 
@@ -86,19 +85,17 @@ def splicing(
     out, count = program.output_ids[0], len(program.ops)
     slots: dict[int, list[int]] = {}
     done = 0
-    for k, _ in reachable(program.ops, (out,)):
-        template = templates[k]
-        if template is None or template.alias >= 0:
-            continue
-        slots[k] = [*program.ops[k][1], k, -1]
-        write.pieces(template, 0, template.ahead, slots[k], k)
+    for k, template, here in with_slots(program, chosen, (out,)):
+        slots[k] = here
+        write.pieces(template, 0, template.ahead, here, k)
         done += 1
         if not done % size:
             yield
     cotangents: list[int | None] = [None] * count
     if chosen.active[out]:
         first = roots[out] if roots[out] in slots else None  # whose rule comes first
-        cotangents[roots[out]] = write.constant(np.ones((), program.avals[out].dtype)[()], program.avals[out], first)
+        cotangents[roots[out]] = write.constant(np.ones((), program.avals[out].dtype)[()], program.avals[out])
+        write.origins[-1] = first
     for k in range(out, -1, -1):
         cotangent = cotangents[k]
         if cotangent is None or k not in slots:
@@ -114,7 +111,7 @@ def splicing(
             written = length
             i, found = roots[operands[place]], here[slot]
             before = cotangents[i]
-            cotangents[i] = found if before is None else write.append(add, (before, found), (), program.avals[i], k)
+            cotangents[i] = found if before is None else write.place(add, (before, found), program.avals[i], k)
         write.pieces(template, written, len(template.pieces), here, k)
         done += 1
         if not done % size:
@@ -157,23 +154,16 @@ def _pullback_by_templates(program: Program, chosen: Chosen, active: Sequence[bo
     slots: dict[int, list[int]] = {}
     residuals: dict[int, int] = {}
     behind = Splice(program, empty=True)
-    moving = {k for k, _ in reachable(program.ops, program.output_ids[:count])}.union(program.input_ids)
-    for k in sorted(moving):
-        template = templates[k]
-        if template is None or template.alias >= 0:
-            continue
-        here = slots[k] = [*program.ops[k][1], k, -1]
-        ahead.pieces(template, 0, template.ahead, here, k)
-        for slot in template.captured:
-            i = here[slot]
-            if i not in residuals:
-                residuals[i] = behind.input(ahead.avals[i])
-    given = [behind.input(avals[i]) for i in program.output_ids[:count]]
+    outputs = program.output_ids[:count]
+    for k, template, here in with_slots(program, chosen, outputs):
+        slots[k] = here
+        ahead.residuals(template, here, k, behind, residuals)
+    given = [behind.input(avals[i]) for i in outputs]
     cotangents: dict[int, int] = {}
-    for i, cotangent in zip(program.output_ids, given, strict=False):
-        if chosen.active[i] and i in moving:
+    for i, cotangent in zip(outputs, given, strict=True):
+        if chosen.active[i]:
             before = cotangents.get(roots[i])
-            added = cotangent if before is None else behind.append(add, (before, cotangent), (), avals[i], None)
+            added = cotangent if before is None else behind.place(add, (before, cotangent), avals[i], None)
             cotangents[roots[i]] = added
     for k in sorted(slots, reverse=True):
         cotangent, template = cotangents.pop(k, None), templates[k]
@@ -188,7 +178,7 @@ def _pullback_by_templates(program: Program, chosen: Chosen, active: Sequence[bo
             written = length
             i, found = roots[operands[place]], here[slot]
             before = cotangents.get(i)
-            cotangents[i] = found if before is None else behind.append(add, (before, found), (), avals[i], k)
+            cotangents[i] = found if before is None else behind.place(add, (before, found), avals[i], k)
         behind.pieces(template, written, len(template.pieces), here, k)
     outs: list[int] = []
     for i, flag in zip(program.input_ids, active, strict=True):

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from functrace.ir.program import Program
-from functrace.ir.walk import reachable
 from functrace.transforms.linearize import active_inputs, jvp_by_rules, linearize_by_rules, remembered
-from functrace.transforms.splice import Splice
+from functrace.transforms.splice import Splice, with_slots
 from functrace.transforms.templates import Chosen, choose
 
 
@@ -38,17 +37,12 @@ def _jvp_program(program: Program, active: Sequence[bool] | None, count: int | N
     chosen = _chosen(program, active)
     if chosen is None or any(template is not None and template.interleaves for template in set(chosen.templates)):
         return jvp_by_rules(program, active, count)
-    avals, roots = program.avals, chosen.roots
+    avals = program.avals
     write = Splice(program)
     tangents = {i: write.input(avals[i]) for i in active_inputs(program, active)}
-    for k, _ in reachable(program.ops, program.output_ids[:count]):
-        template = chosen.templates[k]
-        if template is None or template.alias >= 0:
-            continue
-        operands = program.ops[k][1]
-        here = [*operands, k, -1]
+    for k, template, here in with_slots(program, chosen, program.output_ids[:count]):
         write.pieces(template, 0, template.ahead, here, k)
-        tangents[k] = write.pushing(template, [tangents.get(roots[i], -1) if i >= 0 else -1 for i in operands], here, k)
+        tangents[k] = write.pushing(template, _of_operands(program, chosen, tangents, k), here, k)
     return write.finish([*program.output_ids, *_outputs(write, program, chosen, tangents, count)], f"jvp_of_{program.name}")
 
 
@@ -73,24 +67,15 @@ def linearize_program(
     chosen = _chosen(program, active)
     if chosen is None:
         return linearize_by_rules(program, active, count)
-    avals, roots = program.avals, chosen.roots
+    avals = program.avals
     ahead, behind = Splice(program), Splice(program, empty=True)
     tangents = {i: behind.input(avals[i]) for i in active_inputs(program, active)}
     first, behind.inputs = behind.inputs, []
     residuals: dict[int, int] = {}
-    for k, _ in reachable(program.ops, program.output_ids[:count]):
-        template = chosen.templates[k]
-        if template is None or template.alias >= 0:
-            continue
-        operands = program.ops[k][1]
-        here = [*operands, k, -1]
-        ahead.pieces(template, 0, template.ahead, here, k)
-        for slot in template.captured:
-            i = here[slot]
-            if i not in residuals:
-                residuals[i] = behind.input(ahead.avals[i])
+    for k, template, here in with_slots(program, chosen, program.output_ids[:count]):
+        ahead.residuals(template, here, k, behind, residuals)
         read = [residuals.get(i, i) if i >= 0 else i for i in here]
-        tangents[k] = behind.pushing(template, [tangents.get(roots[i], -1) if i >= 0 else -1 for i in operands], read, k)
+        tangents[k] = behind.pushing(template, _of_operands(program, chosen, tangents, k), read, k)
     outs = _outputs(behind, program, chosen, tangents, count)
     behind.inputs += first
     forward = ahead.finish([*program.output_ids, *residuals], f"forward_of_{program.name}")
@@ -100,6 +85,11 @@ def linearize_program(
 def _chosen(program: Program, active: Sequence[bool] | None) -> Chosen | None:
     moving = set(active_inputs(program, active))
     return choose(program, [i in moving for i in program.input_ids])
+
+
+def _of_operands(program: Program, chosen: Chosen, tangents: dict[int, int], k: int) -> list[int]:
+    """The tangents of what an operation reads; -1 where there is none."""
+    return [tangents.get(chosen.roots[i], -1) if i >= 0 else -1 for i in program.ops[k][1]]
 
 
 def _outputs(write: Splice, program: Program, chosen: Chosen, tangents: dict[int, int], count: int | None) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -48,14 +48,18 @@ def jacobians(transform: Any, f: Any, args: Any) -> list[tuple[Any, Any]]:
 MODULES = [m.name for m in pkgutil.iter_modules(tests.cases.__path__, "tests.cases.") if m.name != "tests.cases.case"]
 
 
+def small_cases(module: str) -> Iterator[tuple[str, Callable[..., Any], list[np.ndarray[Any, Any]]]]:
+    """The differentiable cases of a module on few numbers: names, functions of just these, and the numbers."""
+    for case in importlib.import_module(module).CASES:
+        args = [np.asarray(case.args[k]) for k in case.diff]
+        if case.diff and case.order >= 1 and all(a.dtype == np.float64 and a.size <= 64 for a in args):
+            yield case.name, restricted(case.call, case.args, case.diff), args
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_no_operation_depends_on_what_its_pattern_leaves_out(module: str) -> None:
     seen = 0
-    for case in importlib.import_module(module).CASES:
-        args = [np.asarray(case.args[k]) for k in case.diff]
-        if not case.diff or case.order < 1 or any(a.dtype != np.float64 or a.size > 64 for a in args):
-            continue
-        f = restricted(case.call, case.args, case.diff)
+    for name, f, args in small_cases(module):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -66,14 +70,14 @@ def test_no_operation_depends_on_what_its_pattern_leaves_out(module: str) -> Non
                 continue
             sizes = [program.avals[i].size for i in program.output_ids]
             pattern = dependence(program, [True] * len(args), len(sizes))
-            assert pattern is not None, case.name
+            assert pattern is not None, name
             columns = np.split(pattern, np.cumsum([a.size for a in args])[:-1])
             start = 0
             for k, size in enumerate(sizes):
                 for j, argument in enumerate(args):
                     jacobian = np.asarray(dense[k * len(args) + j]).reshape(size, argument.size)
                     reached = columns[j][:, start : start + size].T
-                    assert not jacobian[~reached].any(), case.name
+                    assert not jacobian[~reached].any(), name
                 start += size
         seen += 1
     assert seen or module.rpartition(".")[2] in ("counting", "sets", "edges", "distributions", "emath")
@@ -181,11 +185,7 @@ def test_derivatives_of_ones_own_depend_on_what_they_say(jac: Any, rule: Any, wr
 
 @pytest.mark.parametrize("module", MODULES)
 def test_rows_are_pullbacks_of_unit_vectors(module: str) -> None:
-    for case in importlib.import_module(module).CASES:
-        args = [np.asarray(case.args[k]) for k in case.diff]
-        if not case.diff or case.order < 1 or any(a.dtype != np.float64 or a.size > 64 for a in args):
-            continue
-        f = restricted(case.call, case.args, case.diff)
+    for name, f, args in small_cases(module):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -208,7 +208,7 @@ def test_rows_are_pullbacks_of_unit_vectors(module: str) -> None:
         made = [np.hstack([np.reshape(next(given), (np.size(leaf), a.size)) for a in args]) for leaf in flat]
         for row, expected in zip([row for block in made for row in block], rows, strict=True):
             finite = np.isfinite(expected)
-            np.testing.assert_allclose(row[finite], expected[finite], rtol=1e-12, atol=1e-14, err_msg=case.name)
+            np.testing.assert_allclose(row[finite], expected[finite], rtol=1e-12, atol=1e-14, err_msg=name)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,14 +19,6 @@ from functrace.executor.plan import planned
 from functrace.executor.threads import BLOCK, THREADS, Threads
 
 SIZE = FEWEST_BLOCKS * BLOCK + 12_346  # no whole number of blocks
-
-
-@pytest.fixture(params=[1, 2, 3, 4])
-def count(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = THREADS.count
-    THREADS.resize(request.param)
-    yield request.param
-    THREADS.resize(before)
 
 
 def runs(function: Callable[..., Any], *arguments: Any) -> list[Any]:

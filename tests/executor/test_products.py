@@ -88,6 +88,13 @@ def test_parts_are_of_many_rows_or_columns_and_much_work(sizes: tuple[int, int, 
         assert math.prod(sizes) < products.LEAST or longer < 2 * products.NARROWEST
 
 
+def warnings_of(f: Callable[[Any], Any], x: Any) -> list[warnings.WarningMessage]:
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        f(x)
+    return given
+
+
 @needs_openblas
 def test_warnings_and_errors_are_numpys() -> None:
     x = np.full((64, 128, 128), 1e30, np.float32)
@@ -98,12 +105,7 @@ def test_warnings_and_errors_are_numpys() -> None:
     assert "matmul_in_parts" in str(divide_products(ft.trace(f)(x)))
     run = ft.jit(f)
     for _ in range(3):
-        with warnings.catch_warnings(record=True) as expected:
-            warnings.simplefilter("always")
-            f(x)
-        with warnings.catch_warnings(record=True) as found:
-            warnings.simplefilter("always")
-            run(x)
+        expected, found = warnings_of(f, x), warnings_of(run, x)
         assert [str(w.message) for w in found] == [str(w.message) for w in expected]
         assert {w.filename for w in found} <= {__file__}
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -324,12 +326,7 @@ def test_what_is_side_by_side_warns_and_raises_as_numpy_does() -> None:
 
     program = ft.trace(f)(x)
     run = compiled(planned_in_parts(program), NUMPY)
-    with warnings.catch_warnings(record=True) as expected:
-        warnings.simplefilter("always")
-        f(x)
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        run(x)
+    expected, found = warnings_of(f, x), warnings_of(run, x)
     assert {str(w.message) for w in found} == {str(w.message) for w in expected}
     if expected:
         with np.errstate(over="raise"), pytest.raises(FloatingPointError, match="overflow"):

@@ -1,0 +1,18 @@
+"""What tests of the executor share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from functrace.executor.threads import THREADS
+
+
+@pytest.fixture(params=[1, 2, 3, 4])
+def count(request: pytest.FixtureRequest) -> Iterator[int]:
+    """How many threads there are."""
+    before = THREADS.count
+    THREADS.resize(request.param)
+    yield request.param
+    THREADS.resize(before)
