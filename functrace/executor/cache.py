@@ -1,4 +1,6 @@
-"""The cache of transformed programs: record always, transform and compile once.
+"""The cache of transformed programs: record, then transform and compile once.
+
+(Calls of functions that would be recorded as they were the last time do not come here: functrace/api/closed.py.)
 
 Note [Literals that change]
     The key of a recording is its tape, which names a Python number by position, not by value. The first transformed

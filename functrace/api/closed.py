@@ -1,0 +1,441 @@
+"""Closed functions: those that need not be called again, since their code shows that they would do the same.
+
+An un-jitted transform calls the user's function every time, because a function may do anything: read a global, count its
+calls, print. Recording that takes most of the time of a small gradient. But the code of many functions shows that they do
+nothing of the kind; when such a function has come a few times, and is recorded without values with nobody asking for any,
+its calls are served by the program at once, as long as nothing has changed of what it reads.
+
+Note [When a function is closed]
+    Its code, and that of the functions that it calls, consists of `STEPS`: it reads arguments and constants, computes, keeps
+    local variables, and decides. It names nothing but NumPy's functions that can be traced, a few of Python's (`BUILTINS`),
+    functions that are closed, and constants: numbers, words, dtypes, ``None``. It asks objects for nothing but `ATTRIBUTES`.
+    So there is nothing that it could change, or that could change it, besides (a) its arguments: arrays, which become inputs
+    of the recording, and floats that are differentiated; (b) what its names stand for: these are looked up, and compared by
+    identity, at every call (`Guard`); (c) the values of its arguments: in a recording without values who asks for
+    one gets an exception, and the function is called every time, as ever.
+    Names for arrays, lists, objects: not closed. Nor is what is not listed here; so a new version of Python, with steps of
+    other names, has fewer closed functions and no wrong ones.
+
+Note [Who sees that a function is not called]
+    A debugger does: while one traces, and inside of `functrace.disable_jit`, functions are called. So it is inside of
+    recordings.
+
+Floor: 7.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import functools
+import sys
+from collections.abc import Callable, Hashable, Sequence
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple, TypeVar, final
+
+import numpy as np
+
+from functrace.api.eager import ENTERED
+from functrace.api.record import Recorded
+from functrace.caches import BYTES_PER_OP, Bounded, Kept
+from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.program import Position
+from functrace.numpy.tables import FUNCTIONS, LIKE, METHODS, ROWS
+from functrace.ops.elementwise import UFUNCS
+from functrace.source import hide_own_frames
+from functrace.tracing.recording import Recording, is_recording
+
+STEPS = frozenset({
+    "BINARY_OP", "BINARY_SLICE", "BINARY_SUBSCR", "BUILD_CONST_KEY_MAP", "BUILD_LIST", "BUILD_MAP", "BUILD_SLICE",
+    "BUILD_TUPLE", "CACHE", "CALL", "CALL_FUNCTION_EX", "CALL_KW", "COMPARE_OP", "CONTAINS_OP", "COPY", "COPY_FREE_VARS",
+    "DELETE_FAST", "END_FOR", "EXTENDED_ARG", "FOR_ITER", "GET_ITER", "IS_OP", "JUMP_BACKWARD",
+    "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_FORWARD", "JUMP_IF_FALSE_OR_POP", "JUMP_IF_TRUE_OR_POP", "KW_NAMES", "LIST_APPEND",
+    "LIST_EXTEND", "LIST_TO_TUPLE", "LOAD_ASSERTION_ERROR", "LOAD_ATTR", "LOAD_CONST", "LOAD_CONST_IMMORTAL",
+    "LOAD_CONST_MORTAL", "LOAD_DEREF", "LOAD_FAST", "LOAD_FAST_AND_CLEAR", "LOAD_FAST_BORROW",
+    "LOAD_FAST_BORROW_LOAD_FAST_BORROW", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_GLOBAL", "LOAD_METHOD",
+    "LOAD_SMALL_INT", "NOP", "NOT_TAKEN", "POP_ITER", "POP_JUMP_BACKWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_NONE",
+    "POP_JUMP_BACKWARD_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_TRUE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_FORWARD_IF_NONE",
+    "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_IF_FALSE", "POP_JUMP_IF_NONE",
+    "POP_JUMP_IF_NOT_NONE", "POP_JUMP_IF_TRUE", "POP_TOP", "PRECALL", "PUSH_NULL", "RAISE_VARARGS", "RESUME",
+    "RETURN_CONST", "RETURN_VALUE", "STORE_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST", "STORE_SLICE",
+    "STORE_SUBSCR", "SWAP", "TO_BOOL", "UNARY_INVERT", "UNARY_NEGATIVE", "UNARY_NOT", "UNARY_POSITIVE", "UNPACK_EX",
+    "UNPACK_SEQUENCE",
+})  # fmt: skip
+"""What Python's instructions in a closed function may be, of all versions from 3.11 on."""
+
+GLOBALS, CELLS = "LOAD_GLOBAL", "LOAD_DEREF"
+_ASKING = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+
+BUILTINS = frozenset({
+    abs, all, any, bool, complex, dict, divmod, enumerate, float, int, len, list, max, min, pow, range, reversed, round,
+    slice, sorted, sum, tuple, zip,
+})  # fmt: skip
+"""Python's functions that a closed function may call."""
+
+ATTRIBUTES = frozenset({
+    *METHODS, "T", "accumulate", "append", "at", "copy", "dtype", "extend", "get", "imag", "index", "insert", "item",
+    "items", "itemsize", "keys", "kind", "mT", "ndim", "outer", "pop", "real", "reduce", "reverse", "shape", "size",
+    "tolist", "values",
+})  # fmt: skip
+"""What a closed function may ask objects for: of arrays, ufuncs, lists and dicts, which it has made itself."""
+
+LEFT_OUT = frozenset({
+    np.empty, np.empty_like, np.may_share_memory, np.shares_memory,
+    np.cross, np.fft.fftn, np.fft.ifftn, np.fft.irfftn, np.fft.rfftn, np.histogram, np.histogram2d, np.histogram_bin_edges,
+    np.histogramdd, np.linalg.qr, np.polyfit,
+})  # fmt: skip
+"""NumPy's functions that tell what memory holds, or shares; and those that may warn as they are recorded, every time."""
+
+_PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), type(Ellipsis)})
+_SCALARS = frozenset({np.dtype(code).type for code in "?bBhHiIlLqQefdgFDG"})
+_FUNCTIONS = frozenset({BuiltinFunctionType, FunctionType, type, type(np.sum)})
+
+FEWEST_CALLS = 3
+"""Of functions that come less often nothing is looked at."""
+
+MOST_KNOWN = 4
+"""Programs of one function and transform, for arguments of so many shapes."""
+
+MOST_TRIES = 6
+"""Recordings without values of one function and transform."""
+
+T = TypeVar("T")
+
+_ABSENT = object()
+
+
+class Read(NamedTuple):
+    """A name in a function's code: where it stands, and what is asked of it at once, one after the other."""
+
+    kind: str
+    name: str
+    words: tuple[str, ...]
+
+
+@functools.lru_cache(maxsize=1024)
+def reads_in(code: CodeType) -> tuple[Read, ...] | None:
+    """Return what names a function's code reads, if it consists of nothing but `STEPS` and asks for `ATTRIBUTES`.
+
+    Cost:
+        5 us per instruction, once.
+    """
+    found: dict[Read, None] = {}
+    steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+    k = 0
+    while k < len(steps):
+        name, word = steps[k].opname, steps[k].argval
+        k += 1
+        if name not in STEPS or (name in _ASKING and word not in ATTRIBUTES):
+            return None
+        if name in (GLOBALS, CELLS):
+            words: list[str] = []
+            while k < len(steps) and steps[k].opname in _ASKING and not steps[k].is_jump_target:
+                words.append(steps[k].argval)
+                k += 1
+            found[Read(name, word, tuple(words))] = None
+    return tuple(found)
+
+
+@final
+class Guard:
+    """What a closed function reads of its surroundings.
+
+    Args:
+        defaults: of its parameters.
+        names: globals, with what they stand for.
+        cells: what it closes over, by place.
+        attributes: words that modules are asked for: the module's dict, the word, and what it stands for.
+        functions: closed functions that it calls: by name, or by place where it closes over them, each with code and guard.
+    """
+
+    __slots__ = ("_attributes", "_cells", "_defaults", "_functions", "_names")
+
+    def __init__(
+        self,
+        defaults: tuple[Any, ...] | None,
+        names: Sequence[tuple[str, Any]],
+        cells: Sequence[tuple[int, Any]],
+        attributes: Sequence[tuple[dict[str, Any], str, Any]],
+        functions: Sequence[tuple[str | int, CodeType, Guard]],
+    ) -> None:
+        self._defaults, self._names, self._cells = defaults, tuple(names), tuple(cells)
+        self._attributes, self._functions = tuple(attributes), tuple(functions)
+
+    def holds(self, f: FunctionType) -> bool:
+        """Whether a function of the same code would read the same.
+
+        Cost:
+            50 ns per name.
+        """
+        if f.__defaults__ is not self._defaults or f.__kwdefaults__:
+            return False
+        namespace, closure = f.__globals__, f.__closure__
+        for name, expected in self._names:
+            if namespace.get(name, _ABSENT) is not expected:
+                return False
+        for held, word, expected in self._attributes:
+            if held.get(word, _ABSENT) is not expected:
+                return False
+        try:
+            for place, expected in self._cells:
+                if closure[place].cell_contents is not expected:  # type: ignore[index]
+                    return False
+            for name, code, guard in self._functions:
+                g: Any = namespace.get(name) if type(name) is str else closure[name].cell_contents  # type: ignore[index]
+                if g.__class__ is not FunctionType or g.__code__ is not code or not guard.holds(g):
+                    return False
+        except ValueError:  # a cell that is empty: the function will raise
+            return False
+        return True
+
+
+def guard_of(f: FunctionType, inside: tuple[CodeType, ...] = ()) -> Guard | None:
+    """Return the guard of a function; ``None`` if it is not closed.
+
+    Args:
+        f: the function.
+        inside: the code of the functions that call it.
+    """
+    code = f.__code__
+    reads = None if code in inside else reads_in(code)
+    if reads is None or f.__kwdefaults__ or not all(map(_is_known, f.__defaults__ or ())):
+        return None
+    names: list[tuple[str, Any]] = []
+    cells: list[tuple[int, Any]] = []
+    attributes: list[tuple[dict[str, Any], str, Any]] = []
+    functions: list[tuple[str | int, CodeType, Guard]] = []
+    for kind, name, words in reads:
+        place: str | int = name
+        if kind == CELLS:
+            if name not in code.co_freevars:  # a variable of its own, which functions in it share
+                return None
+            place = code.co_freevars.index(name)
+            try:
+                value: Any = (f.__closure__ or ())[place].cell_contents
+            except ValueError:
+                return None
+        else:
+            value = f.__globals__.get(name, _ABSENT)
+        if type(value) is FunctionType and not (words or _is_numpys(value)):
+            guard = guard_of(value, (*inside, code))
+            if guard is None:
+                return None
+            functions.append((place, value.__code__, guard))
+            continue
+        if type(place) is int:
+            cells.append((place, value))
+        else:
+            names.append((name, value))
+        if value is _ABSENT:
+            attributes.append((builtins.__dict__, name, builtins.__dict__.get(name, _ABSENT)))
+            value = attributes[-1][-1]
+        waiting = list(words)
+        while waiting and type(value) is ModuleType:
+            attributes.append((value.__dict__, waiting[0], value.__dict__.get(waiting.pop(0), _ABSENT)))
+            value = attributes[-1][-1]
+        if not (ATTRIBUTES.issuperset(waiting) and _is_known(value)):
+            return None
+    return Guard(f.__defaults__, names, cells, attributes, functions)
+
+
+def _is_constant(value: object) -> bool:
+    parts: Any = value
+    if type(value) is tuple:
+        return all(map(_is_constant, parts))
+    return type(value) in _PLAIN or type(value) in _SCALARS or isinstance(value, np.dtype)
+
+
+def _is_known(value: object) -> bool:
+    """Whether something never changes: a constant, or a function of NumPy's or Python's that a closed function may call."""
+    if isinstance(value, np.ufunc):
+        return value in UFUNCS
+    if _is_constant(value):
+        return True
+    if type(value) not in _FUNCTIONS or value in LEFT_OUT:
+        return False
+    return value in BUILTINS or value in _SCALARS or _is_numpys(value)
+
+
+def _is_numpys(value: object) -> bool:
+    """Whether something is a function of NumPy's that can be traced, and has been."""
+    return any(dict.__contains__(table, value) for table in (FUNCTIONS, ROWS, LIKE))
+
+
+# -- calls -----------------------------------------------------------------------------------------------------------------
+
+
+_FLOAT = ShapeDtype((), np.dtype(float))
+
+
+def specs_of(args: Sequence[object], chosen: Sequence[int]) -> list[ShapeDtype] | None:
+    """Return the avals of a call's arguments; ``None`` if the function is to be called whatever it is.
+
+    Args:
+        args: the arguments.
+        chosen: places of those that are differentiated.
+    """
+    found: list[ShapeDtype] = []
+    for k, x in enumerate(args):
+        if type(x) is float and k in chosen:
+            found.append(_FLOAT)
+        elif type(x) is np.ndarray and x.ndim and x.flags.c_contiguous and x.dtype.kind in ("f" if k in chosen else "biufc"):
+            found.append(aval_of(x))
+        else:
+            return None
+    return found
+
+
+def recorded_without_values(
+    recording: Recording, f: FunctionType, inputs: list[Any], wanted: Callable[[Recording, Any], Sequence[Any]]
+) -> Recorded | None:
+    """Record a call of a closed function on inputs without values.
+
+    Returns:
+        ``None`` where the function is to be called every time: if it asks for values, or raises; if an operation may fail on
+        values, since that is then told where it stands; for operations that hold programs.
+    """
+    try:
+        with np.errstate(all="raise"):  # of what is computed without inputs, which warns every time
+            call = Recorded(recording, f, lambda _: (inputs, {}), wanted=wanted)
+    except Exception:  # whatever it is, the call that follows will raise it if it is due
+        return None
+    if recording.held or recording.inner or recording.lent:
+        return None
+    for primitive, operands, params in recording.columns:
+        if primitive.holds is not None or primitive.kept is not None:
+            return None
+        if primitive.fails is not None and primitive.fails(*map(recording.spec, operands), *params):
+            return None
+    return call
+
+
+@final
+class Known:
+    """What serves the calls of a closed function whose arguments are like some.
+
+    Args:
+        guard: of the function.
+        specs: the avals of its arguments; those without axes are floats.
+        order: the places of the arguments, as inputs of what runs.
+        run: what runs.
+        more: its further arguments.
+        lines: the user's lines.
+    """
+
+    __slots__ = ("_guard", "_lines", "_more", "_order", "_run", "_specs")
+
+    def __init__(
+        self,
+        guard: Guard,
+        specs: Sequence[ShapeDtype],
+        order: Sequence[int],
+        run: Callable[[Sequence[Any], Sequence[Position]], Sequence[Any]],
+        more: Sequence[Any],
+        lines: Sequence[Position],
+    ) -> None:
+        self._guard, self._specs, self._order, self._more = (
+            guard,
+            [(s.shape, s.dtype) for s in specs],
+            tuple(order),
+            tuple(more),
+        )
+        self._run, self._lines = run, tuple(lines)
+
+    @property
+    def nbytes(self) -> int:
+        """Estimated bytes held, if nobody else holds the program."""
+        return BYTES_PER_OP * len(self._lines) + sum([x.nbytes for x in self._more if isinstance(x, np.ndarray)])
+
+    def run(self, f: FunctionType, args: Sequence[Any]) -> Sequence[Any] | None:
+        """Return the results for a call; ``None`` if it is not like those."""
+        specs = self._specs
+        if len(args) != len(specs):
+            return None
+        for x, (shape, dtype) in zip(args, specs, strict=True):
+            if x.__class__ is np.ndarray:
+                if x.dtype != dtype or x.shape != shape or not shape or not x.flags.c_contiguous:
+                    return None
+            elif x.__class__ is not float or shape:
+                return None
+        if not self._guard.holds(f):
+            return None
+        values = [np.float64(x) if x.__class__ is float else x for x in [args[k] for k in self._order]]
+        values.extend(self._more)
+        try:
+            return self._run(values, self._lines)
+        except BaseException as error:
+            hide_own_frames(error)
+            raise
+
+
+@final
+class Seen(Kept):
+    """A function's code under a transform: how often it was called, and what serves its calls if it is closed.
+
+    Args:
+        code: the function's.
+    """
+
+    __slots__ = ("_calls", "_code", "_known", "_tries")
+
+    def __init__(self, code: CodeType) -> None:
+        super().__init__(BYTES_PER_OP)
+        self._code = code
+        self._calls = self._tries = 0
+        self._known: tuple[Known, ...] = ()
+
+    def results(
+        self, f: FunctionType, args: tuple[Any, ...], record: Callable[[T, tuple[Any, ...], Guard], Known | None], of: T
+    ) -> Sequence[Any] | None:
+        """Return the results of a call, if it need not be recorded.
+
+        Args:
+            f: the function.
+            args: its arguments.
+            record: records a call without values: called as ``record(of, args, guard)``.
+            of: what is done with the function.
+        """
+        if self._code is not f.__code__ or ENTERED or _is_watched() or is_recording():
+            return None
+        for known in self._known:
+            results = known.run(f, args)
+            if results is not None:
+                return results
+        self._calls += 1
+        if self._calls < FEWEST_CALLS or self._tries == MOST_TRIES or len(self._known) == MOST_KNOWN:
+            return None
+        self._calls, self._tries = 0, self._tries + 1
+        guard = guard_of(f)
+        known = None if guard is None else record(of, args, guard)
+        if known is None:
+            return None
+        self._known = (*self._known, known)
+        SEEN.resize(self, self.nbytes + known.nbytes)
+        return known.run(f, args)
+
+
+SEEN: Bounded[Seen] = Bounded("calls of functions that need not be recorded", 32 << 20, 1 << 14)
+"""By identity of their code, and by transform."""
+
+
+def seen(f: FunctionType, *transform: Hashable) -> Seen:
+    """Return what is known of a function's calls under a transform."""
+    key = (id(f.__code__), *transform)
+    found = SEEN.entries.get(key)
+    if found is None:
+        found = Seen(f.__code__)
+        SEEN.add(key, found)
+    else:
+        found.used = SEEN.tick()
+    return found
+
+
+def _debuggers() -> Callable[[], object]:
+    """Python's debuggers ask to be called at every line; from 3.12 on there are others, too."""
+    monitoring: Any = getattr(sys, "monitoring", None)
+    if monitoring is None:
+        return sys.gettrace
+    return lambda: sys.gettrace() or monitoring.get_tool(monitoring.DEBUGGER_ID)
+
+
+_is_watched = _debuggers()
