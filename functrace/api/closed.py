@@ -28,13 +28,15 @@ from __future__ import annotations
 import builtins
 import dis
 import functools
+import operator
 import sys
 from collections.abc import Callable, Hashable, Sequence
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, NamedTuple, TypeVar, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, final
 
 import numpy as np
 
+from functrace.api.checks import Check, written_check
 from functrace.api.eager import ENTERED
 from functrace.api.record import Recorded
 from functrace.caches import BYTES_PER_OP, Bounded, Kept
@@ -44,6 +46,10 @@ from functrace.numpy.tables import FUNCTIONS, LIKE, METHODS, ROWS
 from functrace.ops.elementwise import UFUNCS
 from functrace.source import hide_own_frames
 from functrace.tracing.recording import Recording, is_recording
+from functrace.tree import flatten
+
+if TYPE_CHECKING:
+    from functrace.tree import PyTreeSpec
 
 STEPS = frozenset({
     "BINARY_OP", "BINARY_SLICE", "BINARY_SUBSCR", "BUILD_CONST_KEY_MAP", "BUILD_LIST", "BUILD_MAP", "BUILD_SLICE",
@@ -264,25 +270,99 @@ def _is_numpys(value: object) -> bool:
 # -- calls -----------------------------------------------------------------------------------------------------------------
 
 
+Take = Callable[[tuple[Any, ...]], list[Any] | None]
+"""Returns the leaves of a call's arguments as values, if these are like those of another call."""
+
 _FLOAT = ShapeDtype((), np.dtype(float))
 
 
-def specs_of(args: Sequence[object], chosen: Sequence[int]) -> list[ShapeDtype] | None:
-    """Return the avals of a call's arguments; ``None`` if the function is to be called whatever it is.
+@final
+class Like:
+    """What the arguments of a call are like, so that others are served as they are.
+
+    Arrays are of the same shape, dtype and order in memory. Those that are differentiated may stand in tuples, lists and
+    dicts, whose keys come in the same order: the function gets new ones with tracers, and may do with them what it likes.
 
     Args:
         args: the arguments.
         chosen: places of those that are differentiated.
     """
-    found: list[ShapeDtype] = []
-    for k, x in enumerate(args):
-        if type(x) is float and k in chosen:
-            found.append(_FLOAT)
-        elif type(x) is np.ndarray and x.ndim and x.flags.c_contiguous and x.dtype.kind in ("f" if k in chosen else "biufc"):
-            found.append(aval_of(x))
+
+    __slots__ = ("_chosen", "_leaves", "count", "order", "specs", "take", "tree", "treedef")
+    take: Take | None
+    """``None`` if the function is to be called whatever it is."""
+
+    def __init__(self, args: tuple[Any, ...], chosen: Sequence[int]) -> None:
+        self._leaves, self.tree = flatten(args)
+        parts = [flatten(x)[0] for x in args]
+        first = [sum(map(len, parts[:k])) for k in range(len(args))]
+        places = [range(first[k], first[k] + len(parts[k])) for k in range(len(args))]
+        self._chosen = frozenset([i for k in chosen for i in places[k]])
+        others = [k for k in range(len(args)) if k not in chosen]
+        self.order = [i for k in (*chosen, *others) for i in places[k]]
+        """The places of the leaves, as inputs."""
+        self.count = len(self._chosen)
+        """How many of them are differentiated."""
+        self.treedef = None
+        """Of what is differentiated; ``None`` where that is leaves."""
+        self.specs: list[ShapeDtype] = []
+        self.take = None
+        if not all(map(self._add, range(len(self._leaves)))) or any(type(args[k]) is not np.ndarray for k in others):
+            return
+        if len(args) == len(self._leaves) and all(map(operator.is_, args, self._leaves)):
+            self.take = _of_leaves([(spec.shape, spec.dtype) for spec in self.specs])
+        elif _is_plain(self.tree):
+            self.treedef = flatten(tuple([args[k] for k in chosen]))[1]
+            check = written_check(flatten((args, {}))[1], self._leaves, (args, {}))
+            self.take = None if check is None else _of_nest(check)
+
+    @property
+    def leaves(self) -> list[Any]:
+        """Of the arguments, as inputs."""
+        return [self._leaves[i] for i in self.order]
+
+    def _add(self, i: int) -> bool:
+        """Note what a leaf is like; whether such are served."""
+        x, is_chosen = self._leaves[i], i in self._chosen
+        if type(x) is float and is_chosen:
+            self.specs.append(_FLOAT)
+        elif type(x) is np.ndarray and x.ndim and x.flags.c_contiguous and x.dtype.kind in ("f" if is_chosen else "biufc"):
+            self.specs.append(aval_of(x))
         else:
+            return False
+        return True
+
+
+def _of_leaves(specs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]) -> Take:
+    def take(args: tuple[Any, ...]) -> list[Any] | None:
+        if len(args) != len(specs):
             return None
-    return found
+        values: list[Any] = []
+        for x, (shape, dtype) in zip(args, specs, strict=True):
+            if x.__class__ is np.ndarray:
+                if x.dtype != dtype or x.shape != shape or not shape or not x.flags.c_contiguous:
+                    return None
+                values.append(x)
+            elif x.__class__ is float and not shape:
+                values.append(np.float64(x))
+            else:
+                return None
+        return values
+
+    return take
+
+
+def _of_nest(check: Check) -> Take:
+    def take(args: tuple[Any, ...]) -> list[Any] | None:
+        values = check(args, {})
+        return values if values is not None and all(x.flags.c_contiguous for x in values) else None
+
+    return take
+
+
+def _is_plain(tree: PyTreeSpec) -> bool:
+    """Whether a nest consists of tuples, lists and dicts, and no classes of the user's."""
+    return tree.is_leaf() or (tree.type in (tuple, list, dict, type(None)) and all(map(_is_plain, tree.children())))
 
 
 def recorded_without_values(
@@ -315,54 +395,41 @@ class Known:
 
     Args:
         guard: of the function.
-        specs: the avals of its arguments; those without axes are floats.
-        order: the places of the arguments, as inputs of what runs.
+        like: what the arguments are like.
         run: what runs.
         more: its further arguments.
         lines: the user's lines.
     """
 
-    __slots__ = ("_guard", "_lines", "_more", "_order", "_run", "_specs")
+    __slots__ = ("_guard", "_lines", "_more", "_order", "_run", "_take", "treedef")
 
     def __init__(
         self,
         guard: Guard,
-        specs: Sequence[ShapeDtype],
-        order: Sequence[int],
+        like: Like,
         run: Callable[[Sequence[Any], Sequence[Position]], Sequence[Any]],
         more: Sequence[Any],
         lines: Sequence[Position],
     ) -> None:
-        self._guard, self._specs, self._order, self._more = (
-            guard,
-            [(s.shape, s.dtype) for s in specs],
-            tuple(order),
-            tuple(more),
-        )
-        self._run, self._lines = run, tuple(lines)
+        assert like.take is not None
+        self._guard, self._take, self.treedef = guard, like.take, like.treedef
+        self._order = None if like.order == sorted(like.order) else tuple(like.order)
+        self._run, self._more, self._lines = run, tuple(more), tuple(lines)
 
     @property
     def nbytes(self) -> int:
         """Estimated bytes held, if nobody else holds the program."""
         return BYTES_PER_OP * len(self._lines) + sum([x.nbytes for x in self._more if isinstance(x, np.ndarray)])
 
-    def run(self, f: FunctionType, args: Sequence[Any]) -> Sequence[Any] | None:
+    def run(self, f: FunctionType, args: tuple[Any, ...]) -> Sequence[Any] | None:
         """Return the results for a call; ``None`` if it is not like those."""
-        specs = self._specs
-        if len(args) != len(specs):
+        values = self._take(args)
+        if values is None or not self._guard.holds(f):
             return None
-        for x, (shape, dtype) in zip(args, specs, strict=True):
-            if x.__class__ is np.ndarray:
-                if x.dtype != dtype or x.shape != shape or not shape or not x.flags.c_contiguous:
-                    return None
-            elif x.__class__ is not float or shape:
-                return None
-        if not self._guard.holds(f):
-            return None
-        values = [np.float64(x) if x.__class__ is float else x for x in [args[k] for k in self._order]]
-        values.extend(self._more)
+        if self._order is not None:
+            values = [values[i] for i in self._order]
         try:
-            return self._run(values, self._lines)
+            return self._run([*values, *self._more], self._lines)
         except BaseException as error:
             hide_own_frames(error)
             raise
@@ -386,8 +453,8 @@ class Seen(Kept):
 
     def results(
         self, f: FunctionType, args: tuple[Any, ...], record: Callable[[T, tuple[Any, ...], Guard], Known | None], of: T
-    ) -> Sequence[Any] | None:
-        """Return the results of a call, if it need not be recorded.
+    ) -> tuple[Sequence[Any], PyTreeSpec | None] | None:
+        """Return the results of a call, if it need not be recorded, and the structure of what is differentiated.
 
         Args:
             f: the function.
@@ -400,7 +467,7 @@ class Seen(Kept):
         for known in self._known:
             results = known.run(f, args)
             if results is not None:
-                return results
+                return results, known.treedef
         self._calls += 1
         if self._calls < FEWEST_CALLS or self._tries == MOST_TRIES or len(self._known) == MOST_KNOWN:
             return None
@@ -411,7 +478,8 @@ class Seen(Kept):
             return None
         self._known = (*self._known, known)
         SEEN.resize(self, self.nbytes + known.nbytes)
-        return known.run(f, args)
+        results = known.run(f, args)
+        return None if results is None else (results, known.treedef)
 
 
 SEEN: Bounded[Seen] = Bounded("calls of functions that need not be recorded", 32 << 20, 1 << 14)

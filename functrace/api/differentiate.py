@@ -27,7 +27,7 @@ from functrace.api.calls import (
     is_position,
     normalize_argnums,
 )
-from functrace.api.closed import Guard, Known, recorded_without_values, seen, specs_of
+from functrace.api.closed import Guard, Known, Like, recorded_without_values, seen
 from functrace.api.directions import COTANGENTS, TANGENTS, check_like
 from functrace.api.record import Called, Recorded, add_input, own_arrays
 from functrace.api.transformed import as_transformed
@@ -198,8 +198,8 @@ def _differentiate(
     """Make `value_and_grad`, or `grad`: the path that un-jitted gradients take at every call."""
     transform = "value_and_grad" if with_value else "grad"
     if argnums.__class__ is not int:
-        check_argnums(argnums, transform)
-        argnums = argnums if is_position(argnums) else tuple(argnums)
+        positions = check_argnums(argnums, transform)
+        argnums = argnums if is_position(argnums) else positions
     if f.__class__ is not FunctionType:
         check_function(f, transform)
     of = f, f"grad of {function_name(f)}", argnums, has_aux, holomorphic, allow_int, with_value
@@ -210,9 +210,12 @@ def _differentiated(of: tuple[Any, ...], /, *args: object, **kwargs: object) -> 
     """Compute a gradient; ``of`` is what and how. (A function made for each would cost 1 us per gradient.)"""
     f, owner, argnums, has_aux, holomorphic, allow_int, with_value = of
     if f.__class__ is FunctionType and not (kwargs or has_aux or holomorphic or allow_int) and args:
-        results = seen(f, argnums, with_value).results(f, args, _served, of)
-        if results is not None:
+        served = seen(f, argnums, with_value).results(f, args, _served, of)
+        if served is not None:
+            results, treedef = served
             gradients = [x[()] if type(x) is np.ndarray and not x.ndim else x for x in results[1 if with_value else 0 :]]
+            if treedef is not None:
+                gradients = unflatten(treedef, gradients)
             gradient = gradients[0] if is_position(argnums) else tuple(gradients)
             return (results[0], gradient) if with_value else gradient
     first_only = type(argnums) is int and argnums == 0
@@ -254,18 +257,17 @@ def _served(of: tuple[Any, ...], args: tuple[Any, ...], guard: Guard) -> Known |
     """Record a call of a closed function without values; returns what serves such calls, if nobody has asked for any."""
     f, owner, argnums, *_, with_value = of
     chosen = normalize_argnums(argnums, len(args), owner)
-    specs = specs_of(args, chosen)
-    if specs is None:
+    like = Like(args, chosen)
+    if like.take is None:
         return None
-    order = [*chosen, *[k for k in range(len(args)) if k not in chosen]]
     with Recording(owner, is_run=True) as recording:
-        inputs = {k: recording.new_input(specs[k]) for k in order}
-        call = recorded_without_values(recording, f, [inputs[k] for k in range(len(args))], _real_scalar)
+        inputs = {i: recording.new_input(like.specs[i]) for i in like.order}
+        call = recorded_without_values(recording, f, unflatten(like.tree, [inputs[i] for i in sorted(inputs)]), _real_scalar)
         if call is None:
             return None
-        recording.values.update({i: args[k] for i, k in zip(recording.inputs, order, strict=True)})
-        run, arguments = call.transformed(*grad_transform(len(chosen), with_value))
-        return Known(guard, specs, order, run, arguments[len(order) :], call.lines)
+        recording.values.update(zip(recording.inputs, like.leaves, strict=True))
+        run, arguments = call.transformed(*grad_transform(like.count, with_value))
+        return Known(guard, like, run, arguments[len(inputs) :], call.lines)
 
 
 def _inputs(

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -127,6 +127,58 @@ def test_several_arguments() -> None:
             slow = ft.grad(lambda *a: [f(*a)][0], argnums)  # a list in a lambda: a code of its own, with a cell
             same(run(w, x, y), slow(w, x, y))
     assert not is_called(f, w, x, y)
+
+
+def test_nests() -> None:
+    def f(p: Any, x: Any) -> Any:
+        total = 0.0
+        for w, b in p["layers"]:
+            x = np.tanh(x @ w + b)
+        for value in p.values():
+            total += np.sum(value[0][1] if value is p["layers"] else value)
+        p["more"] = p.pop("scale") * 2.0
+        return np.sum(p["more"] * x) + total
+
+    rng = np.random.default_rng(0)
+    layers = [(rng.normal(size=(2, 2)), rng.normal(size=2)), (rng.normal(size=(2, 3)), rng.normal(size=3))]
+    p: dict[str, Any] = {"scale": 2.0, "layers": layers}
+    x = rng.normal(size=(4, 2))
+    assert not is_called(f, p, x)
+    for _ in range(2):
+        layers[0][0][0] += 1.0
+        found = ft.value_and_grad(f)(p, x)
+        for _ in range(ENOUGH):
+            same(ft.value_and_grad(f)(p, x), found)
+        assert list(found[1]) == ["scale", "layers"] == list(p)
+        assert type(found[1]["scale"]) is np.float64
+        assert type(found[1]["layers"][0]) is tuple
+    swapped = {"layers": layers, "scale": 2.0}
+    with counted() as calls:  # the order of keys is an order of additions
+        assert list(ft.grad(f)(swapped, x)) == ["layers", "scale"]
+    assert calls.of(f)
+    p["scale"] = np.float64(2.0)
+    assert is_called(f, p, x)
+
+
+def test_nests_of_others_are_recorded() -> None:
+    class Pair(NamedTuple):
+        x: Any
+        y: Any
+
+    def loss(p: Any) -> Any:
+        return np.sum(p[1] ** 2)
+
+    for nest in (Pair(X, X), [np.float64(2.0), X], {1: X}, [X, np.array(2.0), None]):
+        assert is_called(loss, nest)
+
+    def f(x: Any, p: Any) -> Any:
+        p.append(1)
+        return np.sum(x * p[0])
+
+    p = [X]
+    for _ in range(ENOUGH + 2):
+        ft.grad(f)(X, p)
+    assert len(p) == ENOUGH + 3
 
 
 def test_floats() -> None:
