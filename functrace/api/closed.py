@@ -46,7 +46,7 @@ from functrace.numpy.tables import FUNCTIONS, LIKE, METHODS, ROWS
 from functrace.ops.elementwise import UFUNCS
 from functrace.source import hide_own_frames
 from functrace.tracing.recording import Recording, is_recording
-from functrace.tree import flatten
+from functrace.tree import flatten, unflatten
 
 if TYPE_CHECKING:
     from functrace.tree import PyTreeSpec
@@ -366,18 +366,23 @@ def _is_plain(tree: PyTreeSpec) -> bool:
 
 
 def recorded_without_values(
-    recording: Recording, f: FunctionType, inputs: list[Any], wanted: Callable[[Recording, Any], Sequence[Any]]
+    recording: Recording, f: FunctionType, like: Like, wanted: Callable[[Recording, Any], Sequence[Any]]
 ) -> Recorded | None:
     """Record a call of a closed function on inputs without values.
 
     Returns:
         ``None`` where the function is to be called every time: if it asks for values, or raises; if an operation may fail on
-        values, since that is then told where it stands; for operations that hold programs.
+        values, since that is then told where it stands; for operations that hold programs; if it writes into an argument
+        that is not differentiated, which it may not where that is large.
     """
+    inputs = {i: recording.new_input(like.specs[i]) for i in like.order}
     try:
         with np.errstate(all="raise"):  # of what is computed without inputs, which warns every time
-            call = Recorded(recording, f, lambda _: (inputs, {}), wanted=wanted)
+            args = unflatten(like.tree, [inputs[i] for i in sorted(inputs)])
+            call = Recorded(recording, f, lambda _: (args, {}), wanted=wanted)
     except Exception:  # whatever it is, the call that follows will raise it if it is due
+        return None
+    if [inputs[i]._id for i in like.order[like.count :]] != recording.inputs[like.count :]:
         return None
     if recording.held or recording.inner or recording.lent:
         return None

@@ -261,13 +261,12 @@ def _served(of: tuple[Any, ...], args: tuple[Any, ...], guard: Guard) -> Known |
     if like.take is None:
         return None
     with Recording(owner, is_run=True) as recording:
-        inputs = {i: recording.new_input(like.specs[i]) for i in like.order}
-        call = recorded_without_values(recording, f, unflatten(like.tree, [inputs[i] for i in sorted(inputs)]), _real_scalar)
+        call = recorded_without_values(recording, f, like, _real_scalar)
         if call is None:
             return None
         recording.values.update(zip(recording.inputs, like.leaves, strict=True))
         run, arguments = call.transformed(*grad_transform(like.count, with_value))
-        return Known(guard, like, run, arguments[len(inputs) :], call.lines)
+        return Known(guard, like, run, arguments[len(like.order) :], call.lines)
 
 
 def _inputs(

@@ -280,6 +280,31 @@ def test_other_arguments_are_recorded() -> None:
         assert type(found) is type(value)
 
 
+WRITES = {
+    "an argument": "def f(x, y):\n y *= 3.0\n return np.sum(x * y)",
+    "a view": "def f(x, y):\n z = y[1:]\n z *= 2.0\n return np.sum(x * y)",
+    "what may be a view": "def f(x, y):\n z = y.reshape(-1)\n np.add(z, 1.0, out=z)\n return np.sum(x * z)",
+    "elements": "def f(x, y):\n y[0] = 3.0\n return np.sum(x * y)",
+}
+
+
+@pytest.mark.parametrize("source", WRITES.values(), ids=WRITES)
+@pytest.mark.parametrize("size", [3, 20_000])
+def test_who_writes_into_what_is_not_differentiated_is_called(source: str, size: int) -> None:
+    """It may not if that is large, at no call."""
+    f, y = made(source), np.ones(size)
+    outcomes = set[str]()
+    with counted() as calls:
+        for _ in range(ENOUGH + 2):
+            try:
+                outcomes.add(repr(ft.grad(f)(np.ones(size), y)))
+            except ft.errors.CapturedArrayError as error:
+                outcomes.add(error.what)
+    assert len(outcomes) == 1
+    assert calls.of(f) >= ENOUGH + 2
+    np.testing.assert_array_equal(y, np.ones(size))
+
+
 def test_functions_are_called_where_somebody_looks() -> None:
     def f(x: Any) -> Any:
         return np.sum(x * 2.0)
