@@ -2,8 +2,9 @@
 
 An un-jitted transform calls the user's function every time, because a function may do anything: read a global, count its
 calls, print. Recording that takes most of the time of a small gradient. But the code of many functions shows that they do
-nothing of the kind; when such a function has come a few times, and is recorded without values with nobody asking for any,
-its calls are served by the program at once, as long as nothing has changed of what it reads.
+nothing of the kind. When such a function has come a few times, it is recorded once without values; if nobody asks for one, and
+the program gives the results of the call before, bit for bit, further calls are served by it at once, as long as nothing has
+changed of what the function reads.
 
 Note [When a function is closed]
     Its code, and that of the functions that it calls, consists of `STEPS`: it reads arguments and constants, computes, keeps
@@ -98,6 +99,9 @@ _FUNCTIONS = frozenset({BuiltinFunctionType, FunctionType, type, type(np.sum)})
 
 FEWEST_CALLS = 3
 """Of functions that come less often nothing is looked at."""
+
+LARGE = 1 << 17
+"""Bytes per operation: with so many a recording takes a small part of the time."""
 
 MOST_KNOWN = 4
 """Programs of one function and transform, for arguments of so many shapes."""
@@ -373,7 +377,7 @@ def recorded_without_values(
     Returns:
         ``None`` where the function is to be called every time: if it asks for values, or raises; if an operation may fail on
         values, since that is then told where it stands; for operations that hold programs; if it writes into an argument
-        that is not differentiated, which it may not where that is large.
+        that is not differentiated, which it may not where that is large; for large arrays.
     """
     inputs = {i: recording.new_input(like.specs[i]) for i in like.order}
     try:
@@ -385,6 +389,8 @@ def recorded_without_values(
     if [inputs[i]._id for i in like.order[like.count :]] != recording.inputs[like.count :]:
         return None
     if recording.held or recording.inner or recording.lent:
+        return None
+    if sum([aval.nbytes for aval in recording.avals]) > LARGE * len(recording.avals):
         return None
     for primitive, operands, params in recording.columns:
         if primitive.holds is not None or primitive.kept is not None:
@@ -456,35 +462,56 @@ class Seen(Kept):
         self._calls = self._tries = 0
         self._known: tuple[Known, ...] = ()
 
-    def results(
-        self, f: FunctionType, args: tuple[Any, ...], record: Callable[[T, tuple[Any, ...], Guard], Known | None], of: T
-    ) -> tuple[Sequence[Any], PyTreeSpec | None] | None:
-        """Return the results of a call, if it need not be recorded, and the structure of what is differentiated.
-
-        Args:
-            f: the function.
-            args: its arguments.
-            record: records a call without values: called as ``record(of, args, guard)``.
-            of: what is done with the function.
-        """
-        if self._code is not f.__code__ or ENTERED or _is_watched() or is_recording():
+    def results(self, f: FunctionType, args: tuple[Any, ...]) -> tuple[Sequence[Any], PyTreeSpec | None] | None:
+        """Return the results of a call, if it need not be recorded, and the structure of what is differentiated."""
+        if not self._known or self._code is not f.__code__ or is_looked_at():
             return None
         for known in self._known:
             results = known.run(f, args)
             if results is not None:
                 return results, known.treedef
+        return None
+
+    def came(
+        self,
+        f: FunctionType,
+        args: tuple[Any, ...],
+        results: Sequence[Any],
+        record: Callable[[T, tuple[Any, ...], Guard], Known | None],
+        of: T,
+    ) -> None:
+        """Take note of a call that was recorded; if it is the third one, see whether such calls can be served.
+
+        What would serve them gives the same results for this call, or is not kept.
+
+        Args:
+            f: the function.
+            args: its arguments.
+            results: of what has run.
+            record: records a call without values: called as ``record(of, args, guard)``.
+            of: what is done with the function.
+        """
         self._calls += 1
         if self._calls < FEWEST_CALLS or self._tries == MOST_TRIES or len(self._known) == MOST_KNOWN:
-            return None
+            return
+        if self._code is not f.__code__ or is_looked_at():
+            return
         self._calls, self._tries = 0, self._tries + 1
         guard = guard_of(f)
         known = None if guard is None else record(of, args, guard)
         if known is None:
-            return None
-        self._known = (*self._known, known)
-        SEEN.resize(self, self.nbytes + known.nbytes)
-        results = known.run(f, args)
-        return None if results is None else (results, known.treedef)
+            return
+        with np.errstate(all="ignore"):  # what there is to warn of has been said
+            again = known.run(f, args)
+        if again is not None and all(map(_are_the_same, results, again)):
+            self._known = (*self._known, known)
+            SEEN.resize(self, self.nbytes + known.nbytes)
+
+
+def _are_the_same(a: Any, b: Any) -> bool:
+    return (type(a), a.dtype, a.shape, a.strides) == (type(b), b.dtype, b.shape, b.strides) and a.tobytes("A") == b.tobytes(
+        "A"
+    )
 
 
 SEEN: Bounded[Seen] = Bounded("calls of functions that need not be recorded", 32 << 20, 1 << 14)
@@ -503,6 +530,11 @@ def seen(f: FunctionType, *transform: Hashable) -> Seen:
     return found
 
 
+def is_looked_at() -> bool:
+    """Whether functions are to be called whatever is known of them; see Note [Who sees that a function is not called]."""
+    return bool(ENTERED) or bool(_debugger()) or is_recording()
+
+
 def _debuggers() -> Callable[[], object]:
     """Python's debuggers ask to be called at every line; from 3.12 on there are others, too."""
     monitoring: Any = getattr(sys, "monitoring", None)
@@ -511,4 +543,4 @@ def _debuggers() -> Callable[[], object]:
     return lambda: sys.gettrace() or monitoring.get_tool(monitoring.DEBUGGER_ID)
 
 
-_is_watched = _debuggers()
+_debugger = _debuggers()

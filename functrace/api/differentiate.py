@@ -209,8 +209,10 @@ def _differentiate(
 def _differentiated(of: tuple[Any, ...], /, *args: object, **kwargs: object) -> Any:
     """Compute a gradient; ``of`` is what and how. (A function made for each would cost 1 us per gradient.)"""
     f, owner, argnums, has_aux, holomorphic, allow_int, with_value = of
+    code = None
     if f.__class__ is FunctionType and not (kwargs or has_aux or holomorphic or allow_int) and args:
-        served = seen(f, argnums, with_value).results(f, args, _served, of)
+        code = seen(f, argnums, with_value)
+        served = code.results(f, args)
         if served is not None:
             results, treedef = served
             gradients = [x[()] if type(x) is np.ndarray and not x.ndim else x for x in results[1 if with_value else 0 :]]
@@ -236,6 +238,8 @@ def _differentiated(of: tuple[Any, ...], /, *args: object, **kwargs: object) -> 
         call = Recorded(recording, f, inputs, has_aux=has_aux, wanted=_holomorphic_scalar if holomorphic else _real_scalar)
         runner, arguments = call.transformed(*grad_transform(active or len(values), with_value))
         results = runner(arguments, recording.positions or ())
+    if code is not None:
+        code.came(f, args, results, _served, of)
     start = 1 if with_value else 0
     count = start + call.auxiliary if has_aux else start
     gradients = [x[()] if type(x) is np.ndarray and not x.ndim else x for x in results[count:]]
