@@ -2,9 +2,9 @@
 
 An un-jitted transform calls the user's function every time, because a function may do anything: read a global, count its
 calls, print. Recording that takes most of the time of a small gradient. But the code of many functions shows that they do
-nothing of the kind. When such a function has come a few times, it is recorded once without values; if nobody asks for one, and
-the program gives the results of the call before, bit for bit, further calls are served by it at once, as long as nothing has
-changed of what the function reads.
+nothing of the kind. When such a function has come a few times, it is recorded once without values; if nobody asks for one,
+and the program gives the results of the call before, bit for bit, further calls are served by it at once, as long as nothing
+has changed of what the function reads.
 
 Note [When a function is closed]
     Its code, and that of the functions that it calls, consists of `STEPS`: it reads arguments and constants, computes, keeps
