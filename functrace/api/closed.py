@@ -13,13 +13,20 @@ Note [When a function is closed]
     So there is nothing that it could change, or that could change it, besides (a) its arguments: arrays, which become inputs
     of the recording, and floats that are differentiated; (b) what its names stand for: these are looked up, and compared by
     identity, at every call (`Guard`); (c) the values of its arguments: in a recording without values who asks for
-    one gets an exception, and the function is called every time, as ever.
+    one gets an exception, and the function is called every time, as ever. And it is recorded once more, as it is without
+    this file: with values, on plain arrays for what is not differentiated. Only if that gives the same operations (`alike`)
+    calls are served: plain arrays differ from traced ones in what they refuse, warn of, and are.
     Names for arrays, lists, objects: not closed. Nor is what is not listed here; so a new version of Python, with steps of
     other names, has fewer closed functions and no wrong ones.
 
 Note [Who sees that a function is not called]
     A debugger does: while one traces, and inside of `functrace.disable_jit`, functions are called. So it is inside of
     recordings.
+
+Note [How a warning is noticed]
+    What warns as it is recorded would warn once, and no more. `warnings.catch_warnings` is of all threads, and lets warnings
+    be shown again that have been. So a filter stands first for a while, of a category that no warning has: it is asked for
+    every warning that would be shown, and raises in the thread that records.
 
 Floor: 7.
 """
@@ -31,7 +38,10 @@ import dis
 import functools
 import operator
 import sys
-from collections.abc import Callable, Hashable, Sequence
+import threading
+import warnings
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, final
 
@@ -39,9 +49,10 @@ import numpy as np
 
 from functrace.api.checks import Check, written_check
 from functrace.api.eager import ENTERED
-from functrace.api.record import Recorded
+from functrace.api.record import Called, Recorded
 from functrace.caches import BYTES_PER_OP, Bounded, Kept
 from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.primitive import CONSTANT, INPUT
 from functrace.ir.program import Position
 from functrace.numpy.tables import FUNCTIONS, LIKE, METHODS, ROWS
 from functrace.ops.elementwise import UFUNCS
@@ -90,8 +101,13 @@ LEFT_OUT = frozenset({
     np.empty, np.empty_like, np.may_share_memory, np.shares_memory,
     np.cross, np.fft.fftn, np.fft.ifftn, np.fft.irfftn, np.fft.rfftn, np.histogram, np.histogram2d, np.histogram_bin_edges,
     np.histogramdd, np.linalg.qr, np.polyfit,
+    np.array2string, np.array_repr, np.array_str,
 })  # fmt: skip
-"""NumPy's functions that tell what memory holds, or shares; and those that may warn as they are recorded, every time."""
+"""NumPy's functions that tell what memory holds, or shares; those that may warn as they are recorded, every time; those that
+write as `numpy.set_printoptions` says."""
+
+OF_UFUNCS = frozenset({"accumulate", "at", "outer", "reduce"})
+"""What functions of NumPy's may be asked for: whatever else they have, somebody has given them."""
 
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), type(Ellipsis)})
 _SCALARS = frozenset({np.dtype(code).type for code in "?bBhHiIlLqQefdgFDG"})
@@ -180,6 +196,8 @@ class Guard:
         if f.__defaults__ is not self._defaults or f.__kwdefaults__:
             return False
         namespace, closure = f.__globals__, f.__closure__
+        if namespace.__class__ is not dict or f.__builtins__ is not builtins.__dict__:  # type: ignore[attr-defined]
+            return False
         for name, expected in self._names:
             if namespace.get(name, _ABSENT) is not expected:
                 return False
@@ -192,7 +210,7 @@ class Guard:
                     return False
             for name, code, guard in self._functions:
                 g: Any = namespace.get(name) if type(name) is str else closure[name].cell_contents  # type: ignore[index]
-                if g.__class__ is not FunctionType or g.__code__ is not code or not guard.holds(g):
+                if g.__class__ is not FunctionType or g.__code__ is not code or g.__dict__ or not guard.holds(g):
                     return False
         except ValueError:  # a cell that is empty: the function will raise
             return False
@@ -209,6 +227,8 @@ def guard_of(f: FunctionType, inside: tuple[CodeType, ...] = ()) -> Guard | None
     code = f.__code__
     reads = None if code in inside else reads_in(code)
     if reads is None or f.__kwdefaults__ or not all(map(_is_known, f.__defaults__ or ())):
+        return None
+    if f.__builtins__ is not builtins.__dict__ or type(f.__globals__) is not dict:  # type: ignore[attr-defined]
         return None
     names: list[tuple[str, Any]] = []
     cells: list[tuple[int, Any]] = []
@@ -227,7 +247,7 @@ def guard_of(f: FunctionType, inside: tuple[CodeType, ...] = ()) -> Guard | None
         else:
             value = f.__globals__.get(name, _ABSENT)
         if type(value) is FunctionType and not (words or _is_numpys(value)):
-            guard = guard_of(value, (*inside, code))
+            guard = None if value.__dict__ else guard_of(value, (*inside, code))
             if guard is None:
                 return None
             functions.append((place, value.__code__, guard))
@@ -243,7 +263,8 @@ def guard_of(f: FunctionType, inside: tuple[CodeType, ...] = ()) -> Guard | None
         while waiting and type(value) is ModuleType:
             attributes.append((value.__dict__, waiting[0], value.__dict__.get(waiting.pop(0), _ABSENT)))
             value = attributes[-1][-1]
-        if not (ATTRIBUTES.issuperset(waiting) and _is_known(value)):
+        allowed = ATTRIBUTES if _is_constant(value) else OF_UFUNCS
+        if not (allowed.issuperset(waiting) and _is_known(value)):
             return None
     return Guard(f.__defaults__, names, cells, attributes, functions)
 
@@ -369,6 +390,46 @@ def _is_plain(tree: PyTreeSpec) -> bool:
     return tree.is_leaf() or (tree.type in (tuple, list, dict, type(None)) and all(map(_is_plain, tree.children())))
 
 
+class _Warning(Exception):
+    """Raised in place of warnings."""
+
+    @staticmethod
+    @contextmanager
+    def raised() -> Iterator[None]:
+        """Raise where a warning would be shown; see Note [How a warning is noticed]."""
+        thread = threading.get_ident()
+
+        class Asked(type):
+            def __subclasscheck__(cls, category: type) -> bool:
+                if threading.get_ident() == thread:
+                    raise _Warning
+                return False
+
+        entry: Any = ("ignore", None, Asked("Never", (Warning,), {}), None, 0)
+        filters: Any = warnings.filters
+        filters.insert(0, entry)
+        try:
+            yield
+        finally:
+            if entry in filters:  # nobody has emptied it
+                filters.remove(entry)
+
+
+def recorded_quietly(
+    recording: Recording,
+    f: FunctionType,
+    arguments: Callable[[Recording], Called],
+    wanted: Callable[[Recording, Any], Sequence[Any]],
+) -> Recorded | None:
+    """Record a call of a closed function; ``None`` if it raises, warns, asks for values or calls transformed functions."""
+    try:
+        with np.errstate(all="raise"), _Warning.raised():  # of what is computed without inputs, which warns every time
+            call = Recorded(recording, f, arguments, wanted=wanted)
+    except Exception:  # whatever it is, the call that follows will raise it if it is due
+        return None
+    return None if recording.held or recording.inner or recording.lent or recording.answers else call
+
+
 def recorded_without_values(
     recording: Recording, f: FunctionType, like: Like, wanted: Callable[[Recording, Any], Sequence[Any]]
 ) -> Recorded | None:
@@ -380,15 +441,9 @@ def recorded_without_values(
         that is not differentiated, which it may not where that is large; for large arrays.
     """
     inputs = {i: recording.new_input(like.specs[i]) for i in like.order}
-    try:
-        with np.errstate(all="raise"):  # of what is computed without inputs, which warns every time
-            args = unflatten(like.tree, [inputs[i] for i in sorted(inputs)])
-            call = Recorded(recording, f, lambda _: (args, {}), wanted=wanted)
-    except Exception:  # whatever it is, the call that follows will raise it if it is due
-        return None
-    if [inputs[i]._id for i in like.order[like.count :]] != recording.inputs[like.count :]:
-        return None
-    if recording.held or recording.inner or recording.lent:
+    args = unflatten(like.tree, [inputs[i] for i in sorted(inputs)])
+    call = recorded_quietly(recording, f, lambda _: (args, {}), wanted)
+    if call is None or [inputs[i]._id for i in like.order[like.count :]] != recording.inputs[like.count :]:
         return None
     if sum([aval.nbytes for aval in recording.avals]) > LARGE * len(recording.avals):
         return None
@@ -398,6 +453,48 @@ def recorded_without_values(
         if primitive.fails is not None and primitive.fails(*map(recording.spec, operands), *params):
             return None
     return call
+
+
+def alike(recorded: Recorded, called: Recorded, plain: dict[int, Any]) -> bool:
+    """Whether a call without values, and one as it is otherwise, were recorded as the same operations on the same values.
+
+    Args:
+        recorded: the call without values.
+        called: the other one; its inputs are the first ones of ``recorded``.
+        plain: the values of all other inputs of ``recorded``; those of views of them are added.
+    """
+    a, b = recorded.recording, called.recording
+    for k, (primitive, operands, params) in enumerate(a.columns):
+        read = [i for i in operands if i >= 0 and i not in a.constants]
+        if primitive in (INPUT, CONSTANT) or (read and not plain.keys() >= set(read)):
+            continue
+        if not (read and primitive.view and len(operands) == 1):
+            return False
+        plain[k] = primitive.eval(plain[operands[0]], *params)
+    values = {**a.constants, **plain}
+    rows = [k for k, primitive in enumerate(a.primitives) if primitive not in (INPUT, CONSTANT) and k not in plain]
+    same = dict(zip(b.inputs, a.inputs, strict=False))
+
+    def is_same(i: int, k: int) -> bool:
+        if i < 0 or k < 0:
+            return i < 0 and k < 0 and _is_equal(np.array(a.literals[~i]), np.array(b.literals[~k]))
+        return i in values and _is_equal(values[i], b.constants[k]) if k in b.constants else same.get(k) == i
+
+    others = [k for k, primitive in enumerate(b.primitives) if primitive not in (INPUT, CONSTANT)]
+    if len(rows) != len(others):
+        return False
+    for i, k in zip(rows, others, strict=True):
+        if a.primitives[i] is not b.primitives[k] or a.params[i] != b.params[k] or a.avals[i] != b.avals[k]:
+            return False
+        if len(a.operands[i]) != len(b.operands[k]) or not all(map(is_same, a.operands[i], b.operands[k])):
+            return False
+        same[k] = i
+    return all(map(is_same, recorded.outputs, called.outputs))
+
+
+def _is_equal(x: object, y: object) -> bool:
+    a, b = np.asarray(x), np.asarray(y)
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 @final
@@ -501,8 +598,11 @@ class Seen(Kept):
         known = None if guard is None else record(of, args, guard)
         if known is None:
             return
-        with np.errstate(all="ignore"):  # what there is to warn of has been said
-            again = known.run(f, args)
+        try:
+            with np.errstate(all="ignore"), _Warning.raised():  # what there is to warn of has been said
+                again = known.run(f, args)
+        except Exception:
+            return
         if again is not None and all(map(_are_the_same, results, again)):
             self._known = (*self._known, known)
             SEEN.resize(self, self.nbytes + known.nbytes)

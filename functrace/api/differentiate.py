@@ -27,7 +27,7 @@ from functrace.api.calls import (
     is_position,
     normalize_argnums,
 )
-from functrace.api.closed import Guard, Known, Like, recorded_without_values, seen
+from functrace.api.closed import Guard, Known, Like, alike, recorded_quietly, recorded_without_values, seen
 from functrace.api.directions import COTANGENTS, TANGENTS, check_like
 from functrace.api.record import Called, Recorded, add_input, own_arrays
 from functrace.api.transformed import as_transformed
@@ -266,11 +266,23 @@ def _served(of: tuple[Any, ...], args: tuple[Any, ...], guard: Guard) -> Known |
         return None
     with Recording(owner, is_run=True) as recording:
         call = recorded_without_values(recording, f, like, _real_scalar)
-        if call is None:
+        if call is None or not _is_alike(call, of, args, chosen, like):
             return None
         recording.values.update(zip(recording.inputs, like.leaves, strict=True))
         run, arguments = call.transformed(*grad_transform(like.count, with_value))
         return Known(guard, like, run, arguments[len(like.order) :], call.lines)
+
+
+def _is_alike(recorded: Recorded, of: tuple[Any, ...], args: tuple[Any, ...], chosen: Sequence[int], like: Like) -> bool:
+    """Whether a call that was recorded without values is recorded as the same operations otherwise."""
+    f, owner, *_ = of
+    leaves, treedef = flatten(tuple([args[k] for k in chosen]))
+    values = [np.float64(x) if type(x) is float else x for x in leaves]
+    with Recording(owner, is_run=True) as recording:
+        inputs = functools.partial(_inputs, args, {}, chosen, leaves, values, treedef)
+        called = recorded_quietly(recording, f, inputs, _real_scalar)
+        others = list(zip(recorded.recording.inputs, like.leaves, strict=True))[like.count :]
+        return called is not None and alike(recorded, called, dict(others))
 
 
 def _inputs(
