@@ -12,10 +12,11 @@ Note [When a function is closed]
     functions that are closed, and constants: numbers, words, dtypes, ``None``. It asks objects for nothing but `ATTRIBUTES`.
     So there is nothing that it could change, or that could change it, besides (a) its arguments: arrays, which become inputs
     of the recording, and floats that are differentiated; (b) what its names stand for: these are looked up, and compared by
-    identity, at every call (`Guard`); (c) the values of its arguments: in a recording without values who asks for
-    one gets an exception, and the function is called every time, as ever. And it is recorded once more, as it is without
-    this file: with values, on plain arrays for what is not differentiated. Only if that gives the same operations (`alike`)
-    calls are served: plain arrays differ from traced ones in what they refuse, warn of, and are.
+    identity, at every call (`Guard`; what is recorded is a function with these, since other threads may bind them anew
+    meanwhile); (c) the values of its arguments: in a recording without values who asks for one gets an exception, and the
+    function is called every time, as ever. And it is recorded once more, as it is without this file: with values, on plain
+    arrays for what is not differentiated. Only if that gives the same operations (`alike`) calls are served: plain arrays
+    differ from traced ones in what they refuse, warn of, and are.
     Names for arrays, lists, objects: not closed. Nor is what is not listed here; so a new version of Python, with steps of
     other names, has fewer closed functions and no wrong ones.
 
@@ -42,8 +43,8 @@ import threading
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, final
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, TypeVar, final
 
 import numpy as np
 
@@ -124,6 +125,9 @@ MOST_KNOWN = 4
 
 MOST_TRIES = 6
 """Recordings without values of one function and transform."""
+
+MOST_MISSES = 64
+"""Calls, one after the other, that are not like those that are known: then these are forgotten."""
 
 T = TypeVar("T")
 
@@ -216,6 +220,21 @@ class Guard:
             return False
         return True
 
+    def frozen(self, code: CodeType) -> FunctionType:
+        """Return a function of some code that reads what this knows, whatever other threads do to its surroundings."""
+        namespace: dict[str, Any] = {"__builtins__": builtins}
+        namespace.update([(name, value) for name, value in self._names if value is not _ABSENT])
+        cells = [CellType() for _ in code.co_freevars]
+        for place, value in self._cells:
+            cells[place] = CellType(value)
+        for name, inner, guard in self._functions:
+            made = guard.frozen(inner)
+            if type(name) is str:
+                namespace[name] = made
+            else:
+                cells[name] = CellType(made)  # type: ignore[index]
+        return FunctionType(code, namespace, code.co_name, self._defaults, tuple(cells))
+
 
 def guard_of(f: FunctionType, inside: tuple[CodeType, ...] = ()) -> Guard | None:
     """Return the guard of a function; ``None`` if it is not closed.
@@ -260,13 +279,18 @@ def guard_of(f: FunctionType, inside: tuple[CodeType, ...] = ()) -> Guard | None
             attributes.append((builtins.__dict__, name, builtins.__dict__.get(name, _ABSENT)))
             value = attributes[-1][-1]
         waiting = list(words)
-        while waiting and type(value) is ModuleType:
+        while waiting and _is_listed(value):
             attributes.append((value.__dict__, waiting[0], value.__dict__.get(waiting.pop(0), _ABSENT)))
             value = attributes[-1][-1]
         allowed = ATTRIBUTES if _is_constant(value) else OF_UFUNCS
         if not (allowed.issuperset(waiting) and _is_known(value)):
             return None
     return Guard(f.__defaults__, names, cells, attributes, functions)
+
+
+def _is_listed(value: object) -> TypeGuard[ModuleType]:
+    """Whether something is a module that is kept anyway."""
+    return type(value) is ModuleType and sys.modules.get(value.__dict__.get("__name__", "")) is value
 
 
 def _is_constant(value: object) -> bool:
@@ -318,12 +342,15 @@ class Like:
     """``None`` if the function is to be called whatever it is."""
 
     def __init__(self, args: tuple[Any, ...], chosen: Sequence[int]) -> None:
+        self.take = None
+        others = [k for k in range(len(args)) if k not in chosen]
+        if any(type(args[k]) is not np.ndarray for k in others):  # nobody has looked into those so far
+            return
         self._leaves, self.tree = flatten(args)
         parts = [flatten(x)[0] for x in args]
         first = [sum(map(len, parts[:k])) for k in range(len(args))]
         places = [range(first[k], first[k] + len(parts[k])) for k in range(len(args))]
         self._chosen = frozenset([i for k in chosen for i in places[k]])
-        others = [k for k in range(len(args)) if k not in chosen]
         self.order = [i for k in (*chosen, *others) for i in places[k]]
         """The places of the leaves, as inputs."""
         self.count = len(self._chosen)
@@ -331,8 +358,7 @@ class Like:
         self.treedef = None
         """Of what is differentiated; ``None`` where that is leaves."""
         self.specs: list[ShapeDtype] = []
-        self.take = None
-        if not all(map(self._add, range(len(self._leaves)))) or any(type(args[k]) is not np.ndarray for k in others):
+        if not all(map(self._add, range(len(self._leaves)))):
             return
         if len(args) == len(self._leaves) and all(map(operator.is_, args, self._leaves)):
             self.take = _of_leaves([(spec.shape, spec.dtype) for spec in self.specs])
@@ -551,12 +577,12 @@ class Seen(Kept):
         code: the function's.
     """
 
-    __slots__ = ("_calls", "_code", "_known", "_tries")
+    __slots__ = ("_calls", "_code", "_known", "_missed", "_tries")
 
     def __init__(self, code: CodeType) -> None:
         super().__init__(BYTES_PER_OP)
         self._code = code
-        self._calls = self._tries = 0
+        self._calls = self._tries = self._missed = 0
         self._known: tuple[Known, ...] = ()
 
     def results(self, f: FunctionType, args: tuple[Any, ...]) -> tuple[Sequence[Any], PyTreeSpec | None] | None:
@@ -566,7 +592,12 @@ class Seen(Kept):
         for known in self._known:
             results = known.run(f, args)
             if results is not None:
+                self._missed = 0
                 return results, known.treedef
+        self._missed += 1
+        if self._missed == MOST_MISSES:
+            self._known, self._missed = (), 0
+            SEEN.resize(self, BYTES_PER_OP)
         return None
 
     def came(

@@ -260,25 +260,25 @@ def _differentiated(of: tuple[Any, ...], /, *args: object, **kwargs: object) -> 
 def _served(of: tuple[Any, ...], args: tuple[Any, ...], guard: Guard) -> Known | None:
     """Record a call of a closed function without values; returns what serves such calls, if nobody has asked for any."""
     f, owner, argnums, *_, with_value = of
+    f = guard.frozen(f.__code__)
     chosen = normalize_argnums(argnums, len(args), owner)
     like = Like(args, chosen)
     if like.take is None:
         return None
     with Recording(owner, is_run=True) as recording:
         call = recorded_without_values(recording, f, like, _real_scalar)
-        if call is None or not _is_alike(call, of, args, chosen, like):
+        if call is None or not _is_alike(call, f, args, chosen, like):
             return None
         recording.values.update(zip(recording.inputs, like.leaves, strict=True))
         run, arguments = call.transformed(*grad_transform(like.count, with_value))
         return Known(guard, like, run, arguments[len(like.order) :], call.lines)
 
 
-def _is_alike(recorded: Recorded, of: tuple[Any, ...], args: tuple[Any, ...], chosen: Sequence[int], like: Like) -> bool:
+def _is_alike(recorded: Recorded, f: Callable[..., Any], args: tuple[Any, ...], chosen: Sequence[int], like: Like) -> bool:
     """Whether a call that was recorded without values is recorded as the same operations otherwise."""
-    f, owner, *_ = of
     leaves, treedef = flatten(tuple([args[k] for k in chosen]))
     values = [np.float64(x) if type(x) is float else x for x in leaves]
-    with Recording(owner, is_run=True) as recording:
+    with Recording(recorded.recording.owner, is_run=True) as recording:
         inputs = functools.partial(_inputs, args, {}, chosen, leaves, values, treedef)
         called = recorded_quietly(recording, f, inputs, _real_scalar)
         others = list(zip(recorded.recording.inputs, like.leaves, strict=True))[like.count :]

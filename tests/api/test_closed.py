@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import importlib
 import math
 import pkgutil
@@ -11,9 +12,10 @@ import sys
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +23,7 @@ import pytest
 
 import functrace as ft
 import tests.cases
-from functrace.api.closed import FEWEST_CALLS, LEFT_OUT, MOST_KNOWN, STEPS, guard_of
+from functrace.api.closed import FEWEST_CALLS, LEFT_OUT, MOST_KNOWN, MOST_MISSES, STEPS, guard_of, seen
 from functrace.errors import FunctraceError
 from tests.cases.case import Case
 
@@ -626,6 +628,65 @@ def test_threads_see_their_own_surroundings() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_what_is_recorded_is_what_was_looked_up() -> None:
+    """Another thread binds a name anew while functions are recorded, and found as it was before."""
+    source = "def f(x): return np.sum(x * scale * scale)"
+    values, names, done = (1.0, 2.0), {"np": np, "scale": 1.0}, threading.Event()
+
+    def flip() -> None:
+        while not done.is_set():
+            for value in values:
+                names["scale"] = value
+
+    thread, interval = threading.Thread(target=flip), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread.start()
+    try:
+        for _ in range(100):
+            f = FunctionType(made(source).__code__, names)
+            for _ in range(2 * ENOUGH):
+                ft.grad(f)(X)
+            for value in values:
+                g = FunctionType(f.__code__, {"np": np, "scale": value})
+                np.testing.assert_array_equal(ft.grad(g)(X), np.full(6, value * value))
+    finally:
+        done.set()
+        thread.join()
+        sys.setswitchinterval(interval)
+
+
+def test_other_arguments_are_not_looked_into() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return np.sum(x * x)
+
+    ring: list[Any] = []
+    ring.append(ring)
+    for other in (ring, {1: 2, "a": 3}, object(), np.array([None])):
+        for _ in range(ENOUGH + 1):
+            np.testing.assert_array_equal(ft.grad(f)(X, other), 2.0 * X)
+
+
+def test_nothing_of_the_users_is_kept() -> None:
+    module = ModuleType("settings")
+    module.scale, module.data = 2.0, X.copy()  # type: ignore[attr-defined]
+    f = made("def f(x, y): return np.sum(x * y * settings.scale)", settings=module)
+    x, y = X.copy(), X.copy()
+    for _ in range(ENOUGH + 1):
+        ft.grad(f)(x, y)
+    kept = [weakref.ref(each) for each in (module, module.data, f, x, y)]
+    del module, f, x, y
+    gc.collect()
+    assert [ref() for ref in kept] == [None] * 5
+
+
+def test_what_is_never_met_again_is_forgotten() -> None:
+    f = made("def f(x): return np.sum(x * scale)", scale=0.0)
+    for k in range(3 * MOST_MISSES):
+        f.__globals__["scale"] = k + 0.5
+        np.testing.assert_array_equal(ft.grad(f)(X), np.full(6, k + 0.5))
+    assert not seen(f, 0, False)._known
 
 
 def test_steps_are_those_of_closed_functions_only() -> None:
