@@ -214,7 +214,7 @@ class Guard:
                     return False
             for name, code, guard in self._functions:
                 g: Any = namespace.get(name) if type(name) is str else closure[name].cell_contents  # type: ignore[index]
-                if g.__class__ is not FunctionType or g.__code__ is not code or g.__dict__ or not guard.holds(g):
+                if g.__class__ is not FunctionType or g.__code__ is not code or not guard.holds(g):
                     return False
         except ValueError:  # a cell that is empty: the function will raise
             return False
@@ -303,12 +303,17 @@ def _is_constant(value: object) -> bool:
 def _is_known(value: object) -> bool:
     """Whether something never changes: a constant, or a function of NumPy's or Python's that a closed function may call."""
     if isinstance(value, np.ufunc):
-        return value in UFUNCS
+        return value in UFUNCS and _has_nothing_to_ask_for(value)
     if _is_constant(value):
         return True
     if type(value) not in _FUNCTIONS or value in LEFT_OUT:
         return False
-    return value in BUILTINS or value in _SCALARS or _is_numpys(value)
+    return value in BUILTINS or value in _SCALARS or (_is_numpys(value) and _has_nothing_to_ask_for(value))
+
+
+def _has_nothing_to_ask_for(function: object) -> bool:
+    """Whether nobody has given a function `ATTRIBUTES`, which it may be asked for by another name."""
+    return ATTRIBUTES.isdisjoint(getattr(function, "__dict__", ()))
 
 
 def _is_numpys(value: object) -> bool:

@@ -248,6 +248,7 @@ OPEN = {
     "print options": "def f(x): return np.sum(x) * len(np.array2string(np.arange(3.0)))",
     "an attribute of a function": "def f(x):\n t = noted\n return np.sum(x) * t.size",
     "an attribute of a function of NumPy's": "def f(x): return np.sum(x) * np.sum.size",
+    "the same by another name": "def f(x):\n t = np.sum\n return np.sum(x) * t.size",
 }
 
 
