@@ -428,7 +428,7 @@ class _Warning(Exception):
     @contextmanager
     def raised() -> Iterator[None]:
         """Raise where a warning would be shown; see Note [How a warning is noticed]."""
-        thread = threading.get_ident()
+        thread: int | None = threading.get_ident()
 
         class Asked(type):
             def __subclasscheck__(cls, category: type) -> bool:
@@ -442,6 +442,7 @@ class _Warning(Exception):
         try:
             yield
         finally:
+            thread = None  # whoever has copied the filters meanwhile keeps one that asks nobody
             if entry in filters:  # nobody has emptied it
                 filters.remove(entry)
 
@@ -645,9 +646,8 @@ class Seen(Kept):
 
 
 def _are_the_same(a: Any, b: Any) -> bool:
-    return (type(a), a.dtype, a.shape, a.strides) == (type(b), b.dtype, b.shape, b.strides) and a.tobytes("A") == b.tobytes(
-        "A"
-    )
+    x, y = ((type(z), z.dtype, z.shape, z.strides, z.tobytes("A")) for z in (a, b))
+    return x == y
 
 
 SEEN: Bounded[Seen] = Bounded("calls of functions that need not be recorded", 32 << 20, 1 << 14)

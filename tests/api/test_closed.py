@@ -23,7 +23,7 @@ import pytest
 
 import functrace as ft
 import tests.cases
-from functrace.api.closed import FEWEST_CALLS, LEFT_OUT, MOST_KNOWN, MOST_MISSES, STEPS, guard_of, seen
+from functrace.api.closed import FEWEST_CALLS, LEFT_OUT, MOST_KNOWN, MOST_MISSES, STEPS, _Warning, guard_of, seen
 from functrace.errors import FunctraceError
 from tests.cases.case import Case
 
@@ -756,6 +756,17 @@ def test_what_is_never_met_again_is_forgotten() -> None:
         f.__globals__["scale"] = k + 0.5
         np.testing.assert_array_equal(ft.grad(f)(X), np.full(6, k + 0.5))
     assert not seen(f, 0, False)._known
+
+
+def test_who_copies_the_filters_meanwhile_may_be_warned() -> None:
+    with _Warning.raised():
+        copied = list(warnings.filters)
+        with pytest.raises(_Warning):
+            warnings.warn("now", UserWarning, stacklevel=1)
+    with warnings.catch_warnings():
+        warnings.filters[:] = copied  # type: ignore[index]
+        with pytest.warns(UserWarning, match="later"):
+            warnings.warn("later", UserWarning, stacklevel=1)
 
 
 def test_steps_are_those_of_closed_functions_only() -> None:
