@@ -24,7 +24,7 @@ from functrace.torch.promotion import check_fits
 from functrace.torch.random import generator as running
 from functrace.torch.rows import Rows
 from functrace.torch.shaping import sizes
-from functrace.torch.tensor import Tensor, fresh
+from functrace.torch.tensor import Tensor, fresh, is_size
 from functrace.torch.warnings import warn
 from functrace.tracing import Tracer
 from functrace.typing import Array
@@ -212,17 +212,68 @@ def _check_regular(parts: list[Any], depth: int) -> None:
                 raise ValueError(sentences.ragged(len(parts[0]), depth + 1, len(part)))
 
 
-@ROWS.function("function", aliases="asarray")
+@ROWS.function("function")
 def as_tensor(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
-    """Return ``data`` as a tensor: itself if it is one, a sharing one of an array (traced or not), otherwise a copy."""
+    """Return ``data`` as a tensor: itself if it is one, a sharing one of an array (traced or not), otherwise a copy.
+
+    Raises:
+        ValueError: for an array that lies backwards, as tensors do not.
+    """
     check_device(device)
     if isinstance(data, Tracer):
         data = _of_traced(data)
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
     if isinstance(data, np.ndarray) and data.dtype in DTYPES:
+        check_forward(data)
         return _lifted(fresh(data if dtype is None else data.astype(numpy_dtype(dtype), copy=False)))
     return _lifted(fresh(_array_of(data, dtype)))
+
+
+def check_forward(array: Array) -> None:
+    """Check that a tensor can share an array.
+
+    Raises:
+        ValueError: if it lies backwards along an axis.
+    """
+    if min(array.strides, default=0) < 0:
+        raise ValueError(sentences.NEGATIVE_STRIDES_OF_ARRAY)
+
+
+@ROWS.function("function")
+def asarray(
+    obj: Any,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    copy: bool | None = None,
+    requires_grad: bool | None = None,
+) -> Tensor:
+    """Return ``obj`` as a tensor that shares its memory, if need be and ``copy`` is None as a copy.
+
+    Args:
+        obj: a tensor, an array, numbers, nested lists.
+        dtype: the tensor's; of ``obj`` if it is None.
+        copy: whether memory is the tensor's own; None: only where it cannot be shared.
+        requires_grad: whether the tensor wants gradients; None: as ``obj`` does, whose graph it belongs to.
+
+    Raises:
+        ValueError: if memory is to be shared, and cannot be.
+    """
+    check_device(device)
+    shares = isinstance(obj, (Tensor, Tracer)) or (isinstance(obj, np.ndarray) and obj.ndim > 0 and obj.dtype in DTYPES)
+    if copy is False:
+        if not shares:
+            raise ValueError(sentences.ALIASED_SEQUENCE)
+        if dtype is not None and numpy_dtype(dtype) != obj.dtype and DTYPES[numpy_dtype(dtype)] is not obj.dtype:
+            given = obj.dtype if isinstance(obj, Tensor) else DTYPES[obj.dtype]
+            raise ValueError(sentences.cannot_alias(given.printed, DTYPES[numpy_dtype(dtype)].printed))
+    made: Any = as_tensor(obj, dtype) if shares else _lifted(fresh(_array_of(obj, dtype)))
+    if copy and shares and made._array is (obj._array if isinstance(obj, Tensor) else obj):
+        made = made.clone()
+    if requires_grad is None:
+        return made
+    return made.detach() if not requires_grad and not made.is_leaf else made.requires_grad_(requires_grad)
 
 
 def _of_traced(traced: Tracer) -> Tensor:
@@ -245,6 +296,7 @@ def from_numpy(array: Array) -> Tensor:
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     if array.dtype not in DTYPES:
         raise TypeError(sentences.array_dtype(array.dtype.type.__name__))
+    check_forward(array)
     return _lifted(fresh(array))
 
 
@@ -645,9 +697,17 @@ def new(self: Tensor, *arguments: Any, device: DeviceLike | None = None) -> Tens
 def of_legacy(dtype: np.dtype[Any], arguments: Sequence[Any]) -> Tensor:
     """Make a tensor as PyTorch's older constructors do: of sizes, of data, or of another tensor, which is shared."""
     if len(arguments) == 1 and isinstance(arguments[0], Tensor):
-        return arguments[0].to(DTYPES[dtype]).detach()
-    if len(arguments) == 1 and not isinstance(arguments[0], (int, np.integer)) and type(arguments[0]).__name__ != "Size":
-        return _lifted(fresh(np.asarray(_array_of(arguments[0], None)).astype(dtype)))
+        if arguments[0]._array.dtype != dtype:
+            raise TypeError(sentences.legacy_options(DTYPES[dtype].name, arguments[0].dtype.name))
+        return arguments[0][...]
+    if len(arguments) == 1 and not is_size(arguments[0]) and type(arguments[0]).__name__ != "Size":
+        data = arguments[0]
+        if isinstance(data, np.ndarray) and data.dtype == dtype:  # these constructors share the memory of arrays
+            check_forward(data)
+            return _lifted(fresh(data))
+        if isinstance(data, (float, complex, np.generic)) or data is None:
+            raise TypeError(sentences.legacy_data(data))
+        return _lifted(fresh(np.asarray(_array_of(data, None)).astype(dtype)))
     shape = sizes(arguments) if arguments else (0,)
     if MODES.dispatch is not None:
         kwargs = {"dtype": DTYPES[dtype], "layout": strided, "device": CPU}

@@ -744,7 +744,13 @@ for _name, (_primitive, _aliases, _promote, _says) in _pairs.items():
 
 # -- dtypes ----------------------------------------------------------------------------------------------------
 
-TO = Op("ToCopyBackward0", lambda x, dtype: convert(x, dtype))
+
+def _converted(x: Array, dtype: np.dtype[Any]) -> Any:
+    result: Any = convert(x, dtype)
+    return result.copy(order="K") if isinstance(result, np.ndarray) and result.base is not None else result
+
+
+TO = Op("ToCopyBackward0", _converted)
 
 
 def to(input: Operand, dtype: DtypeLike) -> Value:

@@ -413,8 +413,15 @@ def as_strided_(
 def as_tensor(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """Return ``data`` as a tensor: itself if it is one, a sharing one of an array (traced or not), otherwise a copy."""
 
-def asarray(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
-    """Return ``data`` as a tensor: itself if it is one, a sharing one of an array (traced or not), otherwise a copy."""
+def asarray(
+    obj: Any,
+    *,
+    dtype: DtypeLike | None = None,
+    device: DeviceLike | None = None,
+    copy: builtins.bool | None = None,
+    requires_grad: builtins.bool | None = None,
+) -> Tensor:
+    """Return ``obj`` as a tensor that shares its memory, if need be and ``copy`` is None as a copy."""
 
 def asin(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the arcsine of each element."""
@@ -1044,7 +1051,7 @@ def randperm(
     """Return the integers below ``n`` in random order."""
 
 def ravel(input: Operand) -> Value:
-    """Return the tensor with one dimension."""
+    """Return the tensor with one dimension: itself or a view, if its elements lie in order, otherwise a copy."""
 
 def real(input: Tensor) -> Value:
     """Return the real part, a view."""
@@ -2325,7 +2332,7 @@ class Methods:
         """Overwrite with integers: below a bound, or between two."""
 
     def ravel(self) -> Tensor:
-        """Return the tensor with one dimension."""
+        """Return the tensor with one dimension: itself or a view, if its elements lie in order, otherwise a copy."""
 
     @property
     def real(self) -> Tensor:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.numpy.layout import layout_of
 from functrace.ops import elementwise as ew
 from functrace.ops import shaping as core
 from functrace.ops.cumulative import cumprod as core_cumprod
@@ -34,6 +35,7 @@ from functrace.torch.rows import Rows, Run
 from functrace.torch.shaping import (
     check_positions,
     completed,
+    contiguous,
     expand,
     gather,
     narrow,
@@ -468,8 +470,11 @@ def movedim(input: Operand, source: Any, destination: Any) -> Value:
 
 @ROWS.function()
 def ravel(input: Operand) -> Value:
-    """Return the tensor with one dimension."""
-    return reshape(input, -1)
+    """Return the tensor with one dimension: itself or a view, if its elements lie in order, otherwise a copy."""
+    array: Any = input._array if isinstance(input, Tensor) else input
+    if isinstance(array, Tracer) and layout_of(array) is None:
+        return reshape(input, -1)
+    return view(contiguous(input), -1)
 
 
 @ROWS.function()
@@ -508,7 +513,7 @@ def broadcast_tensors(*tensors: Operand) -> tuple[Any, ...]:
     for x in tensors:
         check_broadcast(full, shape_of(x))
         full = np.broadcast_shapes(full, shape_of(x))
-    return tuple([expand(x, full) for x in tensors])
+    return tuple([x if shape_of(x) == full else expand(x, full) for x in tensors])
 
 
 @ROWS.function("function")

@@ -16,7 +16,7 @@ from functrace.numpy.products import explicit_subscripts
 from functrace.ops import elementwise as ew
 from functrace.ops.contraction import einsum as core_einsum
 from functrace.ops.contraction import matmul as core_matmul
-from functrace.torch import sentences, shaping
+from functrace.torch import picking, reductions, sentences, shaping
 from functrace.torch.applying import apply
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.functions import dtype_of, shape_of, tensors_only
@@ -127,9 +127,45 @@ def einsum(equation: str, *operands: Any) -> Value:
     try:
         explicit = explicit_subscripts(text, tuple(len(shape_of(x)) for x in given))
         _check_contracted(explicit, given)
-        return apply(EINSUM, tuple(given), (explicit,))
     except FunctraceError as error:
         raise RuntimeError(f"einsum(): {error}") from None
+    inputs, _, output = explicit.partition("->")
+    if len(given) == 1 and set(output) <= set(inputs) and len(set(output)) == len(output):
+        return _rearranged(given[0], inputs, output)
+    try:
+        return apply(EINSUM, tuple(_without_lone(given, inputs.split(","), output)), (explicit,))
+    except FunctraceError as error:
+        raise RuntimeError(f"einsum(): {error}") from None
+
+
+def _rearranged(x: Operand, letters: str, output: str) -> Value:
+    """Return one operand by letters: a view of it, summed over those that the output does not have."""
+    made: Any = x
+    for letter in dict.fromkeys(letters):
+        while letters.count(letter) > 1:
+            a = letters.index(letter)
+            b = letters.index(letter, a + 1)
+            if shape_of(made)[a] != shape_of(made)[b]:
+                raise RuntimeError(sentences.einsum_repeated(letter, shape_of(made)[b], shape_of(made)[a]))
+            made = picking.diagonal(made, 0, a, b)
+            letters = letters[:a] + letters[a + 1 : b] + letters[b + 1 :] + letter
+    summed = [c for c in letters if c not in output]
+    made = shaping.permute(made, [letters.index(c) for c in (*output, *summed)])
+    return reductions.sum(made, list(range(len(output), len(letters)))) if summed else made
+
+
+def _without_lone(operands: Sequence[Any], terms: Sequence[str], output: str) -> list[Any]:
+    """Return integer operands as sums over what no other operand has a size for, which PyTorch takes first: in int64."""
+    sizes: dict[str, int] = {}
+    for x, term in zip(operands, terms, strict=True):
+        for c, n in zip(term, shape_of(x), strict=True):
+            sizes[c] = sizes.get(c, 0) + (n != 1)
+    found = []
+    for x, term in zip(operands, terms, strict=True):
+        lone = [k for k, c in enumerate(term) if c not in output and sizes[c] == 1 and shape_of(x)[k] != 1]
+        is_counted = lone and len(set(term)) == len(term) and dtype_of(x).kind in "bui"
+        found.append(reductions.sum(x, lone, True) if is_counted else x)
+    return found
 
 
 @ROWS.function(aliases="ger")

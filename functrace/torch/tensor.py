@@ -153,10 +153,14 @@ class Tensor(Methods):
     def __init__(self, *data: Any) -> None:
         first = data[0] if data else ()
         if isinstance(first, Tensor):
-            self._array, self._counter = first._array, first._counter
-        elif isinstance(first, (int, np.integer, Size)):  # sizes; anything else is what it holds
+            vars(self).update(vars(first[...]))  # a view of it
+        elif isinstance(first, Size) or is_size(first):  # sizes; anything else is what it holds
             self._array = np.zeros(first if isinstance(first, Size) else data, default_float())
             self._counter = new_counter()
+        elif isinstance(first, np.ndarray) and first.dtype == default_float():
+            self._array, self._counter = first, new_counter()
+        elif isinstance(first, (float, complex, np.generic)) or first is None:
+            raise TypeError(sentences.legacy_data(first))
         else:
             self._array, self._counter = np.array(first, default_float()), new_counter()
 
@@ -463,6 +467,13 @@ class Tensor(Methods):
             if accumulator._former is None:
                 accumulator._former = ShapeDtype(self._array.shape, self._array.dtype)
             RESIZED.add(accumulator)
+
+
+def is_size(value: object) -> bool:
+    """Whether the older constructors take a value for a size: an integer, or an array that is one."""
+    if isinstance(value, np.ndarray):
+        return not value.ndim and value.dtype.kind in "iu"
+    return isinstance(value, (int, np.integer))
 
 
 def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

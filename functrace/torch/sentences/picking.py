@@ -84,6 +84,11 @@ def einsum_rank(letters: int, ndim: int, position: int) -> str:
     )
 
 
+def einsum_repeated(letter: str, size: int, before: int) -> str:
+    """The sentence for a letter that names two dimensions of different sizes of one operand."""
+    return f"einsum(): subscript {letter} is repeated for operand 0 but the sizes don't match, {size} != {before}"
+
+
 def contains_kind(kind: type) -> str:
     """The sentence for looking for something else than a number in a tensor."""
     return f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {kind}."

@@ -305,6 +305,36 @@ TYPED_STORAGE = (
 )
 
 
+NEGATIVE_STRIDES_OF_ARRAY = (
+    "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently supported. "
+    "(You can probably work around this by making a copy of your array  with array.copy().) "
+)
+
+
+def legacy_data(value: object) -> str:
+    """The sentence for what the older constructors do not take."""
+    numpy = type(value).__module__ == "numpy"
+    return f"new(): data must be a sequence (got {'numpy.' if numpy else ''}{type(value).__name__})"
+
+
+def legacy_options(wanted: str, given: str) -> str:
+    """The sentence for a tensor of another dtype than the one that an older constructor makes."""
+    wanted, given = ({"float32": "float", "float64": "double"}.get(name, name) for name in (wanted, given))
+    says = (
+        "TensorOptions(dtype={}, device=cpu, layout=Strided, requires_grad=false (default), pinned_memory=false (default), "
+        "memory_format=(nullopt))"
+    )
+    return f"expected {says.format(wanted)} (got {says.format(given)})"
+
+
+ALIASED_SEQUENCE = "can't alias arbitrary sequence into a tensor."
+
+
+def cannot_alias(given: str, wanted: str) -> str:
+    """The sentence for data of a dtype that is to be shared as another one."""
+    return f"can't alias tensor with dtype '{given}' into dtype '{wanted}'."
+
+
 def negative_strides(strides: Sequence[int]) -> str:
     """The sentence for strides that go backwards."""
     return f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}"
