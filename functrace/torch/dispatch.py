@@ -110,7 +110,7 @@ class Dispatch:
         return views.write(op, operands, params, overwrite)
 
     def put_out(self, name: str, args: tuple[Any, ...], out: Tensor | tuple[Tensor, ...], run: Callable[[], Any]) -> Any:
-        """Compute into tensors that are given, as `functrace.torch.rows.put_out` does."""
+        """Compute into tensors that are given, as `functrace.torch.results.put_out` does."""
         targets = out if isinstance(out, tuple) else (out,)
         if not self.modes:
             return beneath(run, writes=targets)

@@ -352,7 +352,7 @@ ROWS.op(
         for_kinds("uifc", sentences.RELU_OF_BOOLS, RuntimeError), for_kinds("uif", sentences.CLAMP_OF_COMPLEX)
     ),
     forms=ACTIVATION, gradient=recorded_gradient("ThresholdBackwardBackward0", ("self", 1), threshold=0),
-    doc="Return each element, or 0 if it is negative; the derivative at 0 is 0.",
+    out=False, doc="Return each element, or 0 if it is negative; the derivative at 0 is 0.",
 )  # fmt: skip
 ROWS.op(
     "abs", edges.plain_absolute, SELF, arithmetic.checked(for_kinds("uifc", "abs_cpu")),
@@ -382,9 +382,14 @@ for _name, _primitive, _says in (
         arithmetic.checked(for_kinds("buif", sentences.not_of_complex(_name)), for_kinds("uif", f"{_name}_vml_cpu")),
         forms=EVERY, aliases="fix" if _name == "trunc" else "", doc=f"Return the {_says}.",
     )  # fmt: skip
-ROWS.op("isnan", lambda x: ew.isnan(x) if x.dtype.kind in "fc" else ew.not_equal(x, x), doc="Return where elements are nan.")
-ROWS.op("isfinite", lambda x: ew.isfinite(x), doc="Return where elements are finite.")
-ROWS.op("isinf", lambda x: ew.isinf(x), doc="Return where elements are infinite.")
+ROWS.op(
+    "isnan",
+    lambda x: ew.isnan(x) if x.dtype.kind in "fc" else ew.not_equal(x, x),
+    out=False,
+    doc="Return where elements are nan.",
+)
+ROWS.op("isfinite", lambda x: ew.isfinite(x), out=False, doc="Return where elements are finite.")
+ROWS.op("isinf", lambda x: ew.isinf(x), out=False, doc="Return where elements are infinite.")
 ROWS.op(
     "signbit", lambda x: ew.signbit(x) if x.dtype.kind == "f" else ew.less(x, 0), (),
     arithmetic.checked(for_kinds("buif", sentences.SIGNBIT_OF_COMPLEX)),

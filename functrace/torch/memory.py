@@ -8,9 +8,7 @@ Floor: 8.
 
 from __future__ import annotations
 
-import functools
 import math
-import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
@@ -18,10 +16,6 @@ from typing import Any, final
 import numpy as np
 
 from functrace.errors import UnsupportedFunctionError
-from functrace.numpy.layout import layout_of
-from functrace.ops import elementwise as ew
-from functrace.ops.indexing import ARRAY, gather, scatter_add, scatter_set
-from functrace.ops.joining import concatenate
 from functrace.ops.shaping import permute, reshape
 from functrace.torch import sentences
 from functrace.torch.applying import apply
@@ -30,6 +24,8 @@ from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.device import CPU, device
 from functrace.torch.dtypes import DTYPES, dtype
 from functrace.torch.functions import dimension, tensors_only
+from functrace.torch.geometry import Geometry, Sizes, address_of, geometry_of, memory_of, strided, strided_part
+from functrace.torch.geometry import resize as resize_in_place
 from functrace.torch.op import Op
 from functrace.torch.rows import Rows
 from functrace.torch.shaping import sizes, squeezed
@@ -41,69 +37,7 @@ from functrace.tracing import Tracer
 from functrace.typing import Array
 
 ROWS = Rows()
-Sizes = tuple[int, ...]
-Geometry = tuple[Sizes, Sizes, int]
-"""Where elements lie in a storage: sizes, strides and the place of the first, counted in elements."""
-
 # -- as_strided ------------------------------------------------------------------------------------------------------
-
-
-def places(geometry: Geometry) -> Array:
-    """Return where each element lies in the storage."""
-    shape, strides, offset = geometry
-    found = np.full(shape, offset, np.int64)
-    for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
-        found += (np.arange(size) * stride).reshape((size,) + (1,) * (len(shape) - axis - 1))
-    return found
-
-
-@functools.lru_cache(maxsize=256)
-def _positions(wanted: Geometry, given: Geometry) -> tuple[Array, Array | None]:
-    """Return which element of what lies as ``given`` each one of ``wanted`` is; past the last where it is none of them.
-
-    Where elements of ``given`` lie in one place, positions are those of places; the second array says how many lie there.
-    """
-    here, there = places(given).reshape(-1), places(wanted)
-    size = max(int(x.max(initial=-1)) for x in (here, there)) + 1
-    count = np.bincount(here, minlength=size)
-    if count.max(initial=0) > 1:
-        return there, count
-    found = np.full(size, here.size, np.int64)
-    found[here] = np.arange(here.size)
-    return found[there], None
-
-
-def _elements(x: Array, positions: Array, count: Array | None, given: Geometry) -> Any:
-    """Return what positions count in: elements in a row, one more if there are positions past the last; or places."""
-    flat = reshape(x, (math.prod(x.shape),))
-    if count is not None:  # as PyTorch differentiates it, a place holds the mean of what lies there
-        return ew.div(
-            scatter_add(flat, (ARRAY,), (places(given).reshape(-1),), count.shape), np.maximum(count, 1).astype(x.dtype)
-        )
-    if positions.size and positions.max() == flat.shape[0]:
-        return concatenate((flat, np.zeros(1, x.dtype)), 0)
-    return flat
-
-
-def strided_part(x: Array, wanted: Geometry, given: Geometry) -> Any:
-    """Return the elements that lie as ``wanted`` in the memory of what lies as ``given``; of an array, a NumPy view."""
-    if isinstance(x, np.ndarray) and x.strides == tuple(n * x.itemsize for n in given[1]):
-        memory = x
-        while isinstance(memory.base, np.ndarray):
-            memory = memory.base
-        start = _address(x) - _address(memory) + (wanted[2] - given[2]) * x.itemsize
-        return np.ndarray(wanted[0], x.dtype, _in_order(memory), start, tuple(n * x.itemsize for n in wanted[1]))
-    positions, count = _positions(wanted, given)
-    return gather(_elements(x, positions, count, given), (ARRAY,), (positions,))
-
-
-def _with_strided_part(base: Array, value: Array, wanted: Geometry, given: Geometry) -> Any:
-    positions, count = _positions(wanted, given)
-    written = scatter_set(_elements(base, positions, count, given), (ARRAY,), value, (positions,))
-    if count is not None:
-        return gather(written, (ARRAY,), (places(given),))
-    size = math.prod(base.shape)
-    return reshape(written if written.shape[0] == size else written[:size], base.shape)
 
 
 def _strided_details(_specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
@@ -111,59 +45,8 @@ def _strided_details(_specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str
     return {"size": shape, "stride": strides, "storage_offset": offset if params[2] else None}
 
 
-def _strided(x: Array, wanted: Geometry, given: Geometry, _says_offset: bool) -> Any:
-    return strided_part(x, wanted, given)
-
-
-view_written(_strided, lambda base, value, wanted, given, _: _with_strided_part(base, value, wanted, given))
-AS_STRIDED = Op("AsStridedBackward0", _strided, is_view=True, details=_strided_details)
-AS_STRIDED_IN_PLACE = Op("AsStridedBackward1", _strided, is_view=True, details=_strided_details)
-
-
-def _address(array: Array) -> int:
-    return array.__array_interface__["data"][0]
-
-
-def _in_order(array: Array) -> Array:
-    """Return an array's memory in C order, as a buffer."""
-    return array if array.flags.c_contiguous else array.T
-
-
-def memory_of(tensor: Tensor) -> Array:
-    """Return the array whose memory is the tensor's storage.
-
-    Raises:
-        UnsupportedFunctionError: for a traced value, which has no memory.
-    """
-    array = (tensor if tensor._view is None else tensor._view.base)._array
-    if isinstance(array, Tracer):
-        raise UnsupportedFunctionError(
-            f"{array.aval} is a traced value: it has no memory of its own to look into",
-            fix="do this outside of the transform",
-        )
-    flags = array.flags
-    if isinstance(array.base, np.ndarray) and not (flags.c_contiguous or flags.f_contiguous):
-        while isinstance(array.base, np.ndarray):
-            array = array.base
-    root = tensor if tensor._view is None else tensor._view.base
-    while root._moves and isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
-
-
-def geometry_of(tensor: Tensor) -> Geometry:
-    """Return where a tensor's elements lie in its storage."""
-    array = tensor._array
-    if isinstance(array, Tracer):
-        known = layout_of(array)
-        if known is None or tensor._view is not None or not known.flags.c_contiguous:
-            raise UnsupportedFunctionError(
-                f"how {array.aval} lies in memory is not known here: it is a traced value",
-                fix="use views that name dimensions (narrow, select, transpose), or contiguous() first",
-            )
-        return array.shape, dense_strides(array.shape), 0
-    offset = (_address(array) - _address(memory_of(tensor))) // array.itemsize
-    return array.shape, tensor.stride(), offset
+AS_STRIDED = Op("AsStridedBackward0", strided, is_view=True, details=_strided_details)
+AS_STRIDED_IN_PLACE = Op("AsStridedBackward1", strided, is_view=True, details=_strided_details)
 
 
 def _wanted(
@@ -336,7 +219,7 @@ def as_strided_(self: Tensor, size: Sequence[int], stride: Sequence[int], storag
     tensors_only("as_strided_", input=self)
     wanting((self,))
     wanted, given = _wanted(self, size, stride, storage_offset)
-    undo: Step = _strided, (given, wanted, False), None
+    undo: Step = strided, (given, wanted, False), None
     return put_view(AS_STRIDED_IN_PLACE, self, (wanted, given, storage_offset is not None), undo)
 
 
@@ -365,32 +248,7 @@ def resize_(self: Tensor, *size: int | Sequence[int], memory_format: object = No
         raise RuntimeError("numel: integer multiplication overflow")
     if shape == self._array.shape:
         return self
-    given = geometry_of(self)
-    wanted = shape, dense_strides(shape), given[2]
-    needed = given[2] + math.prod(shape)
-    memory = memory_of(self)
-    counter = before_write(self)
-    if needed > memory.size:
-        alone = memory.base is None and sys.getrefcount(memory) <= (3 if memory is self._array else 2)
-        if not alone or self._view is not None:
-            raise UnsupportedFunctionError(
-                f"resize_ to {list(shape)} needs more memory, and something else holds what the tensor has: a view, an "
-                "alias or an array",
-                fix="make a tensor of that shape, and copy_ into a part of it",
-            )
-        grown = np.zeros(needed, memory.dtype)
-        grown[: memory.size] = memory.reshape(-1, order="A")
-        self._array, self._moves = grown.reshape(shape), ()
-    else:
-        before = self._view
-        self._array = strided_part(self._array, wanted, given)
-        if before is None:
-            self._moves = (*self._moves, (_strided, (given, wanted, False), None))
-        else:
-            view = View(before.base, (*before.steps, (_strided, (wanted, given, False), None)), before.made)
-            view.version = before.version
-            self._view = view
-    counter[0] += 1
+    resize_in_place(self, shape)
     return self
 
 
@@ -445,7 +303,7 @@ def set_(
         array = strided_part(flat, wanted, ((flat.size,), (1,), 0))
     counter = before_write(self)
     lies = array.shape, tuple(n // array.itemsize for n in array.strides), 0
-    self._array, self._moves = array, () if array.base is None else ((_strided, (lies, lies, False), None),)
+    self._array, self._moves = array, () if array.base is None else ((strided, (lies, lies, False), None),)
     counter[0] += 1
     return self
 
@@ -492,7 +350,7 @@ class Storage:
 
     def data_ptr(self) -> int:
         """Return the address of the first element."""
-        return _address(self.memory)
+        return address_of(self.memory)
 
     def nbytes(self) -> int:
         """Return how many bytes there are."""

@@ -728,16 +728,16 @@ def isclose(
 ) -> Value:
     """Return where ``|input - other| <= atol + rtol * |other|``."""
 
-def isfinite(input: Operand, *, out: Tensor | None = None) -> Value:
+def isfinite(input: Operand) -> Value:
     """Return where elements are finite."""
 
 def isin(elements: Any, test_elements: Any, *, assume_unique: builtins.bool = False, invert: builtins.bool = False) -> Value:
     """Return where elements are among others."""
 
-def isinf(input: Operand, *, out: Tensor | None = None) -> Value:
+def isinf(input: Operand) -> Value:
     """Return where elements are infinite."""
 
-def isnan(input: Operand, *, out: Tensor | None = None) -> Value:
+def isnan(input: Operand) -> Value:
     """Return where elements are nan."""
 
 def le(input: Operand, other: Operand, *, out: Tensor | None = None) -> Value:
@@ -1059,7 +1059,7 @@ def real(input: Tensor) -> Value:
 def reciprocal(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return ``1 / input``."""
 
-def relu(input: Operand, *, out: Tensor | None = None) -> Value:
+def relu(input: Operand) -> Value:
     """Return each element, or 0 if it is negative; the derivative at 0 is 0."""
 
 def remainder(input: Operand, other: Operand, *, out: Any = None) -> Value:
@@ -2020,13 +2020,13 @@ class Methods:
     ) -> Tensor:
         """Return where ``|input - other| <= atol + rtol * |other|``."""
 
-    def isfinite(self, *, out: Tensor | None = None) -> Tensor:
+    def isfinite(self) -> Tensor:
         """Return where elements are finite."""
 
-    def isinf(self, *, out: Tensor | None = None) -> Tensor:
+    def isinf(self) -> Tensor:
         """Return where elements are infinite."""
 
-    def isnan(self, *, out: Tensor | None = None) -> Tensor:
+    def isnan(self) -> Tensor:
         """Return where elements are nan."""
 
     @property
@@ -2347,7 +2347,7 @@ class Methods:
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         """Call ``hook(leaf)`` after a gradient has been added to ``leaf.grad``."""
 
-    def relu(self, *, out: Tensor | None = None) -> Tensor:
+    def relu(self) -> Tensor:
         """Return each element, or 0 if it is negative; the derivative at 0 is 0."""
 
     def relu_(self) -> Tensor:

@@ -33,7 +33,8 @@ from functrace.torch.functions import (
 )
 from functrace.torch.op import OF_OUTPUT, Op, recorded_gradient
 from functrace.torch.promotion import Promotion, arithmetic, floating, for_kinds
-from functrace.torch.rows import Rows, put_out
+from functrace.torch.results import put_out
+from functrace.torch.rows import Rows
 from functrace.torch.tensor import Operand, Tensor, Value
 from functrace.tracing import Tracer, bind
 from functrace.typing import Array

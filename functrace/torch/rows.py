@@ -24,26 +24,20 @@ Floor: 8.
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, final
 
 import numpy as np
 
-from functrace.errors import UnsupportedFunctionError
 from functrace.ops.elementwise import Elementwise
-from functrace.torch import sentences
 from functrace.torch.applying import apply, binary
-from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dtypes import DTYPES
-from functrace.torch.dual import DUALS
 from functrace.torch.op import Op, number_of
-from functrace.torch.promotion import RANK, Promotion, arithmetic, of_tensors
-from functrace.torch.tensor import Operand, Tensor, Value, count_write, wrap
+from functrace.torch.promotion import Promotion, arithmetic, of_tensors
+from functrace.torch.results import put_out, taking_out
+from functrace.torch.tensor import Operand, Tensor, Value, wrap
 from functrace.torch.views import write
-from functrace.torch.warnings import warn
 from functrace.tracing import Tracer
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -80,7 +74,7 @@ class Row:
         operators: Python's operators and special methods that it stands for: ``"add radd iadd neg getitem repr"``.
         op: what computes the plain case of an operator of two operands.
         reflected: what computes ``other + self``, as a function (or op) of ``(self, other)``; None: the function, swapped.
-        out: whether the function (not the method) takes ``out=``; functions of one op always do.
+        out: whether the function (not the method) takes ``out=``; those of one op do without (see `Rows.op`).
     """
 
     name: str
@@ -158,6 +152,7 @@ class Rows:
         edges: tuple[int | None, ...] | None = None,
         gradient: Op | None = None,
         reflected: Callable[..., Any] | None = None,
+        out: bool = True,
     ) -> Callable[..., Any]:
         """Add a function of one or two operands that is one op.
 
@@ -171,6 +166,7 @@ class Rows:
             node: PyTorch's name of the node; ``SinhBackward0`` for ``sinh`` where nothing else is said.
             keeps: see `Op`, for ``edges`` and ``gradient`` too.
             commutes: whether the op itself computes ``other + self``.
+            out: whether it takes ``out=``.
         """
         count = _operand_count(computes)
         if count == 1:
@@ -184,7 +180,7 @@ class Rows:
             function.__doc__ = says
             return function
 
-        function = named(maker(made, apply), name, doc)
+        function = named(maker(made, apply) if out else _plain(made), name, doc)
         writes = named(maker(made, write), f"{name}_", f"`{name}`, in place.") if "in_place" in forms.split() else None
         return self._add(name, forms, function, writes, aliases, operators, made, made if commutes else reflected)
 
@@ -257,6 +253,13 @@ def entries(tables: Iterable[Rows]) -> dict[str, dict[str, tuple[Row, Any]]]:
 # -- functions of ops ------------------------------------------------------------------------------------------------
 
 
+def _plain(op: Op) -> Callable[..., Any]:
+    def function(input: Operand) -> Value:
+        return apply(op, (input,))
+
+    return function
+
+
 def _unary(op: Op, run: Run) -> Callable[..., Any]:
     def function(input: Operand, *, out: Tensor | None = None) -> Value:
         return apply(op, (input,)) if out is None else put_out(out, function.__name__, (input,), lambda: apply(op, (input,)))
@@ -276,66 +279,6 @@ def _binary(op: Op, run: Run) -> Callable[..., Any]:
         return run(op, (input, other))
 
     return function if run is apply else in_place
-
-
-# -- results that are written into given tensors ---------------------------------------------------------------------
-
-
-def taking_out(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that takes ``out=``: a tensor (or a tuple of them) that the result is written into."""
-
-    @functools.wraps(function)
-    def computed(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-        if out is None:
-            return function(*args, **kwargs)
-        return put_out(out, name, (*args, *kwargs.values()), lambda: function(*args, **kwargs))
-
-    signature = inspect.signature(function)
-    place = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="Any")
-    vars(computed)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), place])
-    return computed
-
-
-def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any]) -> Any:
-    """Write a result into the tensors of ``out=``, which are resized if they have another shape.
-
-    Raises:
-        RuntimeError: where a gradient would be lost, and for a result of a higher kind.
-    """
-    if MODES.dispatch is not None and MODES.dispatch.is_beneath:
-        return MODES.dispatch.put_out(name, given, out, lambda: put_out(out, name, given, compute))
-    targets = out if isinstance(out, tuple) else (out,)
-    for target in targets:
-        if not isinstance(target, Tensor):
-            raise TypeError(f"{name}(): argument 'out' must be Tensor, not {sentences.kind_of(target)}")
-    listed = [x for item in given for x in (item if isinstance(item, (tuple, list)) else (item,))]
-    if MODES.recording and any(isinstance(x, Tensor) and x.requires_grad for x in (*listed, *targets)):
-        raise RuntimeError(sentences.out_with_grad(name))
-    if DUALS.level is not None and DUALS.level.concerns((*listed, *targets)):
-        raise NotImplementedError(sentences.forward_of_out(name))
-    if MODES.dispatch is not None:
-        return MODES.dispatch.put_out(name, given, out, lambda: put_out(out, name, given, compute))
-    results = compute()
-    for result in results if isinstance(out, tuple) else (results,):
-        if isinstance(result._array, Tracer):
-            if MODES.recording and result._array.dtype.kind in "fc":
-                raise RuntimeError(sentences.out_with_grad(name))
-            raise UnsupportedFunctionError(
-                f"{name}(out=) of traced values",
-                fix=f"use what {name}() returns, or copy_ it",
-            )
-    for target, result in zip(targets, results if isinstance(out, tuple) else (results,), strict=True):
-        count_write(target)
-        array, found = target._array, result._array
-        if RANK[found.dtype.kind] > RANK[array.dtype.kind] and found.dtype != array.dtype:
-            raise RuntimeError(sentences.result_cast(DTYPES[found.dtype].printed, DTYPES[array.dtype].printed))
-        if array.shape != found.shape:
-            if array.size:
-                warn(sentences.out_resized(array.shape, found.shape))
-            target._array = found.astype(array.dtype)
-        else:
-            array[...] = found
-    return type(results)(*out) if isinstance(results, tuple) else out
 
 
 _of_operands = {1: _unary, 2: _binary}

@@ -66,13 +66,14 @@ def check_memory(target: Array, operands: Sequence[Any], arrays: Sequence[Any]) 
             continue
         if not (array.size and target.size and is_dense(array) and is_dense(target)):
             continue
-        begins = [a.__array_interface__["data"][0] for a in (target, array)]
-        if begins[0] == begins[1] and target.nbytes == array.nbytes:
-            overlaps = _steps(target) != _steps(array)
-        else:
-            overlaps = begins[0] < begins[1] + array.nbytes and begins[1] < begins[0] + target.nbytes
-        if overlaps:
+        if np.may_share_memory(target, array) and not lies_alike(target, array):
             raise RuntimeError(sentences.OVERLAPPING_OPERAND)
+
+
+def lies_alike(target: Array, array: Array) -> bool:
+    """Whether two arrays are the same elements in the same order."""
+    begins = [a.__array_interface__["data"][0] for a in (target, array)]
+    return begins[0] == begins[1] and target.dtype == array.dtype and _steps(target) == _steps(array)
 
 
 def _steps(array: Array) -> list[tuple[int, int]]:

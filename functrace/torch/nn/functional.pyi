@@ -46,7 +46,7 @@ def nll_loss(
 ) -> Value:
     """Return the negative log-likelihood of classes."""
 
-def relu(input: Operand, *, out: Tensor | None = None) -> Value:
+def relu(input: Operand) -> Value:
     """Return each element, or 0 if it is negative; the derivative at 0 is 0."""
 
 def sigmoid(input: Operand, *, out: Tensor | None = None) -> Value:

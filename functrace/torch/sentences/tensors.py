@@ -105,6 +105,18 @@ def out_resized(shape: Sequence[int], wanted: Sequence[int]) -> str:
     )
 
 
+def out_dtype(wanted: str, given: str) -> str:
+    """The sentence for a tensor of another dtype given as ``out=`` to a function that does not convert its result."""
+    return f"Found dtype {given} but expected {wanted}"
+
+
+def out_of_bools(name: str, given: str) -> str:
+    """The sentence for a tensor given as ``out=`` to a function whose results are bools."""
+    if name == "signbit":
+        return "signbit does not support non-boolean outputs."
+    return f"{name} only supports bool tensor for result, got: {given}"
+
+
 def result_cast(given: str, wanted: str) -> str:
     """The sentence for an in-place operation whose result has a dtype of a higher kind."""
     return f"result type {given} can't be cast to the desired output type {wanted}"
