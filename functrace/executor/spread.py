@@ -130,11 +130,11 @@ class Spread:
         divided = None if modes is None else self._divided(operands, out)
         if modes is None or divided is None:
             return self._ufunc(*operands) if out is None else self._ufunc(*operands, out=out)
-        given, bounds = divided
+        given, bounds, is_flat = divided
         made = np.empty(self._shape, self._dtype) if out is None else out
         if out is None:
             FREED.used(made.nbytes)
-        target = made.reshape(-1) if bounds[-1] == made.size else made
+        target = made.reshape(-1) if is_flat else made
         parts, ufunc = len(bounds) - 1, self._ufunc
 
         def work(take: Take) -> None:
@@ -152,8 +152,11 @@ class Spread:
                 warn(kind, 0)
         return made
 
-    def _divided(self, operands: Sequence[Any], out: Array | None) -> tuple[list[tuple[Any, bool]], list[int]] | None:
-        """Return operands as a span takes them, which are sliced, and where spans end; None if they lie otherwise."""
+    def _divided(self, operands: Sequence[Any], out: Array | None) -> tuple[list[tuple[Any, bool]], list[int], bool] | None:
+        """Return operands as a span takes them and which are sliced, where spans end, and whether they are of elements.
+
+        None, if operands lie otherwise.
+        """
         shape, count = self._shape, THREADS.count
         arrays = [x for x in operands if _is_array(x)]
         if out is not None and (out.shape != shape or not out.flags.c_contiguous):
@@ -162,7 +165,8 @@ class Spread:
             if type(x) is not np.ndarray or not (x.flags.aligned and (x.flags.c_contiguous or _is_one(x))):
                 return None
         full = [x for x in arrays if x.shape == shape and not _is_one(x)]
-        if full and all(x.shape == shape or not x.ndim for x in arrays):
+        is_flat = bool(full) and all(x.shape == shape or not x.ndim for x in arrays)
+        if is_flat:
             size, unit = math.prod(shape), SPAN
             given = [(x.reshape(-1), True) if any(x is y for y in full) else (_number(x), False) for x in operands]
         elif len(shape) > 1 and shape[0] >= count and (full or not any(_is_one(x) for x in arrays)):
@@ -170,7 +174,7 @@ class Spread:
             given = [(x, _is_array(x) and x.ndim == len(shape) and x.shape[0] == size) for x in operands]
         else:
             return None
-        return given, [*[size // unit * n // count * unit for n in range(count)], size]
+        return given, [*[size // unit * n // count * unit for n in range(count)], size], is_flat
 
 
 def _is_array(x: object) -> bool:

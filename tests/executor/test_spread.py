@@ -86,6 +86,7 @@ def test_numbers_and_shapes(count: int, ufunc: np.ufunc, dtype: str) -> None:
         (rows, rows[3]),
         (rows[:, :1].copy(), rows),
         (rows[:, :1].copy(), rows[0]),
+        (rows[:, :1].copy(), rows[:1, :1].copy()),
         (rows[:, :1], rows[0]),
         (np.broadcast_to(rows[0], rows.shape), rows),
         (np.broadcast_to(rows[0], rows.shape), 3),
