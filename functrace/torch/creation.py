@@ -16,7 +16,7 @@ from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.device import CPU, DeviceLike, check_device
 from functrace.torch.dtypes import DTYPES, DtypeLike, default_complex, default_float, numpy_dtype
-from functrace.torch.formats import check_place, strided
+from functrace.torch.formats import check_place, contiguous_format, strided
 from functrace.torch.formats import layout as Layout
 from functrace.torch.functions import shape_of, tensors_only
 from functrace.torch.op import number_of
@@ -24,7 +24,7 @@ from functrace.torch.promotion import check_fits
 from functrace.torch.random import generator as running
 from functrace.torch.rows import Rows
 from functrace.torch.shaping import sizes
-from functrace.torch.tensor import Tensor, fresh, is_size
+from functrace.torch.tensor import Tensor, fresh, is_expanded, is_size
 from functrace.torch.warnings import warn
 from functrace.tracing import Tracer
 from functrace.typing import Array
@@ -535,6 +535,14 @@ def _like(
     return input._array.dtype if dtype is None else numpy_dtype(dtype)
 
 
+def _filled_like(input: Tensor, value: Any, dtype: np.dtype[Any], memory_format: Any) -> Array:
+    """Return an array filled with a number, which lies as a tensor does if the format does not say that it lies in rows."""
+    array = input._array
+    if isinstance(array, Tracer) or memory_format is contiguous_format or is_expanded(array):
+        return np.full(array.shape, value, dtype)
+    return np.full_like(array, value, dtype)
+
+
 @ROWS.function("function")
 def zeros_like(
     input: Tensor,
@@ -550,7 +558,7 @@ def zeros_like(
     kind = _like("zeros_like", input, dtype, device, layout, pin_memory)
     if MODES.dispatch is not None:
         return _seen(zeros_like, (input,), locals())
-    return _leaf(np.zeros(shape_of(input), kind), requires_grad)
+    return _leaf(_filled_like(input, 0, kind, memory_format), requires_grad)
 
 
 @ROWS.function("function")
@@ -568,7 +576,7 @@ def ones_like(
     kind = _like("ones_like", input, dtype, device, layout, pin_memory)
     if MODES.dispatch is not None:
         return _seen(ones_like, (input,), locals())
-    return _leaf(np.ones(shape_of(input), kind), requires_grad)
+    return _leaf(_filled_like(input, 1, kind, memory_format), requires_grad)
 
 
 @ROWS.function("function")
@@ -586,7 +594,7 @@ def empty_like(
     kind = _like("empty_like", input, dtype, device, layout, pin_memory)
     if MODES.dispatch is not None:
         return _seen(empty_like, (input,), locals())
-    return _leaf(np.empty(shape_of(input), kind), requires_grad)
+    return _leaf(_filled_like(input, 0, kind, memory_format), requires_grad)
 
 
 @ROWS.function("function")
@@ -605,7 +613,8 @@ def full_like(
     kind = _like("full_like", input, dtype, device, layout, pin_memory)
     if MODES.dispatch is not None:
         return _seen(full_like, (input, fill_value), locals())
-    return _leaf(_filled("full_like", shape_of(input), fill_value, kind), requires_grad)
+    value = _filled("full_like", (), fill_value, kind)
+    return _leaf(_filled_like(input, value, kind, memory_format), requires_grad)
 
 
 @ROWS.function("method")

@@ -26,6 +26,7 @@ from functrace.torch.applying import apply
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dtypes import DTYPES, DtypeLike, numpy_dtype
 from functrace.torch.dtypes import dtype as Dtype
+from functrace.torch.mirrors import conjugated, is_conjugate
 from functrace.torch.op import NUMBERS, OF_OUTPUT, Op, number_of, recorded_gradient
 from functrace.torch.promotion import (
     RANK,
@@ -40,7 +41,7 @@ from functrace.torch.promotion import (
     without_bools,
 )
 from functrace.torch.rows import Rows, Run
-from functrace.torch.tensor import Operand, Tensor, Value, fresh
+from functrace.torch.tensor import Operand, Tensor, Value, fresh, is_expanded
 from functrace.torch.warnings import warn_once
 from functrace.tracing import Tracer
 from functrace.typing import Array
@@ -195,6 +196,7 @@ POW_OF_NUMBER = Op(
     keeps=("exponent",),
     static_numbers=True,
     details=_power_details,
+    in_rows=True,
 )
 
 
@@ -436,7 +438,7 @@ def round(run: Run) -> Callable[..., Value]:
     return function
 
 
-CONJ = Op("ConjBackward0", ew.conj)
+CONJ = Op("ConjBackward0", conjugated, is_view=True)
 ROWS.op(
     "angle",
     lambda x: ew.angle(x if x.dtype.kind == "c" else ew.add(x, 0.0)),  # of -0. the angle is 0
@@ -449,14 +451,27 @@ ROWS.op(
 
 @ROWS.function()
 def conj(input: Operand) -> Value:
-    """Return the conjugate; a real tensor itself."""
+    """Return the conjugate, a view; a real tensor itself."""
     return apply(CONJ, (input,)) if dtype_of(input).kind == "c" else input
 
 
-@ROWS.function(aliases="resolve_neg")
+@ROWS.function()
 def resolve_conj(input: Operand) -> Value:
-    """Return the tensor itself: conjugates are computed at once."""
+    """Return a copy of what is a view of conjugates, any other tensor itself."""
+    return clone(input) if isinstance(input, Tensor) and is_conjugate(input._array) else input
+
+
+@ROWS.function()
+def resolve_neg(input: Operand) -> Value:
+    """Return the tensor itself: negatives are no views here."""
     return input
+
+
+@ROWS.function()
+def is_conj(input: Tensor) -> bool:
+    """Return whether a tensor is a view of conjugates."""
+    tensors_only("is_conj", input=input)
+    return is_conjugate(input._array)
 
 
 CLONE = Op("CloneBackward0", ew.positive)
@@ -538,7 +553,7 @@ def nonzero(input: Operand, *, as_tuple: bool = False) -> Any:
     positions = np.nonzero(array) if array.ndim else np.nonzero(array.reshape(1))
     if as_tuple:
         return tuple(fresh(p) for p in positions)
-    return fresh(np.stack(positions, 1)[:, : array.ndim] if positions else np.zeros((0, 0), np.int64))
+    return fresh(np.stack(positions).T[:, : array.ndim] if positions else np.zeros((0, 0), np.int64))
 
 
 def _pairwise(name: str, primitive: Callable[..., Any], says: str) -> Callable[..., Any]:
@@ -751,6 +766,8 @@ for _name, (_primitive, _aliases, _promote, _says) in _pairs.items():
 
 
 def _converted(x: Array, dtype: np.dtype[Any]) -> Any:
+    if isinstance(x, np.ndarray) and is_expanded(x):
+        x = np.ascontiguousarray(x)
     result: Any = convert(x, dtype)
     return result.copy(order="K") if isinstance(result, np.ndarray) and result.base is not None else result
 

@@ -18,6 +18,7 @@ from functrace.ops import elementwise as ew
 from functrace.ops.indexing import ARRAY, gather, scatter_add, scatter_set
 from functrace.ops.joining import concatenate
 from functrace.ops.shaping import reshape
+from functrace.torch.mirrors import is_conjugate
 from functrace.torch.steps import view_written
 from functrace.torch.tensor import Tensor, View, before_write, dense_strides
 from functrace.tracing import Tracer
@@ -137,6 +138,11 @@ def geometry_of(tensor: Tensor) -> Geometry:
                 fix="use views that name dimensions (narrow, select, transpose), or contiguous() first",
             )
         return array.shape, dense_strides(array.shape), 0
+    if is_conjugate(array):
+        raise UnsupportedFunctionError(
+            "a conjugate has memory of its own here, and does not lie in the storage of what it is one of",
+            fix="use views that name dimensions (narrow, select, transpose), or resolve_conj() first",
+        )
     offset = (address_of(array) - address_of(memory_of(tensor))) // array.itemsize
     return array.shape, tensor.stride(), offset
 

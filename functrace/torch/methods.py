@@ -25,6 +25,7 @@ from functrace.torch.op import Op
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import UNVERSIONED, Tensor, Value, constant
 from functrace.torch.views import renew_node
+from functrace.torch.warnings import warn_once
 from functrace.tracing import Tracer
 
 ROWS = Rows()
@@ -194,6 +195,9 @@ def adjoint(self: Tensor) -> Value:
     """A matrix transposed, its elements conjugated."""
     if self._array.ndim not in (0, 2):
         raise RuntimeError(sentences.only_matrices("H", self._array.ndim))
+    if not self._array.ndim:
+        warn_once(sentences.H_OF_SCALAR)
+        return f.conj(self)
     return f.conj(self).T if self._array.dtype.kind == "c" else self.mT
 
 
@@ -210,7 +214,7 @@ def _fact(name: str, says: str, value: Any, forms: str = "property") -> None:
 
 for _name in ("is_nested", "is_quantized", "is_sparse", "is_cuda", "is_mps", "is_meta", "is_mkldnn", "is_xpu"):
     _fact(_name, "Whether it is of a kind that there is not here: False.", False)
-for _name in ("is_conj", "is_neg", "is_pinned", "is_coalesced"):
+for _name in ("is_neg", "is_pinned", "is_coalesced"):
     _fact(_name, "Whether it is of a kind that there is not here: False.", False, "method")
 
 

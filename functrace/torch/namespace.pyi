@@ -136,6 +136,7 @@ __all__ = [
     "int64",
     "int8",
     "is_complex",
+    "is_conj",
     "is_floating_point",
     "is_inference",
     "is_nonzero",
@@ -493,7 +494,7 @@ def complex(real: Operand, imag: Operand, *, out: Any = None) -> Value:
     """Return ``real + 1j * imag``."""
 
 def conj(input: Operand) -> Value:
-    """Return the conjugate; a real tensor itself."""
+    """Return the conjugate, a view; a real tensor itself."""
 
 def cos(input: Operand, *, out: Tensor | None = None) -> Value:
     """Return the cosine of each element."""
@@ -709,6 +710,9 @@ def initial_seed() -> builtins.int:
 
 def is_complex(input: Operand) -> builtins.bool:
     """Return whether the elements are complex."""
+
+def is_conj(input: Tensor) -> builtins.bool:
+    """Return whether a tensor is a view of conjugates."""
 
 def is_floating_point(input: Operand) -> builtins.bool:
     """Return whether the elements are floats."""
@@ -1072,10 +1076,10 @@ def reshape(input: Operand, *shape: builtins.int | Sequence[builtins.int]) -> Va
     """Return a view with another shape, or a copy where the memory does not lie so."""
 
 def resolve_conj(input: Operand) -> Value:
-    """Return the tensor itself: conjugates are computed at once."""
+    """Return a copy of what is a view of conjugates, any other tensor itself."""
 
 def resolve_neg(input: Operand) -> Value:
-    """Return the tensor itself: conjugates are computed at once."""
+    """Return the tensor itself: negatives are no views here."""
 
 def result_type(tensor1: Operand, tensor2: Operand) -> Dtype:
     """Return the dtype that two operands promote to."""
@@ -1720,7 +1724,7 @@ class Methods:
         """Return a copy, through which gradients flow."""
 
     def conj(self) -> Tensor:
-        """Return the conjugate; a real tensor itself."""
+        """Return the conjugate, a view; a real tensor itself."""
 
     def contiguous(self) -> Tensor:
         """Return the tensor itself if its elements lie in order, a copy otherwise."""
@@ -1962,8 +1966,8 @@ class Methods:
     def is_complex(self) -> builtins.bool:
         """Return whether the elements are complex."""
 
-    def is_conj(self) -> Any:
-        """Whether it is of a kind that there is not here: False."""
+    def is_conj(self) -> builtins.bool:
+        """Return whether a tensor is a view of conjugates."""
 
     @property
     def is_cuda(self) -> Any:
@@ -2384,10 +2388,10 @@ class Methods:
         """Give a tensor another one's shape; see `resize_`."""
 
     def resolve_conj(self) -> Tensor:
-        """Return the tensor itself: conjugates are computed at once."""
+        """Return a copy of what is a view of conjugates, any other tensor itself."""
 
     def resolve_neg(self) -> Tensor:
-        """Return the tensor itself: conjugates are computed at once."""
+        """Return the tensor itself: negatives are no views here."""
 
     def retain_grad(self) -> None:
         """Keep the gradient of this computed tensor in ``.grad``, as leaves do."""

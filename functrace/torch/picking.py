@@ -243,6 +243,7 @@ REPEAT = Op(
     "RepeatBackward0",
     _positive(_repeat),
     details=lambda specs, params: {"repeats": params[0], "self_sym_sizes": specs[0].shape},
+    in_rows=True,
 )
 
 
@@ -291,7 +292,7 @@ def repeat_interleave(input: Operand, repeats: Any, dim: int | None = None) -> V
         counts = np.broadcast_to(repeats._array, shape[axis])
         return index_select(input, axis, wrap(np.repeat(np.arange(shape[axis]), counts)))
     wide = clone(expand(unsqueeze(input, axis + 1), (*shape[: axis + 1], repeats, *shape[axis + 1 :])))
-    return view(wide, (*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :]))
+    return view(contiguous(wide), (*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :]))
 
 
 FLIP = Op(
@@ -333,7 +334,7 @@ def _roll(x: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
     return x
 
 
-ROLL = Op("RollBackward0", _roll, details=lambda specs, params: {"dims": params[1], "shifts": params[0]})
+ROLL = Op("RollBackward0", _roll, details=lambda specs, params: {"dims": params[1], "shifts": params[0]}, in_rows=True)
 
 
 @ROWS.function()
@@ -354,7 +355,9 @@ def _triangle(name: str, keeps: Callable[[Any, Any], Any], says: str) -> None:
         mask = keeps(columns - rows, diagonal)
         return ew.where(np.broadcast_to(mask, x.shape), x, np.zeros((), x.dtype)[()])
 
-    op = Op(f"{name.title()}Backward0", kept, details=lambda specs, params: {"diagonal": params[0] % (1 << 64)})
+    op = Op(
+        f"{name.title()}Backward0", kept, details=lambda specs, params: {"diagonal": params[0] % (1 << 64)}, in_rows=True
+    )
 
     def make(run: Run) -> Callable[..., Value]:
         def function(input: Operand, diagonal: int = 0) -> Value:
@@ -545,8 +548,8 @@ def _filled(x: Array, mask: Array, value: Any) -> Any:
 
 
 _MASK = (("mask", 1),)
-MASKED_FILL = Op("MaskedFillBackward0", _filled, _MASK, edges=(0,))
-MASKED_FILL_TENSOR = Op("MaskedFillBackward1", _filled, _MASK, edges=(0, 2))
+MASKED_FILL = Op("MaskedFillBackward0", _filled, _MASK, edges=(0,), in_rows=True)
+MASKED_FILL_TENSOR = Op("MaskedFillBackward1", _filled, _MASK, edges=(0, 2), in_rows=True)
 
 
 @ROWS.family()
@@ -601,6 +604,7 @@ INDEX_SELECT = Op(
     edges=(0,),
     keeps=("index",),
     details=lambda specs, params: {"dim": params[0], "self_sym_sizes": specs[0].shape},
+    in_rows=True,
 )
 
 
@@ -624,10 +628,12 @@ def _indexed(
     edges: tuple[int, ...],
     names: tuple[str, ...],
     derived: Callable[..., Any] | None = None,
+    *,
+    in_rows: bool = False,
 ) -> Op:
     saves = tuple((name, k + 1) for k, name in enumerate(names))
     details = lambda specs, params: {"dim": params[0]}  # noqa: E731
-    return Op(node, computes, saves, edges=edges, keeps=names, details=details, derived=derived)
+    return Op(node, computes, saves, edges=edges, keeps=names, details=details, derived=derived, in_rows=in_rows)
 
 
 def put_each(x: Array, template: tuple[Any, ...], indices: tuple[Any, ...], source: Array) -> Any:
@@ -650,6 +656,7 @@ INDEX_ADD.details = lambda specs, params: _source_details(specs, params) | {"alp
 INDEX_COPY = _indexed(
     "IndexCopyBackward0", lambda x, index, source, axis: scatter_set(x, _lines(axis), source, (index,)), (0, 2),
     ("index", "source"), lambda x, index, source, axis: put_each(x, _lines(axis), (index,), source),
+    in_rows=True,
 )  # fmt: skip
 INDEX_COPY.details = _source_details
 INDEX_FILL = _indexed(
@@ -748,8 +755,8 @@ def _scattered_each(x: Array, index: Array, source: Array, axis: int) -> Any:
     return put_each(x, (ARRAY,) * x.ndim, grid(index, axis), cropped(source, index.shape))
 
 
-SCATTER = _indexed("ScatterBackward0", _scattered, (0, 2), ("index",), _scattered_each)
-SCATTER_NUMBER = _indexed("ScatterBackward1", _scattered, (0,), ("index",))
+SCATTER = _indexed("ScatterBackward0", _scattered, (0, 2), ("index",), _scattered_each, in_rows=True)
+SCATTER_NUMBER = _indexed("ScatterBackward1", _scattered, (0,), ("index",), in_rows=True)
 SCATTER_ADD = _indexed("ScatterAddBackward0", _scatter_added, (0, 2), ("index",))
 
 
@@ -862,7 +869,7 @@ def _running(name: str, computes: Callable[..., Any], saves: tuple[tuple[str, in
 
     op = Op(
         f"{name.title()}Backward0", along, saves, keeps=tuple(n for n, _ in saves),
-        details=lambda specs, params: {"dim": params[0]},
+        details=lambda specs, params: {"dim": params[0]}, in_rows=True,
     )  # fmt: skip
 
     def function(input: Operand, dim: int, *, dtype: DtypeLike | None = None) -> Value:

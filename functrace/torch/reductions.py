@@ -91,9 +91,9 @@ def _kept_along(_specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any
 
 
 SUM = Op("SumBackward0", _sum, details=_reduced)
-SUM_DIM = Op("SumBackward1", _sum, details=_reduced)
+SUM_DIM = Op("SumBackward1", _sum, details=_reduced, in_rows=True)
 MEAN = Op("MeanBackward0", _mean, details=_averaged)
-MEAN_DIM = Op("MeanBackward1", _mean, details=_averaged)
+MEAN_DIM = Op("MeanBackward1", _mean, details=_averaged, in_rows=True)
 PROD = Op("ProdBackward0", _prod, (("self", 0), ("result", -1)), keeps=("self", "result"))
 PROD_DIM = Op(
     "ProdBackward1",
@@ -101,6 +101,7 @@ PROD_DIM = Op(
     (("self", 0), ("result", -1)),
     keeps=("self", "result"),
     details=_kept_along,
+    in_rows=True,
 )
 MAX = Op(
     "MaxBackward1",
@@ -223,10 +224,22 @@ def _ordered(name: str) -> Promotion:
 
 
 MAX_DIM = Op(
-    "MaxBackward0", _extreme_along(core.argmax), (("indices", -2),), _ordered("max"), details=_along, keeps=("indices",)
+    "MaxBackward0",
+    _extreme_along(core.argmax),
+    (("indices", -2),),
+    _ordered("max"),
+    details=_along,
+    keeps=("indices",),
+    in_rows=True,
 )
 MIN_DIM = Op(
-    "MinBackward0", _extreme_along(core.argmin), (("indices", -2),), _ordered("min"), details=_along, keeps=("indices",)
+    "MinBackward0",
+    _extreme_along(core.argmin),
+    (("indices", -2),),
+    _ordered("min"),
+    details=_along,
+    keeps=("indices",),
+    in_rows=True,
 )
 
 
@@ -278,7 +291,7 @@ def _position_of(reduce: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _argument(reduce: Callable[..., Any], name: str) -> None:
-    op = Op("ArgBackward0", _position_of(reduce), promote=_ordered(name), details=_kept_along, called=name)
+    op = Op("ArgBackward0", _position_of(reduce), promote=_ordered(name), details=_kept_along, called=name, in_rows=True)
 
     def function(input: Operand, dim: int | None = None, keepdim: bool = False) -> Value:
         if dtype_of(input).kind == "b":
@@ -306,6 +319,7 @@ def _truth(reduce: Callable[..., Any], name: str) -> None:
         lambda x, axes, keep: _as_bytes(_keeping(reduce(x, axes), x, axes, keep), x.dtype),
         details=_kept_along,
         called=name,
+        in_rows=True,
     )
 
     def function(input: Operand, dim: Dims = None, keepdim: bool = False) -> Value:
@@ -326,6 +340,7 @@ LOGSUMEXP = Op(
     lambda x, axes, keep: _keeping(core.logsumexp(x, axes), x, axes, keep),
     (("self", 0), ("result", -1)),
     floating,
+    in_rows=True,
     keeps=("self", "result"),
     details=_kept_along,
     derived=lambda x, axes, keep: core.keeping(core.logsumexp, x, axes) if keep else core.logsumexp(x, axes),
@@ -356,6 +371,7 @@ SOFTMAX = Op(
     keeps=("result",),
     details=_dim,
     gradient=recorded_gradient("SoftmaxBackwardDataBackward0", *OF_OUTPUT),
+    in_rows=True,
 )
 LOG_SOFTMAX = Op(
     "LogSoftmaxBackward0",
@@ -365,6 +381,7 @@ LOG_SOFTMAX = Op(
     keeps=("result",),
     details=_dim,
     gradient=recorded_gradient("LogSoftmaxBackwardDataBackward0", *OF_OUTPUT),
+    in_rows=True,
 )
 
 

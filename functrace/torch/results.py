@@ -22,8 +22,9 @@ from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.dual import DUALS
 from functrace.torch.geometry import resize
+from functrace.torch.mirrors import MIRRORS, refresh
 from functrace.torch.promotion import RANK
-from functrace.torch.tensor import Tensor, count_write
+from functrace.torch.tensor import Tensor, count_write, is_expanded
 from functrace.torch.views import lies_alike, writable
 from functrace.torch.warnings import warn
 from functrace.tracing import Tracer
@@ -112,6 +113,8 @@ def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any
                 warn(sentences.out_resized(target._array.shape, result.shape))
             resize(target, result.shape)
         writable(target._array)[...] = result
+        if MIRRORS:
+            refresh(target._array)
     return type(made)(*out) if isinstance(made, tuple) else out
 
 
@@ -143,7 +146,7 @@ def check_apart(target: Array, operands: Sequence[Any], *, moves: bool) -> None:
     Raises:
         RuntimeError: with PyTorch's sentences.
     """
-    if any(s == 0 and n > 1 for s, n in zip(target.strides, target.shape, strict=True)) and target.size:
+    if is_expanded(target) and target.size:
         raise RuntimeError(sentences.OVERLAPPING_WRITE)
     for x in operands:
         array = x._array if isinstance(x, Tensor) else None

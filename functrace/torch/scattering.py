@@ -91,7 +91,7 @@ def _among_all(x: Array, index: Array, source: Array, axis: int, kind: str, incl
         found = _EXTREMES[kind](values, (len(rows) + 1,))
     if not includes:
         found = ew.where(reductions.reduce_any(is_there, (len(rows) + 1,)), found, region)
-    found = permute(found, back)
+    found = permute(convert(found, x.dtype) if found.dtype != x.dtype else found, back)
     return found if whole == x.shape else scatter_set(x, tuple((0, n, 1) for n in whole), found)
 
 
@@ -108,7 +108,7 @@ def _details(_specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
 
 def _op(node: str, computes: Callable[..., Any], source: str) -> Op:
     fields = (("index", 1), ("self", 0), (source, 2), ("result", -1))
-    return Op(node, computes, fields, edges=(0, 2), keeps=tuple(name for name, _ in fields), details=_details)
+    return Op(node, computes, fields, edges=(0, 2), keeps=tuple(name for name, _ in fields), details=_details, in_rows=True)
 
 
 SCATTER_REDUCE = _op("ScatterReduceBackward0", _reduced, "src")

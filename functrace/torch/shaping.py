@@ -283,6 +283,9 @@ def transposed(self: Tensor) -> Value:
 @ROWS.function("property", name="mT")
 def last_two_swapped(self: Tensor) -> Value:
     """The tensor with its last two dimensions swapped, a view."""
+    if not self._array.ndim:
+        warn_once(sentences.MT_OF_SCALAR)
+        return self
     if self._array.ndim < 2:
         raise RuntimeError(sentences.only_matrices("mT", self._array.ndim))
     return transpose(self, -2, -1)

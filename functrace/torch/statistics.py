@@ -29,7 +29,7 @@ from functrace.torch.promotion import arithmetic, for_kinds
 from functrace.torch.reductions import Dims, Extreme, check_nonempty
 from functrace.torch.reductions import sum as sum_
 from functrace.torch.rows import Rows
-from functrace.torch.tensor import Operand, Value
+from functrace.torch.tensor import Operand, Value, is_expanded
 from functrace.torch.warnings import warn
 from functrace.typing import Array
 
@@ -71,11 +71,16 @@ def _var_details(_specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, An
 
 _SELF = (("self", 0),)
 _FORMS = {
-    "var": Op("VarBackward0", _var, _SELF, keeps=("self",), details=_var_details),
-    "std": Op("StdBackward0", _std, (*_SELF, ("result", -1)), keeps=("self", "result"), details=_var_details),
-    "var_mean": Op("VarMeanBackward0", _var_mean, _SELF, keeps=("self",), details=_var_details),
+    "var": Op("VarBackward0", _var, _SELF, keeps=("self",), details=_var_details, in_rows=True),
+    "std": Op("StdBackward0", _std, (*_SELF, ("result", -1)), keeps=("self", "result"), details=_var_details, in_rows=True),
+    "var_mean": Op("VarMeanBackward0", _var_mean, _SELF, keeps=("self",), details=_var_details, in_rows=True),
     "std_mean": Op(
-        "StdMeanBackward0", _std_mean, (*_SELF, ("result0", -1)), keeps=("self", "result0"), details=_var_details
+        "StdMeanBackward0",
+        _std_mean,
+        (*_SELF, ("result0", -1)),
+        keeps=("self", "result0"),
+        details=_var_details,
+        in_rows=True,
     ),
 }
 
@@ -125,6 +130,7 @@ def _extreme(name: str, reduce: Callable[..., Any], says: str, kernel: str) -> N
         arithmetic.checked(for_kinds("buif", kernel)),
         keeps=("self", "result"),
         details=lambda specs, params: {"dim": params[2], "keepdim": params[1]},
+        in_rows=True,
     )
 
     def function(input: Operand, dim: Dims = (), keepdim: bool = False) -> Value:
@@ -239,6 +245,7 @@ def _medians(made: type[Extreme], ignores_nan: bool) -> None:
     along = Op(
         f"{name.title()}Backward1", _median_along(ignores_nan), (("indices", -2),), orders,
         details=lambda specs, params: {"dim": params[0], "keepdim": params[1], "self_sym_sizes": specs[0].shape},
+        in_rows=True,
     )  # fmt: skip
 
     def function(input: Operand, dim: int | None = None, keepdim: bool = False) -> Any:
@@ -274,7 +281,16 @@ def _sorted(x: Array, axis: int, descending: bool, count: int | None, _shown: in
     order = _order(x, axis, descending)
     if count is not None:
         order = index_static(order, (*((None, None, None),) * axis, (0, count, 1), ...))
-    return take_along_axis(x, order, axis), order
+    values = take_along_axis(x, order, axis)
+    if count is not None or not isinstance(x, np.ndarray) or x.flags.c_contiguous or is_expanded(x):
+        return values, order
+    return _lying_as(x, values), _lying_as(x, order)
+
+
+def _lying_as(x: Array, result: Array) -> Array:
+    found = np.empty_like(x, result.dtype)
+    found[...] = result
+    return found
 
 
 def _sort_op(node: str) -> Op:
@@ -334,6 +350,7 @@ NORM = Op(
     _norm,
     (("self", 0), ("result", -1)),
     derived=_norm_derived,
+    in_rows=True,
     keeps=("self", "result"),
     details=lambda specs, params: {"ord": params[0], "dim": params[3], "keepdim": params[2]},
 )

@@ -35,6 +35,7 @@ from functrace.torch.aliases import detached, in_grad_mode, reassigned
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.device import CPU, device
 from functrace.torch.dtypes import DTYPES, default_float, dtype
+from functrace.torch.mirrors import MIRRORS, is_conjugate
 from functrace.torch.size import Size
 from functrace.torch.steps import Step
 from functrace.torch.warnings import warn_once
@@ -343,11 +344,17 @@ class Tensor(Methods):
         """
         if MODES.recording and self.requires_grad and not force:
             raise RuntimeError(sentences.NUMPY_OF_REQUIRES_GRAD)
+        if MIRRORS and is_conjugate(self._array):
+            if not force:
+                raise RuntimeError(sentences.NUMPY_OF_CONJUGATE)
+            return self._array.copy()
         return self._array if MODES.dispatch is None else MODES.dispatch.detach(self)._array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if MODES.recording and self.requires_grad:
             raise RuntimeError(sentences.NUMPY_OF_REQUIRES_GRAD)
+        if MIRRORS and is_conjugate(self._array):
+            raise RuntimeError(sentences.NUMPY_OF_CONJUGATE)
         return np.array(self._array, dtype, copy=copy)
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
@@ -474,6 +481,11 @@ def is_size(value: object) -> bool:
     if isinstance(value, np.ndarray):
         return not value.ndim and value.dtype.kind in "iu"
     return isinstance(value, (int, np.integer))
+
+
+def is_expanded(array: Array) -> bool:
+    """Whether elements share memory, as those of something expanded do."""
+    return 0 in array.strides and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
 
 
 def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

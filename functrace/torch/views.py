@@ -35,6 +35,7 @@ from functrace.torch.autograd.graph import NO_EDGE, GraphNode, NativeNode, OpNod
 from functrace.torch.autograd.saved import SavedTensor, save_operand, short_name
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.dual import DUALS
+from functrace.torch.mirrors import MIRRORS, conjugated, refresh
 from functrace.torch.op import NUMBERS, Op, number_of
 from functrace.torch.plans import PLANS, Plan, make_plan, remember
 from functrace.torch.promotion import RANK, Promotion, check_broadcast
@@ -101,7 +102,8 @@ def renew_node(tensor: Tensor, view: View) -> None:
         raise RuntimeError(sentences.no_grad_view(view.made, made_by(tensor), through_base=True))
     base = view.base
     steps = view.steps
-    if MODES.replays_views and all(op is not None for _, _, op in steps):
+    replays = MODES.replays_views or steps[-1][0] is conjugated
+    if replays and all(op is not None for _, _, op in steps):
         node, output_nr = replayed(base, steps)
         view.version = tensor._counter[0]
         move_retained(tensor, node, output_nr)
@@ -223,7 +225,7 @@ def in_place_form(op: Op) -> Op:
 
         return computed
 
-    return dataclasses.replace(op, promote=promote, is_view=False)
+    return dataclasses.replace(op, promote=promote, is_view=False, in_rows=False)
 
 
 def write(
@@ -283,6 +285,8 @@ def write(
         plan.compute((*arrays, writable(target)))
     else:
         writable(target)[...] = result
+    if MIRRORS:
+        refresh(target)
     counter[0] += 1
     if node is not None:
         end(chosen, node, tensor if view is None else view.base)

@@ -94,6 +94,8 @@ def contains_kind(kind: type) -> str:
     return f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {kind}."
 
 
+MT_OF_SCALAR = "Tensor.mT is deprecated on 0-D tensors. This function is the identity in these cases."
+H_OF_SCALAR = "Tensor.H is deprecated on 0-D tensors. Consider using x.conj()."
 T_OF_SCALAR = "Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases."
 IMAG_OF_REAL = "imag is not implemented for tensors with non-complex dtypes."
 

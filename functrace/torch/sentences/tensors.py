@@ -37,6 +37,7 @@ OVERLAPPING_OPERAND = (
     "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
     "Please clone() the tensor before performing the operation."
 )
+NUMPY_OF_CONJUGATE = "Can't call numpy() on Tensor that has conjugate bit set. Use tensor.resolve_conj().numpy() instead."
 FILL_BY_BYTES = "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char"
 VIEW_NOT_COMPATIBLE = (
     "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
