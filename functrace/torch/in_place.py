@@ -24,6 +24,7 @@ from functrace.torch.rows import Rows
 from functrace.torch.shaping import basic_part, expand, index_entries, index_operands, view
 from functrace.torch.tensor import Operand, Tensor, wrap
 from functrace.torch.views import check_memory, wanting, write
+from functrace.tracing import Tracer
 from functrace.typing import Array
 
 ROWS = Rows()
@@ -115,6 +116,12 @@ def setitem(self: Tensor, index: Any, value: Operand) -> None:
     """Write ``self[index] = value``: through a view, or element by element where tensors or masks stand in the index."""
     if MODES.dispatch is not None and type(value) in NUMBERS:
         value = MODES.dispatch.lift(wrap(np.asarray(value, self._array.dtype)))
+    number = number_of(value)
+    if type(number) in NUMBERS:
+        check_fits(number, self._array.dtype)
+        value = number
+    elif not isinstance(value, (Tensor, Tracer)):
+        raise TypeError(sentences.assigned_data(sentences.kind_of(value), self.type()))
     entries = index_entries(index)
     if not np.ndim(value._array if isinstance(value, Tensor) else value):
         for entry in entries:
@@ -129,7 +136,7 @@ def setitem(self: Tensor, index: Any, value: Operand) -> None:
         if not np.ndim(value._array if isinstance(value, Tensor) else value):
             wanting((target, value))
             check_memory(target._array, (), ())
-        if isinstance(value, (bool, int, float)):
+        if type(value) in NUMBERS:
             write(FILL_TENSOR, (target, value))
         else:
             source = value if isinstance(value, Tensor) else wrap(np.asarray(value))
@@ -141,7 +148,9 @@ def setitem(self: Tensor, index: Any, value: Operand) -> None:
             copy_(target, source)
         return
     operands, template = index_operands(target, arrays)
-    source = value if isinstance(value, Tensor) else wrap(np.asarray(value, target._array.dtype))
+    if type(value) in NUMBERS:
+        value = np.asarray(value if target._array.dtype.kind in "bc" else value.real).astype(target._array.dtype)
+    source = value if isinstance(value, Tensor) else wrap(value)
     if source._array.dtype != target._array.dtype:
         raise RuntimeError(sentences.index_put_dtypes(target.dtype.printed, source.dtype.printed))
     sliced = without_leading_ones(source._array.shape)
@@ -172,3 +181,4 @@ def check_put(target: Tensor, source: Tensor, operands: Sequence[Tensor], templa
     if source._array is target._array:
         raise RuntimeError(sentences.OVERLAPPING_OPERAND)
     check_memory(target._array, (source,), (source._array,))
+    check_memory(target._array, operands, [x._array for x in operands], moves=True)

@@ -618,6 +618,8 @@ def index_select(input: Operand, dim: int, index: Operand) -> Value:
     axis = dimension(dim, len(shape))
     check_positions("index_select", index, shape[axis] if shape else 1, None)
     if not shape:
+        if math.prod(shape_of(index)) != 1:
+            raise RuntimeError(sentences.index_of_scalar(math.prod(shape_of(index))))
         return clone(input)
     return apply(INDEX_SELECT, (input, index if shape_of(index) else reshape(index, -1)), (axis,))
 
@@ -633,7 +635,7 @@ def _indexed(
 ) -> Op:
     saves = tuple((name, k + 1) for k, name in enumerate(names))
     details = lambda specs, params: {"dim": params[0]}  # noqa: E731
-    return Op(node, computes, saves, edges=edges, keeps=names, details=details, derived=derived, in_rows=in_rows)
+    return Op(node, computes, saves, edges=edges, keeps=names, details=details, derived=derived, in_rows=in_rows, moves=True)
 
 
 def put_each(x: Array, template: tuple[Any, ...], indices: tuple[Any, ...], source: Array) -> Any:
@@ -699,6 +701,9 @@ def index_copy(run: Run) -> Callable[..., Value]:
     def function(input: Operand, dim: int, index: Operand, source: Operand) -> Value:
         tensors_only("index_copy", input=input, index=index, source=source)
         axis = dimension(dim, len(shape_of(input)))
+        given, wanted = shape_of(source), shape_of(input)
+        if given and wanted and len(given) != len(wanted):
+            raise IndexError(sentences.copy_dimensions(len(given), len(wanted)))
         _check_source("index_copy", input, index, source, axis)
         check_positions("index_copy", index, shape_of(input)[axis], None)
         return run(INDEX_COPY, (input, index, source), (axis,))
@@ -718,6 +723,8 @@ def index_fill(run: Run) -> Callable[..., Value]:
             raise RuntimeError(sentences.FILL_WITH_COMPLEX)
         axis = dimension(dim, len(shape_of(input)))
         check_positions("index_fill", index, shape_of(input)[axis], None)
+        if type(found) in NUMBERS:
+            check_fits(found, dtype_of(input))
         return run(INDEX_FILL, (input, index, number_of(value)), (axis,))
 
     return function
@@ -790,6 +797,7 @@ def scatter(run: Run) -> Callable[..., Value]:
         if type(given) in NUMBERS:
             stands = wrap(np.broadcast_to(np.zeros((), dtype_of(input)), shape_of(index)))
             axis = check_scatter("scatter", input, dim, index, stands)
+            check_fits(given, dtype_of(input))
             return run(SCATTER_NUMBER, (input, index, given), (axis,))
         return run(SCATTER, (input, index, given), (check_scatter("scatter", input, dim, index, given),))
 

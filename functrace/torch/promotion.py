@@ -244,7 +244,9 @@ def check_fits(number: complex, dtype: np.dtype[Any]) -> None:
         number = number.real
     else:
         fits = True
-    if fits and dtype.kind in "iu":
+    if fits and dtype.kind == "f" and type(number) in (int, float):  # not of numbers that a plan leaves open
+        fits = not math.isfinite(number) or abs(number) <= float(np.finfo(dtype).max)
+    elif fits and dtype.kind in "iu":
         limits = np.iinfo(dtype)
         least = -int(limits.max) if dtype.kind == "u" else int(limits.min)
         fits = math.isfinite(number) and least <= int(number) <= int(limits.max)

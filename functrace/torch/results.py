@@ -21,7 +21,7 @@ from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.dual import DUALS
-from functrace.torch.geometry import resize
+from functrace.torch.geometry import memory_of, resize
 from functrace.torch.mirrors import MIRRORS, refresh
 from functrace.torch.promotion import RANK
 from functrace.torch.tensor import Tensor, count_write, is_expanded
@@ -103,8 +103,10 @@ def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any
     for target, result in zip(targets, results, strict=True):
         check_dtypes(name, target._array.dtype, result.dtype, converts=converts)
         check_apart(target._array, listed, moves=moves)
-        if not moves and target._array.shape != result.shape and any(x is target for x in listed):
-            raise RuntimeError(sentences.output_shape(target._array.shape, result.shape))
+        if target._array.shape != result.shape:
+            if not moves and any(x is target for x in listed):
+                raise RuntimeError(sentences.output_shape(target._array.shape, result.shape))
+            check_apart(memory_of(target), listed, moves=True)  # it is resized, over what the operands may hold
     for target, result in zip(targets, results, strict=True):
         if target._array.shape == result.shape:
             count_write(target)

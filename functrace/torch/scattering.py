@@ -108,7 +108,16 @@ def _details(_specs: Sequence[Any], params: tuple[Any, ...]) -> dict[str, Any]:
 
 def _op(node: str, computes: Callable[..., Any], source: str) -> Op:
     fields = (("index", 1), ("self", 0), (source, 2), ("result", -1))
-    return Op(node, computes, fields, edges=(0, 2), keeps=tuple(name for name, _ in fields), details=_details, in_rows=True)
+    return Op(
+        node,
+        computes,
+        fields,
+        edges=(0, 2),
+        keeps=tuple(name for name, _ in fields),
+        details=_details,
+        in_rows=True,
+        moves=True,
+    )
 
 
 SCATTER_REDUCE = _op("ScatterReduceBackward0", _reduced, "src")

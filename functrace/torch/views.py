@@ -47,8 +47,8 @@ from functrace.typing import Array
 _new = object.__new__
 
 
-def check_memory(target: Array, operands: Sequence[Any], arrays: Sequence[Any]) -> None:
-    """Refuse to write where elements share memory, or share it with an operand's in another order.
+def check_memory(target: Array, operands: Sequence[Any], arrays: Sequence[Any], *, moves: bool = False) -> None:
+    """Refuse to write where elements share memory, or share it with an operand's in another order (any, if it moves).
 
     As in PyTorch, memory that does not lie densely is not looked into; nor are traced values, which never change.
     """
@@ -61,13 +61,13 @@ def check_memory(target: Array, operands: Sequence[Any], arrays: Sequence[Any]) 
         if (
             not isinstance(x, Tensor)
             or isinstance(array, Tracer)
-            or array is target
+            or (array is target and not moves)
             or (array if array.base is None else array.base) is not owner
         ):
             continue
         if not (array.size and target.size and is_dense(array) and is_dense(target)):
             continue
-        if np.may_share_memory(target, array) and not lies_alike(target, array):
+        if np.may_share_memory(target, array) and (moves or not lies_alike(target, array)):
             raise RuntimeError(sentences.OVERLAPPING_OPERAND)
 
 
@@ -258,7 +258,9 @@ def write(
             return write_traced(op, tensor, others, params)
     target = arrays[0]
     view = tensor._view
-    if not op.repeats:
+    if op.moves:
+        check_memory(target, others, arrays[1:], moves=True)
+    elif not op.repeats:
         check_memory(target, operands, arrays)
     plan = find_plan(in_place_form(op), operands, params, mask)
     if plan is None:

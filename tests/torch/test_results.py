@@ -36,6 +36,14 @@ def test_columns_are_not_computed_into_the_columns_beside_them(name: str) -> Non
     assert x[:, 1].tolist() == [0.0, -3.0, -6.0]
 
 
+def test_what_is_resized_does_not_reach_into_an_operand() -> None:
+    x = torch.tensor(np.arange(9.0).reshape(3, 3))
+    for part in (x[:0], x[0, 1:1], x[1:, :0]):
+        with pytest.raises(RuntimeError, match=r"Please clone\(\) the tensor"):
+            torch.mul(x.T, 2, out=part)
+    assert x.tolist() == np.arange(9.0).reshape(3, 3).tolist()
+
+
 def test_a_part_does_not_grow_beyond_the_memory_of_the_whole() -> None:
     whole = torch.zeros(4)
     with pytest.raises(UnsupportedFunctionError, match="needs more memory"):

@@ -84,6 +84,19 @@ def einsum_rank(letters: int, ndim: int, position: int) -> str:
     )
 
 
+def index_of_scalar(count: int) -> str:
+    """The sentence for several positions of a tensor of no axes."""
+    return f"index_select(): Index to scalar can have only 1 value, got {count} value(s)"
+
+
+def copy_dimensions(given: int, wanted: int) -> str:
+    """The sentence for ``index_copy`` of a source of another rank."""
+    return (
+        "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source dimensionality "
+        f"({given}), destination dimensionality ({wanted})"
+    )
+
+
 def einsum_repeated(letter: str, size: int, before: int) -> str:
     """The sentence for a letter that names two dimensions of different sizes of one operand."""
     return f"einsum(): subscript {letter} is repeated for operand 0 but the sizes don't match, {size} != {before}"

@@ -340,6 +340,11 @@ def legacy_options(wanted: str, given: str) -> str:
     return f"expected {says.format(wanted)} (got {says.format(given)})"
 
 
+def assigned_data(kind: str, wanted: str) -> str:
+    """The sentence for what is assigned to a part of a tensor, and is neither a tensor nor a number."""
+    return f"can't assign a {kind} to a {wanted}"
+
+
 ALIASED_SEQUENCE = "can't alias arbitrary sequence into a tensor."
 
 
