@@ -25,7 +25,7 @@ from functrace.torch.random import generator as running
 from functrace.torch.rows import Rows
 from functrace.torch.shaping import sizes
 from functrace.torch.tensor import Tensor, fresh, is_expanded, is_size
-from functrace.torch.warnings import warn
+from functrace.torch.warnings import warn, warn_once
 from functrace.tracing import Tracer
 from functrace.typing import Array
 
@@ -272,6 +272,8 @@ def asarray(
     if copy and shares and made._array is (obj._array if isinstance(obj, Tensor) else obj):
         made = made.clone()
     if requires_grad is None:
+        if isinstance(obj, Tensor) and obj.requires_grad:
+            warn_once(sentences.ASARRAY_REQUIRES_GRAD)
         return made
     return made.detach() if not requires_grad and not made.is_leaf else made.requires_grad_(requires_grad)
 

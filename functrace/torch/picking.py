@@ -33,6 +33,7 @@ from functrace.torch.op import NUMBERS, Op, number_of
 from functrace.torch.promotion import check_broadcast, check_fits
 from functrace.torch.rows import Rows, Run
 from functrace.torch.shaping import (
+    ALIAS,
     check_positions,
     completed,
     contiguous,
@@ -468,7 +469,7 @@ def movedim(input: Operand, source: Any, destination: Any) -> Value:
     sources, places = ([dimension(k, rank) for k in sizes((given,))] for given in (source, destination))
     rest = iter(k for k in range(rank) if k not in sources)
     order = [sources[places.index(k)] if k in places else next(rest) for k in range(rank)]
-    return permute(input, order)
+    return permute(input, order) if rank else apply(ALIAS, (input,), ((...,),))
 
 
 @ROWS.function()

@@ -345,6 +345,10 @@ def assigned_data(kind: str, wanted: str) -> str:
     return f"can't assign a {kind} to a {wanted}"
 
 
+ASARRAY_REQUIRES_GRAD = (
+    "torch.asarray: unspecified requires_grad now defaults to obj.requires_grad instead of False. Pass requires_grad=False "
+    "explicitly to get the old behavior and silence this warning."
+)
 ALIASED_SEQUENCE = "can't alias arbitrary sequence into a tensor."
 
 

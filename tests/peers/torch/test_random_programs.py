@@ -1,8 +1,9 @@
 """Random programs of tensor operations do, step by step, what they do in PyTorch.
 
-A program is a list of steps on a pool of tensors: operations, views, in-place operations, hooks, detached and retained
-tensors, Functions, backward passes and gradients of gradients. Each step runs on both libraries and what can be observed is
-compared: values, dtypes, nodes, versions, gradients, calls of hooks, warnings, and what is refused, with its sentence.
+A program is a list of steps on a pool of tensors: operations, views, in-place operations, what shares memory or lies
+otherwise, results written into given tensors, hooks, detached and retained tensors, Functions, backward passes and gradients
+of gradients. Each step runs on both libraries and what can be observed is compared: values, dtypes, nodes, versions,
+gradients, calls of hooks, warnings, and what is refused, with its sentence.
 
     python -m tests.peers.torch.test_random_programs --seed 0 --count 5000
 
@@ -64,6 +65,28 @@ VIEWS: tuple[Callable[[Any, Any], Any], ...] = (
     lambda t, x: x.flatten(), lambda t, x: x[:], lambda t, x: t.as_strided(x, (2,), (1,)),
     lambda t, x: x.as_strided((), (), 0), lambda t, x: x.unsafe_chunk(2)[-1],
 )  # fmt: skip
+SHARED: tuple[Callable[[Any, Any], Any], ...] = (
+    lambda t, x: x.contiguous().view(-1), lambda t, x: x.ravel(), lambda t, x: x.movedim(0, -1), lambda t, x: x.diagonal(),
+    lambda t, x: x.unsafe_split(1)[-1], lambda t, x: x.mT, lambda t, x: x.T,
+    lambda t, x: x.tensor_split(2)[0], lambda t, x: x.unflatten(0, (1, -1)), lambda t, x: x.swapaxes(0, -1).reshape(-1),
+    lambda t, x: t.einsum("...i->i...", x), lambda t, x: t.broadcast_tensors(x, x)[0], lambda t, x: x.expand_as(x),
+    lambda t, x: t.asarray(x), lambda t, x: t.as_tensor(x, dtype=t.float64), lambda t, x: x.to(x.dtype),
+    lambda t, x: x.view_as(x), lambda t, x: x.narrow(0, 0, 1), lambda t, x: x.select(-1, 0), lambda t, x: x.t().ravel(),
+    lambda t, x: t.from_numpy(x.detach().numpy()), lambda t, x: t.Tensor(x.detach().numpy()), lambda t, x: t.real(x),
+    lambda t, x: t.zeros_like(x).flatten(), lambda t, x: t.asarray(x, copy=True), lambda t, x: x.flip(0).reshape(-1),
+    lambda t, x: x.cumsum(0).ravel(), lambda t, x: x.roll(1, 0).flatten(), lambda t, x: x.tril().ravel(),
+    lambda t, x: x.softmax(-1).reshape(-1), lambda t, x: (2**x).ravel(), lambda t, x: x.masked_fill(x > 0, 1.0).ravel(),
+    lambda t, x: x.sort(0).values.reshape(-1), lambda t, x: x.amax(-1).ravel(), lambda t, x: x.double().ravel(),
+    lambda t, x: x.repeat(1, 2).ravel(), lambda t, x: x.index_select(0, t.tensor([0])).flatten(),
+    lambda t, x: t.complex(x.double(), x.double()).conj().resolve_conj().real,
+)  # fmt: skip
+"""Made of a tensor: views, the tensor itself, and copies that lie so that what follows is a view."""
+OUT: tuple[Callable[[Any, Any, Any, Any], Any], ...] = (
+    lambda t, x, y, o: t.add(x, y, out=o), lambda t, x, y, o: t.sin(x, out=o), lambda t, x, y, o: t.mul(x, 0.5, out=o),
+    lambda t, x, y, o: t.maximum(x, y, out=o), lambda t, x, y, o: t.sub(x, y, alpha=2, out=o),
+    lambda t, x, y, o: t.where(x > 0, x, y, out=o), lambda t, x, y, o: t.clamp(x, -0.5, 0.5, out=o),
+    lambda t, x, y, o: t.neg(x, out=o.detach()),
+)  # fmt: skip
 PICKS: tuple[Callable[[Any, Any], Any], ...] = (
     lambda t, x: x[t.tensor([0, 0])], lambda t, x: x[x > 0], lambda t, x: x[[1, 0]], lambda t, x: x[t.tensor([True, False])],
     lambda t, x: x[:, t.tensor([1, 1, 0])], lambda t, x: x.gather(0, t.zeros(x.shape, dtype=t.int64)),
@@ -84,8 +107,9 @@ IN_PLACE_VIEWS: tuple[Callable[[Any], Any], ...] = (
 KINDS = {
     "leaf": 3, "unary": 10, "binary": 8, "reduction": 3, "view": 8, "pick": 2, "in_place": 8, "in_place_view": 2,
     "detach": 1, "detach_": 1,
-    "requires_grad_": 1, "retain_grad": 2, "hook": 3, "node_hook": 2, "post_hook": 1, "function": 3, "backward": 4,
-    "grad": 4, "second": 3, "no_grad": 2, "packed": 2, "data": 1, "seeded": 2, "clear": 1, "again": 1,
+    "shared": 4, "out": 2, "requires_grad_": 1, "retain_grad": 2, "hook": 3, "node_hook": 2, "post_hook": 1,
+    "function": 3, "backward": 4, "grad": 4, "second": 3, "no_grad": 2, "packed": 2, "data": 1, "seeded": 2, "clear": 1,
+    "again": 1,
 }  # fmt: skip
 
 
@@ -175,6 +199,23 @@ class Interpreter:
 
     def view(self, a: int, b: int, c: int, d: int) -> Any:
         return VIEWS[b % len(VIEWS)](self.torch, self.at(a))
+
+    def shared(self, a: int, b: int, c: int, d: int) -> Any:
+        return SHARED[b % len(SHARED)](self.torch, self.at(a))
+
+    def out(self, a: int, b: int, c: int, d: int) -> Any:
+        x, y, o = self.at(a), self.at(c), self.at(d)
+        reach = [sum((n - 1) * k for n, k in zip(z.shape, z.stride(), strict=True)) for z in (x, y, o)]
+        spans = [(z.data_ptr(), z.data_ptr() + (n + 1) * z.element_size()) for z, n in zip((x, y, o), reach, strict=True)]
+        for z, (begin, end) in zip((x, y), spans, strict=False):
+            if z is not o and z.numel() and o.numel() and begin < spans[2][1] and spans[2][0] < end:
+                return  # what is not refused there is not defined
+        resized = [z for z in (x, self.torch.add(x.detach(), y.detach())) if z.shape != o.shape]
+        if any(o.requires_grad or z.dtype != o.dtype or z.numel() > o.numel() for z in resized):
+            return  # gradients would have its former shape; a storage that others hold grows in PyTorch alone
+        with self.torch.no_grad():
+            OUT[b % len(OUT)](self.torch, x, y, o)
+        self.log("  now", o, o._version, o.is_contiguous())
 
     def pick(self, a: int, b: int, c: int, d: int) -> Any:
         return PICKS[b % len(PICKS)](self.torch, self.at(a))
