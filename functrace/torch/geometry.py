@@ -68,7 +68,7 @@ def _elements(x: Array, positions: Array, count: Array | None, given: Geometry) 
 
 def strided_part(x: Array, wanted: Geometry, given: Geometry) -> Any:
     """Return the elements that lie as ``wanted`` in the memory of what lies as ``given``; of an array, a NumPy view."""
-    if isinstance(x, np.ndarray) and x.strides == tuple(n * x.itemsize for n in given[1]):
+    if isinstance(x, np.ndarray) and (not x.size or x.strides == tuple(n * x.itemsize for n in given[1])):
         memory = x
         while isinstance(memory.base, np.ndarray):
             memory = memory.base
@@ -111,7 +111,8 @@ def memory_of(tensor: Tensor) -> Array:
     Raises:
         UnsupportedFunctionError: for a traced value, which has no memory.
     """
-    array = (tensor if tensor._view is None else tensor._view.base)._array
+    root = tensor if tensor._view is None else tensor._view.base
+    array = root._array if root._home is None else root._home
     if isinstance(array, Tracer):
         raise UnsupportedFunctionError(
             f"{array.aval} is a traced value: it has no memory of its own to look into",
@@ -121,7 +122,6 @@ def memory_of(tensor: Tensor) -> Array:
     if isinstance(array.base, np.ndarray) and not (flags.c_contiguous or flags.f_contiguous):
         while isinstance(array.base, np.ndarray):
             array = array.base
-    root = tensor if tensor._view is None else tensor._view.base
     while root._moves and isinstance(array.base, np.ndarray):
         array = array.base
     return array
@@ -168,7 +168,7 @@ def resize(tensor: Tensor, shape: Sizes) -> None:
             )
         grown = np.zeros(needed, memory.dtype)
         grown[: memory.size] = memory.reshape(-1, order="A")
-        tensor._array, tensor._moves = grown.reshape(shape), ()
+        tensor._array, tensor._moves, tensor._home = grown.reshape(shape), (), None
     else:
         before = tensor._view
         tensor._array = strided_part(tensor._array, wanted, given)

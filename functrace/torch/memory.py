@@ -303,6 +303,7 @@ def set_(
         array = strided_part(flat, wanted, ((flat.size,), (1,), 0))
     counter = before_write(self)
     lies = array.shape, tuple(n // array.itemsize for n in array.strides), 0
+    self._home = None
     self._array, self._moves = array, () if array.base is None else ((strided, (lies, lies, False), None),)
     counter[0] += 1
     return self

@@ -138,6 +138,8 @@ class Tensor(Methods):
     _traced_hooks: Hooks | None = None
     _moves: tuple[Step, ...] = ()
     """Of a base that in-place views have given another shape: what undoes each; its older views start there."""
+    _home: Array | None = None
+    """Of an alias of a view: the array whose memory is the storage, where that is not its own."""
     _dual: Dual | None = None
     """Its tangent, in forward mode."""
     _inside: int = -1
@@ -441,12 +443,15 @@ class Tensor(Methods):
         """Return an alias without history, which no dispatch mode sees made."""
         made = _new(Tensor)
         made._array, made._counter = constant(self._array), self._counter
+        if self._view is not None or self._home is not None:
+            made._home = home_of(self)
         return made
 
     @property
     def data(self) -> Tensor:
         """An alias without history, and with a version counter of its own: what is written through it goes unnoticed."""
         made = wrap(constant(self._array))
+        made._home = home_of(self)
         if self._counter is UNVERSIONED:
             made._counter = UNVERSIONED
         return made
@@ -463,6 +468,7 @@ class Tensor(Methods):
         if old.shape != new.shape or old.dtype != new.dtype:
             self._note_resized()
         self._array = reassigned(old, new) if isinstance(old, Tracer) or isinstance(new, Tracer) else new
+        self._home = home_of(value)
 
     def _note_resized(self) -> None:
         """Let passes check the gradients of this tensor: there may be a graph in which it has its present shape."""
@@ -481,6 +487,20 @@ def is_size(value: object) -> bool:
     if isinstance(value, np.ndarray):
         return not value.ndim and value.dtype.kind in "iu"
     return isinstance(value, (int, np.integer))
+
+
+def home_of(tensor: Tensor) -> Array | None:
+    """Return the array whose memory is a tensor's storage; None if it is the tensor's own."""
+    view = tensor._view
+    if view is None:
+        return tensor._home
+    base = view.base
+    array = base._array if base._home is None else base._home
+    if not isinstance(array, np.ndarray):
+        return None
+    while base._moves and isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
 
 
 def is_expanded(array: Array) -> bool:
