@@ -275,6 +275,8 @@ def write(
     node = begin(chosen, tensor, others, arrays) if plan.differentiable else None
     # Its result is like the tensor then: see `in_place_form`.
     writes = type(plan.evaluate) in (np.ufunc, Spread) and op.promote is not None
+    if writes and (plan.evaluate is np.negative or type(plan.evaluate) is Spread):
+        writes = target.flags.c_contiguous  # NumPy 2.4's negative reads other elements where it writes 16 or 64 bytes apart
     result = target if writes or overwrite is not None else plan.compute(arrays)
     if result.shape != target.shape:
         raise RuntimeError(sentences.output_shape(target.shape, result.shape))

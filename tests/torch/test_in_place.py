@@ -137,3 +137,13 @@ def test_the_sum_of_a_number_has_memory_of_its_own():
         t.zero_()
         z.backward()
         assert w.grad.item() == 24.0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize("step", [2, 3, 4, 5, 8])
+def test_what_lies_apart_is_negated_where_it_lies(dtype: str, step: int) -> None:
+    """NumPy 2.4.6 negates other elements, in place, where they lie 16 or 64 bytes apart."""
+    array = np.arange(1, 41, dtype=dtype)
+    expected = [-n if k % step == 0 else n for k, n in enumerate(array.tolist())]
+    torch.from_numpy(array)[::step].neg_()
+    assert array.tolist() == expected
