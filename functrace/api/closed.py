@@ -120,6 +120,9 @@ FEWEST_CALLS = 3
 LARGE = 1 << 17
 """Bytes per operation: with so many a recording takes a small part of the time."""
 
+LARGEST = 1 << 20
+"""Bytes of an argument: with so many nothing is looked at."""
+
 MOST_KNOWN = 4
 """Programs of one function and transform, for arguments of so many shapes."""
 
@@ -629,6 +632,8 @@ class Seen(Kept):
         if self._calls < FEWEST_CALLS or self._tries == MOST_TRIES or len(self._known) == MOST_KNOWN:
             return
         if self._code is not f.__code__ or is_looked_at():
+            return
+        if any(type(x) is np.ndarray and x.nbytes >= LARGEST for x in args):
             return
         self._calls, self._tries = 0, self._tries + 1
         guard = guard_of(f)

@@ -23,7 +23,7 @@ import pytest
 
 import functrace as ft
 import tests.cases
-from functrace.api.closed import FEWEST_CALLS, LEFT_OUT, MOST_KNOWN, MOST_MISSES, STEPS, _Warning, guard_of, seen
+from functrace.api.closed import FEWEST_CALLS, LARGEST, LEFT_OUT, MOST_KNOWN, MOST_MISSES, STEPS, _Warning, guard_of, seen
 from functrace.errors import FunctraceError
 from tests.cases.case import Case
 
@@ -207,6 +207,15 @@ def test_programs_are_by_shape_dtype_and_layout() -> None:
     shapes = [np.ones(n) for n in range(1, MOST_KNOWN + 4)]
     for value in shapes * ENOUGH:
         np.testing.assert_array_equal(ft.grad(f)(value), np.arange(value.size))
+
+
+def test_large_arrays_are_not_looked_at() -> None:
+    f = made("def f(x): return np.sum(np.sin(x[:4]) * x[-4:])")
+    assert not is_called(f, np.ones(100))
+    g = made("def f(x): return np.sum(np.sin(x[:4]) * x[-4:]) * 1.0")
+    assert is_called(g, np.ones(LARGEST // 8))
+    h = made("def f(x): return np.sum(np.outer(x, x))")
+    assert is_called(h, np.ones(500))
 
 
 def test_results_are_fresh() -> None:
