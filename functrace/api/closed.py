@@ -3,8 +3,8 @@
 An un-jitted transform calls the user's function every time, because a function may do anything: read a global, count its
 calls, print. Recording that takes most of the time of a small gradient. But the code of many functions shows that they do
 nothing of the kind. When such a function has come a few times, it is recorded once without values; if nobody asks for one,
-and the program gives the results of the call before, bit for bit, further calls are served by it at once, as long as nothing
-has changed of what the function reads.
+and what is recorded is what it was with values, further calls are served by the program at once, as long as nothing has
+changed of what the function reads.
 
 Note [When a function is closed]
     Its code, and that of the functions that it calls, consists of `STEPS`: it reads arguments and constants, computes, keeps
@@ -14,9 +14,9 @@ Note [When a function is closed]
     of the recording, and floats that are differentiated; (b) what its names stand for: these are looked up, and compared by
     identity, at every call (`Guard`; what is recorded is a function with these, since other threads may bind them anew
     meanwhile); (c) the values of its arguments: in a recording without values who asks for one gets an exception, and the
-    function is called every time, as ever. And it is recorded once more, as it is without this file: with values, on plain
-    arrays for what is not differentiated. Only if that gives the same operations (`alike`) calls are served: plain arrays
-    differ from traced ones in what they refuse, warn of, and are.
+    function is called every time, as ever. And what was recorded of the call itself, with values, on plain arrays for what is
+    not differentiated, are the same operations (`alike`): plain arrays differ from traced ones in what they refuse, warn of,
+    and are.
     Names for arrays, lists, objects: not closed. Nor is what is not listed here; so a new version of Python, with steps of
     other names, has fewer closed functions and no wrong ones.
 
@@ -44,13 +44,13 @@ import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, TypeVar, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, final
 
 import numpy as np
 
 from functrace.api.checks import Check, written_check
 from functrace.api.eager import ENTERED
-from functrace.api.record import Called, Recorded
+from functrace.api.record import Recorded
 from functrace.caches import BYTES_PER_OP, Bounded, Kept
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.primitive import CONSTANT, INPUT
@@ -60,6 +60,7 @@ from functrace.ops.elementwise import UFUNCS
 from functrace.source import hide_own_frames
 from functrace.tracing.recording import Recording, is_recording
 from functrace.tree import flatten, unflatten
+from functrace.typing import Scalar
 
 if TYPE_CHECKING:
     from functrace.tree import PyTreeSpec
@@ -131,8 +132,6 @@ MOST_TRIES = 6
 
 MOST_MISSES = 64
 """Calls, one after the other, that are not like those that are known: then these are forgotten."""
-
-T = TypeVar("T")
 
 _ABSENT = object()
 
@@ -450,21 +449,6 @@ class _Warning(Exception):
                 filters.remove(entry)
 
 
-def recorded_quietly(
-    recording: Recording,
-    f: FunctionType,
-    arguments: Callable[[Recording], Called],
-    wanted: Callable[[Recording, Any], Sequence[Any]],
-) -> Recorded | None:
-    """Record a call of a closed function; ``None`` if it raises, warns, asks for values or calls transformed functions."""
-    try:
-        with np.errstate(all="raise"), _Warning.raised():  # of what is computed without inputs, which warns every time
-            call = Recorded(recording, f, arguments, wanted=wanted)
-    except Exception:  # whatever it is, the call that follows will raise it if it is due
-        return None
-    return None if recording.held or recording.inner or recording.lent or recording.answers else call
-
-
 def recorded_without_values(
     recording: Recording, f: FunctionType, like: Like, wanted: Callable[[Recording, Any], Sequence[Any]]
 ) -> Recorded | None:
@@ -477,8 +461,12 @@ def recorded_without_values(
     """
     inputs = {i: recording.new_input(like.specs[i]) for i in like.order}
     args = unflatten(like.tree, [inputs[i] for i in sorted(inputs)])
-    call = recorded_quietly(recording, f, lambda _: (args, {}), wanted)
-    if call is None or [inputs[i]._id for i in like.order[like.count :]] != recording.inputs[like.count :]:
+    try:
+        with np.errstate(all="raise"), _Warning.raised():  # of what is computed without inputs, which warns every time
+            call = Recorded(recording, f, lambda _: (args, {}), wanted=wanted)
+    except Exception:  # whatever it is, the call that follows will raise it if it is due
+        return None
+    if [inputs[i]._id for i in like.order[like.count :]] != recording.inputs[like.count :]:
         return None
     if sum([aval.nbytes for aval in recording.avals]) > LARGE * len(recording.avals):
         return None
@@ -499,6 +487,11 @@ def alike(recorded: Recorded, called: Recorded, plain: dict[int, Any]) -> bool:
         plain: the values of all other inputs of ``recorded``; those of views of them are added.
     """
     a, b = recorded.recording, called.recording
+    if any(x.held or x.inner or x.lent or x.answers for x in (a, b)):
+        return False
+    if not (plain or a.constants or b.constants):  # the common case, quickly
+        tapes = [(x.primitives, x.operands, x.params, x.avals) for x in (a, b)]
+        return tapes[0] == tapes[1] and recorded.outputs == called.outputs and all(map(_is_number, a.literals, b.literals))
     for k, (primitive, operands, params) in enumerate(a.columns):
         read = [i for i in operands if i >= 0 and i not in a.constants]
         if primitive in (INPUT, CONSTANT) or (read and not plain.keys() >= set(read)):
@@ -512,7 +505,7 @@ def alike(recorded: Recorded, called: Recorded, plain: dict[int, Any]) -> bool:
 
     def is_same(i: int, k: int) -> bool:
         if i < 0 or k < 0:
-            return i < 0 and k < 0 and _is_equal(np.array(a.literals[~i]), np.array(b.literals[~k]))
+            return i < 0 and k < 0 and _is_number(a.literals[~i], b.literals[~k])
         return i in values and _is_equal(values[i], b.constants[k]) if k in b.constants else same.get(k) == i
 
     others = [k for k, primitive in enumerate(b.primitives) if primitive not in (INPUT, CONSTANT)]
@@ -525,6 +518,10 @@ def alike(recorded: Recorded, called: Recorded, plain: dict[int, Any]) -> bool:
             return False
         same[k] = i
     return all(map(is_same, recorded.outputs, called.outputs))
+
+
+def _is_number(x: Scalar, y: Scalar) -> bool:
+    return x is y or (type(x) is type(y) and _is_equal(x, y))
 
 
 def _is_equal(x: object, y: object) -> bool:
@@ -578,6 +575,10 @@ class Known:
             raise
 
 
+Proof = tuple[Known, bool] | None
+"""What would serve calls, and whether it is what a call that was recorded has run; ``None`` if calls cannot be served."""
+
+
 @final
 class Seen(Kept):
     """A function's code under a transform: how often it was called, and what serves its calls if it is closed.
@@ -586,17 +587,19 @@ class Seen(Kept):
         code: the function's.
     """
 
-    __slots__ = ("_calls", "_code", "_known", "_missed", "_tries")
+    __slots__ = ("_calls", "_candidate", "_code", "_known", "_missed", "_tries")
 
     def __init__(self, code: CodeType) -> None:
         super().__init__(BYTES_PER_OP)
         self._code = code
         self._calls = self._tries = self._missed = 0
         self._known: tuple[Known, ...] = ()
+        self._candidate: Known | None = None
+        """What is to prove itself on the next call."""
 
     def results(self, f: FunctionType, args: tuple[Any, ...]) -> tuple[Sequence[Any], PyTreeSpec | None] | None:
         """Return the results of a call, if it need not be recorded, and the structure of what is differentiated."""
-        if not self._known or self._code is not f.__code__ or is_looked_at():
+        if not self._known or self._code is not f.__code__:
             return None
         for known in self._known:
             results = known.run(f, args)
@@ -609,45 +612,54 @@ class Seen(Kept):
             SEEN.resize(self, BYTES_PER_OP)
         return None
 
-    def came(
-        self,
-        f: FunctionType,
-        args: tuple[Any, ...],
-        results: Sequence[Any],
-        record: Callable[[T, tuple[Any, ...], Guard], Known | None],
-        of: T,
-    ) -> None:
+    def came(self, f: FunctionType, args: tuple[Any, ...], results: Sequence[Any], record: Callable[[Guard], Proof]) -> None:
         """Take note of a call that was recorded; if it is the third one, see whether such calls can be served.
 
-        What would serve them gives the same results for this call, or is not kept.
+        What would serve them, and is not what has run, gives the same results for the next call, or is not kept. (For the next
+        one, since no call is to take longer than the first.)
 
         Args:
             f: the function.
             args: its arguments.
             results: of what has run.
-            record: records a call without values: called as ``record(of, args, guard)``.
-            of: what is done with the function.
+            record: records the call without values.
         """
+        if self._code is not f.__code__:
+            return
+        if self._candidate is not None:
+            self._prove(self._candidate, f, args, results)
+            return
         self._calls += 1
         if self._calls < FEWEST_CALLS or self._tries == MOST_TRIES or len(self._known) == MOST_KNOWN:
-            return
-        if self._code is not f.__code__ or is_looked_at():
             return
         if any(type(x) is np.ndarray and x.nbytes >= LARGEST for x in args):
             return
         self._calls, self._tries = 0, self._tries + 1
         guard = guard_of(f)
-        known = None if guard is None else record(of, args, guard)
-        if known is None:
+        found = None if guard is None else record(guard)
+        if found is None:
             return
+        known, has_run = found
+        if has_run:
+            self._keep(known)
+        else:
+            self._candidate = known
+
+    def _prove(self, known: Known, f: FunctionType, args: tuple[Any, ...], results: Sequence[Any]) -> None:
         try:
             with np.errstate(all="ignore"), _Warning.raised():  # what there is to warn of has been said
                 again = known.run(f, args)
-        except Exception:
+        except Exception:  # it is not what a call is
+            self._candidate = None
             return
-        if again is not None and all(map(_are_the_same, results, again)):
-            self._known = (*self._known, known)
-            SEEN.resize(self, self.nbytes + known.nbytes)
+        if again is not None:
+            self._candidate = None
+            if all(map(_are_the_same, results, again)):
+                self._keep(known)
+
+    def _keep(self, known: Known) -> None:
+        self._known = (*self._known, known)
+        SEEN.resize(self, self.nbytes + known.nbytes)
 
 
 def _are_the_same(a: Any, b: Any) -> bool:
@@ -659,8 +671,10 @@ SEEN: Bounded[Seen] = Bounded("calls of functions that need not be recorded", 32
 """By identity of their code, and by transform."""
 
 
-def seen(f: FunctionType, *transform: Hashable) -> Seen:
-    """Return what is known of a function's calls under a transform."""
+def seen(f: FunctionType, *transform: Hashable) -> Seen | None:
+    """Return what is known of a function's calls under a transform; ``None`` where somebody looks at them."""
+    if is_looked_at():
+        return None
     key = (id(f.__code__), *transform)
     found = SEEN.entries.get(key)
     if found is None:

@@ -27,7 +27,7 @@ from functrace.api.calls import (
     is_position,
     normalize_argnums,
 )
-from functrace.api.closed import Guard, Known, Like, alike, recorded_quietly, recorded_without_values, seen
+from functrace.api.closed import Guard, Known, Like, Proof, alike, recorded_without_values, seen
 from functrace.api.directions import COTANGENTS, TANGENTS, check_like
 from functrace.api.record import Called, Recorded, add_input, own_arrays
 from functrace.api.transformed import as_transformed
@@ -212,7 +212,7 @@ def _differentiated(of: tuple[Any, ...], /, *args: object, **kwargs: object) -> 
     code = None
     if f.__class__ is FunctionType and not (kwargs or has_aux or holomorphic or allow_int) and args:
         code = seen(f, argnums, with_value)
-        served = code.results(f, args)
+        served = None if code is None else code.results(f, args)
         if served is not None:
             results, treedef = served
             gradients = [x[()] if type(x) is np.ndarray and not x.ndim else x for x in results[1 if with_value else 0 :]]
@@ -238,8 +238,8 @@ def _differentiated(of: tuple[Any, ...], /, *args: object, **kwargs: object) -> 
         call = Recorded(recording, f, inputs, has_aux=has_aux, wanted=_holomorphic_scalar if holomorphic else _real_scalar)
         runner, arguments = call.transformed(*grad_transform(active or len(values), with_value))
         results = runner(arguments, recording.positions or ())
-    if code is not None:
-        code.came(f, args, results, _served, of)
+        if code is not None:
+            code.came(f, args, results, functools.partial(_served, of, args, call, runner))
     start = 1 if with_value else 0
     count = start + call.auxiliary if has_aux else start
     gradients = [x[()] if type(x) is np.ndarray and not x.ndim else x for x in results[count:]]
@@ -257,8 +257,15 @@ def _differentiated(of: tuple[Any, ...], /, *args: object, **kwargs: object) -> 
     return ((results[0], aux), gradient) if with_value else (gradient, aux)
 
 
-def _served(of: tuple[Any, ...], args: tuple[Any, ...], guard: Guard) -> Known | None:
-    """Record a call of a closed function without values; returns what serves such calls, if nobody has asked for any."""
+def _served(of: tuple[Any, ...], args: tuple[Any, ...], called: Recorded, runner: Runner, guard: Guard) -> Proof:
+    """Record a call of a closed function without values; returns what serves such calls.
+
+    Args:
+        of, args: the call.
+        called: what was recorded of it, with values.
+        runner: what has run.
+        guard: of the function.
+    """
     f, owner, argnums, *_, with_value = of
     f = guard.frozen(f.__code__)
     chosen = normalize_argnums(argnums, len(args), owner)
@@ -267,22 +274,12 @@ def _served(of: tuple[Any, ...], args: tuple[Any, ...], guard: Guard) -> Known |
         return None
     with Recording(owner, is_run=True) as recording:
         call = recorded_without_values(recording, f, like, _real_scalar)
-        if call is None or not _is_alike(call, f, args, chosen, like):
+        others = list(zip(recording.inputs, like.leaves, strict=True))[like.count :]
+        if call is None or not alike(call, called, dict(others)):
             return None
         recording.values.update(zip(recording.inputs, like.leaves, strict=True))
         run, arguments = call.transformed(*grad_transform(like.count, with_value))
-        return Known(guard, like, run, arguments[len(like.order) :], call.lines)
-
-
-def _is_alike(recorded: Recorded, f: Callable[..., Any], args: tuple[Any, ...], chosen: Sequence[int], like: Like) -> bool:
-    """Whether a call that was recorded without values is recorded as the same operations otherwise."""
-    leaves, treedef = flatten(tuple([args[k] for k in chosen]))
-    values = [np.float64(x) if type(x) is float else x for x in leaves]
-    with Recording(recorded.recording.owner, is_run=True) as recording:
-        inputs = functools.partial(_inputs, args, {}, chosen, leaves, values, treedef)
-        called = recorded_quietly(recording, f, inputs, _real_scalar)
-        others = list(zip(recorded.recording.inputs, like.leaves, strict=True))[like.count :]
-        return called is not None and alike(recorded, called, dict(others))
+        return Known(guard, like, run, arguments[len(like.order) :], call.lines), run is runner
 
 
 def _inputs(
