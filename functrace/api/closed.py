@@ -14,9 +14,9 @@ Note [When a function is closed]
     of the recording, and floats that are differentiated; (b) what its names stand for: these are looked up, and compared by
     identity, at every call (`Guard`; what is recorded is a function with these, since other threads may bind them anew
     meanwhile); (c) the values of its arguments: in a recording without values who asks for one gets an exception, and the
-    function is called every time, as ever. And what was recorded of the call itself, with values, on plain arrays for what is
-    not differentiated, are the same operations (`alike`): plain arrays differ from traced ones in what they refuse, warn of,
-    and are.
+    function is called every time, as ever. And what was recorded of the call itself, with values, on plain arrays for what
+    is not differentiated, are the same operations (`alike`): plain arrays differ from traced ones in what they refuse, warn
+    of, and are.
     Names for arrays, lists, objects: not closed. Nor is what is not listed here; so a new version of Python, with steps of
     other names, has fewer closed functions and no wrong ones.
 
@@ -615,8 +615,8 @@ class Seen(Kept):
     def came(self, f: FunctionType, args: tuple[Any, ...], results: Sequence[Any], record: Callable[[Guard], Proof]) -> None:
         """Take note of a call that was recorded; if it is the third one, see whether such calls can be served.
 
-        What would serve them, and is not what has run, gives the same results for the next call, or is not kept. (For the next
-        one, since no call is to take longer than the first.)
+        What would serve them, and is not what has run, gives the same results for the next call, or is not kept. (For the
+        next one, since no call is to take longer than the first.)
 
         Args:
             f: the function.
