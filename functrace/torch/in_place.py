@@ -149,7 +149,8 @@ def setitem(self: Tensor, index: Any, value: Operand) -> None:
         return
     operands, template = index_operands(target, arrays)
     if type(value) in NUMBERS:
-        value = np.asarray(value if target._array.dtype.kind in "bc" else value.real).astype(target._array.dtype)
+        number = value if target._array.dtype.kind in "bc" else number.real
+        value = np.asarray(number).astype(target._array.dtype)
     source = value if isinstance(value, Tensor) else wrap(value)
     if source._array.dtype != target._array.dtype:
         raise RuntimeError(sentences.index_put_dtypes(target.dtype.printed, source.dtype.printed))

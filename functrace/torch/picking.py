@@ -724,7 +724,7 @@ def index_fill(run: Run) -> Callable[..., Value]:
             raise RuntimeError(sentences.FILL_WITH_COMPLEX)
         axis = dimension(dim, len(shape_of(input)))
         check_positions("index_fill", index, shape_of(input)[axis], None)
-        if type(found) in NUMBERS:
+        if isinstance(found, (int, float, complex)):
             check_fits(found, dtype_of(input))
         return run(INDEX_FILL, (input, index, number_of(value)), (axis,))
 
