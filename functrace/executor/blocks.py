@@ -158,7 +158,7 @@ class _Written:
         return "\n".join(lines) + "\n"
 
     def _bring(self, i: int) -> list[str]:
-        """Copy an input into a buffer. Measured on 65,536 float32: tanh from memory 57 us; 10 to copy, and 20."""
+        """Copy an input into a buffer."""
         name = self._names[i]
         return [f"{self._target(i, {})}[...] = {name}"]
 
@@ -194,6 +194,7 @@ class _Written:
             reduce = f"{self._bind(REDUCTIONS[primitive].reduce)}({self._full(operands[0])}"
             if k in self.totals:
                 names[k] = made[k]
+                self._free += [self._places.pop(i) for i in dying if i in self._places]
                 return [f"m{made[k][3:]}[n] = {reduce}, None)"]
             axes = spelled_sizes(tuple([axis - self.count + 1 for axis in params[0]]))
             target = self._target(k, made)
@@ -202,7 +203,8 @@ class _Written:
         self._free += [self._places.pop(i) for i in dying if i in self._places]
         target = self._target(k, made)
         if primitive.is_ufunc:
-            return [f"{self._bind(primitive.eval)}({', '.join(arguments)}, out={target})"]
+            word = "out=" if primitive.eval in (np.maximum, np.minimum) else ""
+            return [f"{self._bind(primitive.eval)}({', '.join((*arguments, word + target))})"]
         if primitive is convert_p:
             return [f"{target}[...] = {arguments[0]}"]
         return [f"{target}[...] = {self._bind(primitive.eval)}({', '.join(arguments)})"]
