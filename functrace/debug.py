@@ -22,7 +22,7 @@ import numpy as np
 from functrace.api.calls import ARRAYS, as_value, function_name
 from functrace.api.programs import trace
 from functrace.api.record import Operands
-from functrace.api.transformed import transformed
+from functrace.api.transformed import Transformed, transformed
 from functrace.errors import ArgumentError
 from functrace.executor import Runner
 from functrace.executor.cache import CACHE
@@ -32,7 +32,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.keys import static_key
 from functrace.numpy.number import TracedNumber
 from functrace.ops.foreign import Foreign, observe_p
-from functrace.passes import Own, rows_of
+from functrace.passes import Own, Pass, rows_of
 from functrace.passes.trail import Trail, trail
 from functrace.tracing.recording import Recording, Tracer, bind, known_value, running
 from functrace.tree import flatten, map_leaves, structure, tree_key, unflatten
@@ -111,7 +111,7 @@ def breakpoint() -> None:
     _observed(_stop, ("breakpoint",), (kept,), {})
 
 
-def profile(f: Callable[..., object], *, seconds: float = 0.3) -> Callable[..., Profile]:
+def profile(f: Callable[..., object], *, seconds: float = 0.3, passes: Sequence[Own] = ()) -> Callable[..., Profile]:
     """Return a function of ``f``'s arguments that says where the time of ``jit(f)`` goes, operation by operation.
 
     What is measured is the program that a jitted call runs: staged, with all passes, its operations in their order, written
@@ -123,6 +123,7 @@ def profile(f: Callable[..., object], *, seconds: float = 0.3) -> Callable[..., 
     Args:
         f: a function of arrays (pytrees of them), as `functrace.jit` takes it; jitted or not.
         seconds: how long to measure; at least three runs of either kind are made.
+        passes: one's own, as `functrace.jit` takes them; by default those that ``f`` was jitted with.
 
     Returns:
         a function of ``f``'s arguments that returns a `Profile`: ``print`` shows time, bytes, bytes per second and flops per
@@ -144,13 +145,14 @@ def profile(f: Callable[..., object], *, seconds: float = 0.3) -> Callable[..., 
         (16000, 1000)
     """
     name = function_name(f)
+    rows = _rows(f, passes, "debug.profile")
 
     @transformed("debug.profile", f)
     def profiled(*args: object, **kwargs: object) -> Profile:
         values = [as_value(leaf, f"an argument of {name}") for leaf in flatten((args, kwargs))[0]]
         if any(isinstance(value, Tracer) for value in values):
             raise ArgumentError(f"debug.profile measures {name} on arrays, not on traced values", fix="call it outside")
-        return profile_program(trace(f)(*args, **kwargs), values, seconds)
+        return profile_program(trace(f)(*args, **kwargs), values, seconds, rows)
 
     return profiled
 
@@ -160,7 +162,7 @@ def passes(f: Callable[..., object], *, passes: Sequence[Own] = ()) -> Callable[
 
     Args:
         f: a function of arrays (pytrees of them), as `functrace.jit` takes it; jitted or not.
-        passes: one's own, as `functrace.jit` takes them.
+        passes: one's own, as `functrace.jit` takes them; by default those that ``f`` was jitted with.
 
     Returns:
         a function of ``f``'s arguments that returns a `Trail`: ``print`` shows each pass with the equations that went and
@@ -177,13 +179,19 @@ def passes(f: Callable[..., object], *, passes: Sequence[Own] = ()) -> Callable[
         >>> [line for step in found.steps for line in step.changes()]
         ['  - b: f64[] = div a 2', '  + b: f64[] = mul a 0.5']
     """
-    rows_of(passes, "debug.passes")
+    rows = _rows(f, passes, "debug.passes")
 
     @transformed("debug.passes", f)
     def passed(*args: object, **kwargs: object) -> Trail:
-        return trail(trace(f)(*args, **kwargs), passes)
+        return trail(trace(f)(*args, **kwargs), rows)
 
     return passed
+
+
+def _rows(f: object, passes: Sequence[Own], owner: str) -> Sequence[Pass]:
+    """The passes that programs of ``jit(f)`` go through besides the library's own, and what leaves some of these out."""
+    rows = rows_of(passes, owner)
+    return rows if rows or not isinstance(f, Transformed) else getattr(f, "passes", ())
 
 
 def _stop(variables: dict[str, object]) -> None:

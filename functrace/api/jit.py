@@ -70,6 +70,9 @@ R_co = TypeVar("R_co", covariant=True)
 class Jitted(Protocol[P, R_co]):
     """What `jit` returns: a function (or a method) like the one it was given, with a cache."""
 
+    passes: tuple[Pass, ...]
+    """The passes of the user's that its programs go through, and what leaves out those of the library's own."""
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Run the program for these arguments, which is staged first if they are the first of their kind."""
         ...
@@ -280,6 +283,7 @@ def jit(
     jitted.cache_info = cache.info  # type: ignore[attr-defined]
     jitted.cache_clear = cache.clear  # type: ignore[attr-defined]
     jitted.why_retraced = cache.retraces.text  # type: ignore[attr-defined]
+    jitted.passes = tuple(rows)  # type: ignore[attr-defined]
     return jitted
 
 

@@ -30,7 +30,7 @@ from functrace.ir.parts import Compiled
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
 from functrace.ops.blas import one_thread
-from functrace.passes import LAST, LATE, applied, optimized
+from functrace.passes import LAST, LATE, Pass, applied, optimized
 from functrace.source import Source, printable
 from functrace.steps import no_steps
 from functrace.typing import Array
@@ -157,15 +157,16 @@ class Profile:
         return "\n".join(_table(self))
 
 
-def profile_program(program: Program, arguments: Sequence[Array], seconds: float) -> Profile:
+def profile_program(program: Program, arguments: Sequence[Array], seconds: float, passes: Sequence[Pass] = ()) -> Profile:
     """Run a program as it would run compiled, with and without clocks, in turn.
 
     Args:
         program: any program.
         arguments: arrays, one per input.
         seconds: how long to go on; at least three runs of either kind are made.
+        passes: those that `functrace.jit` was given.
     """
-    flat = optimized(Runner(program).flat, (*applied(()), *LATE, *LAST))
+    flat = optimized(Runner(program).flat, (*applied(passes), *LATE, *LAST))
     whole = planned(flat)
     plain = compiled(whole, NUMPY)
     backend = Watched()

@@ -16,7 +16,7 @@ from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import Plan, plan, planned
 from functrace.executor.profile import Line, Profile, Row, Watched
 from functrace.executor.runner import Runner
-from functrace.passes import LAST, LATE, applied, optimized
+from functrace.passes import LAST, LATE, applied, optimized, without
 
 X = np.linspace(-1.0, 1.0, 6).reshape(2, 3)
 
@@ -248,3 +248,16 @@ def test_errors_of_a_run_name_the_line() -> None:
     with pytest.raises(np.linalg.LinAlgError) as caught:
         ft.debug.profile(f, seconds=0.0)(np.eye(2))
     assert any("test_profile.py" in note for note in caught.value.__notes__)
+
+
+def test_the_passes_that_a_function_is_jitted_with_are_those_that_are_shown() -> None:
+    x = np.ones((4, 128, 128), np.float32)
+    step = ft.jit(lambda x: x @ x, passes=[without("products in parts")])
+    for f, passes in [(step, ()), (lambda x: x @ x, [without("products in parts")]), (ft.jit(step), ()), (np.matmul, ())]:
+        given = (x, x) if f is np.matmul else (x,)
+        (row,) = ft.debug.profile(f, seconds=0.0, passes=passes)(*given).rows
+        steps = [row.name for row in ft.debug.passes(f, passes=passes)(*given).steps]
+        is_left_out = f is step or bool(passes)
+        assert ("matmul_in_parts" in row.text) is not is_left_out
+        assert ("products in parts" in steps) is not is_left_out
+    assert ft.jit(np.sin).passes == () and [row.name for row in step.passes] == ["products in parts"]
