@@ -13,7 +13,7 @@ from types import MappingProxyType as _MappingProxyType
 
 from functrace.numpy.array import TracedArray as _TracedArray
 from functrace.tracing.recording import Recording as _Recording
-from functrace.tracing.recording import Tracer
+from functrace.tracing.tracer import Tracer
 from functrace.typing import Array
 
 # The two places where a lower floor is told of a higher one; nothing else is set from outside.
@@ -21,11 +21,9 @@ _Recording.tracer_class = _TracedArray
 if hasattr(Array, "register"):
     Array.register(_TracedArray)  # type: ignore[attr-defined]
 
-from functrace.tracing.evaluate import evaluate_program as _evaluate_program  # noqa: E402
 from functrace.transforms.release import release as _release  # noqa: E402
 
 _Recording.release = _release  # type: ignore[method-assign]
-_Recording.evaluate = staticmethod(_evaluate_program)  # type: ignore[method-assign]
 
 from functrace import ir, numpy, transforms, tree  # noqa: E402
 from functrace.api.differentiate import grad, jvp, linearize, value_and_grad, vjp  # noqa: E402

@@ -34,7 +34,10 @@ from functrace.numpy.number import TracedNumber
 from functrace.ops.foreign import Foreign, observe_p
 from functrace.passes import Own, Pass, rows_of
 from functrace.passes.trail import Trail, trail
-from functrace.tracing.recording import Recording, Tracer, bind, known_value, running
+from functrace.tracing.answers import is_known, known_value
+from functrace.tracing.binding import bind, running
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer
 from functrace.tree import flatten, map_leaves, structure, tree_key, unflatten
 from functrace.typing import PyTree
 
@@ -305,7 +308,7 @@ def _token() -> Any:
 
 
 def _has_values(recording: Recording) -> bool:
-    return bool(recording.inputs) and all(recording.is_known(i) for i in recording.inputs)
+    return bool(recording.inputs) and all(is_known(recording, i) for i in recording.inputs)
 
 
 def __dir__() -> list[str]:

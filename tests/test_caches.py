@@ -152,7 +152,7 @@ MODULES = [
 ]  # fmt: skip
 WEAK = (weakref.WeakValueDictionary, weakref.WeakKeyDictionary, weakref.WeakSet)
 CONTAINERS = (dict, list, set, Bounded, *WEAK)
-STATE = {"functrace.tracing.recording._opened", "functrace.tree.LEAVES"}
+STATE = {"functrace.tracing.binding.OPENED", "functrace.tree.LEAVES"}
 """What grows and shrinks with the calls that run, or holds no more than there are classes of NumPy's and Python's."""
 
 

@@ -16,7 +16,8 @@ import functrace as ft
 from functrace import errors
 from functrace.ir import Primitive, absent
 from functrace.ir.aval import ShapeDtype
-from functrace.tracing.recording import Recording, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.recording import Recording
 
 HERE = os.path.basename(__file__)
 

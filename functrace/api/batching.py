@@ -19,8 +19,10 @@ from functrace.errors import ArgumentError, TreeError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import with_inputs
 from functrace.ir.program import Program
+from functrace.tracing.binding import BODY
 from functrace.tracing.capture import own_constants
-from functrace.tracing.recording import BODY, Recording, Tracer
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer
 from functrace.tree import prefix_leaves, unflatten
 from functrace.typing import P, R
 

@@ -58,7 +58,8 @@ from functrace.ir.program import Position
 from functrace.numpy.tables import FUNCTIONS, LIKE, METHODS, ROWS
 from functrace.ops.elementwise import UFUNCS
 from functrace.source import hide_own_frames
-from functrace.tracing.recording import Recording, is_recording
+from functrace.tracing.binding import is_recording
+from functrace.tracing.recording import Recording
 from functrace.tree import flatten, unflatten
 from functrace.typing import Scalar
 

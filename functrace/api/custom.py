@@ -30,7 +30,8 @@ from functrace.ir.program import Program
 from functrace.keys import static_key
 from functrace.numpy.number import TracedNumber
 from functrace.ops.shaping import convert
-from functrace.tracing.recording import Tracer, as_array, is_recording
+from functrace.tracing.binding import is_recording
+from functrace.tracing.tracer import Tracer, as_array
 from functrace.transforms import is_differentiable
 from functrace.tree import PyTreeSpec, flatten, leaves_or_none, paths, tree_key, unflatten
 from functrace.typing import P, PyTree, R

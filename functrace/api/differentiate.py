@@ -37,7 +37,8 @@ from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program, placed
 from functrace.numpy.array import TracedArray
 from functrace.tracing.capture import held_array
-from functrace.tracing.recording import Recording, Tracer
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer
 from functrace.transforms import (
     grad_program,
     is_differentiable,

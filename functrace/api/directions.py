@@ -13,7 +13,7 @@ import numpy as np
 from functrace.api.calls import NUMERIC, as_value
 from functrace.errors import DtypeError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.tracing.recording import Tracer
+from functrace.tracing.tracer import Tracer
 from functrace.transforms import is_differentiable
 from functrace.tree import leaves_or_none, paths
 from functrace.typing import PyTree

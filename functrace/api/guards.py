@@ -39,9 +39,11 @@ from functrace.executor.runner import compile_at_once
 from functrace.ir.parts import restrict
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
+from functrace.tracing.answers import evaluated
 from functrace.tracing.capture import Reads
 from functrace.tracing.lines import name_warnings, raised_in, stop_naming
-from functrace.tracing.recording import Recording, Tracer
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer
 from functrace.transforms.examples import same_operation
 
 if TYPE_CHECKING:
@@ -117,7 +119,7 @@ class Guards:
         """Return the value of a variable."""
         self._begin(recording)
         try:
-            return self.values[variable] if variable in self.values else recording.evaluated(variable, self.values)
+            return self.values[variable] if variable in self.values else evaluated(recording, variable, self.values)
         except BaseException:
             self.is_faulty = True
             raise

@@ -22,9 +22,10 @@ from functrace.errors import TreeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Rewrite
 from functrace.ir.program import Program
+from functrace.tracing.binding import is_recording
 from functrace.tracing.capture import held_array
 from functrace.tracing.evaluate import evaluate_program
-from functrace.tracing.recording import Tracer, is_recording
+from functrace.tracing.tracer import Tracer
 from functrace.transforms import transpose_program
 from functrace.tree import flatten, unflatten
 from functrace.typing import PyTree

@@ -45,8 +45,10 @@ from functrace.ir.program import Program
 from functrace.numpy.number import DTYPES, TracedNumber
 from functrace.passes import Own, Pass, rows_of
 from functrace.source import hide_own_frames
+from functrace.tracing.binding import BODY, renewed
 from functrace.tracing.capture import Reads, held_array, own_constants
-from functrace.tracing.recording import BODY, Recording, Tracer, renewed
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer
 from functrace.tree import flatten_seen, map_leaves, unflatten
 from functrace.typing import P, R
 

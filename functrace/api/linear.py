@@ -19,7 +19,8 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.program import Program
 from functrace.tracing.capture import own_constants
 from functrace.tracing.evaluate import evaluate_program
-from functrace.tracing.recording import Recording, Tracer
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer
 from functrace.transforms import is_differentiable, transpose_program
 from functrace.tree import PyTreeSpec, flatten, unflatten
 from functrace.typing import PyTree

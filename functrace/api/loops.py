@@ -31,8 +31,9 @@ from functrace.ir.program import Program
 from functrace.numpy.array import TracedArray
 from functrace.numpy.number import TracedNumber, as_number
 from functrace.numpy.views import guard
+from functrace.tracing.answers import known_value
 from functrace.tracing.capture import held_array
-from functrace.tracing.recording import Tracer, known_value
+from functrace.tracing.tracer import Tracer
 from functrace.tree import PyTreeSpec, flatten, paths, unflatten
 from functrace.typing import Array, PyTree, R, T
 

@@ -20,8 +20,10 @@ from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program
 from functrace.ops.shaping import moveaxis
+from functrace.tracing.binding import MAPPED
 from functrace.tracing.capture import held_array
-from functrace.tracing.recording import MAPPED, Recording, Tracer, Value
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer, Value
 from functrace.transforms import vmap_program
 from functrace.transforms.examples import Examples, Group, Paths
 from functrace.tree import flatten, prefix_leaves, unflatten

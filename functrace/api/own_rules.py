@@ -34,7 +34,7 @@ from functrace.ir.parts import Rewrite
 from functrace.ir.program import Program
 from functrace.ir.tape import Op
 from functrace.keys import exact_bytes
-from functrace.tracing.recording import Tracer, Value
+from functrace.tracing.tracer import Tracer, Value
 
 _serials = itertools.count()
 _recorded_now: ContextVar[tuple[tuple[object, OwnRule | None], ...]] = ContextVar(

@@ -24,7 +24,7 @@ from functrace.ops.indexing import ARRAY, gather
 from functrace.ops.joining import concatenate
 from functrace.ops.shaping import broadcast_to, convert
 from functrace.source import Source
-from functrace.tracing.recording import Tracer, Value
+from functrace.tracing.tracer import Tracer, Value
 from functrace.transforms.examples import Fork, Rows
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ from functrace.numpy.views import new_array
 from functrace.ops import elementwise as ew
 from functrace.source import user_frame
 from functrace.tracing.capture import own_constants
-from functrace.tracing.recording import Recording, Tracer
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer
 from functrace.tree import flatten, map_leaves, paths, structure, unflatten
 from functrace.typing import PyTree, T
 

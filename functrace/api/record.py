@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from functrace.api.calls import ARRAYS, NUMERIC, as_value
-from functrace.api.results import Origin, computed_leaves, number_type, origin_of
+from functrace.api.results import Origin, check_lent, computed_leaves, number_type, origin_of
 from functrace.errors import (
     ArgumentError,
     CapturedArrayError,
@@ -38,8 +38,10 @@ from functrace.numpy.number import TracedNumber
 from functrace.numpy.operands import holds_tracer
 from functrace.numpy.views import new_array
 from functrace.source import CYTHONS, OWN_AND_NUMPYS, PACKAGE_PREFIX, is_users, source_of_traceback
+from functrace.tracing.binding import BODY, call_recorded
 from functrace.tracing.capture import Held, Watch, held_array, read_only_memory
-from functrace.tracing.recording import BODY, Recording, Tracer, Value, call_recorded
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer, Value
 from functrace.tree import flatten, paths, unflatten
 
 if TYPE_CHECKING:
@@ -98,7 +100,7 @@ class Recorded:
             args, kwargs = arguments(recording)
             result = call_recorded(recording, f, args, kwargs)
             if recording.lent is not None:
-                recording.check_lent()
+                check_lent(recording)
         except Exception as error:
             explain(error, recording.owner)
             raise
@@ -453,7 +455,7 @@ def stage(
         computed_only: whether the program returns `computed_leaves` only, instead of all leaves of the result.
         input_names: what listings call the operands.
         is_certain: whether it will run in any case, so that what may fail can do so now.
-        scope: what belongs to it; see Note [A body is what runs inside] in tracing/recording.py.
+        scope: what belongs to it; see Note [A body is what runs inside] in tracing/binding.py.
         reads: see `Recorded`.
     """
     found: list[Any] = []

@@ -30,7 +30,8 @@ from functrace.numpy.views import View, linked
 from functrace.ops.naming import name_p, named
 from functrace.passes import in_line
 from functrace.source import Source
-from functrace.tracing.recording import OPEN, Tracer
+from functrace.tracing.binding import OPEN
+from functrace.tracing.tracer import Tracer
 from functrace.transforms import is_differentiable, linearize_program
 from functrace.tree import leaves, map_leaves, unflatten
 from functrace.typing import P, R, T

@@ -11,10 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrace.errors import CapturedArrayError
 from functrace.numpy.number import TracedNumber
 from functrace.numpy.view_kinds import GatherView, SharedView, View
 from functrace.numpy.views import Unsettled, base_of, guard, replayed
-from functrace.tracing.recording import LITERALS, Recording, Tracer, Value
+from functrace.source import user_source
+from functrace.tracing.capture import Held, Watch, is_read_only
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import LITERALS, Tracer, Value
+from functrace.typing import Array
 
 
 class Origin(NamedTuple):
@@ -165,8 +170,30 @@ def guard_results(
             elif isinstance(origin.root, Tracer):
                 guard(result, others, owner)
             if plain and isinstance(base, np.ndarray) and isinstance(result, Tracer) and result.shape:
-                result._recording.lend(base, owner)
+                _lend(result._recording, base, owner)
     _guard_shared(results, origins, values, owner)
+
+
+def _lend(recording: Recording, array: Array, owner: str) -> None:
+    """Note that a result of ``owner`` would be (a view of) a plain array, which then nobody may write to."""
+    if not is_read_only(array):
+        recording.lent = [] if recording.lent is None else recording.lent
+        recording.lent.append((Watch(array, Held(array)), owner, user_source()))
+
+
+def check_lent(recording: Recording) -> None:
+    """Raise if a plain array was written to that a result would be in NumPy, since a program cannot say that.
+
+    Raises:
+        CapturedArrayError: if one was.
+    """
+    for watch, owner, at in recording.lent or ():
+        if watch.changed():
+            raise CapturedArrayError(
+                f"a plain array was written to after {owner} returned it: the result, which is (a view of) it, changes",
+                at=at,
+                fix="return a copy (x.copy()) from the function, or write into one",
+            )
 
 
 def number_type(leaf: object) -> type | None:

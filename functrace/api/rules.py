@@ -20,8 +20,10 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import closed_over, reordered, with_inputs
 from functrace.ir.program import Program
 from functrace.numpy.number import DTYPES, TracedNumber
+from functrace.tracing.binding import BODY
 from functrace.tracing.capture import own_constants
-from functrace.tracing.recording import BODY, Recording, Tracer
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer
 from functrace.transforms import is_differentiable
 from functrace.tree import unflatten
 

@@ -18,7 +18,8 @@ from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
 from functrace.keys import exact_key
 from functrace.numpy.number import DTYPES, Numbers, TracedNumber
-from functrace.tracing.recording import Recording, Tracer
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer
 from functrace.tree import flatten, tree_key, unflatten
 from functrace.tree.nodes import is_value
 

@@ -22,8 +22,9 @@ from functrace.ir.primitive import Flags, Holds, Joint, Onto, Primitive, Tangent
 from functrace.ir.program import Program
 from functrace.ir.tape import Op, Spec
 from functrace.ops.naming import name_p
+from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
-from functrace.tracing.recording import Tracer, bind
+from functrace.tracing.tracer import Tracer
 from functrace.transforms.linearize import Split, as_differentiated, remembered, split_program
 from functrace.transforms.pushforward import jvp_program
 from functrace.transforms.replay import tangent_program

@@ -29,7 +29,8 @@ from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tang
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec
 from functrace.ops.shaping import broadcast_to, broadcast_to_p, reshape
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.transforms.linearize import Split, remembered, split_program
 from functrace.transforms.pushforward import jvp_program
 from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program

@@ -28,8 +28,8 @@ from functrace.ir.primitive import Absent, Flags, Holds, Joint, Operand, Primiti
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec
 from functrace.ops.reductions import reduce_sum_p
+from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
-from functrace.tracing.recording import bind
 from functrace.transforms.linearize import is_differentiable, remembered, split_program
 from functrace.transforms.pushforward import jvp_program
 from functrace.transforms.transpose import transpose_program

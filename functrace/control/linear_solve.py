@@ -23,7 +23,8 @@ from functrace.ir.program import Program
 from functrace.ir.tape import Spec
 from functrace.ops.elementwise import neg, sub
 from functrace.ops.shaping import broadcast_to
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.transforms.vmap import batch_size, vmap_program
 from functrace.typing import Array
 

@@ -33,7 +33,7 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.check import held_programs
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
-from functrace.tracing.recording import bind
+from functrace.tracing.binding import bind
 from functrace.typing import Array
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from functrace.ir.primitive import Flags, Holds, Joint, Primitive, Tangents, Val
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec
 from functrace.ops.elementwise import neg
+from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
-from functrace.tracing.recording import bind
 from functrace.transforms.vmap import batch_size, vmap_program
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from functrace.ir.program import Program
 from functrace.ir.tape import Spec
 from functrace.ops.elementwise import add
 from functrace.ops.shaping import broadcast_to, moveaxis
+from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
-from functrace.tracing.recording import bind
 from functrace.transforms.linearize import Split, split_program
 from functrace.transforms.pushforward import jvp_program
 from functrace.transforms.transpose import transpose_program

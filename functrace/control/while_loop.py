@@ -41,8 +41,9 @@ from functrace.ir.tape import Spec
 from functrace.ops.elementwise import add
 from functrace.ops.reductions import reduce_any_p
 from functrace.ops.shaping import broadcast_to
+from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
-from functrace.tracing.recording import Recording, bind
+from functrace.tracing.recording import Recording
 from functrace.transforms.linearize import Split, as_differentiated, finish, operand_of, split_program
 from functrace.transforms.pushforward import jvp_program
 from functrace.transforms.transpose import transpose_program

@@ -36,7 +36,8 @@ from functrace.ir.primitive import INPUT, Primitive
 from functrace.ir.program import Program, goes_by_rule
 from functrace.ir.tape import Columns, Spec, infer
 from functrace.ops.elementwise import where
-from functrace.tracing.recording import Recording, Tracer
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer
 from functrace.transforms.given import with_given
 from functrace.typing import Scalar
 

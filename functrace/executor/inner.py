@@ -33,7 +33,9 @@ from functrace.ir.parts import restrict
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Position, Program
 from functrace.ir.tape import Op
-from functrace.tracing.recording import Recording, Tracer, claimed
+from functrace.tracing.binding import claimed
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer
 
 MOST_PLACED = 8
 """Forms of one program that are kept, for recordings of the same structure from different lines."""

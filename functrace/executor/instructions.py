@@ -30,7 +30,7 @@ from functrace.ir.program import Position, Program
 from functrace.ops.elementwise import add
 from functrace.source import Source
 from functrace.tracing.lines import LINES, RUNNING, Now, name_warnings, stop_naming
-from functrace.tracing.recording import Value
+from functrace.tracing.tracer import Value
 from functrace.transforms.templates import Chosen, Piece, Template
 
 WIDTH = 5

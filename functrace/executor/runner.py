@@ -38,7 +38,7 @@ from functrace.tracing.lines import (
     set_modes,
     stop_naming,
 )
-from functrace.tracing.recording import Tracer
+from functrace.tracing.tracer import Tracer
 from functrace.transforms.given import without_given
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import numpy as np
 from functrace.errors import ShapeError
 from functrace.nn.operands import floating, numeric, plain_scalar
 from functrace.ops import elementwise as ew
-from functrace.tracing.recording import Tracer
+from functrace.tracing.tracer import Tracer
 from functrace.typing import Array, ArrayLike
 
 X: TypeAlias = "ArrayLike | Tracer"

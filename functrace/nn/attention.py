@@ -14,7 +14,7 @@ from functrace.errors import DtypeError, ShapeError
 from functrace.nn.normalizing import logsumexp, softmax
 from functrace.nn.operands import floating, numeric
 from functrace.ops.elementwise import stop_gradient
-from functrace.tracing.recording import Tracer
+from functrace.tracing.tracer import Tracer
 from functrace.typing import Array, ArrayLike
 
 X: TypeAlias = "ArrayLike | Tracer"

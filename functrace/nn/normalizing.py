@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 from functrace.errors import ArgumentError
 from functrace.nn.operands import Axis, floating, numeric, plain_scalar
 from functrace.ops.elementwise import stop_gradient
-from functrace.tracing.recording import Tracer
+from functrace.tracing.tracer import Tracer
 from functrace.typing import Array, ArrayLike
 
 X: TypeAlias = "ArrayLike | Tracer"

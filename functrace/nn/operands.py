@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functrace.api.calls import as_value
-from functrace.tracing.recording import Tracer
+from functrace.tracing.tracer import Tracer
 from functrace.typing import Array, ArrayLike
 
 Axis = int | Sequence[int] | None

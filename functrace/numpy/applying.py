@@ -20,7 +20,7 @@ from functrace.ops import elementwise as ew
 from functrace.ops.joining import stack
 from functrace.ops.reductions import reduce_any
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
-from functrace.tracing.recording import Tracer
+from functrace.tracing.tracer import Tracer
 
 
 @implements(np.apply_along_axis)

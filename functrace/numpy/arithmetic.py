@@ -19,7 +19,7 @@ from functrace.numpy.operators import Operator, set_operators
 from functrace.numpy.views import in_place_number, is_scalar, may_be_array
 from functrace.ops import elementwise as ew
 from functrace.source import PACKAGE_PREFIX, SEEN
-from functrace.tracing.recording import bind
+from functrace.tracing.binding import bind
 
 _new = object.__new__
 _ndarray = np.ndarray

@@ -57,7 +57,9 @@ from functrace.ops import elementwise as ew
 from functrace.ops.indexing import index_p
 from functrace.ops.shaping import broadcast_to, convert, reshape
 from functrace.source import PACKAGE_PREFIX, SEEN
-from functrace.tracing.recording import Tracer, bind, check_writable, has_no_derivative, is_constant
+from functrace.tracing.answers import has_no_derivative, has_value, is_constant
+from functrace.tracing.binding import bind, check_writable
+from functrace.tracing.tracer import Tracer
 
 _new = object.__new__
 _ndarray = np.ndarray
@@ -530,7 +532,7 @@ class TracedArray(Tracer):
     def __repr__(self) -> str:
         if self._recording.closed:
             return f"TracedArray({self.aval}, of {self._recording.owner}, which has ended)"
-        if not self._recording.has_value(self._id):
+        if not has_value(self):
             return f"TracedArray({self.aval}, in {self._recording.owner})"
         try:
             value = self._concrete()

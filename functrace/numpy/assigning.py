@@ -16,7 +16,7 @@ import numpy as np
 from functrace.errors import DtypeError, ShapeError
 from functrace.numpy.operands import Operand, stacked
 from functrace.ops.shaping import convert, written
-from functrace.tracing.recording import LITERALS, Tracer, as_array
+from functrace.tracing.tracer import LITERALS, Tracer, as_array
 
 
 def assigned(value: Operand, dtype: np.dtype[Any]) -> Any:

@@ -20,7 +20,9 @@ from functrace.numpy.tables import ufunc_method
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import ARRAY, StaticIndex, gather, scatter_add, scatter_set
 from functrace.ops.shaping import broadcast_to, convert, reshape
-from functrace.tracing.recording import LITERALS, Tracer, as_array, bind, has_value
+from functrace.tracing.answers import has_value
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import LITERALS, Tracer, as_array
 from functrace.typing import Scalar
 
 if TYPE_CHECKING:

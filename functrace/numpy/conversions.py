@@ -18,7 +18,7 @@ import numpy as np
 from functrace.errors import ConcretizationError, LostGradientError
 from functrace.numpy.tables import FUNCTIONS, OR_LIFT, function_name
 from functrace.source import OWN_AND_NUMPYS, PACKAGE_PREFIX, Source, is_users
-from functrace.tracing.recording import Tracer
+from functrace.tracing.tracer import Tracer
 
 _ITSELF = (
     "leave it out: a traced value is an array already; functrace.primitive or functrace.pure_callback call code that takes "

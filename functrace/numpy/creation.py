@@ -46,7 +46,9 @@ from functrace.numpy.views import is_scalar, linked, new_array, owned, reshaped,
 from functrace.ops import elementwise as ew
 from functrace.ops.checks import require as require_that
 from functrace.ops.shaping import broadcast_to, convert, filled
-from functrace.tracing.recording import LITERALS, Recording, Tracer, Value, claimed
+from functrace.tracing.binding import claimed
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import LITERALS, Tracer, Value
 from functrace.typing import Scalar
 
 if TYPE_CHECKING:

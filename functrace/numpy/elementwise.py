@@ -33,7 +33,8 @@ from functrace.numpy.views import is_scalar, new_array, owned
 from functrace.ops import bessel
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 
 _METHODS_CLIP = cast("Any", np)._core.umath.clip
 """What the method of a plain ndarray calls."""

@@ -23,7 +23,7 @@ from functrace.ops.cholesky import cholesky as factored
 from functrace.ops.contraction import swap_last
 from functrace.ops.indexing import index_static
 from functrace.ops.shaping import convert, reshape
-from functrace.tracing.recording import bind
+from functrace.tracing.binding import bind
 
 if TYPE_CHECKING:
     from functrace.numpy.array import TracedArray

@@ -14,7 +14,7 @@ from functrace.errors import UnsupportedFunctionError
 from functrace.numpy.layout import is_row, layout_of
 from functrace.numpy.view_kinds import ReadOnlyView
 from functrace.numpy.views import is_scalar
-from functrace.tracing.recording import Tracer
+from functrace.tracing.tracer import Tracer
 
 _SHORT = {
     "C": "c_contiguous", "CONTIGUOUS": "c_contiguous", "F": "f_contiguous", "FORTRAN": "f_contiguous", "O": "owndata",

@@ -21,7 +21,7 @@ from functrace.numpy.tables import implements
 from functrace.numpy.views import laid_out
 from functrace.ops import elementwise as ew
 from functrace.ops.fft import NORMS, Norm, fft_p, fourier, ifft_p, irfft_p, rfft_p
-from functrace.tracing.recording import Tracer
+from functrace.tracing.tracer import Tracer
 
 Count = SupportsIndex | None
 Counts = Sequence[SupportsIndex | None] | None

@@ -31,7 +31,7 @@ from functrace.ops.checks import require
 from functrace.ops.indexing import ARRAY, index_static, scatter_add
 from functrace.ops.reductions import reduce_all, reduce_max, reduce_min, reduce_sum
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
-from functrace.tracing.recording import LITERALS, Tracer
+from functrace.tracing.tracer import LITERALS, Tracer
 
 Range: TypeAlias = "Sequence[Any] | Arrayed | None"
 """``range=``: two ends, or ``None`` for those of the data; in several dimensions one pair each."""

@@ -23,7 +23,8 @@ from functrace.numpy.operands import Arrayed, Index, Operand, holds_tracer, stac
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import ARRAY, StaticIndex, gather, scatter_set
 from functrace.ops.shaping import V, convert, reshape
-from functrace.tracing.recording import Tracer, Value, as_array, has_value
+from functrace.tracing.answers import has_value
+from functrace.tracing.tracer import Tracer, Value, as_array
 
 
 def has_array(index: Index) -> bool:

@@ -30,7 +30,8 @@ from functrace.ops.cholesky import cholesky_p
 from functrace.ops.contraction import matmul_p
 from functrace.ops.indexing import ARRAY, decode_index, embed_p, gather_p, index_p, scatter_add_p, scatter_set_p
 from functrace.ops.naming import name_p
-from functrace.tracing.recording import Recording, Tracer
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer
 
 Shape = tuple[int, ...]
 Strides = tuple[int, ...] | None

@@ -40,7 +40,9 @@ from functrace.ops.indexing import index_static
 from functrace.ops.matrices import real_dtype
 from functrace.ops.reductions import kept_shape, reduce_any, reduce_sum
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
-from functrace.tracing.recording import Tracer, bind, has_value
+from functrace.tracing.answers import has_value
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Tracer
 
 SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
 

@@ -22,7 +22,9 @@ from functrace.numpy.operators import Operator, set_operators
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import ARRAY, gather
 from functrace.ops.shaping import broadcast_to, convert, reshape
-from functrace.tracing.recording import LITERALS, Recording, Tracer, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import LITERALS, Tracer
 from functrace.tree import map_leaves
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from functrace.numpy.array import TracedArray
 from functrace.numpy.number import TracedNumber, of_array
 from functrace.numpy.tables import METHOD_SETTERS, METHODS
-from functrace.tracing.recording import Tracer
+from functrace.tracing.tracer import Tracer
 
 
 def set_methods() -> None:

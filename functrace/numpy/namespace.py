@@ -36,7 +36,8 @@ from functrace.numpy.tables import ROWS
 from functrace.numpy.vectorizing import Vectorized
 from functrace.numpy.views import new_array
 from functrace.ops.shaping import filled_in
-from functrace.tracing.recording import Recording, is_recording, running
+from functrace.tracing.binding import is_recording, running
+from functrace.tracing.recording import Recording
 
 _OF_SEQUENCES = frozenset({"row_stack", "histogramdd", "piecewise", "apply_over_axes"})
 """Functions without a row, of which a list among the arguments is a list of arrays."""

@@ -33,7 +33,7 @@ from functrace.numpy.running import cumprod, cumsum
 from functrace.numpy.tables import FUNCTIONS, implements
 from functrace.ops import elementwise as ew
 from functrace.ops.checks import require
-from functrace.tracing.recording import Tracer, Value
+from functrace.tracing.tracer import Tracer, Value
 from functrace.typing import Scalar
 
 

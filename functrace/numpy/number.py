@@ -35,7 +35,9 @@ from functrace.numpy.tables import ROWS
 from functrace.ops import elementwise as ew
 from functrace.ops.checks import require
 from functrace.ops.shaping import convert
-from functrace.tracing.recording import LITERALS, Recording, Tracer, bind, leaked
+from functrace.tracing.binding import bind
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import LITERALS, Tracer, leaked
 from functrace.typing import Scalar
 
 DTYPES: dict[type, np.dtype[Any]] = {kind: np.dtype(kind) for kind in (bool, int, float, complex)}

@@ -21,7 +21,8 @@ from functrace.ir.aval import shape_of
 from functrace.numpy.tables import OR_LIFT
 from functrace.ops import joining
 from functrace.ops.shaping import convert, reshape
-from functrace.tracing.recording import LITERALS, Tracer, Value, as_array, is_constant
+from functrace.tracing.answers import is_constant
+from functrace.tracing.tracer import LITERALS, Tracer, Value, as_array
 from functrace.typing import Array, ArrayLike
 
 if TYPE_CHECKING:

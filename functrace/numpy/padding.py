@@ -23,7 +23,7 @@ from functrace.ops import joining, shaping
 from functrace.ops.indexing import index_static
 from functrace.ops.shaping import broadcast_to as broadcast
 from functrace.ops.shaping import convert
-from functrace.tracing.recording import Tracer, Value, as_array
+from functrace.tracing.tracer import Tracer, Value, as_array
 
 _PAD_OPTIONS: dict[str, tuple[str, ...]] = {
     "constant": ("constant_values",), "edge": (), "empty": (), "wrap": (), "linear_ramp": ("end_values",),

@@ -29,7 +29,8 @@ from functrace.ops.indexing import index_static
 from functrace.ops.joining import convolve, stack
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import convert, permute, reshape
-from functrace.tracing.recording import Tracer, has_value
+from functrace.tracing.answers import has_value
+from functrace.tracing.tracer import Tracer
 
 
 def _coefficients(p: Operand | np.poly1d) -> Arrayed:

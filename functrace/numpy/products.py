@@ -38,7 +38,8 @@ from functrace.ops.contraction import LETTERS, matmul_p
 from functrace.ops.contraction import einsum as contract
 from functrace.ops.indexing import index_static
 from functrace.ops.shaping import moveaxis, permute, reshape
-from functrace.tracing.recording import Tracer, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Tracer
 
 
 def _conj(x: Arrayed) -> Any:

@@ -34,7 +34,7 @@ from functrace.ops import reductions as ops
 from functrace.ops.checks import require
 from functrace.ops.indexing import index_static
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
-from functrace.tracing.recording import LITERALS, Tracer
+from functrace.tracing.tracer import LITERALS, Tracer
 
 _CONTINUOUS = {
     "linear": (1.0, 1.0), "weibull": (0.0, 0.0), "hazen": (0.5, 0.5), "median_unbiased": (1 / 3, 1 / 3),

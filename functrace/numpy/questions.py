@@ -14,7 +14,7 @@ from functrace.errors import ConcretizationError
 from functrace.numpy.operands import Arrayed, Axis, Casting, Operand, axis_tuple
 from functrace.numpy.tables import implements
 from functrace.numpy.views import is_scalar, shares
-from functrace.tracing.recording import Tracer
+from functrace.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -38,7 +38,8 @@ from functrace.ops import elementwise as ew
 from functrace.ops import reductions as ops
 from functrace.ops.checks import require
 from functrace.ops.shaping import broadcast_to, convert, reshape
-from functrace.tracing.recording import Tracer, Value, as_array, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Tracer, Value, as_array
 
 _new = object.__new__
 

@@ -36,7 +36,7 @@ from functrace.ops.indexing import index_static
 from functrace.ops.shaping import broadcast_to as broadcast
 from functrace.ops.shaping import convert, permute
 from functrace.ops.shaping import reshape as reshape_to
-from functrace.tracing.recording import Tracer
+from functrace.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
     from functrace.numpy.array import TracedArray

@@ -33,7 +33,7 @@ from functrace.ops import elementwise as ew
 from functrace.ops.indexing import index_static
 from functrace.ops.joining import concatenate
 from functrace.ops.shaping import broadcast_to, convert, reshape
-from functrace.tracing.recording import LITERALS, Tracer, Value
+from functrace.tracing.tracer import LITERALS, Tracer, Value
 
 
 @implements(np.cumsum, method="cumsum", accumulate=np.add)

@@ -21,7 +21,7 @@ from functrace.ops import elementwise as ew
 from functrace.ops import joining
 from functrace.ops.indexing import index_static
 from functrace.ops.shaping import convert, reshape
-from functrace.tracing.recording import Tracer, as_array
+from functrace.tracing.tracer import Tracer, as_array
 
 
 @implements(np.interp, scalars=True)

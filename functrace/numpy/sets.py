@@ -20,7 +20,7 @@ from functrace.ops import elementwise as ew
 from functrace.ops import sorting
 from functrace.ops.indexing import ARRAY, gather, scatter_add
 from functrace.ops.shaping import broadcast_to, moveaxis
-from functrace.tracing.recording import Tracer
+from functrace.tracing.tracer import Tracer
 
 UniqueAllResult = type(np.unique_all(np.ones(1)))
 

@@ -54,7 +54,7 @@ from functrace.numpy.views import (
 from functrace.ops import shaping
 from functrace.ops.shaping import broadcast_to as broadcast
 from functrace.ops.shaping import reshape as reshape_to
-from functrace.tracing.recording import Tracer
+from functrace.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
     from functrace.numpy.array import TracedArray

@@ -20,7 +20,7 @@ from functrace.ops import sorting as ops
 from functrace.ops.checks import require
 from functrace.ops.indexing import index_static
 from functrace.ops.shaping import convert
-from functrace.tracing.recording import bind
+from functrace.tracing.binding import bind
 
 if TYPE_CHECKING:
     from functrace.numpy.array import TracedArray

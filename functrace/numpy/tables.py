@@ -22,7 +22,7 @@ import numpy as np
 from functrace.errors import UnsupportedFunctionError
 from functrace.later import LaterTable
 from functrace.ops.elementwise import logical_or, positive
-from functrace.tracing.recording import Tracer
+from functrace.tracing.tracer import Tracer
 
 OR_LIFT = (
     "Or leave the code as it is, and import functrace.numpy as np above it, or call it under @functrace.numpy.lift "

@@ -40,7 +40,8 @@ from functrace.ops.checks import require
 from functrace.ops.indexing import ARRAY, StaticIndex, check_bounds, gather
 from functrace.ops.joining import concatenate
 from functrace.ops.shaping import broadcast_to, convert, moveaxis, reshape
-from functrace.tracing.recording import Tracer, has_value
+from functrace.tracing.answers import has_value
+from functrace.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
     from functrace.numpy.array import TracedArray

@@ -38,7 +38,8 @@ from functrace.ops.indexing import ARRAY, gather, index_static, scatter_add
 from functrace.ops.joining import concatenate, stack
 from functrace.ops.reductions import kept_shape, merge_reduced
 from functrace.ops.shaping import broadcast_to, convert, moveaxis, reshape
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 
 _WRONG_IN_NUMPY = frozenset({np.power, np.pow, np.arctan2})
 """Of these, NumPy 2.4 leaves out all elements between the first and the last, on machines with AVX-512."""

@@ -34,7 +34,8 @@ from functrace.ops import cumulative
 from functrace.ops import elementwise as ew
 from functrace.ops import reductions as ops
 from functrace.ops.shaping import broadcast_to, convert, reshape
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 
 
 def _log_sum(ufunc: np.ufunc, scale: float) -> Callable[..., Any]:

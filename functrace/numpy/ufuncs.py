@@ -21,7 +21,8 @@ from functrace.numpy.ufunc_folds import fold_method
 from functrace.ops import elementwise as ew
 from functrace.ops import of_scipy
 from functrace.ops.shaping import broadcast_to, convert
-from functrace.tracing.recording import LITERALS, Tracer, as_array, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import LITERALS, Tracer, as_array
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -15,7 +15,8 @@ from functrace.ir.aval import shape_of
 from functrace.numpy.operands import Operand, arrayed, cast_to, holds_tracer
 from functrace.ops import joining
 from functrace.ops.shaping import broadcast_to, reshape
-from functrace.tracing.recording import Tracer, running
+from functrace.tracing.binding import running
+from functrace.tracing.tracer import Tracer
 
 
 class Vectorized(np.vectorize):

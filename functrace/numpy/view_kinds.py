@@ -32,7 +32,8 @@ from functrace.ops import shaping
 from functrace.ops.contraction import einsum
 from functrace.ops.indexing import ARRAY, gather, index_p, scatter_set
 from functrace.ops.shaping import permute, reshape
-from functrace.tracing.recording import Tracer, Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Tracer, Value
 
 Shape = tuple[int, ...]
 Stand: TypeAlias = np.ndarray[Any, Any]

@@ -50,7 +50,9 @@ from functrace.numpy.view_kinds import (
 from functrace.ops.indexing import gather, index_p
 from functrace.ops.shaping import permute, reshape
 from functrace.source import Source, user_source
-from functrace.tracing.recording import OPEN, Recording, Tracer, Value, bind, check_writable, renewed
+from functrace.tracing.binding import OPEN, bind, check_writable, renewed
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer, Value
 from functrace.typing import ArrayLike
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from functrace.ops.indexing import index_static
 from functrace.ops.joining import concatenate
 from functrace.ops.matrices import aligned
 from functrace.ops.shaping import broadcast_to, reshape
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 _ALL = (None, None, None)

@@ -19,7 +19,8 @@ import numpy as np
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Primitive, Tangents, Values, absent
 from functrace.ops.elementwise import ELEMENTWISE, Elementwise, mul
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 _FAR = 40.0

@@ -14,7 +14,8 @@ from functrace.errors import ProgramError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import Flags, Primitive, Values, absent, always
 from functrace.ops.shaping import broadcast_to
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 Kind = Literal["IndexError", "OverflowError", "ValueError", "ZeroDivisionError"]

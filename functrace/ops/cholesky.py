@@ -26,7 +26,8 @@ from functrace.ops.congruence import (
 from functrace.ops.elementwise import add, neg
 from functrace.ops.matrices import adjoint, aligned, conjugate, half_lower, mask, native_batch, not_linear, same_square
 from functrace.ops.triangular import solve_adjoint, solve_triangular, solved
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 BLOCK = 128

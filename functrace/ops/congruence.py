@@ -22,7 +22,8 @@ from functrace.ops.elementwise import add, neg
 from functrace.ops.matrices import adjoint as adjoint_of
 from functrace.ops.matrices import aligned, check_square, conjugate, mask, right_sides_aval
 from functrace.ops.triangular import solve_adjoint, solve_triangular, solved, triangle
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 # -- products with a triangle --------------------------------------------------------------------------

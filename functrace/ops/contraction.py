@@ -24,7 +24,8 @@ from functrace.ir.tape import Spec
 from functrace.ops import counts
 from functrace.ops.elementwise import add, mul, plus, where
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
-from functrace.tracing.recording import Tracer, Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Tracer, Value
 from functrace.typing import Array
 
 Shape = tuple[int, ...]

@@ -29,7 +29,8 @@ from functrace.ir.primitive import LINEAR, Operand, Primitive
 from functrace.ops.contraction import matmul
 from functrace.ops.elementwise import mul
 from functrace.ops.shaping import moveaxis
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 KINDS = tuple([f"{name}{number}" for name in ("dct", "dst") for number in (1, 2, 3, 4)])

@@ -21,7 +21,8 @@ from functrace.ops.elementwise import add, equal, isnan, logical_or, mul, plus, 
 from functrace.ops.indexing import embed_p, index_p
 from functrace.ops.shaping import broadcast_to
 from functrace.ops.sorting import take_along_axis
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 if TYPE_CHECKING:

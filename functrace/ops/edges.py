@@ -17,7 +17,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Tangents, Values, absent
 from functrace.ops import elementwise as ew
 from functrace.ops.elementwise import ELEMENTWISE, Elementwise, broadcast_shape, elementwise, jvp_from, result_dtype
-from functrace.tracing.recording import Value
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 

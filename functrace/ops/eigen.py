@@ -26,7 +26,8 @@ from functrace.ops.matrices import as_row, check_square, diagonal_of, gaps_inver
 from functrace.ops.reductions import argmax, expand_reduced, reduce_sum
 from functrace.ops.shaping import broadcast_to, convert
 from functrace.ops.sorting import take_along_axis
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 

@@ -41,7 +41,8 @@ from functrace.ir.primitive import (
 from functrace.ir.tape import Spec
 from functrace.ir.unknown import computed
 from functrace.ops import counts
-from functrace.tracing.recording import Tracer, Value, bind, claimed
+from functrace.tracing.binding import bind, claimed
+from functrace.tracing.tracer import Tracer, Value
 from functrace.typing import Array
 
 ELEMENTWISE = Marker("ELEMENTWISE")

@@ -26,7 +26,8 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import LINEAR, Flags, Operand, Primitive, Values
 from functrace.ops.elementwise import conj, mul
 from functrace.ops.indexing import embed_p, index_static
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 Norm = Literal["backward", "ortho", "forward"]

@@ -22,7 +22,8 @@ from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.primitive import Flags, Primitive, Tangents, Values, absent, always
 from functrace.ir.tape import Spec
 from functrace.ops.shaping import broadcast_to
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.tree import PyTreeSpec, flatten
 
 if TYPE_CHECKING:

@@ -43,7 +43,8 @@ from functrace.ops.elementwise import (
     sub,
     where,
 )
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 _FIRST, _LAST, _STEP = -3.6, 3.85, 0.08

@@ -20,7 +20,8 @@ from functrace.ops.elementwise import neg, plus, result_dtype, sub
 from functrace.ops.indexing import embed_p, index_static
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import reshape
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 Shape = tuple[int, ...]

@@ -33,7 +33,8 @@ from functrace.ops import counts
 from functrace.ops.elementwise import where
 from functrace.ops.scattering import add_at
 from functrace.ops.shaping import broadcast_to, permute, reshape
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 StaticIndex = tuple[Any, ...]

@@ -20,7 +20,8 @@ from functrace.ops import counts
 from functrace.ops.elementwise import plus, result_dtype
 from functrace.ops.indexing import embed_p, index_static
 from functrace.ops.shaping import broadcast_to, convert, filled, reshape
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 _ALL = (None, None, None)

@@ -54,7 +54,8 @@ from functrace.ops.matrices import (
 )
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import permute, reshape
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 # -- inv, solve ----------------------------------------------------------------------------------------

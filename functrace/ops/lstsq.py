@@ -28,7 +28,8 @@ from functrace.ops.indexing import index_static
 from functrace.ops.linalg import svd_p
 from functrace.ops.matrices import adjoint, aligned, as_column, as_row, check_square, hermitian_part, not_linear
 from functrace.ops.shaping import reshape
-from functrace.tracing.recording import Tracer, Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Tracer, Value
 from functrace.typing import Array
 
 _ROUNDING = 1e-10

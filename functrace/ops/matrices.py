@@ -25,7 +25,8 @@ from functrace.ops.contraction import einsum, swap_last
 from functrace.ops.elementwise import absolute, add, conj, div, less_equal, mul, real, sub, where
 from functrace.ops.reductions import reduce_max, reduce_sum
 from functrace.ops.shaping import reshape
-from functrace.tracing.recording import Tracer, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Tracer
 from functrace.typing import Array
 
 Shape = tuple[int, ...]

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from functrace.ir.primitive import LINEAR, Primitive
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 
 name_p = Primitive(
     "name",

@@ -18,7 +18,8 @@ from functrace.ops.elementwise import absolute, conj, div, equal, mul, power, re
 from functrace.ops.linalg import norm_eval
 from functrace.ops.reductions import dropped_shape, expand_reduced, reduce_sum, same_p
 from functrace.ops.shaping import convert
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 

@@ -28,7 +28,8 @@ from functrace.ops.joining import concatenate
 from functrace.ops.linalg import solve
 from functrace.ops.matrices import adjoint, diagonal_of, mask, native_batch, not_linear
 from functrace.ops.triangular import right_solve, solve_triangular
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 _ALL = (None, None, None)

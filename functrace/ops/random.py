@@ -31,7 +31,8 @@ from functrace.ir.primitive import ZERO, Flags, Marker, Primitive, Rule, Tangent
 from functrace.ops.elementwise import add, div, mul, sqrt, square
 from functrace.ops.gamma_slope import log_gamma_slope
 from functrace.ops.shaping import broadcast_to
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 Shape = tuple[int, ...]

@@ -22,7 +22,8 @@ from functrace.ops import counts
 from functrace.ops.elementwise import ELEMENTWISE, add, conj, div, equal, exp, mul, real, square, sub, where
 from functrace.ops.indexing import index_static
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 Axes = tuple[int, ...]

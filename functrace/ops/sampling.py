@@ -17,7 +17,8 @@ from functrace.errors import ProgramError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import ZERO, Flags, Primitive, Values, absent, always
 from functrace.ops.elementwise import ELEMENTWISE
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 Shape = tuple[int, ...]

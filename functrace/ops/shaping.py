@@ -16,7 +16,9 @@ from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, broadcast_shapes, shape_of
 from functrace.ir.primitive import LINEAR, Flags, Primitive, Values
 from functrace.ops import counts
-from functrace.tracing.recording import Recording, Tracer, Value, bind, claimed
+from functrace.tracing.binding import bind, claimed
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer, Value
 from functrace.typing import Array, ArrayLike
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from functrace.errors import NotDifferentiableError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import Flags, Operand, Primitive, Tangents, Values, absent, always, is_linear
 from functrace.ops.foreign import with_axis
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 

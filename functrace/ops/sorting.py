@@ -18,7 +18,8 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import LINEAR, ZERO, Flags, Primitive, Rule, Values, absent
 from functrace.ops import counts
 from functrace.ops.shaping import broadcast_to
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 Side = Literal["left", "right"]

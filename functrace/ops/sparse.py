@@ -23,7 +23,8 @@ from functrace.ops.indexing import ARRAY, gather
 from functrace.ops.matrices import aligned
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import reshape
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 Pattern = tuple[Any, Any, Any]

@@ -18,7 +18,8 @@ from functrace.ops.contraction import matmul, swap_last
 from functrace.ops.elementwise import conj, neg, sub
 from functrace.ops.matrices import aligned, mask, right_sides_aval
 from functrace.ops.shaping import permute, reshape
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 

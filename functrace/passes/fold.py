@@ -20,7 +20,7 @@ from functrace.ir.program import Program
 from functrace.passes.layouts import is_array_of_its_own, read_as_they_lie
 from functrace.passes.rewrites import equal_operand
 from functrace.steps import finished
-from functrace.tracing.recording import Tracer
+from functrace.tracing.tracer import Tracer
 from functrace.typing import Array
 
 LARGEST_FOLDED = 1 << 15

@@ -31,7 +31,7 @@ from functrace.ops.random import (
 from functrace.ops.shaping import convert
 from functrace.random.arguments import FLOAT, INT, Shape, ShapeLike, int_dtype, joint_shape, parameter, parameters, sizes
 from functrace.random.keys import one_key
-from functrace.tracing.recording import Tracer
+from functrace.tracing.tracer import Tracer
 
 _WORD = np.dtype(np.uint64)
 _MOST = float(2**63 - 1024)

@@ -17,7 +17,8 @@ from functrace.numpy.operands import Arrayed, Operand, arrayed
 from functrace.ops.random import fold_key_p, sample, seed_key_p, split_key_p
 from functrace.ops.shaping import convert
 from functrace.random.arguments import sizes
-from functrace.tracing.recording import Tracer, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Tracer
 
 _WORDS = np.dtype(np.uint64)
 _MAKE = "make one of a seed, key = functrace.random.key(0), and pass it first"

@@ -19,8 +19,10 @@ from functrace.ir.program import Program
 from functrace.ops.foreign import Foreign, callback_p
 from functrace.ops.solutions import reverse_only_p
 from functrace.scipy.kinds import Numbers
+from functrace.tracing.binding import BODY, bind
 from functrace.tracing.capture import own_constants
-from functrace.tracing.recording import BODY, Recording, Tracer, bind
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer
 from functrace.transforms import is_differentiable
 from functrace.tree import flatten
 

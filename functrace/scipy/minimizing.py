@@ -21,7 +21,7 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.kinds import Found, Given, Numbers
 from functrace.scipy.solving import Asked, Function, Solution, Solving, named
-from functrace.tracing.recording import is_recording
+from functrace.tracing.binding import is_recording
 
 _WITH_GRADIENT = frozenset(
     [

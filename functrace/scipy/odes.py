@@ -33,8 +33,9 @@ from functrace.keys import static_key
 from functrace.numpy.operands import arrayed
 from functrace.scipy.attaching import attached, called_later
 from functrace.scipy.kinds import Given, Numbers
+from functrace.tracing.answers import known_value
 from functrace.tracing.evaluate import evaluate_program
-from functrace.tracing.recording import Tracer, known_value
+from functrace.tracing.tracer import Tracer
 from functrace.transforms import is_differentiable
 
 Function = Callable[..., Any]

@@ -27,8 +27,10 @@ from functrace.ops.solutions import undifferentiated
 from functrace.scipy.attaching import attached, called_later
 from functrace.scipy.kinds import Given, Numbers
 from functrace.scipy.odes import real
+from functrace.tracing.answers import known_value
+from functrace.tracing.binding import is_recording
 from functrace.tracing.evaluate import evaluate_program
-from functrace.tracing.recording import Tracer, is_recording, known_value
+from functrace.tracing.tracer import Tracer
 from functrace.transforms import is_differentiable
 
 Function = Callable[..., Any]

@@ -19,7 +19,7 @@ from functrace.numpy.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.kinds import Found, Given
 from functrace.scipy.minimizing import start_of
 from functrace.scipy.solving import Asked, Function, Solution, Solving, named
-from functrace.tracing.recording import is_recording
+from functrace.tracing.binding import is_recording
 
 _FLOAT, _INT, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool)
 

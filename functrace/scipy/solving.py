@@ -29,8 +29,11 @@ from functrace.numpy.operands import arrayed
 from functrace.ops.foreign import Foreign, callback_p
 from functrace.ops.solutions import required, undifferentiated
 from functrace.scipy.kinds import Found, Given, Numbers
+from functrace.tracing.answers import known_value
+from functrace.tracing.binding import BODY, bind
 from functrace.tracing.evaluate import evaluate_program
-from functrace.tracing.recording import BODY, Recording, Tracer, bind, known_value
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer
 from functrace.tree import flatten, unflatten
 
 Function = Callable[..., Any]

@@ -40,7 +40,8 @@ from functrace.testing.points import (
     settings,
     worst,
 )
-from functrace.tracing.recording import Recording, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.recording import Recording
 from functrace.typing import PyTree
 
 

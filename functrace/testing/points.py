@@ -14,7 +14,7 @@ import numpy as np
 from functrace.api.calls import ARRAYS, NUMERIC, check_function, function_name
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.tracing.recording import Tracer, as_array
+from functrace.tracing.tracer import Tracer, as_array
 from functrace.tree import flatten, paths, unflatten
 from functrace.typing import Array, PyTree
 

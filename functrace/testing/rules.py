@@ -20,7 +20,7 @@ from functrace.errors import ArgumentError, CheckError
 from functrace.ir.primitive import Primitive
 from functrace.testing.grads import check_grads
 from functrace.testing.points import Point, aval, directions, errors, is_inexact, settings
-from functrace.tracing.recording import bind
+from functrace.tracing.binding import bind
 from functrace.tree import flatten, paths, unflatten
 from functrace.typing import PyTree
 

@@ -20,7 +20,7 @@ from functrace.torch.quiet import QUIET
 from functrace.torch.recording import record
 from functrace.torch.tensor import UNVERSIONED, Operand, Tensor, Value, view_of, wrap
 from functrace.tracing import Tracer
-from functrace.tracing.recording import STARTED
+from functrace.tracing.binding import STARTED
 
 _new = object.__new__
 _ndarray = np.ndarray

@@ -40,7 +40,7 @@ from functrace.torch.size import Size
 from functrace.torch.steps import Step
 from functrace.torch.warnings import warn_once
 from functrace.tracing import Tracer
-from functrace.tracing.recording import STARTED, recorder
+from functrace.tracing.binding import STARTED, recorder
 from functrace.typing import Array
 
 if TYPE_CHECKING:

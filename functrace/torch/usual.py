@@ -24,7 +24,7 @@ from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import NO_EDGE, _sequence, edge
 from functrace.torch.autograd.saved import SavedTensor
 from functrace.torch.tensor import Tensor
-from functrace.tracing.recording import STARTED
+from functrace.tracing.binding import STARTED
 
 if TYPE_CHECKING:
     from functrace.torch.autograd.graph import OpNode

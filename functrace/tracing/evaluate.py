@@ -16,8 +16,9 @@ from types import FrameType
 from typing import Any
 
 from functrace.ir.program import Position, Program
+from functrace.tracing.binding import bind
 from functrace.tracing.lines import LINES, RUNNING, Now, name_warnings, stop_naming
-from functrace.tracing.recording import Tracer, bind
+from functrace.tracing.tracer import Tracer
 
 
 def evaluate_program(program: Program, arguments: Sequence[Any], lines: Sequence[Position] = ()) -> list[Any]:

@@ -39,8 +39,11 @@ from functrace.ir.tape import Op
 from functrace.ir.walk import interpret, steps_to
 from functrace.ops.indexing import ARRAY, gather
 from functrace.source import Source, user_source
+from functrace.tracing.answers import MOST_HELD, evaluated, most_held
+from functrace.tracing.binding import bind
 from functrace.tracing.lines import name_warnings, stop_naming
-from functrace.tracing.recording import MOST_HELD, Recording, Tracer, Value, bind, most_held
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer, Value
 from functrace.transforms.release import release
 from functrace.transforms.vmap import apply_batched, mapped_results
 from functrace.typing import Array, Scalar
@@ -244,7 +247,7 @@ class Examples:
         """Return the value of a variable, the same for all examples that stay; the others wait for a run of their own."""
         self._judge(recording)
         if variable not in self.mapped:
-            return recording.evaluated(variable)
+            return evaluated(recording, variable)
         self.evaluate(recording, (variable,))
         value = self._current(variable)
         plain = np.asarray(value._concrete() if isinstance(value, Tracer) else value)

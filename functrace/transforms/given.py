@@ -17,7 +17,7 @@ from typing import Any, final
 
 from functrace.ir.primitive import INPUT, LINEAR, RESULT, Absent, Joint, Marker, Primitive, Rule, Tangents, Values, absent
 from functrace.ir.program import Program
-from functrace.tracing.recording import bind
+from functrace.tracing.binding import bind
 
 
 @final

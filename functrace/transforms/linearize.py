@@ -34,7 +34,9 @@ from functrace.ir.parts import restrict
 from functrace.ir.primitive import CONSTANT, INPUT, LINEAR, ZERO, Absent, Joint
 from functrace.ir.program import Program
 from functrace.ops.shaping import broadcast_to, convert
-from functrace.tracing.recording import Recording, Tracer, Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer, Value
 
 LARGEST_IN_BULK = 1 << 16
 """Bytes of the largest value in a program whose tape is continued in bulk: there, time is what counts."""

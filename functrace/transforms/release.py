@@ -2,7 +2,7 @@
 
 A value is kept if a handle shows it (it may be read, or asked for, later), if an operation that has not been evaluated reads
 it, or if the derivative will. The first are found among the objects that Python's collector knows: so handles
-cost nothing, and this is done only when the values held have doubled (see `Recording.release`). Whatever has been let go
+cost nothing, and this is done only when the values held have doubled (see tracing/answers.py). Whatever has been let go
 and is asked for all the same is evaluated again.
 
 Floor: 3.
@@ -20,7 +20,9 @@ from typing import Any
 from functrace.caches import Facts
 from functrace.ir.primitive import CONSTANT, INPUT, LINEAR, RESULT, ZERO, Absent, Joint
 from functrace.ir.tape import Op
-from functrace.tracing.recording import Recording, Tracer, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer
 from functrace.transforms.linearize import is_differentiable
 
 _read = Facts("what derivatives read", 10_000)

@@ -43,7 +43,8 @@ from functrace.ops.shaping import (
     roll_p,
 )
 from functrace.ops.sorting import add_along_axis_p, take_along_axis_p
-from functrace.tracing.recording import Recording, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.recording import Recording
 from functrace.transforms.linearize import attribute, finish, is_differentiable, operand_of
 from functrace.transforms.vmap import apply_batched, vmap_program
 from functrace.typing import Array

@@ -38,7 +38,8 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, ZERO, Joint, Primitive
 from functrace.ir.program import Program
 from functrace.ir.tape import Builder, Spec
-from functrace.tracing.recording import Recording, Tracer
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer
 from functrace.transforms.given import Given
 from functrace.transforms.linearize import LARGEST_IN_BULK, jvp_by_rules, split_linear
 from functrace.transforms.transpose import linear_variables, pull_cotangents

@@ -23,7 +23,9 @@ from functrace.ir.walk import interpret, steps_to
 from functrace.ops.elementwise import add
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import broadcast_to, convert, reshape
-from functrace.tracing.recording import Recording, Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Value
 from functrace.transforms.linearize import attribute, finish, operand_of
 
 _NONE: Mapping[int, Any] = MappingProxyType({})

@@ -19,7 +19,8 @@ from functrace.ir.program import Program
 from functrace.ir.walk import interpret
 from functrace.ops.elementwise import ELEMENTWISE
 from functrace.ops.shaping import broadcast_to, reshape
-from functrace.tracing.recording import Recording, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.recording import Recording
 from functrace.transforms.linearize import attribute, finish, operand_of, remembered
 
 

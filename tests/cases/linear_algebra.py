@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrace.ops.contraction import dot_p
-from functrace.tracing.recording import bind
+from functrace.tracing.binding import bind
 from tests.cases.case import Case
 
 Shape = tuple[int, ...]

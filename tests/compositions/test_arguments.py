@@ -10,7 +10,7 @@ import pytest
 
 import functrace as ft
 from functrace.errors import CapturedArrayError
-from functrace.tracing import recording as recording_module
+from functrace.tracing.binding import OPENED
 
 
 def loss(x: Any, y: Any) -> Any:
@@ -60,7 +60,7 @@ def test_large_arrays_are_shared_and_a_write_raises() -> None:
 
 
 def test_handles_that_a_write_unsettles_are_not_recordings_that_stay_open() -> None:
-    before = len(recording_module._opened)
+    before = len(OPENED)
 
     def f(x: Any) -> Any:
         a = np.concatenate([x.T, x.T])
@@ -71,7 +71,7 @@ def test_handles_that_a_write_unsettles_are_not_recordings_that_stay_open() -> N
 
     for _ in range(5):
         ft.vjp(f, np.asfortranarray(np.ones((2, 3))))
-    assert len(recording_module._opened) == before
+    assert len(OPENED) == before
 
 
 @pytest.mark.parametrize("size", [3, 10_000])

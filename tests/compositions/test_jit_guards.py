@@ -12,7 +12,7 @@ import pytest
 
 import functrace as ft
 from functrace.errors import ArgumentError, CapturedArrayError, ConcretizationError
-from functrace.tracing import recording
+from functrace.tracing.binding import is_recording
 from tests.compositions.test_vmap_paths import FUNCTIONS, every, program
 
 Function = Callable[..., Any]
@@ -233,7 +233,7 @@ def test_an_exception_is_the_users_and_nothing_is_kept() -> None:
         assert jitted(1.0) == 2.0
         with pytest.raises(KeyError, match="too large"):
             jitted(3.0)
-        assert not recording.is_recording()
+        assert not is_recording()
     assert info(jitted).paths == 1
 
 

@@ -14,7 +14,8 @@ import pytest
 
 import functrace as ft
 from functrace.errors import ArgumentError, ConcretizationError, DtypeError, ShapeError, TooManyPathsError, TreeError
-from functrace.tracing import recording
+from functrace.tracing.binding import is_recording
+from functrace.tracing.recording import Recording
 from functrace.transforms.examples import distinct
 
 Function = Callable[[Any], Any]
@@ -304,8 +305,8 @@ def test_runs_that_ask_nothing_are_one_run() -> None:
 
 def test_values_that_nothing_reads_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("functrace.transforms.examples.MOST_HELD", 1 << 12)
-    monkeypatch.setattr("functrace.tracing.recording.MOST_HELD", 1 << 12)
-    monkeypatch.setattr("functrace.tracing.recording.BLOCKS", 1 << 40)
+    monkeypatch.setattr("functrace.tracing.answers.MOST_HELD", 1 << 12)
+    monkeypatch.setattr("functrace.tracing.answers.BLOCKS", 1 << 40)
 
     def f(x: Any) -> Any:
         y = x
@@ -383,7 +384,7 @@ def test_an_exception_of_one_path_is_the_users_and_leaves_nothing_active() -> No
     with pytest.raises(KeyError, match="too large") as caught:
         ft.grad(lambda x: np.sum(ft.vmap(f)(x)))(np.array([1.0, 3.0, 4.0]))
     assert "examples 1, 2" in caught.value.__notes__[0] and "if x > 2.0" in caught.value.__notes__[0]
-    assert not recording.is_recording()
+    assert not is_recording()
     np.testing.assert_array_equal(ft.vmap(f)(np.array([1.0, 2.0])), [2.0, 4.0])
 
 
@@ -471,4 +472,4 @@ def test_a_traced_value_prints_without_a_question() -> None:
 def test_recordings_are_collected() -> None:
     ft.vmap(newton_sqrt)(SCALARS)
     gc.collect()
-    assert not [x for x in gc.get_objects() if isinstance(x, recording.Recording) and x.owner == "vmap of newton_sqrt"]
+    assert not [x for x in gc.get_objects() if isinstance(x, Recording) and x.owner == "vmap of newton_sqrt"]

@@ -10,7 +10,7 @@ import pytest
 
 import functrace as ft
 from functrace.errors import ArgumentError, ConcretizationError, DtypeError, ShapeError, TreeError
-from functrace.tracing.recording import running
+from functrace.tracing.binding import running
 
 X = np.array([0.3, -0.7, 1.1])
 

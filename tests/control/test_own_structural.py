@@ -17,7 +17,7 @@ from functrace.ir.primitive import Holds, Joint, Primitive
 from functrace.ir.program import Program
 from functrace.ops.indexing import index_static
 from functrace.passes.unused import drop_unused
-from functrace.tracing.recording import bind
+from functrace.tracing.binding import bind
 from functrace.transforms.vmap import vmap_program
 
 # -- the primitive: a body that runs a number of times, from a carry to the next, and whose last further results are returned

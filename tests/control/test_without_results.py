@@ -33,7 +33,8 @@ from functrace.errors import ParseError, ProgramError
 from functrace.ir.aval import aval_of
 from functrace.ir.program import Equation, Var
 from functrace.ir.tape import Builder
-from functrace.tracing.recording import Recording, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.recording import Recording
 from functrace.transforms import grad_program, jvp_program, linearize_program, transpose_program, vmap_program
 from functrace.tree import leaves
 from tests.oracles import assert_same

@@ -381,7 +381,7 @@ def test_a_rule_that_raises_does_so_in_the_users_line() -> None:
         transpose=ft.ir.primitive.absent(because="it is not linear", instead="use np.sin"),
         batch=ft.ir.primitive.absent(because="it has no axes", instead="use np.sin"),
     )
-    from functrace.tracing.recording import bind
+    from functrace.tracing.binding import bind
 
     for _ in range(2):
         with pytest.raises(ft.errors.NotDifferentiableError, match="refusing has no derivative"):

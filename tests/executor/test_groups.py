@@ -21,8 +21,9 @@ from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import Plan, planned
 from functrace.executor.sums import added_up, summed_bounds, sums_are_in_pairs
 from functrace.passes import optimized
+from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
-from functrace.tracing.recording import Recording, bind
+from functrace.tracing.recording import Recording
 from tests.laws.programs import Recipe, programs, seeds
 
 pytestmark = pytest.mark.bits

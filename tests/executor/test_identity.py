@@ -12,7 +12,7 @@ from functrace.executor.kernels import KERNELS
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import LINEAR, Primitive
 from functrace.ops import PRIMITIVES
-from functrace.tracing.recording import bind
+from functrace.tracing.binding import bind
 
 X = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
 

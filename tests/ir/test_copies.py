@@ -15,7 +15,7 @@ from functrace.errors import ProgramError, ShapeError, UnsupportedFunctionError
 from functrace.ir.primitive import CONSTANT, INPUT, LINEAR, RESULT, Primitive, absent
 from functrace.ops.elementwise import sin
 from functrace.source import Place, Source
-from functrace.tracing.recording import bind
+from functrace.tracing.binding import bind
 from tests.control.programs import WRITTEN, X, rules_that_call_themselves
 from tests.ir.programs import aval, record
 from tests.oracles import outputs_of

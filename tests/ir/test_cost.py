@@ -10,7 +10,7 @@ from functrace.ops import PRIMITIVES
 from functrace.ops.elementwise import add, exp, mul, where
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import broadcast_to, reshape
-from functrace.tracing.recording import bind
+from functrace.tracing.binding import bind
 from tests.ir.programs import aval, record
 
 

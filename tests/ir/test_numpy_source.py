@@ -16,8 +16,8 @@ from functrace.ops.elementwise import add, equal, modf, mul, sin, where
 from functrace.ops.indexing import embed_p, index_static
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import convert, reshape
+from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
-from functrace.tracing.recording import bind
 from tests.ir.programs import aval, record, same
 
 NONE = absent(because="for the tests", instead="nothing")

@@ -14,7 +14,8 @@ from functrace.ops.elementwise import modf, mul, sin
 from functrace.ops.indexing import index_static
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import convert
-from functrace.tracing.recording import Recording, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.recording import Recording
 from tests.ir.programs import aval, parse, record
 
 NONE = absent(because="for the tests", instead="nothing")

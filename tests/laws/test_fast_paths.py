@@ -23,7 +23,8 @@ from functrace.ops.indexing import index_static
 from functrace.ops.naming import name_p
 from functrace.ops.reductions import reduce_max_p, reduce_sum_p
 from functrace.ops.shaping import broadcast_to_p, permute_p, reshape_p
-from functrace.tracing.recording import BODY, Recording, bind
+from functrace.tracing.binding import BODY, bind
+from functrace.tracing.recording import Recording
 
 AVALS = [
     ShapeDtype(shape, np.dtype(dtype))

@@ -17,8 +17,9 @@ from functrace.executor.plan import plan, planned
 from functrace.ir.walk import interpret
 from functrace.passes import PIPELINE
 from functrace.steps import finished
+from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
-from functrace.tracing.recording import Recording, bind
+from functrace.tracing.recording import Recording
 from functrace.transforms import jvp_program, linearize_program, transpose_program, vmap_program
 from tests.laws.programs import Recipe, programs, seeds
 from tests.oracles import assert_same, differences, emitted, inner, outputs_of, random_like, stacked

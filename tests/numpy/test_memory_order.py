@@ -21,7 +21,8 @@ from functrace.api.record import add_input
 from functrace.errors import DtypeError, FunctraceError, ShapeError, UnsupportedFunctionError
 from functrace.numpy.layout import layout_of
 from functrace.numpy.views import is_scalar
-from functrace.tracing.recording import Recording, Tracer
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer
 from tests.cases.case import Case
 from tests.numpy.memory_programs import LAYOUTS, draw, laid_out, run
 from tests.test_cases import CASES

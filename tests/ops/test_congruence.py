@@ -11,7 +11,7 @@ import functrace as ft
 from functrace.ops import cholesky
 from functrace.ops.congruence import multiply_triangular, solve_congruence
 from functrace.ops.triangular import solve_triangular
-from functrace.tracing.recording import bind
+from functrace.tracing.binding import bind
 from tests.cases.linear_algebra import draw, regular
 from tests.ops.libraries import LIBRARIES, use_library
 from tests.oracles import differences

@@ -20,8 +20,8 @@ from functrace.ops.indexing import embed_p
 from functrace.passes import PIPELINE, drop_unused, optimized
 from functrace.passes.algebra import simplify, sink_broadcasts
 from functrace.passes.common import merge_common
+from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
-from functrace.tracing.recording import bind
 from tests.laws.programs import Recipe, programs, seeds
 
 pytestmark = pytest.mark.bits

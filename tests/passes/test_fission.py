@@ -17,8 +17,8 @@ from functrace.ops.contraction import dot_p
 from functrace.passes import without
 from functrace.passes.fission import FEWEST, split_loops
 from functrace.passes.products import choose_dot
+from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
-from functrace.tracing.recording import bind
 
 WHOLE = [without("loops in parts"), without("small products")]
 N, STEPS = 4, 7

@@ -122,7 +122,7 @@ WRONG: dict[str, tuple[Callable[[], None], str]] = {
 
 
 def bound(x: Any, y: Any) -> Any:
-    from functrace.tracing.recording import bind
+    from functrace.tracing.binding import bind
 
     return bind(dataclasses.replace(ew.mul, name="wrong", transpose=lambda ct, a, b: (mul(ct, 3.0), None)), (x, y))
 

@@ -13,7 +13,7 @@ from scipy.special import _ufuncs
 
 from functrace.ops import elementwise as ew
 from functrace.ops.special.rows import real_only, special
-from functrace.tracing.recording import Value
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 

@@ -14,7 +14,7 @@ from functrace.ir.primitive import Tangents, Values
 from functrace.ops import elementwise as ew
 from functrace.ops.elementwise import sqrt, square, where
 from functrace.ops.special.rows import kept, no_derivative, special, typed
-from functrace.tracing.recording import Value
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 hyp0f1 = special(sp.hyp0f1, "v", lambda v, z, o: hyp0f1(v + 1.0, z) / v, source="DLMF 16.3.1")

@@ -33,7 +33,8 @@ from functrace.ir.primitive import Primitive, Tangents, Values, absent
 from functrace.ops import elementwise as ew
 from functrace.ops.elementwise import ELEMENTWISE
 from functrace.ops.special.gamma import polygamma
-from functrace.tracing.recording import Value, bind
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 Order = tuple[int, ...]

@@ -15,7 +15,7 @@ from functrace.errors import NotDifferentiableError
 from functrace.ir.primitive import Absent, Rule, Tangents, Values, absent
 from functrace.ops import elementwise as ew
 from functrace.ops.elementwise import ELEMENTWISE, Elementwise
-from functrace.tracing.recording import Value
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 Partial = Callable[..., Any] | str | None

@@ -16,7 +16,7 @@ from functrace.numpy.operands import Operand, arrayed
 from functrace.ops import matrix_functions as mf
 from functrace.ops import triangular
 from functrace.scipy.dispatch import on_traced
-from functrace.tracing.recording import bind
+from functrace.tracing.binding import bind
 from functrace.typing import Array
 
 Pair = tuple[Any, Any]

@@ -18,7 +18,7 @@ from functrace.numpy.operands import Axis, Operand, arrayed
 from functrace.ops import matrix_functions as mf
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.linalg.dense import adjoint, eigh, matrices, together
-from functrace.tracing.recording import bind
+from functrace.tracing.binding import bind
 from functrace.typing import Array
 
 

@@ -22,7 +22,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.numpy.operands import Operand, arrayed, holds_tracer
 from functrace.ops.sparse import sparse_solve
 from functrace.scipy.sparse.matrices import Sparse, csr_array, of
-from functrace.tracing.recording import Tracer
+from functrace.tracing.tracer import Tracer
 from functrace.typing import Array
 
 

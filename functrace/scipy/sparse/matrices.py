@@ -15,7 +15,7 @@ from functrace.errors import AxisError, ShapeError, UnsupportedFunctionError
 from functrace.numpy.operands import HasOperators, Operand, arrayed, holds_tracer
 from functrace.ops.indexing import ARRAY, gather, scatter_add
 from functrace.ops.sparse import Pattern, sparse_matmul
-from functrace.tracing.recording import Tracer
+from functrace.tracing.tracer import Tracer
 from functrace.typing import Array
 
 if TYPE_CHECKING:

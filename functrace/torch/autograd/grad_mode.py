@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from functrace.torch.sentences import DECORATED_CLASS, PRESERVED_VERSIONS, flag_type
 from functrace.torch.warnings import warn
-from functrace.tracing.recording import newest_recording
+from functrace.tracing.binding import newest_recording
 
 if TYPE_CHECKING:
     from functrace.torch.tensor import Tensor

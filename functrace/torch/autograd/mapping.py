@@ -18,8 +18,10 @@ from functrace.ops.shaping import broadcast_to, permute
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.tensor import Tensor, wrap
+from functrace.tracing.binding import BODY
 from functrace.tracing.capture import own_constants
-from functrace.tracing.recording import BODY, Recording, Tracer
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
     from functrace.torch.autograd.custom import FunctionBase

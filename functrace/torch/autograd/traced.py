@@ -34,7 +34,9 @@ from functrace.torch.autograd.mapping import mapped_by_rule
 from functrace.torch.autograd.pushing import defined, pushed_by, tangent_or_zeros
 from functrace.torch.dual import DUALS
 from functrace.torch.tensor import Tensor, count_write, wrap
-from functrace.tracing.recording import STARTED, Recording, Tracer
+from functrace.tracing.binding import STARTED
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer
 from functrace.transforms import is_differentiable
 from functrace.typing import Array
 

@@ -1,0 +1,293 @@
+"""What a recording answers when it is asked for values, and what it lets go of them.
+
+If the inputs of a recording have values it can be asked (``bool(x > 0)``): it evaluates what the question needs, once
+(`Recording.value`, `evaluated`). Whether a value can be had is known without computing anything (`is_known`, `has_value`).
+
+Note [Errors where they stand]
+    What NumPy lets fail on values (``cholesky``, an index out of bounds) must raise in the user's line, where a ``try`` may
+    wait for it. So an operation whose primitive says that it `fails` is evaluated as soon as it is recorded, if what it
+    depends on is known and what is recorded will run in any case (`Recording.is_certain`). While staging it raises when
+    the program runs.
+
+Floor: 1.
+"""
+
+# A tracer's own fields are underscored for users; the library's rooms read them.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, final
+
+from functrace.errors import ConcretizationError
+from functrace.ir.primitive import CONSTANT, INPUT
+from functrace.ir.walk import interpret, steps_to
+from functrace.tracing.binding import INNERMOST, OPEN, bind, running
+from functrace.tracing.evaluate import evaluate_program
+from functrace.tracing.lines import name_warnings, stop_naming
+from functrace.tracing.tracer import Tracer
+
+if TYPE_CHECKING:
+    from functrace.tracing.recording import Recording
+
+MOST_HELD = 16 << 20
+"""Bytes of values that a recording which is asked holds before it looks for those that nothing will read."""
+
+BLOCKS = 1 << 17
+"""Blocks of memory that Python has given out: the more, the longer it takes to look, and the later it is done."""
+
+
+@final
+class Answers:
+    """What a recording knows because somebody has asked for values; made at the first question."""
+
+    __slots__ = ("hidden", "judged", "most", "nbytes", "released", "unknown", "variables")
+
+    def __init__(self) -> None:
+        self.variables: list[int] = []
+        """The results of operations whose values are known, because somebody has asked; of an operation all or none."""
+        self.released: set[int] = set()
+        """Variables whose values were let go."""
+        self.unknown: set[int] = set()
+        """Variables that depend on what has no value, or may not be computed, among the first ``judged`` ones."""
+        self.hidden: set[int] = set()
+        """Those of them that depend on what has no value."""
+        self.judged = 0
+        self.nbytes = 0
+        self.most: float = MOST_HELD
+
+
+class Asked(Protocol):
+    """Who answers questions about what has no value of its own: the examples of a mapped function, the guards of a path."""
+
+    def answer(self, recording: Recording, variable: int, /) -> Any:
+        """Return the value of a variable that the recording goes on with."""
+        ...
+
+
+# -- of a variable -----------------------------------------------------------------------------
+
+
+def is_known(recording: Recording, variable: int) -> bool:
+    """Whether a variable's plain value can be had, and is sure to be computed.
+
+    Cost:
+        0.2 us per operation recorded since the last call.
+    """
+    return recording.is_certain and variable not in _judged(recording).unknown
+
+
+def is_hidden(recording: Recording, variable: int) -> bool:
+    """Whether a variable's plain value cannot be had, computed or not, without asking somebody else (`Asked`)."""
+    return variable in _judged(recording).hidden
+
+
+def _judged(recording: Recording) -> Answers:
+    """Say of all variables whether they depend on what has no value."""
+    if recording.answers is None:
+        recording.answers = Answers()
+    unknown, hidden = recording.answers.unknown, recording.answers.hidden
+    operands = recording.operands
+    new = range(recording.answers.judged, len(operands))
+    for k in new:  # first: a value that is given to an operation is an input that stands behind it
+        primitive = recording.primitives[k]
+        if primitive is INPUT or primitive is CONSTANT:
+            value = recording.values.get(k) if primitive is INPUT else recording.constants[k]
+            if value is None:
+                unknown.add(k)
+                hidden.add(k)
+            elif isinstance(value, Tracer):
+                if not is_known(value._recording, value._id):
+                    unknown.add(k)
+                if is_hidden(value._recording, value._id):
+                    hidden.add(k)
+    for k in new:
+        if not unknown.isdisjoint(operands[k]):
+            unknown.add(k)
+            if not hidden.isdisjoint(operands[k]):
+                hidden.add(k)
+    recording.answers.judged = len(operands)
+    return recording.answers
+
+
+def raise_now(recording: Recording, variable: int) -> None:
+    """Let an operation that may fail on values do so at once; see Note [Errors where they stand]."""
+    primitive, operands, params = recording.primitives[variable], recording.operands[variable], recording.params[variable]
+    if primitive.check is not None:
+        specs = [recording.spec(i) for i in operands]
+        value: Callable[[int], Any] = lambda place: _plain(recording, operands[place])  # noqa: E731
+        primitive.check(value, *specs, *params)
+    elif recording.values and is_known(recording, variable):
+        recording.value(variable)
+
+
+def _plain(recording: Recording, operand: int) -> Any:
+    """The plain value of an operand, or ``None`` where it is not known."""
+    if operand < 0:
+        return recording.literals[~operand]
+    return recording.handle(operand)._concrete() if is_known(recording, operand) else None
+
+
+def evaluated(recording: Recording, variable: int, values: dict[int, Any] | None = None) -> Any:
+    """Evaluate what a variable depends on, in order; warnings name the lines that recorded it.
+
+    Args:
+        variable: whose value is wanted.
+        values: what is known, and will be, by variable; by default the recording's own.
+    """
+    primitives, avals, positions = recording.primitives, recording.avals, recording.positions
+    if values is None:
+        values = recording.values
+    steps = steps_to(recording, (variable,), values)
+    if any(primitives[k] is INPUT for k, _ in steps):
+        raise ConcretizationError(
+            f"a value is needed, but {recording.owner} records without values",
+            made=recording.source(variable),
+            fix="use functrace.cond or np.where for a choice that depends on values, functrace.scan or "
+            "while_loop for a loop, or compute the value from something that is not traced (grad, vjp, jvp and "
+            "vmap know values, as does jit(f, guards=True); jit, trace, and the bodies of cond and scan do not)",
+        )
+    if recording.answers is None:
+        recording.answers = Answers()
+    answers = recording.answers
+    if any(k in answers.released for k, _ in steps):  # from now on nothing is, so that no loop evaluates over and over
+        answers.most = math.inf
+    now = -1
+
+    def apply(k: int, operands: tuple[Any, ...]) -> Any:
+        nonlocal now
+        primitive, params = primitives[k], recording.params[k]
+        if primitive is CONSTANT:
+            return recording.constants[k]
+        if answers.nbytes > answers.most:
+            _let_go(recording, variable, answers, values)
+        now = k
+        if recording.inner and k in recording.inner and any(isinstance(x, Tracer) for x in operands):
+            result = tuple(evaluate_program(params[0], operands))  # who records outside decides
+        else:
+            result = bind(primitive, operands, params)
+        for j, found in enumerate(result, k) if primitive.many else ((k, result),):
+            answers.variables.append(j)
+            answers.nbytes += avals[j].nbytes
+            if isinstance(found, Tracer) and positions is not None and found._recording.positions is not None:
+                found._recording.positions[found._id] = positions[k]  # not the line that asks
+        return result
+
+    named = name_warnings()
+    try:
+        interpret(recording, values, apply, steps)
+        if answers.nbytes > answers.most:
+            _let_go(recording, variable, answers, values)
+    except Exception as error:
+        source = recording.source(now)
+        if source is not None and now != steps[-1][0]:
+            error.add_note(f"  recorded at {source}")
+        raise
+    finally:
+        stop_naming(named)
+    return values[variable]
+
+
+def _let_go(recording: Recording, wanted: int, answers: Answers, values: dict[int, Any]) -> None:
+    """Let go the values that nothing will read, if they are enough for a search through all objects."""
+    enough = most_held()
+    if answers.nbytes <= enough:
+        answers.most = enough
+        return
+    before = answers.variables
+    recording.release((wanted,), values)
+    answers.variables = [k for k in before if k in values]
+    answers.released.update([k for k in before if k not in values])
+    answers.nbytes = sum([recording.avals[k].nbytes for k in answers.variables])
+    answers.most = max(enough, 2 * answers.nbytes)
+
+
+def most_held() -> float:
+    """Bytes of values to be held before those that nothing will read are looked for, in a process as it is now.
+
+    Cost:
+        up to 4 ns per block of memory that Python has given out; to look takes 30.
+    """
+    return MOST_HELD * max(1.0, sys.getallocatedblocks() / BLOCKS)
+
+
+# -- of something that may be traced -----------------------------------------------------------
+
+
+def has_value(x: object) -> bool:
+    """Whether the plain value of something that may be traced can be had; that of a mapped function's examples cannot."""
+    return not isinstance(x, Tracer) or x._recording.closed or not is_hidden(x._recording, x._id)
+
+
+def known_value(x: object) -> Any:
+    """Return the plain value of something that may be traced; ``None`` where values are not known."""
+    if not isinstance(x, Tracer):
+        return x
+    recording = x._recording
+    return x._concrete() if recording.closed or is_known(recording, x._id) else None
+
+
+def is_constant(x: Tracer) -> bool:
+    """Whether a traced value depends on no input of any transform: it is known, and a derivative by it cannot be lost.
+
+    Cost:
+        0.1 us per operation that it depends on.
+    """
+    return not _depends(x, through_integers=True)
+
+
+def has_no_derivative(x: Tracer) -> bool:
+    """Whether no derivative is lost if the plain value is taken: it is of integers, or depends on inputs by integers only.
+
+    Cost:
+        0.1 us per operation that it depends on.
+    """
+    return x.aval.dtype.kind not in "fc" or not _depends(x, through_integers=False)
+
+
+def _depends(x: Tracer, *, through_integers: bool) -> bool:
+    """Whether a value depends on an input, of all kinds of values or of floats and complex numbers only."""
+    if x.is_number:
+        return True
+    seen: set[tuple[int, int]] = set()
+    todo: list[tuple[Recording, int]] = [(x._recording, x._id)]
+    while todo:
+        recording, variable = todo.pop()
+        if recording.closed and not recording.makes_arrays:
+            return True  # whoever asks for its value is told
+        if (id(recording), variable) in seen:
+            continue
+        seen.add((id(recording), variable))
+        if not through_integers and recording.avals[variable].dtype.kind not in "fc":
+            continue
+        primitive, operands = recording.primitives[variable], recording.operands[variable]
+        if primitive is INPUT:
+            return True
+        if primitive is CONSTANT:
+            value = recording.constants[variable]
+            if isinstance(value, Tracer):
+                if value.is_number:
+                    return True
+                todo.append((value._recording, value._id))
+        else:
+            todo.extend([(recording, i) for i in operands if i >= 0])
+    return False
+
+
+def stages() -> str | None:
+    """Who records here what will run on other values, or any number of times: a number drawn now would stay the same.
+
+    Returns:
+        the recording's owner; ``None`` outside of all recordings, and where values are known.
+    """
+    body = INNERMOST.get()
+    if body is None:
+        body = running()
+    if body is None:
+        return None
+    inputs = [k for k, primitive in enumerate(body.primitives) if primitive is INPUT]
+    has_values = all(is_known(body, k) for k in inputs) if inputs else body.scope is OPEN
+    return None if has_values else body.owner
