@@ -23,7 +23,8 @@ from functrace.api.results import guard_results
 from functrace.control.call import call_program
 from functrace.control.scan import scan_program
 from functrace.control.unrolling import repeated
-from functrace.control.while_loop import Trip, while_program
+from functrace.control.while_loop import while_program
+from functrace.control.while_trips import Trip
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.parts import reordered, with_inputs

@@ -15,8 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from functrace.control.residuals import SAVE, Pack, Policy, is_policy, pack_p, unpack_p
 from functrace.errors import ArgumentError, ShapeError
+from functrace.ir.aval import shape_of
 from functrace.ir.parts import Rewrite, holds_kept, inline, output_avals, restrict, without_kept
 from functrace.ir.primitive import Flags, Holds, Joint, Onto, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
@@ -32,6 +35,7 @@ from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
 
 if TYPE_CHECKING:
+    from functrace.ir.aval import ShapeDtype
     from functrace.ir.numpy_source import Spelling, Writer
     from functrace.ir.primitive import Operand, Runs
     from functrace.ir.program import Param
@@ -271,6 +275,11 @@ def at_places(values: Sequence[Any], places: Sequence[int], count: int) -> tuple
     for place, value in zip(places, values, strict=True):
         found[place] = value
     return tuple(found)
+
+
+def zeros_of(like: Array | ShapeDtype) -> Any:
+    """Return zeros that stand for a tangent which is missing."""
+    return np.zeros(shape_of(like), like.dtype)[()]
 
 
 def _batch(operands: Values, is_batched: Flags, program: Program, policy: Policy) -> Any:

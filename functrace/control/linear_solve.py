@@ -12,9 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from functrace.control.call import SAVE, call_p, check_operands, evaluate_fresh, written
+from functrace.control.call import SAVE, call_p, check_operands, evaluate_fresh, written, zeros_of
 from functrace.errors import NotDifferentiableError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.parts import holds_kept, output_avals
@@ -26,7 +24,6 @@ from functrace.ops.shaping import broadcast_to
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
 from functrace.transforms.vmap import batch_size, vmap_program
-from functrace.typing import Array
 
 if TYPE_CHECKING:
     from functrace.ir.numpy_source import Spelling, Writer
@@ -91,11 +88,6 @@ def solved_tangents(
         return [None] * len(right)
     filled = [zeros_of(y) if x is None else x for x, y in zip(right, like, strict=True)]
     return linear_solve_program(forward, transposed, known, filled)[: len(right)]
-
-
-def zeros_of(like: Array | ShapeDtype) -> Any:
-    """Return zeros that stand for a tangent which is missing."""
-    return np.zeros(shape_of(like), like.dtype)[()]
 
 
 def _difference(b: Value | None, a: Value | None) -> Any:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from functrace.control.call import SAVE, call_p, check_operands, evaluate_fresh, written
-from functrace.control.linear_solve import with_axis, zeros_of
+from functrace.control.call import SAVE, call_p, check_operands, evaluate_fresh, written, zeros_of
+from functrace.control.linear_solve import with_axis
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import holds_kept, output_avals

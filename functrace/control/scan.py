@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functrace.control.call import at_places, call_program, check_operands
+from functrace.control.call import at_places, check_operands, zeros_of
+from functrace.control.carries import hoisted, invariants, settled, source_variables, split_body, zeros_where
 from functrace.control.residuals import Packed, PackedStack, packs
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
@@ -28,7 +29,6 @@ from functrace.ops.elementwise import add
 from functrace.ops.shaping import broadcast_to, moveaxis
 from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
-from functrace.transforms.linearize import Split, split_program
 from functrace.transforms.pushforward import jvp_program
 from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import batch_size, dependent_outputs, mapped_outputs, vmap_program
@@ -130,33 +130,10 @@ def _aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, int, bool, int, int]) 
 # -- derivatives -----------------------------------------------------------------------------------------------------------
 
 
-def _split_body(tangents: Tangents, body: Program, constants: int, carries: int) -> tuple[list[bool], Split]:
-    """Split the body for the carries that have tangents: those that start with one, and those that get one in a step.
-
-    Returns:
-        one flag per operand, and the split.
-    """
-    flags = [t is not None for t in tangents]
-    while True:
-        needed = [*flags[constants : constants + carries], *[False] * (len(body.output_ids) - carries)]
-        made = split_program(body, flags, needed)
-        active = made.active[:carries]
-        if active == tuple(flags[constants : constants + carries]):
-            return flags, made
-        flags[constants : constants + carries] = active
-
-
-def _zeros_where(flags: Sequence[bool], values: Sequence[Any], like: Sequence[ShapeDtype]) -> list[Any]:
-    """The values that there are, and zeros where there should be some."""
-    return [
-        zeros_of(aval) if value is None else value for flag, value, aval in zip(flags, values, like, strict=True) if flag
-    ]
-
-
 def _jvp(
     primals: Values, tangents: Tangents, body: Program, length: int, reverse: bool, constants: int, carries: int
 ) -> Any:
-    flags, split = _split_body(tangents, body, constants, carries)
+    flags, split = split_body(body, [t is not None for t in tangents], constants, carries)
     joint = jvp_program(body, flags)
     count, total = len(body.output_ids), len(body.input_ids)
     # One tangent per output came out; only those of active outputs are wanted.
@@ -181,7 +158,7 @@ def _jvp(
         ],
         keep=True,
     ).program  # fmt: skip
-    values = [*primals, *_zeros_where(flags, tangents, _specs(primals, body, length, constants, carries))]
+    values = [*primals, *zeros_where(flags, tangents, _specs(primals, body, length, constants, carries))]
     results = scan_program(step, [values[k] for k in order], length, reverse, groups[0], groups[1])
     pushed = sum(flag for flag in split.active[:carries])
     ys = groups[1]
@@ -198,13 +175,13 @@ def _specs(primals: Values, body: Program, length: int, constants: int, carries:
 def _linearize(
     primals: Values, tangents: Tangents, body: Program, length: int, reverse: bool, constants: int, carries: int
 ) -> Any:
-    flags, split = _split_body(tangents, body, constants, carries)
+    flags, split = split_body(body, [t is not None for t in tangents], constants, carries)
     invariant, per_step = hoisted(split, body, constants)
     count, total = len(body.output_ids), len(body.input_ids)
     # Residuals that are carries must be stacked: they become results of the forward body.
     forward = split.forward
     extra: list[int] = []
-    variables = _variables(forward, count)
+    variables = source_variables(forward, count)
     stacked: dict[int, tuple[str, int]] = {}
     for n in per_step:
         word, place = split.sources[n]
@@ -232,7 +209,7 @@ def _linearize(
     ]
     values: dict[int, Any] = dict(zip(invariant, fixed, strict=True))
     values.update({n: primals[k] if word == "operand" else results[k] for n, (word, k) in stacked.items()})
-    starts = _zeros_where(flags, tangents, _specs(primals, body, length, constants, carries))
+    starts = zeros_where(flags, tangents, _specs(primals, body, length, constants, carries))
     values.update(zip([d for d in dots if d is not None], starts, strict=True))
     order = [k for group in groups for k in group]
     linear = reordered(split.linear, order)
@@ -240,48 +217,10 @@ def _linearize(
     return results[:count], [next(found) if flag else None for flag in split.active]
 
 
-def _variables(forward: Program, count: int) -> dict[str, tuple[int, ...]]:
-    """The variables that the sources of residuals name."""
-    return {"input": forward.input_ids, "output": forward.output_ids, "new": forward.output_ids[count:]}
-
-
-def hoisted(split: Split, body: Program, constants: int) -> tuple[list[int], list[int]]:
-    """Tell the residuals that are the same at every step from those that are not."""
-    forward, count = split.forward, len(body.output_ids)
-    varying = set(forward.input_ids[constants:])
-    for k, _ in forward.schedule:
-        if forward.ops[k][0].effects or not varying.isdisjoint(forward.ops[k][1]):
-            varying.update(range(k, k + forward.result_count(k)))
-    variable = _variables(forward, count)
-    flags = [variable[word][place] in varying for word, place in split.sources]
-    return [n for n, flag in enumerate(flags) if not flag], [n for n, flag in enumerate(flags) if flag]
-
-
-def invariants(
-    forward: Program, split: Split, invariant: list[int], primals: Values, constants: int, count: int
-) -> list[Any]:
-    """Compute, once, the residuals that depend on constants only."""
-    variable = _variables(forward, count)
-    wanted = [variable[word][place] for word, place in (split.sources[n] for n in invariant)]
-    direct = {i: primals[k] for k, i in enumerate(forward.input_ids[:constants])}
-    computed = [i for i in dict.fromkeys(wanted) if i not in direct]
-    if computed:
-        part = restrict(forward, forward.input_ids[:constants], computed)
-        results = call_program(part.program.interned(), [direct[i] for i in part.used])
-        direct.update(zip(computed, results, strict=True))
-    return [direct[i] for i in wanted]
-
-
 def _transpose(cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Program, int, bool, int, int]) -> Any:
     *operands, body, length, reverse, constants, carries = rest
-    linear: list[bool] = [is_linear(x) for x in operands]
-    while True:  # a carry that starts as a constant zero may become linear in a step
-        mapped = dependent_outputs(body, linear)[:carries]
-        grown = [a or b for a, b in zip(linear[constants : constants + carries], mapped, strict=True)]
-        if grown == linear[constants : constants + carries]:
-            break
-        linear[constants : constants + carries] = grown
-    if not all(grown):
+    linear, _ = settled(dependent_outputs, body, [is_linear(x) for x in operands], constants, carries)
+    if not all(linear[constants : constants + carries]):
         return _transpose_with_known_carry(cts, tuple(operands), linear, body, length, reverse, constants, carries)
     # Results that have no cotangent are left out of the body.
     given = [n for n in range(carries, len(body.output_ids)) if cts[n] is not None]
@@ -314,11 +253,6 @@ def _transpose(cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Program, int, 
         length, not reverse, len(fixed), len(summed) + carries,
     )  # fmt: skip
     return at_places(results, [*summed, *range(constants, constants + carries), *sliced], len(operands))
-
-
-def zeros_of(aval: ShapeDtype) -> Any:
-    """An array of zeros, a NumPy scalar if it has no axes."""
-    return np.zeros(aval.shape, aval.dtype)[()]
 
 
 def _transpose_with_known_carry(
@@ -356,7 +290,7 @@ def _batch(
     operands: Values, is_batched: Flags, body: Program, length: int, reverse: bool, constants: int, carries: int
 ) -> Any:
     size = batch_size(operands, is_batched)
-    flags, outs = _mapped_flags(is_batched, body, constants, carries)
+    flags, outs = settled(mapped_outputs, body, is_batched, constants, carries)
     values: list[Array] = []
     for k, (x, flag, was) in enumerate(zip(operands, flags, is_batched, strict=True)):
         if flag and not was:
@@ -366,18 +300,6 @@ def _batch(
         values.append(x)
     results = scan_program(vmap_program(body, size, flags, outs), values, length, reverse, constants, carries)
     return tuple([moveaxis(x, 1, 0) if flag and k >= carries else x for k, (x, flag) in enumerate(zip(results, outs))])
-
-
-def _mapped_flags(is_batched: Sequence[bool], body: Program, constants: int, carries: int) -> tuple[list[bool], list[bool]]:
-    """Say which operands and which results have a batch axis: a carry that gets one in a step has it from the start."""
-    flags = list(is_batched)
-    while True:
-        mapped = mapped_outputs(body, flags)
-        before = flags[constants : constants + carries]
-        grown = [a or b for a, b in zip(before, mapped, strict=False)]
-        if grown == before:
-            return flags, [*grown, *mapped[carries:]]
-        flags[constants : constants + carries] = grown
 
 
 def _written(
@@ -422,7 +344,7 @@ def _feeds(place: int, body: Program, *_: object) -> list[tuple[Program, int]]:
 def _mapped(
     is_batched: Sequence[bool], body: Program, _length: int, _reverse: bool, constants: int, carries: int
 ) -> list[bool]:
-    return _mapped_flags(is_batched, body, constants, carries)[1]
+    return settled(mapped_outputs, body, is_batched, constants, carries)[1]
 
 
 scan_p = Primitive(

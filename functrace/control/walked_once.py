@@ -1,7 +1,7 @@
 """A loop whose steps the reverse pass walks back along is walked forward once: for programs that run.
 
 The reverse derivative of a `while_loop` is an operation of its own, which begins with the loop again (Note [A trip and its
-phases] in control/while_loop.py). Where one program has both, the loop and such an operation, `walk_once` lets the first
+phases] in control/while_trips.py). Where one program has both, the loop and such an operation, `walk_once` lets the first
 keep, beside what it carries, the residuals of each step, in a list that grows, and lets the second begin with that list.
 
 Note [Rows]
@@ -21,7 +21,8 @@ import numpy as np
 
 from functrace.control.call import plain_call
 from functrace.control.residuals import packs
-from functrace.control.while_loop import Trip, bodies_that_run, refuse, run_along, run_walk, while_p
+from functrace.control.while_loop import bodies_that_run, refuse, run_along, run_walk, while_p
+from functrace.control.while_trips import Trip
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Assembly, Compiled, Loop, Lowering, Rewrite, holds_kept, inline, output_avals
 from functrace.ir.primitive import Holds, Primitive, absent

@@ -1,0 +1,102 @@
+"""Carries: what a loop hands from step to step, and what is the same at every step.
+
+What begins as a constant may depend on more after a step: a carry that gets a tangent, a cotangent or a batch axis in a step
+has it from the start. Residuals that depend on constants of the loop only are computed once, and not kept for every step.
+
+Floor: 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functrace.control.call import call_program, zeros_of
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.parts import restrict
+from functrace.ir.primitive import Values
+from functrace.ir.program import Program
+from functrace.transforms.linearize import Split, split_program
+
+
+def settled(
+    flagged_outputs: Callable[[Program, Sequence[bool]], Sequence[bool]],
+    body: Program,
+    flags: Sequence[bool],
+    constants: int,
+    carries: int,
+) -> tuple[list[bool], list[bool]]:
+    """Spread flags from step to step: a carry that gets one in a step has it from the start.
+
+    Args:
+        flagged_outputs: says which outputs of a program are flagged, where some inputs are.
+        body: from constants, carry and others to carry and others.
+        flags: of its inputs, at the first step.
+        constants, carries: how many inputs are such.
+
+    Returns:
+        the flags of inputs and outputs, at every step.
+    """
+    inputs = list(flags)
+    while True:
+        outputs = flagged_outputs(body, inputs)
+        before = inputs[constants : constants + carries]
+        grown = [a or b for a, b in zip(before, outputs, strict=False)]
+        if grown == before:
+            return inputs, [*grown, *outputs[carries:]]
+        inputs[constants : constants + carries] = grown
+
+
+def split_body(body: Program, flags: Sequence[bool], constants: int, carries: int) -> tuple[list[bool], Split]:
+    """Split the body for the carries that have tangents: those that start with one, and those that get one in a step.
+
+    Returns:
+        which inputs have tangents at every step, and the split.
+    """
+    inputs = list(flags)
+    while True:
+        needed = [*inputs[constants : constants + carries], *[False] * (len(body.output_ids) - carries)]
+        made = split_program(body, inputs, needed)
+        active = made.active[:carries]
+        if active == tuple(inputs[constants : constants + carries]):
+            return inputs, made
+        inputs[constants : constants + carries] = active
+
+
+def zeros_where(flags: Sequence[bool], values: Sequence[Any], like: Sequence[ShapeDtype]) -> list[Any]:
+    """The values that there are, and zeros where there should be some."""
+    return [
+        zeros_of(aval) if value is None else value for flag, value, aval in zip(flags, values, like, strict=True) if flag
+    ]
+
+
+def source_variables(forward: Program, count: int) -> dict[str, tuple[int, ...]]:
+    """The variables that the sources of residuals name."""
+    return {"input": forward.input_ids, "output": forward.output_ids, "new": forward.output_ids[count:]}
+
+
+def hoisted(split: Split, body: Program, constants: int) -> tuple[list[int], list[int]]:
+    """Tell the residuals that are the same at every step from those that are not."""
+    forward, count = split.forward, len(body.output_ids)
+    varying = set(forward.input_ids[constants:])
+    for k, _ in forward.schedule:
+        if forward.ops[k][0].effects or not varying.isdisjoint(forward.ops[k][1]):
+            varying.update(range(k, k + forward.result_count(k)))
+    variable = source_variables(forward, count)
+    flags = [variable[word][place] in varying for word, place in split.sources]
+    return [n for n, flag in enumerate(flags) if not flag], [n for n, flag in enumerate(flags) if flag]
+
+
+def invariants(
+    forward: Program, split: Split, invariant: list[int], primals: Values, constants: int, count: int
+) -> list[Any]:
+    """Compute, once, the residuals that depend on constants only."""
+    variable = source_variables(forward, count)
+    wanted = [variable[word][place] for word, place in (split.sources[n] for n in invariant)]
+    direct = {i: primals[k] for k, i in enumerate(forward.input_ids[:constants])}
+    computed = [i for i in dict.fromkeys(wanted) if i not in direct]
+    if computed:
+        part = restrict(forward, forward.input_ids[:constants], computed)
+        results = call_program(part.program.interned(), [direct[i] for i in part.used])
+        direct.update(zip(computed, results, strict=True))
+    return [direct[i] for i in wanted]
