@@ -149,7 +149,7 @@ class Tensor(Methods):
 
     __functrace_call__: ClassVar[Callable[..., Any]]
     __functrace_jit__: ClassVar[Callable[..., Any]]
-    """How `functrace.jit` takes tensors: see func.py."""
+    """How `functrace.jit` takes tensors: see func/calls.py."""
 
     __array_priority__ = 1000.0
 

@@ -63,9 +63,7 @@ def test_nothing_but_rows_and_the_class_itself_gives_tensors_methods() -> None:
     (tensor,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Tensor"]
     written = {node.name for node in tensor.body if isinstance(node, ast.FunctionDef)}
     given = {name for name, value in vars(torch.Tensor).items() if callable(value) or isinstance(value, property)}
-    assert given - written - {"__functrace_call__", "__functrace_jit__"} == set(
-        ENTRIES[TENSOR]
-    )  # those are given by func.py
+    assert given - written - {"__functrace_call__", "__functrace_jit__"} == set(ENTRIES[TENSOR])  # those are given by func/
     assert not written & set(ENTRIES[TENSOR])
 
 

@@ -47,7 +47,7 @@ class Modes(threading.local):
     functional = False
     """Whether a function runs that was given to ``torch.func``."""
     lift: Callable[[Any], Any] | None = None
-    """What stands for tensors that a function given to ``torch.func`` closes over; see func.py."""
+    """What stands for tensors that a function given to ``torch.func`` closes over; see func/nodes.py."""
     multithreading = True
     """Whether PyTorch would be allowed to run backward passes in threads of its own; here they never are."""
     replays_views = False

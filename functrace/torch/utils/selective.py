@@ -25,7 +25,7 @@ from functrace.control.residuals import RECOMPUTE, Policy
 from functrace.torch import applying, sentences, views
 from functrace.torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.func import checkpointed
+from functrace.torch.func.calls import checkpointed
 from functrace.torch.identities import described
 from functrace.torch.op import NUMBERS, Op
 from functrace.torch.overloads import ops

@@ -1,0 +1,105 @@
+"""Calls of functions of tensors, for what hands arrays around: transforms of the core and of ``torch.func``.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeAlias, final
+
+from functrace.api.residuals import checkpoint as checkpoint_of_arrays
+from functrace.api.signatures import Jit
+from functrace.control.residuals import RECOMPUTE, Policy
+from functrace.errors import LostGradientError
+from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.func.nodes import OfArrays, on_tensors
+from functrace.torch.tensor import Tensor, array_of, wrap
+from functrace.tree import flatten, map_leaves, unflatten
+from functrace.typing import PyTree
+
+OfTensors: TypeAlias = Callable[..., Any]
+"""A function of nests of tensors that returns one."""
+
+
+@final
+class Call:
+    """A call of a function of tensors, for transforms that hand arrays around."""
+
+    def __init__(self, func: OfTensors, args: Sequence[PyTree], kwargs: dict[str, PyTree]) -> None:
+        self.func = func
+        self.leaves, self.tree = flatten((tuple(args), kwargs))
+        self.places = [k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)]
+        self.tensors: list[Tensor] = [self.leaves[k] for k in self.places]
+
+    def arguments(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments with arrays for the tensors."""
+        leaves = list(self.leaves)
+        for k, array in zip(self.places, arrays, strict=True):
+            leaves[k] = array
+        return unflatten(self.tree, leaves)
+
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> Any:
+        """Call the function with arguments in which arrays, traced or not, stand for the tensors."""
+        return call_on_arrays(self.func, self.places, args, kwargs)
+
+    def run(self, transformed: OfArrays, *, is_functional: bool = True) -> Any:
+        """Run a function of the arguments with arrays for the tensors; returns its results with tensors for the arrays."""
+        run = lambda *arrays: transformed(*self.arguments(arrays))  # noqa: E731
+        return on_tensors(run, self.tensors, is_functional=is_functional)
+
+
+def call_on_arrays(func: OfTensors, places: Sequence[int], args: tuple[PyTree, ...], kwargs: dict[str, PyTree]) -> Any:
+    """Call a function with tensors for the leaves in these places, which are arrays, traced or not."""
+    leaves, tree = flatten((args, kwargs))
+    for k in places:
+        leaves[k] = wrap(leaves[k])
+    placed, named = unflatten(tree, leaves)
+    return func(*placed, **named)
+
+
+def arrays_of(nest: PyTree) -> Any:
+    """Return a nest with the arrays of its tensors."""
+    return map_leaves(lambda leaf: array_of(leaf) if isinstance(leaf, Tensor) else leaf, nest)
+
+
+def checkpointed(func: OfTensors, args: Sequence[PyTree], kwargs: dict[str, PyTree], policy: Policy = RECOMPUTE) -> Any:
+    """Return ``func(*args, **kwargs)`` of tensors among which some hold traced values, as `functrace.checkpoint`."""
+    call = Call(func, args, kwargs)
+    whole = checkpoint_of_arrays(lambda *args, **kwargs: arrays_of(call(*args, **kwargs)), policy=policy)
+    return call.run(lambda args, kwargs: whole(*args, **kwargs), is_functional=False)
+
+
+def jitted(jit: Jit, func: OfTensors, args: Sequence[PyTree], kwargs: dict[str, PyTree]) -> Any:
+    """Return what a jitted function returns for arguments with tensors among them (`BoxedArrays`)."""
+    call = Call(func, args, kwargs)
+    places = tuple(call.places)
+
+    @functools.wraps(func)
+    def of_arrays(*args: PyTree, **kwargs: PyTree) -> Any:
+        before, MODES.lift = MODES.lift, _refuse_outside
+        try:
+            return arrays_of(call_on_arrays(func, places, args, kwargs))
+        finally:
+            MODES.lift = before
+
+    whole = jit((call.tree, places, bool(MODES.recording)), of_arrays)  # under no_grad it may hold what gradients flow to
+    return call.run(lambda args, kwargs: whole(*args, **kwargs), is_functional=False)
+
+
+def _refuse_outside(tensor: Tensor) -> NoReturn:
+    """Refuse to read a tensor that wants gradients and is no argument: the program would hold its value, and no gradient."""
+    raise LostGradientError(
+        f"a jitted function reads a tensor of shape {tuple(tensor.shape)} that requires grad and is no argument",
+        fix="pass it as an argument; or read tensor.detach() for its value at the first call",
+    )
+
+
+def called(f: OfArrays, args: Sequence[PyTree], kwargs: dict[str, PyTree]) -> Any:
+    """Return what a function of arrays returns for arguments with tensors among them, as tensors."""
+    return Call(f, args, kwargs).run(lambda args, kwargs: f(*args, **kwargs), is_functional=False)
+
+
+Tensor.__functrace_jit__ = staticmethod(jitted)
+Tensor.__functrace_call__ = staticmethod(called)

@@ -1,0 +1,115 @@
+"""``torch.func.vmap``: functions of tensors over an axis.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from functrace.api.mapping import vmap as vmap_of_arrays
+from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.func.calls import Call, OfTensors, arrays_of
+from functrace.torch.func.checks import called_as, check_chunk, check_randomness, shown
+from functrace.torch.tensor import Tensor
+from functrace.tree import flatten
+from functrace.typing import PyTree
+
+
+def vmap(
+    func: OfTensors, in_dims: PyTree = 0, out_dims: PyTree = 0, randomness: str = "error", *, chunk_size: int | None = None
+) -> OfTensors:
+    """Return a function that maps ``func`` over an axis of its arguments.
+
+    Args:
+        func: a function of tensors (nests of them) that returns tensors.
+        in_dims: which axis of each argument to map over: an int, or a nest of ints and ``None`` (not mapped) like the
+            arguments, or a prefix of it. Keyword arguments are mapped over their first axis.
+        out_dims: where the axis stands in the results.
+        randomness: what functions of random numbers do inside: ``"error"`` or ``"same"`` (one draw for all).
+        chunk_size: taken as PyTorch takes it; the result is the same.
+
+    Raises:
+        ValueError: if dimensions, sizes or arguments do not fit, or ``func`` returns something else than tensors.
+        RuntimeError: for a function of random numbers inside, unless ``randomness="same"``.
+
+    Example:
+        >>> import functrace.torch as torch
+        >>> torch.func.vmap(torch.dot)(torch.ones(2, 3), torch.ones(2, 3))
+        tensor([3., 3.])
+    """
+    check_randomness(randomness)
+    check_chunk(chunk_size, "vmap")
+    name = getattr(func, "__name__", type(func).__name__)
+
+    @functools.wraps(func)
+    def wrapper(*args: PyTree, **kwargs: PyTree) -> Any:
+        call = Call(func, args, kwargs)
+        what = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
+        if not isinstance(in_dims, (int, tuple, list)):
+            raise ValueError(
+                f"{what}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, "
+                f"got: {type(in_dims)}."
+            )
+        if not call.leaves:
+            raise ValueError(
+                f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a "
+                "function with no inputs. The latter is unsupported."
+            )
+        _check_dims(call, args, in_dims, what)
+
+        @called_as(func)
+        def outputs(*args: PyTree, **kwargs: PyTree) -> Any:
+            result = call(*args, **kwargs)
+            for leaf in flatten(result)[0]:
+                if not isinstance(leaf, Tensor):
+                    raise ValueError(
+                        f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(leaf)}. Did you mean to set "
+                        "out_dims= to None for output?"
+                    )
+            return arrays_of(result)
+
+        def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            before, MODES.randomness = MODES.randomness, randomness
+            try:
+                return vmap_of_arrays(outputs, in_dims, out_dims, max_paths=0)(*args, **kwargs)
+            finally:
+                MODES.randomness = before
+
+        return call.run(run)
+
+    return wrapper
+
+
+def _check_dims(call: Call, args: tuple[Any, ...], in_dims: PyTree, what: str) -> None:
+    """Check that ``in_dims`` fits the arguments, in PyTorch's words."""
+    if isinstance(in_dims, (tuple, list)) and len(in_dims) != len(args):
+        raise ValueError(
+            f"{what}: in_dims is not compatible with the structure of `inputs`. in_dims has structure {shown(in_dims)} but "
+            f"inputs has structure {shown(args)}."
+        )
+    sizes: list[int] = []
+    pairs = zip(in_dims if isinstance(in_dims, (tuple, list)) else [in_dims] * len(args), args, strict=True)
+    for dim, argument in pairs:
+        if dim is not None and not isinstance(dim, int):
+            return  # a nest: the core looks at it
+        for leaf in flatten(argument)[0]:
+            if dim is None:
+                continue
+            if not isinstance(leaf, Tensor):
+                raise ValueError(
+                    f"{what}: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap over "
+                    "non-Tensor arguments, please use None as the respective in_dim"
+                )
+            if not -leaf.dim() <= dim < leaf.dim():
+                raise ValueError(
+                    f"{what}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {leaf.dim()} so "
+                    f"expected in_dim to satisfy -{leaf.dim()} <= in_dim < {leaf.dim()}."
+                )
+            sizes.append(leaf.shape[dim])
+    if len(set(sizes)) > 1:
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped "
+            "dimension"
+        )
