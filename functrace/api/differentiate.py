@@ -27,7 +27,9 @@ from functrace.api.calls import (
     is_position,
     normalize_argnums,
 )
-from functrace.api.closed import Guard, Known, Like, Proof, alike, recorded_without_values, seen
+from functrace.api.closed import Known, Proof, seen
+from functrace.api.closed_calls import Like, alike, recorded_without_values
+from functrace.api.closed_code import Guard
 from functrace.api.directions import COTANGENTS, TANGENTS, check_like
 from functrace.api.record import Called, Recorded, add_input, own_arrays
 from functrace.api.transformed import as_transformed

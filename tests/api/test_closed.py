@@ -23,7 +23,9 @@ import pytest
 
 import functrace as ft
 import tests.cases
-from functrace.api.closed import FEWEST_CALLS, LARGEST, LEFT_OUT, MOST_KNOWN, MOST_MISSES, STEPS, _Warning, guard_of, seen
+from functrace.api.closed import FEWEST_CALLS, LARGEST, MOST_KNOWN, MOST_MISSES, seen
+from functrace.api.closed_calls import Warned
+from functrace.api.closed_code import LEFT_OUT, STEPS, guard_of
 from functrace.errors import FunctraceError
 from tests.cases.case import Case
 
@@ -768,9 +770,9 @@ def test_what_is_never_met_again_is_forgotten() -> None:
 
 
 def test_who_copies_the_filters_meanwhile_may_be_warned() -> None:
-    with _Warning.raised():
+    with Warned.raised():
         copied = list(warnings.filters)
-        with pytest.raises(_Warning):
+        with pytest.raises(Warned):
             warnings.warn("now", UserWarning, stacklevel=1)
     with warnings.catch_warnings():
         warnings.filters[:] = copied  # type: ignore[index]
