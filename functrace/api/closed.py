@@ -24,8 +24,6 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from functrace.api.closed_calls import Like, Warned
-from functrace.api.closed_code import Guard, guard_of
 from functrace.api.eager import ENTERED
 from functrace.caches import BYTES_PER_OP, Bounded, Kept
 from functrace.ir.program import Position
@@ -33,6 +31,8 @@ from functrace.source import hide_own_frames
 from functrace.tracing.binding import is_recording
 
 if TYPE_CHECKING:
+    from functrace.api.closed_calls import Like
+    from functrace.api.closed_code import Guard
     from functrace.tree import PyTreeSpec
 
 FEWEST_CALLS = 3
@@ -156,6 +156,8 @@ class Seen(Kept):
             return
         if any(type(x) is np.ndarray and x.nbytes >= LARGEST for x in args):
             return
+        from functrace.api.closed_code import guard_of  # in most programs no function comes as often
+
         self._calls, self._tries = 0, self._tries + 1
         guard = guard_of(f)
         found = None if guard is None else record(guard)
@@ -168,6 +170,8 @@ class Seen(Kept):
             self._candidate = known
 
     def _prove(self, known: Known, f: FunctionType, args: tuple[Any, ...], results: Sequence[Any]) -> None:
+        from functrace.api.closed_calls import Warned
+
         try:
             with np.errstate(all="ignore"), Warned.raised():  # what there is to warn of has been said
                 again = known.run(f, args)

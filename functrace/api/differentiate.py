@@ -28,8 +28,6 @@ from functrace.api.calls import (
     normalize_argnums,
 )
 from functrace.api.closed import Known, Proof, seen
-from functrace.api.closed_calls import Like, alike, recorded_without_values
-from functrace.api.closed_code import Guard
 from functrace.api.directions import COTANGENTS, TANGENTS, check_like
 from functrace.api.record import Called, Recorded, add_input, own_arrays
 from functrace.api.transformed import as_transformed
@@ -52,6 +50,7 @@ from functrace.tree import flatten, map_leaves, paths, unflatten
 from functrace.typing import A, Aux, P, PyTree, R, Ts
 
 if TYPE_CHECKING:
+    from functrace.api.closed_code import Guard
     from functrace.tree import PyTreeSpec
 
 
@@ -269,6 +268,8 @@ def _served(of: tuple[Any, ...], args: tuple[Any, ...], called: Recorded, runner
         runner: what has run.
         guard: of the function.
     """
+    from functrace.api.closed_calls import Like, alike, recorded_without_values
+
     f, owner, argnums, *_, with_value = of
     f = guard.frozen(f.__code__)
     chosen = normalize_argnums(argnums, len(args), owner)
