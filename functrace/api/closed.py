@@ -27,6 +27,7 @@ import numpy as np
 from functrace.api.eager import ENTERED
 from functrace.caches import BYTES_PER_OP, Bounded, Kept
 from functrace.ir.program import Position
+from functrace.later import LaterModules
 from functrace.source import hide_own_frames
 from functrace.tracing.binding import is_recording
 
@@ -40,6 +41,9 @@ FEWEST_CALLS = 3
 
 LARGEST = 1 << 20
 """Bytes of an argument: with so many nothing is looked at."""
+
+READERS = LaterModules("functrace.api.checks", "dis", "functrace.api.closed_calls", "functrace.api.closed_code")
+"""What reads functions: in many programs none comes often enough."""
 
 MOST_KNOWN = 4
 """Programs of one function and transform, for arguments of so many shapes."""
@@ -156,7 +160,10 @@ class Seen(Kept):
             return
         if any(type(x) is np.ndarray and x.nbytes >= LARGEST for x in args):
             return
-        from functrace.api.closed_code import guard_of  # in most programs no function comes as often
+        if not READERS.are_there():
+            READERS.bring()
+            return
+        from functrace.api.closed_code import guard_of
 
         self._calls, self._tries = 0, self._tries + 1
         guard = guard_of(f)

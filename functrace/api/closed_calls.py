@@ -10,7 +10,6 @@ Floor: 7.
 
 from __future__ import annotations
 
-import operator
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -52,7 +51,7 @@ class Like:
         chosen: places of those that are differentiated.
     """
 
-    __slots__ = ("_chosen", "_leaves", "count", "order", "specs", "take", "tree", "treedef")
+    __slots__ = ("_chosen", "_leaves", "_tree", "count", "order", "specs", "take", "treedef")
     take: Take | None
     """``None`` if the function is to be called whatever it is."""
 
@@ -61,8 +60,9 @@ class Like:
         others = [k for k in range(len(args)) if k not in chosen]
         if any(type(args[k]) is not np.ndarray for k in others):  # nobody has looked into those so far
             return
-        self._leaves, self.tree = flatten(args)
-        parts = [flatten(x)[0] for x in args]
+        is_flat = all(type(x) in (np.ndarray, float) for x in args)
+        self._leaves, self._tree = (list(args), None) if is_flat else flatten(args)
+        parts = [[x] if is_flat else flatten(x)[0] for x in args]
         first = [sum(map(len, parts[:k])) for k in range(len(args))]
         places = [range(first[k], first[k] + len(parts[k])) for k in range(len(args))]
         self._chosen = frozenset([i for k in chosen for i in places[k]])
@@ -75,9 +75,9 @@ class Like:
         self.specs: list[ShapeDtype] = []
         if not all(map(self._add, range(len(self._leaves)))):
             return
-        if len(args) == len(self._leaves) and all(map(operator.is_, args, self._leaves)):
+        if self._tree is None:
             self.take = _of_leaves([(spec.shape, spec.dtype) for spec in self.specs])
-        elif _is_plain(self.tree):
+        elif _is_plain(self._tree):
             self.treedef = flatten(tuple([args[k] for k in chosen]))[1]
             check = written_check(flatten((args, {}))[1], self._leaves, (args, {}))
             self.take = None if check is None else _of_nest(check)
@@ -86,6 +86,10 @@ class Like:
     def leaves(self) -> list[Any]:
         """Of the arguments, as inputs."""
         return [self._leaves[i] for i in self.order]
+
+    def arguments(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Return the arguments of a call with other leaves."""
+        return values if self._tree is None else unflatten(self._tree, values)
 
     def _add(self, i: int) -> bool:
         """Note what a leaf is like; whether such are served."""
@@ -168,7 +172,7 @@ def recorded_without_values(
         that is not differentiated, which it may not where that is large; for large arrays.
     """
     inputs = {i: recording.new_input(like.specs[i]) for i in like.order}
-    args = unflatten(like.tree, [inputs[i] for i in sorted(inputs)])
+    args = like.arguments([inputs[i] for i in sorted(inputs)])
     try:
         with np.errstate(all="raise"), Warned.raised():  # of what is computed without inputs, which warns every time
             call = Recorded(recording, f, lambda _: (args, {}), wanted=wanted)

@@ -20,7 +20,7 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -478,9 +478,7 @@ class _Group:
         return all(end % row == 0 for end in summed_bounds(math.prod(self.shape), max(THREADS.block, row), is_complex))
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class _Made:
+class _Made(NamedTuple):
     """A group that is finished.
 
     Args:

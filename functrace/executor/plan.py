@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from functrace.executor.beside import beside
 from functrace.executor.groups import Blocks, blocks_p, grouped, replaceable
@@ -29,9 +29,7 @@ from functrace.passes import optimized, optimizing
 from functrace.steps import finished
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One operation of a plan.
 
     Args:
@@ -55,9 +53,7 @@ class Step:
     onto: tuple[int | None, ...] = ()
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """Operations that a backend compiles together.
 
     Args:

@@ -23,6 +23,7 @@ from functrace.executor.inner import Inner, fresh
 from functrace.executor.instructions import WIDTH, Instructions
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Position, Program
+from functrace.later import LaterModules
 from functrace.passes import EARLY, LATE, Pass, applied, optimized, optimizing
 from functrace.source import hide_own_frames
 from functrace.steps import finished
@@ -54,8 +55,18 @@ COMPILING = 20e-6
 """Seconds that compiling takes per equation."""
 STEP = 12e-6
 """Seconds per equation that the dearest step of it takes."""
+IMPORTING = 1.5e-3
+"""Seconds that the dearest of the files takes that are imported for the first program which is compiled."""
 LARGEST_PIECE = 1 / 16
 """At most so large a part of a program is compiled at a time: made at first sight, it takes 1 us per operation."""
+
+COMPILER = LaterModules(
+    *[
+        f"functrace.executor.{name}"
+        for name in ("sums", "order", "groups", "products", "plan", "blocks", "loops", "compilation")
+    ]
+)
+"""The files that plan and spell; see Note [Compiling is imported when it begins]."""
 
 
 class Tier(NamedTuple):
@@ -85,7 +96,8 @@ class Runner:
         program costs at most twice what it would without compilation. Until the last step is done, calls interpret.
 
     Note [Compiling is imported when it begins]
-        The files that plan, group and spell a program take 9 ms to import, and many processes compile nothing.
+        The files that plan, group and spell a program take 6 ms to import, and many processes compile nothing. They come in
+        a few at a time, which are steps like others.
 
     Args:
         program: the program; its inputs are the arguments.
@@ -209,6 +221,10 @@ class Runner:
         first = self._first
         try:
             if first is not None and self._interpreted < COMPILING * first.size:
+                return None
+            if not COMPILER.are_there():
+                if self._interpreted > IMPORTING:
+                    COMPILER.bring()
                 return None
             if self._compiling is None:
                 from functrace.executor.compilation import compiling
