@@ -9,12 +9,15 @@ Floor: 2.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Tangents, Values, absent
+from functrace.ir.unknown import computed
 from functrace.ops import elementwise as ew
 from functrace.ops.elementwise import ELEMENTWISE, Elementwise, broadcast_shape, elementwise, jvp_from, result_dtype
 from functrace.tracing.tracer import Value
@@ -36,18 +39,62 @@ def _is_settled(n: Array) -> Any:
     return ew.logical_and(ew.equal(ew.imag(n), 0), ew.greater_equal(ew.real(n), 0))
 
 
-def _power_jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
-    (x, n), (o,), (a, b) = primals, outputs, tangents
-    first = None
-    if a is not None:
-        constant = ew.equal(n, 0)
-        factor = ew.where(constant, 0.0, ew.mul(n, plain_power(x, ew.sub(n, 1))))
-        first = ew.mul(ew.where(constant, 0.0, a), factor)
-    return ew.plus(first, None if b is None else ew.mul(b, _power_of_exponent(x, n, o)))
+def _power_jvp(power: Callable[..., Any]) -> Callable[..., Any]:
+    def jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
+        (x, n), (o,), (a, b) = primals, outputs, tangents
+        first = None
+        if a is not None:
+            if n.__class__ in (int, float, complex):
+                factor = 0.0 if n == 0 else ew.mul(power(x, computed(operator.sub, n, 1)), n)
+                first = ew.mul(a, factor)
+            else:
+                constant = ew.equal(n, 0)
+                factor = ew.where(constant, 0.0, ew.mul(n, power(x, ew.sub(n, 1))))
+                first = ew.mul(ew.where(constant, 0.0, a), factor)
+        return ew.plus(first, None if b is None else ew.mul(b, _power_of_exponent(x, n, o)))
+
+    return jvp
 
 
-plain_power = elementwise("plain_power", np.power, jvp=_power_jvp)
+plain_power = elementwise("plain_power", np.power, jvp=_power_jvp(lambda x, n: plain_power(x, n)))
 """``power`` whose derivatives are ``n * x**(n - 1)`` and ``x**n * log(x)``, but 0 for ``x**0`` and ``0**n``."""
+
+
+def _complex_power_eval(x: Any, n: Any) -> Any:
+    if n.__class__ not in (int, float, complex):
+        if x.__class__ in (int, float, complex):
+            if x == 1:
+                return np.ones_like(n)
+            x = n.dtype.type(x)
+        return np.exp(n * np.log(x))
+    if n in (0, 1, 2, 3):
+        return np.power(x, int(n.real))
+    if n in (-1, -2):
+        return np.divide(1, x if n == -1 else x * x)
+    if n in (0.5, -0.5):
+        return np.sqrt(x) if n == 0.5 else np.divide(1, np.sqrt(x))
+    return np.exp(n * np.log(x))
+
+
+complex_power = Elementwise(
+    "complex_power",
+    eval=_complex_power_eval,
+    aval=ew.power.aval,
+    jvp=_power_jvp(lambda x, n: complex_power(x, n)),
+    transpose=absent(because="complex_power is not linear", instead="differentiate with functrace.vjp instead"),
+    batch=ELEMENTWISE,
+)
+"""``exp(n * log(x))``, nan for ``0**0`` unless the exponent is a number that tells; its derivatives are as for `plain_power`."""
+complex_reciprocal = Elementwise(
+    "complex_reciprocal",
+    eval=lambda x: np.divide(1, x),
+    aval=ew.reciprocal.aval,
+    jvp=ew.reciprocal.jvp,
+    transpose=absent(because="complex_reciprocal is not linear", instead="differentiate with functrace.vjp instead"),
+    batch=ELEMENTWISE,
+    written="1 / {0}",
+)
+"""``reciprocal`` by division, whose quotient by 0 is infinite."""
 plain_hypot = elementwise("plain_hypot", np.hypot, lambda x, y, o: ew.div(x, o), lambda x, y, o: ew.div(y, o))
 """``hypot`` whose derivatives are nan at (0, 0)."""
 
@@ -111,7 +158,7 @@ plain_absolute = elementwise("plain_absolute", np.absolute, jvp=_absolute_jvp)
 """``absolute`` whose derivative is 0 at nan."""
 rsqrt = Elementwise(
     "rsqrt",
-    eval=lambda x: np.reciprocal(np.sqrt(x)),
+    eval=lambda x: np.divide(1, np.sqrt(x)),
     aval=lambda x: ShapeDtype(x.shape, np.sqrt(np.zeros(0, x.dtype)).dtype),
     jvp=lambda p, o, t: ew.mul(t[0], ew.mul(ew.power(o[0], 3), -0.5)),
     transpose=absent(because="rsqrt is not linear", instead="differentiate with functrace.vjp instead"),

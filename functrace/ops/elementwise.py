@@ -623,7 +623,8 @@ def _angle_jvp(primals: Values, _outputs: Values, tangents: tuple[Array]) -> Any
     (x,), (t,) = primals, tangents
     if x.dtype.kind != "c":
         return None
-    return imag(div(t, where(equal(x, 0), 1.0, x)))
+    zero = equal(x, 0)
+    return imag(div(where(zero, 0.0, t), where(zero, 1.0, x)))
 
 
 angle = Elementwise(

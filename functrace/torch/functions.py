@@ -155,6 +155,8 @@ def _power(x: Array | complex, n: Array | complex) -> Any:
     kind: Any = (n if x.__class__ in NUMBERS else x).dtype.kind  # type: ignore[union-attr]
     if kind == "b":
         return ew.logical_or(x, not n)
+    if kind == "c":
+        return edges.complex_power(x, int(n) if n.__class__ is bool else n)
     if n.__class__ in NUMBERS:
         return ew.power(x, n)
     if kind not in "iu":
@@ -259,7 +261,9 @@ neg = ROWS.op(
     forms=EVERY, aliases="negative", operators="neg",
     doc="Return ``-input``.",
 )  # fmt: skip
-reciprocal = ROWS.op("reciprocal", ew.reciprocal, RESULT, floating, doc="Return ``1 / input``.")
+reciprocal = ROWS.op(
+    "reciprocal", ew.reciprocal, RESULT, replace(floating, of_complex=edges.complex_reciprocal), doc="Return ``1 / input``."
+)
 
 
 def rdiv(input: Tensor, other: Operand) -> Value:

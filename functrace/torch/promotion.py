@@ -44,6 +44,7 @@ class Promotion:
         checks: what refuses operands.
         asks: whether the result is bools, which tensors of every dtype take.
         broadcasts: whether the shapes of operands have to broadcast.
+        of_complex: what computes complex numbers, where that is another function.
     """
 
     floats: bool = False
@@ -51,6 +52,7 @@ class Promotion:
     checks: tuple[Check, ...] = ()
     asks: bool = False
     broadcasts: bool = True
+    of_complex: Callable[..., Any] | None = None
 
     def checked(self, *checks: Check) -> Promotion:
         """Return the same promotion with more checks."""
@@ -72,7 +74,8 @@ class Promotion:
             check(specs, dtype)
         if self.broadcasts:
             check_shapes(specs)
-        return _converting(function, specs, dtype, self.skips)
+        computes = self.of_complex if self.of_complex is not None and dtype.kind == "c" else function
+        return _converting(computes, specs, dtype, self.skips)
 
 
 arithmetic = Promotion()

@@ -21,6 +21,11 @@ CASES: list[Case] = [
     Case("edges/power", lambda x, n: edges.plain_power(x, n), (POSITIVE, Y), diff=(0, 1)),
     Case("edges/power, complex", lambda x, n: edges.plain_power(x, n), (Z + 2.0, Z), diff=(0, 1)),
     Case("edges/power of a number", lambda n: edges.plain_power(2.0, n), (Y,)),
+    *[Case(f"edges/complex power, {n}", lambda x, n=n: edges.complex_power(x, n), (Z + 2.0,))
+      for n in (0, 1, 2, 3, 4, -1, -2, 0.5, -0.5, 1.5, 1 + 2j)],
+    Case("edges/complex power", lambda x, n: edges.complex_power(x, n), (Z + 2.0, Z), diff=(0, 1)),
+    Case("edges/complex power of a number", lambda n: edges.complex_power(2.0, n), (Z,)),
+    Case("edges/complex reciprocal", lambda x: edges.complex_reciprocal(x), (Z,)),
     Case("edges/hypot", lambda x, y: edges.plain_hypot(x, y), (X, Y), diff=(0, 1)),
     Case("edges/logaddexp", lambda x, y: edges.plain_logaddexp(x, y), (X, Y), diff=(0, 1)),
     Case("edges/arccosh", lambda x: edges.plain_arccosh(x), (POSITIVE + 1.0,)),

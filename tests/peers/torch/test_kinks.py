@@ -133,6 +133,42 @@ def test_reductions(expression: str) -> None:
         check(expression, {"x": np.array(row)})
 
 
+_COMPLEX_POINTS = [0j, complex(-0.0, 0.0), complex(0.0, -0.0), 1 + 0j, -1 + 0j, 1j, -0.5 - 2j, 3 + 0.1j]
+_COMPLEX_POWERS = "0 1 2 3 4 -1 -2 -3 .5 -.5 1.5 0j (1+0j) 2j (1+1j) (-1+0j)"
+_COMPLEX_NAMES = "exp log sqrt rsqrt reciprocal sgn square angle abs sin tanh"
+_COMPLEX_FORMS = "x ** {}", "({}) ** x", "torch.pow(x, torch.tensor({}))", "(x + 0).pow_({})"
+OF_COMPLEX = [
+    *(f"torch.{name}(x)" for name in _COMPLEX_NAMES.split()),
+    *(form.format(p) for p in _COMPLEX_POWERS.split() for form in _COMPLEX_FORMS),
+    "x ** True", "x.detach() ** False", "x ** y", "torch.pow(x, y)", "x / y", "x ** torch.real(y)", "torch.real(x) ** y",
+    "(x + 0).pow_(y)",
+]  # fmt: skip
+POLES = "log sqrt rsqrt reciprocal ** pow /"
+"""Parts of expressions whose derivatives have poles: neither library has a number there."""
+
+
+@pytest.mark.parametrize("kind", [np.complex64, np.complex128])
+@pytest.mark.parametrize("expression", OF_COMPLEX)
+def test_complex_functions(expression: str, kind: type[Any]) -> None:
+    points = np.array(np.meshgrid(_COMPLEX_POINTS, _COMPLEX_POINTS)).reshape(2, -1).astype(kind)
+    found: list[list[np.ndarray[Any, Any]]] = []
+    for library in (torch, SHIM):
+        x, y = (library.from_numpy(array.copy()).requires_grad_() for array in points)
+        value = eval(expression, {"torch": library, "x": x, "y": y})
+        first = [None, None]
+        if value.requires_grad:
+            first = library.autograd.grad(value, [x, y], library.ones_like(value), allow_unused=True)
+        found.append([np.zeros(0) if a is None else a.detach().resolve_conj().numpy() for a in (value, *first)])
+    precise = {"rtol": 1e-9, "atol": 1e-9} if kind is np.complex128 else {"rtol": 1e-4, "atol": 1e-4}
+    for k, (a, b) in enumerate(zip(*found, strict=True)):
+        if k and any(part in expression for part in POLES.split()):
+            assert np.array_equal(np.isfinite(a), np.isfinite(b))
+            a, b = a[np.isfinite(a)], b[np.isfinite(a)]
+        assert a.dtype == b.dtype
+        for part in (np.real, np.imag):
+            np.testing.assert_allclose(part(b), part(a), **precise)
+
+
 READING_RESULTS = """
 x.exp() x.exp2() x.expm1() x.tanh() x.sigmoid() x.sqrt() x.rsqrt() x.reciprocal() x.tan() x.relu() x.abs() x.log() x.sin()
 x.square() x.softmax(1) x.log_softmax(1) x.logsumexp(1) x.logsumexp((0,1)) x.logsumexp(0,True) x.cumsum(1) x.norm() x.norm(1)
