@@ -84,7 +84,7 @@ complex_power = Elementwise(
     transpose=absent(because="complex_power is not linear", instead="differentiate with functrace.vjp instead"),
     batch=ELEMENTWISE,
 )
-"""``exp(n * log(x))``, nan for ``0**0`` unless the exponent is a number that tells; its derivatives are as for `plain_power`."""
+"""``exp(n * log(x))``, nan for ``0**0`` unless the exponent is a number that tells; derivatives as of `plain_power`."""
 complex_reciprocal = Elementwise(
     "complex_reciprocal",
     eval=lambda x: np.divide(1, x),

@@ -15,6 +15,7 @@ from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ops import elementwise as ew
 from functrace.ops.contraction import matmul_p
+from functrace.ops.edges import complex_power
 from functrace.ops.elementwise import Elementwise
 from functrace.ops.indexing import index_p
 from functrace.ops.reductions import reduce_sum_p
@@ -72,7 +73,7 @@ def op_of(primitive: Primitive) -> Op:
     node = _NODES.get(primitive) or "".join(part.title() for part in primitive.name.split("_")) + "Backward0"
     saves = (("self", 0), ("other", 1), *((f"operand{k}", k) for k in range(2, 8)), ("result", -1))
     promote = broadcasting if isinstance(primitive, Elementwise) else None
-    return Op(node, computes, saves, promote, static_numbers=primitive is ew.power, primitive=primitive)
+    return Op(node, computes, saves, promote, static_numbers=primitive in (ew.power, complex_power), primitive=primitive)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -113,6 +114,7 @@ class Plan(Kept):
         self.puller: Puller | None = None
         """Runs `direct` in the usual case."""
         self._records = 0
+        self._of_results: dict[tuple[int, ...], Plan] = {}
         self.differentiable = any(active) and self._derive(op)
 
     @property
@@ -178,7 +180,7 @@ class Plan(Kept):
         made = _new(Plan)
         made.key, made.place, made.seen, made.used, made.nbytes = None, 0, 0, 0, BYTES_PER_OP // 2
         made.__dict__.update(self.__dict__)
-        made.specs, made.params = specs, params
+        made.specs, made.params, made._of_results = specs, params, {}
         made.outputs = tuple([
             specs[k] if k >= 0 else aval if fill is None else fill(given) for k, fill, aval in self._fill_outputs
         ])  # fmt: skip
@@ -196,6 +198,22 @@ class Plan(Kept):
                 made._sharing, made._calls = made, 0
                 made._compiled = made.direct = None
                 made._is_shared = True
+        return made
+
+    def of_results(self, used: tuple[int, ...]) -> Plan:
+        """Return the plan for gradients of some results alone, which takes what was saved for all of them."""
+        made = self._of_results.get(used)
+        if made is None:
+            compute = self.op.derived or self.function
+            saves = [(name, p if p >= 0 else ~used.index(~p)) for name, p in self.op.saves if p >= 0 or ~p in used]
+            op = replace(
+                self.op, function=self.function, promote=None, saves=tuple(saves), keeps=(), in_rows=False,
+                derived=lambda *given: tuple([compute(*given)[k] for k in used]),
+            )  # fmt: skip
+            made = self._of_results[used] = Plan(op, self.specs, self.params, self.active)
+            names = [name for name, _ in self.saves]
+            taken = [names.index(name) for name, _ in made.saves]
+            made.selected = tuple(taken if made.selected is None else [taken[k] for k in made.selected])
         return made
 
     def _rows(self, operands: int, results: int) -> list[tuple[str, int]]:

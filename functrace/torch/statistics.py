@@ -73,7 +73,7 @@ _SELF = (("self", 0),)
 _FORMS = {
     "var": Op("VarBackward0", _var, _SELF, keeps=("self",), details=_var_details, in_rows=True),
     "std": Op("StdBackward0", _std, (*_SELF, ("result", -1)), keeps=("self", "result"), details=_var_details, in_rows=True),
-    "var_mean": Op("VarMeanBackward0", _var_mean, _SELF, keeps=("self",), details=_var_details, in_rows=True),
+    "var_mean": Op("VarMeanBackward0", _var_mean, _SELF, keeps=("self",), details=_var_details, in_rows=True, apart=True),
     "std_mean": Op(
         "StdMeanBackward0",
         _std_mean,
@@ -81,6 +81,7 @@ _FORMS = {
         keeps=("self", "result0"),
         details=_var_details,
         in_rows=True,
+        apart=True,
     ),
 }
 
@@ -104,7 +105,8 @@ def _spread(name: str, says: str, forms: str) -> None:
         taken = 1 if correction is None else correction
         if math.prod(shape_of(input)[k] for k in axes) <= taken:
             warn(sentences.degrees_of_freedom(name))
-            taken = math.inf if dim is None else taken  # of everything, PyTorch's derivative is another one then
+            if dim is None or not shape_of(input):
+                taken = math.inf  # of everything, PyTorch's derivative is another one then
         shown = correction, None if dim is None else axes
         return apply(op, (input,), (axes, taken, bool(keepdim), shown))
 

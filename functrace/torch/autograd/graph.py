@@ -269,15 +269,18 @@ class OpNode(NativeNode):
             if results is not None:
                 return results
         given: list[Any] = grads
-        outputs = plan.outputs
+        outputs, unpacks = plan.outputs, plan.unpacks
         if len(outputs) == 1:
             if grads[0] is None:
                 return self._nothing()
         else:
-            if all(g is None for g in grads):
+            used = tuple([k for k, g in enumerate(grads) if g is not None])
+            if not used:
                 return self._nothing()
-            given = [g if g is not None else zeros_of(a) for g, a in itertools.zip_longest(grads, outputs)]
-        unpacks = plan.unpacks
+            if plan.op.apart and len(used) < len(outputs):
+                plan, given = plan.of_results(used), [grads[k] for k in used]
+            else:
+                given = [g if g is not None else zeros_of(a) for g, a in itertools.zip_longest(grads, outputs)]
         values = []
         if MODES.recording or DUALS.level is not None or MODES.dispatch is not None:
             for s, u in zip(saved, unpacks, strict=True):
