@@ -81,6 +81,8 @@ def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> An
     else:
         made = _new(Tensor)
         made._array = results if type(results) is _ndarray else np.asarray(results)
+        if plan.laid_by is not None and not arrays[plan.laid_by].flags.c_contiguous:
+            made._array = plan.lay(made._array, arrays)
         made._counter = [0, STARTED.newest]
     if plan.differentiable:
         if plan.recorder is None or plan.recorder(plan, operands, arrays, made) is None:
@@ -103,9 +105,9 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
         if type(a) is not _ndarray or self._view is not None or DUALS.level is not None or MODES.dispatch is not None:
             return apply(op, (self, other)) if isinstance(other, Tensor) or kind in NUMBERS else apply_other(op, self, other)
         mask = 1 if self._node is not None or self._requires else 0
-        if isinstance(other, Tensor):
+        if kind is Tensor:
             b = other._array
-            if type(b) is not _ndarray or other._view is not None:
+            if type(b) is not _ndarray or other._view is not None or not a.flags.c_contiguous:
                 return apply(op, (self, other))
             if other._node is not None or other._requires:
                 mask += 2

@@ -19,6 +19,7 @@ from functrace.torch.dtypes import DTYPES, DtypeLike, default_complex, default_f
 from functrace.torch.formats import check_place, contiguous_format, strided
 from functrace.torch.formats import layout as Layout
 from functrace.torch.functions import shape_of, tensors_only
+from functrace.torch.geometry import laid
 from functrace.torch.op import number_of
 from functrace.torch.promotion import check_fits
 from functrace.torch.random import generator as running
@@ -540,8 +541,10 @@ def _like(
 def _filled_like(input: Tensor, value: Any, dtype: np.dtype[Any], memory_format: Any) -> Array:
     """Return an array filled with a number, which lies as a tensor does if the format does not say that it lies in rows."""
     array = input._array
-    if isinstance(array, Tracer) or memory_format is contiguous_format or is_expanded(array):
+    if isinstance(array, Tracer) or memory_format is contiguous_format:
         return np.full(array.shape, value, dtype)
+    if is_expanded(array):
+        return laid(np.full(array.shape, value, dtype), [array])
     return np.full_like(array, value, dtype)
 
 

@@ -26,6 +26,7 @@ from functrace.torch.applying import apply
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dtypes import DTYPES, DtypeLike, numpy_dtype
 from functrace.torch.dtypes import dtype as Dtype
+from functrace.torch.geometry import laid
 from functrace.torch.mirrors import conjugated, is_conjugate
 from functrace.torch.op import NUMBERS, OF_OUTPUT, Op, number_of, recorded_gradient
 from functrace.torch.promotion import (
@@ -33,6 +34,7 @@ from functrace.torch.promotion import (
     arithmetic,
     asking,
     broadcasting,
+    check_broadcast,
     check_fits,
     floating,
     for_kinds,
@@ -142,7 +144,7 @@ _subtracting = arithmetic.checked(without_bools)
 SUB = Op("SubBackward0", ew.sub, promote=_subtracting, details=_alpha)
 ADD_SCALED = Op("AddBackward0", _scaled(ew.add), promote=arithmetic, details=_alpha)
 SUB_SCALED = Op("SubBackward0", _scaled(ew.sub), promote=_subtracting, details=_alpha)
-RSUB = Op("RsubBackward0", lambda x, y: ew.sub(y, x), promote=_subtracting, details=_alpha)
+RSUB = Op("RsubBackward0", lambda x, y: ew.sub(y, x), promote=_subtracting, details=_alpha, seen=(1, 0))
 RSUB_NUMBER = Op("RsubBackward1", lambda x, n: ew.sub(n, x), promote=_subtracting, edges=(0,), details=_alpha)
 
 
@@ -478,7 +480,7 @@ def is_conj(input: Tensor) -> bool:
     return is_conjugate(input._array)
 
 
-CLONE = Op("CloneBackward0", ew.positive)
+CLONE = Op("CloneBackward0", ew.positive, promote=broadcasting)
 _COPY = Op("CopyBackwards", ew.positive)
 CLONE_BOOL = Op("CloneBackward0", ew.stop_gradient)
 
@@ -770,9 +772,9 @@ for _name, (_primitive, _aliases, _promote, _says) in _pairs.items():
 
 
 def _converted(x: Array, dtype: np.dtype[Any]) -> Any:
-    if isinstance(x, np.ndarray) and is_expanded(x):
-        x = np.ascontiguousarray(x)
     result: Any = convert(x, dtype)
+    if isinstance(x, np.ndarray) and is_expanded(x):
+        return laid(np.array(result, order="C"), [x])
     return result.copy(order="K") if isinstance(result, np.ndarray) and result.base is not None else result
 
 
@@ -856,10 +858,12 @@ def isclose(input: Operand, other: Operand, rtol: float = 1e-05, atol: float = 1
     tensors_only("isclose", input=input, other=other)
     if dtype_of(input) != dtype_of(other):
         raise RuntimeError(f"{DTYPES[dtype_of(input)].printed} did not match {DTYPES[dtype_of(other)].printed}")
+    check_broadcast(shape_of(input), shape_of(other))
     if MODES.dispatch is not None:
         given = input, other, rtol, atol, equal_nan
         return MODES.dispatch.make("isclose", given, {}, lambda: isclose(*given))
-    return fresh(np.isclose(_raw(input), _raw(other), rtol, atol, equal_nan))
+    arrays = _raw(input), _raw(other)
+    return fresh(laid(np.asarray(np.isclose(*arrays, rtol, atol, equal_nan)), arrays))
 
 
 # -- of three ------------------------------------------------------------------------------------------------------------

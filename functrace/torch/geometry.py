@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import math
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,50 @@ def _elements(x: Array, positions: Array, count: Array | None, given: Geometry) 
     if positions.size and positions.max() == flat.shape[0]:
         return concatenate((flat, np.zeros(1, x.dtype)), 0)
     return flat
+
+
+def laid(result: Array, operands: Sequence[Array]) -> Array:
+    """Return the result of an elementwise operation as PyTorch lays it out, where operands lie in several orders.
+
+    Of two axes, the one lies inside along which the steps of the first operand that has any along both are smaller. (NumPy
+    prefers C order as soon as one operand lies so.)
+
+    Args:
+        result: what NumPy makes of it.
+        operands: as they are computed with.
+    """
+    shape = result.shape
+    steps = []
+    for x in operands:
+        own = [
+            0 if m == 1 and n > 1 else s for m, n, s in zip(x.shape, shape[len(shape) - x.ndim :], x.strides, strict=True)
+        ]
+        steps.append((0,) * (len(shape) - x.ndim) + tuple(own))
+    order = list(range(len(shape)))[::-1]
+    for moving in range(1, len(shape)):
+        for place in reversed(range(moving)):
+            is_outside = _compared(order[place], order[moving], shape, steps)
+            if is_outside is False:
+                break
+            if is_outside:
+                order[place], order[moving] = order[moving], order[place]
+                moving = place
+    order.reverse()
+    turned = result.transpose(order)
+    if turned.flags.c_contiguous:
+        return result
+    return np.ascontiguousarray(turned).transpose([order.index(k) for k in range(len(order))])
+
+
+def _compared(a: int, b: int, shape: Sizes, steps: Sequence[Sizes]) -> bool | None:
+    """Whether axis ``a`` lies outside of ``b``; None if no operand tells."""
+    for s in steps:
+        if s[a] and s[b]:
+            if s[a] != s[b]:
+                return s[a] > s[b]
+            if shape[a] > shape[b]:
+                return True
+    return None
 
 
 def strided_part(x: Array, wanted: Geometry, given: Geometry) -> Any:

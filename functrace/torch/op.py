@@ -43,6 +43,7 @@ class Op:
         gradient: the op that computes the gradient where that is recorded, for what PyTorch computes by one; see
             `recorded_gradient`. Otherwise each equation of the backward program is an op.
         in_rows: whether results lie in C order however the operands lie; otherwise as NumPy has it.
+        seen: in what order PyTorch's iterator sees the operands, where that is another one; see `laid`.
         apart: whether results are differentiated one by one: what is not used adds nothing, and not 0 times an infinity.
         moves: whether elements are written to places that others say: in place, no operand may share memory with the tensor.
         called: what PyTorch calls the operation, where the node's name does not tell.
@@ -64,6 +65,7 @@ class Op:
     measures: bool = False
     gradient: Op | None = None
     in_rows: bool = False
+    seen: tuple[int, ...] | None = None
     apart: bool = False
     moves: bool = False
     called: str = ""

@@ -28,7 +28,7 @@ from functrace.executor.groups import FEWEST_BLOCKS
 from functrace.executor.instructions import Instructions, Unfilled
 from functrace.executor.spread import LEAST_BYTES, MUCH, spread_ufunc
 from functrace.executor.threads import BLOCK
-from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.aval import ShapeDtype, aval_of, broadcast_shapes
 from functrace.ir.filling import Template, filling
 from functrace.ir.parts import Compiled, restrict
 from functrace.ir.primitive import Primitive
@@ -42,14 +42,17 @@ from functrace.torch import sentences
 from functrace.torch.autograd.graph import OpNode
 from functrace.torch.autograd.saved import SavedPositions, SavedTensor
 from functrace.torch.dtypes import DEPENDING
+from functrace.torch.geometry import laid
 from functrace.torch.op import Op
 from functrace.torch.patterns import Pattern
+from functrace.torch.promotion import Promotion, broadcasting
 from functrace.torch.quiet import run_quietly
-from functrace.torch.tensor import Tensor, wrap
+from functrace.torch.tensor import Tensor, is_expanded, wrap
 from functrace.torch.usual import Puller, Recorder, puller, recorder
 from functrace.tracing import Recording, Tracer, bind
 from functrace.tracing.evaluate import evaluate_program
 from functrace.transforms import backward_program
+from functrace.typing import Array
 
 _MOST_BYTES = 64 << 20
 """Estimated bytes of all plans together."""
@@ -109,6 +112,8 @@ class Plan(Kept):
         self.evaluate = self._spread() or (function.eval if isinstance(function, Elementwise) else function)
         if op.in_rows:
             self.evaluate = laid_in_rows(self.evaluate)
+        self.laid_by = self._laid_by()
+        """Which operand of an elementwise operation has to lie in C order for NumPy's result to lie as PyTorch's does."""
         self.recorder: Recorder | None = None
         """Makes nodes in the usual case, once the plan has proved to be in use."""
         self.puller: Puller | None = None
@@ -129,6 +134,37 @@ class Plan(Kept):
         if not isinstance(ufunc, np.ufunc):
             return None
         return spread_ufunc(ufunc, [spec[0] if type(spec) is tuple else spec for spec in self.specs])
+
+    def _laid_by(self) -> int | None:
+        op = self.op
+        if op.in_rows or not (op.promote is broadcasting or (isinstance(op.promote, Promotion) and op.promote.broadcasts)):
+            return None
+        shapes = {k: spec.shape for k, spec in enumerate(self.specs) if isinstance(spec, ShapeDtype)}
+        if max([len(shape) for shape in shapes.values()], default=0) < (2 if len(self.specs) > 1 else 3):
+            return None
+        first = min(shapes) if op.seen is None else op.seen[0]
+        whole = broadcast_shapes(*shapes.values())
+        if shapes[first] != whole and (len(whole) > 2 or len(shapes) > 2):  # then it does not decide alone
+            evaluate = self.evaluate
+            self.evaluate = lambda *given: self.lay(evaluate(*given), given[: len(self.specs)])
+            return None
+        return first
+
+    def lay(self, result: Array, arrays: Sequence[Any]) -> Array:
+        """Return the result of an elementwise operation as it lies in PyTorch; see `laid`."""
+        if self.op.seen is not None:
+            arrays = [arrays[k] for k in self.op.seen]
+        given = [x for x in arrays if type(x) is _ndarray]
+        if result.ndim < max(x.ndim for x in given) or all(x.flags.c_contiguous for x in given):
+            return result  # (what is reduced has no order)
+        promote = self.op.promote
+        if isinstance(promote, Promotion):  # what is converted first is no longer expanded then
+            dtype = promote.dtype(self.specs)
+            given = [
+                laid(np.empty(x.shape), [x]) if k >= promote.skips and x.dtype != dtype and is_expanded(x) else x
+                for k, x in enumerate(given)
+            ]
+        return laid(result, given)
 
     def note_record(self) -> None:
         """Count a node that was made by `record`; the lines for it are written out when that has come to be worth it."""
