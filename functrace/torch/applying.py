@@ -105,7 +105,7 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
         if type(a) is not _ndarray or self._view is not None or DUALS.level is not None or MODES.dispatch is not None:
             return apply(op, (self, other)) if isinstance(other, Tensor) or kind in NUMBERS else apply_other(op, self, other)
         mask = 1 if self._node is not None or self._requires else 0
-        if kind is Tensor:
+        if isinstance(other, Tensor):
             b = other._array
             if type(b) is not _ndarray or other._view is not None or not a.flags.c_contiguous:
                 return apply(op, (self, other))

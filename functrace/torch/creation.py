@@ -548,6 +548,13 @@ def _filled_like(input: Tensor, value: Any, dtype: np.dtype[Any], memory_format:
     return np.full_like(array, value, dtype)
 
 
+def _lying_like(input: Tensor, made: Tensor, memory_format: Any) -> Tensor:
+    """Let a new tensor lie as another one does."""
+    if isinstance(input._array, np.ndarray) and memory_format is not contiguous_format:
+        made._array = laid(made._array, [input._array])
+    return made
+
+
 @ROWS.function("function")
 def zeros_like(
     input: Tensor,
@@ -848,7 +855,7 @@ def randn_like(
     kind = _like("randn_like", input, dtype, device, layout, pin_memory)
     if MODES.dispatch is not None:
         return _seen(randn_like, (input,), locals())
-    return randn(shape_of(input), dtype=kind, requires_grad=requires_grad)
+    return _lying_like(input, randn(shape_of(input), dtype=kind, requires_grad=requires_grad), memory_format)
 
 
 @ROWS.function("function")
@@ -866,7 +873,7 @@ def rand_like(
     kind = _like("rand_like", input, dtype, device, layout, pin_memory)
     if MODES.dispatch is not None:
         return _seen(rand_like, (input,), locals())
-    return rand(shape_of(input), dtype=kind, requires_grad=requires_grad)
+    return _lying_like(input, rand(shape_of(input), dtype=kind, requires_grad=requires_grad), memory_format)
 
 
 @ROWS.function("function")

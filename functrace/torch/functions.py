@@ -158,7 +158,7 @@ def _power(x: Array | complex, n: Array | complex) -> Any:
     if kind == "b":
         return ew.logical_or(x, not n)
     if kind == "c":
-        return edges.complex_power(x, int(n) if n.__class__ is bool else n)
+        return edges.complex_power(x, int(n) if isinstance(n, bool) else n)
     if n.__class__ in NUMBERS:
         return ew.power(x, n)
     if kind not in "iu":
@@ -482,7 +482,7 @@ def is_conj(input: Tensor) -> bool:
 
 CLONE = Op("CloneBackward0", ew.positive, promote=broadcasting)
 _COPY = Op("CopyBackwards", ew.positive)
-CLONE_BOOL = Op("CloneBackward0", ew.stop_gradient)
+CLONE_BOOL = Op("CloneBackward0", ew.stop_gradient, promote=broadcasting)
 
 
 @ROWS.function()
@@ -558,7 +558,7 @@ def nonzero(input: Operand, *, as_tuple: bool = False) -> Any:
         raise TypeError(sentences.SHAPE_FROM_VALUES)
     positions = np.nonzero(array) if array.ndim else np.nonzero(array.reshape(1))
     if as_tuple:
-        return tuple(fresh(p) for p in positions)
+        return tuple(fresh(np.ascontiguousarray(p)) for p in positions)
     return fresh(np.stack(positions).T[:, : array.ndim] if positions else np.zeros((0, 0), np.int64))
 
 

@@ -80,10 +80,15 @@ def laid(result: Array, operands: Sequence[Array]) -> Array:
     shape = result.shape
     steps = []
     for x in operands:
-        own = [
-            0 if m == 1 and n > 1 else s for m, n, s in zip(x.shape, shape[len(shape) - x.ndim :], x.strides, strict=True)
-        ]
-        steps.append((0,) * (len(shape) - x.ndim) + tuple(own))
+        extra = len(shape) - x.ndim
+        own = zip(x.shape, shape[extra:], x.strides, strict=True)
+        steps.append((0,) * extra + tuple([0 if m == 1 and n > 1 else s for m, n, s in own]))
+    return laid_by(result, steps)
+
+
+def laid_by(result: Array, steps: Sequence[Sizes]) -> Array:
+    """Return a result in the order that the steps of its operands along its axes have; see `laid`."""
+    shape = result.shape
     order = list(range(len(shape)))[::-1]
     for moving in range(1, len(shape)):
         for place in reversed(range(moving)):
@@ -93,11 +98,15 @@ def laid(result: Array, operands: Sequence[Array]) -> Array:
             if is_outside:
                 order[place], order[moving] = order[moving], order[place]
                 moving = place
-    order.reverse()
+    return ordered(result, order[::-1])
+
+
+def ordered(result: Array, order: Sequence[int]) -> Array:
+    """Return an array whose axes lie in memory in an order, outermost first: itself, or a copy."""
     turned = result.transpose(order)
     if turned.flags.c_contiguous:
         return result
-    return np.ascontiguousarray(turned).transpose([order.index(k) for k in range(len(order))])
+    return np.ascontiguousarray(turned).transpose(np.argsort(order))
 
 
 def _compared(a: int, b: int, shape: Sizes, steps: Sequence[Sizes]) -> bool | None:
@@ -109,6 +118,19 @@ def _compared(a: int, b: int, shape: Sizes, steps: Sequence[Sizes]) -> bool | No
             if shape[a] > shape[b]:
                 return True
     return None
+
+
+def channels_lie_last(x: Array) -> bool:
+    """Whether the second of four or five axes lies inside of the others, as PyTorch asks for its ``channels_last``."""
+    if x.ndim not in (4, 5) or not x.strides[1] or 0 in x.shape:
+        return False
+    least = 0
+    for axis in (1, *range(x.ndim - 1, 1, -1), 0):
+        step = x.strides[axis]
+        if step < least or (axis == 0 and least == x.strides[1]):
+            return False
+        least = step * x.shape[axis]
+    return True
 
 
 def strided_part(x: Array, wanted: Geometry, given: Geometry) -> Any:

@@ -29,6 +29,7 @@ from functrace.torch.applying import apply
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dtypes import DTYPES, DtypeLike
 from functrace.torch.functions import clone, dimension, dimensions, dtype_of, shape_of, tensors_only, to, whole
+from functrace.torch.geometry import laid
 from functrace.torch.op import NUMBERS, Op, number_of
 from functrace.torch.promotion import check_broadcast, check_fits
 from functrace.torch.rows import Rows, Run
@@ -49,7 +50,7 @@ from functrace.torch.shaping import (
     view,
 )
 from functrace.torch.steps import view_written
-from functrace.torch.tensor import UNVERSIONED, Operand, Tensor, Value, View, fresh, wrap
+from functrace.torch.tensor import UNVERSIONED, Operand, Tensor, Value, View, fresh, is_expanded, wrap
 from functrace.tracing import Tracer
 from functrace.typing import Array
 
@@ -662,9 +663,16 @@ INDEX_COPY = _indexed(
     in_rows=True,
 )  # fmt: skip
 INDEX_COPY.details = _source_details
+
+
+def _filled_lines(x: Array, index: Array, value: Any, axis: int) -> Any:
+    result = scatter_set(x, _lines(axis), _number(value, x.dtype), (index,))
+    return laid(result, [x]) if isinstance(result, np.ndarray) and is_expanded(x) else result
+
+
 INDEX_FILL = _indexed(
     "IndexFillBackward0",
-    lambda x, index, value, axis: scatter_set(x, _lines(axis), _number(value, x.dtype), (index,)),
+    _filled_lines,
     (0,),
     ("index",),
 )

@@ -20,6 +20,7 @@ from functrace.torch import picking, reductions, sentences, shaping
 from functrace.torch.applying import apply
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.functions import dtype_of, shape_of, tensors_only
+from functrace.torch.geometry import laid_by, ordered
 from functrace.torch.op import Op
 from functrace.torch.promotion import Promotion, arithmetic, check_broadcast
 from functrace.torch.rows import Rows
@@ -89,7 +90,21 @@ dot = _product(DOT, "dot", (1, 1), "Return the product of two vectors.")
 
 def _einsum(*given: Any) -> Any:
     *operands, subscripts = given
-    return core_einsum(subscripts, *operands)
+    result = core_einsum(subscripts, *operands)
+    if not isinstance(result, np.ndarray) or result.ndim < 2 or len(operands) < 2:
+        return result
+    inputs, _, output = subscripts.partition("->")
+    *before, last = [
+        dict(zip(term, zip(x.shape, x.strides, strict=True), strict=True))
+        for term, x in zip(inputs.split(","), operands, strict=True)
+    ]
+    there = [{c for term in terms for c, (n, _) in term.items() if n != 1} for terms in (before, [last])]
+    if len(before) == 1 and there[0] | there[1] <= set(output):  # a product of elements
+        return laid_by(result, [tuple([term.get(c, (1, 0))[1] for c in output]) for term in (*before, last)])
+    # A product of matrices: what both have, rows, columns; these end with what the output ends with.
+    if output[-1] in there[0] and output[-1] not in there[1]:
+        there.reverse()
+    return ordered(result, sorted(range(len(output)), key=lambda k: tuple([output[k] not in letters for letters in there])))
 
 
 EINSUM = Op("EinsumBackward0", _einsum, tuple((f"operand{k}", k) for k in range(8)), Promotion(broadcasts=False))
@@ -184,6 +199,9 @@ def addmm(input: Operand, mat1: Operand, mat2: Operand) -> Value:
     a, b = shape_of(mat1), shape_of(mat2)
     if len(a) != 2 or len(b) != 2 or a[1] != b[0]:
         raise RuntimeError(sentences.product_shapes("addmm", a, b))
+    wanted = a[0], b[1]
+    if np.broadcast_shapes(shape_of(input), wanted) != wanted:
+        shaping.expand(input, wanted)
     kinds = [dtype_of(x) for x in (input, mat1, mat2)]
     names = [DTYPES[kind].printed for kind in kinds]
     if kinds[0] != kinds[2]:

@@ -32,6 +32,7 @@ from functrace.torch.aliases import is_constant_now
 from functrace.torch.applying import apply
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.functions import clone, dimension, dtype_of, shape_of, tensors_only, to
+from functrace.torch.geometry import channels_lie_last, laid_by, ordered
 from functrace.torch.op import Op
 from functrace.torch.promotion import common_dtype
 from functrace.torch.rows import Rows
@@ -310,8 +311,21 @@ SLICE = _view_op("SliceBackward0", index_static, _slice_details)
 
 
 def _indexed(x: Array, *rest: Any) -> Any:
-    result = core_gather(x, rest[-1], rest[:-1])
-    return np.ascontiguousarray(result) if isinstance(result, np.ndarray) and result.ndim > 1 else result
+    *indices, template = rest
+    result = core_gather(x, template, tuple(indices))
+    if not isinstance(result, np.ndarray) or result.ndim < 2:
+        return result
+    if all(array.flags.c_contiguous for array in (x, *indices)):
+        return np.ascontiguousarray(result)
+    axes = [k for k, entry in enumerate(template) if entry == ARRAY]
+    place = axes[0] if axes[-1] - axes[0] < len(axes) else 0
+    whole = np.broadcast_shapes(*[index.shape for index in indices])
+    others = [s for k, s in enumerate(x.strides) if k not in axes]
+    steps = [(*others[:place], *(0,) * len(whole), *others[place:])]
+    for index in indices:
+        own = np.broadcast_to(index, whole).strides
+        steps.append((0,) * place + own + (0,) * (len(others) - place))
+    return laid_by(result, steps)
 
 
 INDEX = Op(
@@ -344,6 +358,7 @@ GATHER = Op(
     edges=(0,),
     keeps=("index", "self"),
     details=lambda specs, params: {"dim": params[0], "sparse_grad": False},
+    in_rows=True,
 )
 
 
@@ -593,9 +608,16 @@ def gather(input: Operand, dim: int, index: Operand) -> Value:
 # -- joining -----------------------------------------------------------------------------------------------------
 
 
-def in_rows(joined: Array) -> Any:
-    """Return what was joined in C order, as PyTorch lays it out; NumPy keeps the order of the parts."""
-    return owned(joined) if isinstance(joined, Tracer) else np.ascontiguousarray(joined)
+def in_rows(joined: Array, parts: Sequence[Array] = ()) -> Any:
+    """Return what was joined in C order, as PyTorch lays it out, or with channels last as all parts lie.
+
+    NumPy keeps the order of the parts.
+    """
+    if isinstance(joined, Tracer):
+        return owned(joined)
+    if parts and all(channels_lie_last(x) for x in parts):
+        return ordered(joined, (0, *range(2, joined.ndim), 1))
+    return np.ascontiguousarray(joined)
 
 
 def _concatenated(*given: Any) -> Any:
@@ -605,7 +627,7 @@ def _concatenated(*given: Any) -> Any:
         shape = next((x for x in shapes if x != (0,)), (0,))
         none = (*shape[:axis], 0, *shape[axis + 1 :])
         arrays = [core_reshape(x, none) if x.shape == (0,) else x for x in arrays]
-    return in_rows(joining.concatenate(arrays, axis))
+    return in_rows(joining.concatenate(arrays, axis), arrays)
 
 
 CAT = Op(

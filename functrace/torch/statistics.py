@@ -24,12 +24,13 @@ from functrace.torch import sentences
 from functrace.torch.applying import apply
 from functrace.torch.dtypes import DTYPES, DtypeLike
 from functrace.torch.functions import dimension, dimensions, dtype_of, shape_of, tensors_only, to, where
+from functrace.torch.geometry import laid
 from functrace.torch.op import Op
 from functrace.torch.promotion import arithmetic, for_kinds
 from functrace.torch.reductions import Dims, Extreme, check_nonempty
 from functrace.torch.reductions import sum as sum_
 from functrace.torch.rows import Rows
-from functrace.torch.tensor import Operand, Value, is_expanded
+from functrace.torch.tensor import Operand, Value
 from functrace.torch.warnings import warn
 from functrace.typing import Array
 
@@ -284,15 +285,9 @@ def _sorted(x: Array, axis: int, descending: bool, count: int | None, _shown: in
     if count is not None:
         order = index_static(order, (*((None, None, None),) * axis, (0, count, 1), ...))
     values = take_along_axis(x, order, axis)
-    if count is not None or not isinstance(x, np.ndarray) or x.flags.c_contiguous or is_expanded(x):
+    if count is not None or not isinstance(x, np.ndarray) or x.flags.c_contiguous:
         return values, order
-    return _lying_as(x, values), _lying_as(x, order)
-
-
-def _lying_as(x: Array, result: Array) -> Array:
-    found = np.empty_like(x, result.dtype)
-    found[...] = result
-    return found
+    return laid(values, [x]), laid(order, [x])
 
 
 def _sort_op(node: str) -> Op:
@@ -323,6 +318,8 @@ def argsort(input: Operand, dim: int = -1, descending: bool = False, stable: boo
 def topk(input: Operand, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """Return the ``k`` largest (or smallest) elements along a dimension, and where they stand."""
     tensors_only("topk", input=input)
+    if dtype_of(input).kind == "b":
+        raise RuntimeError("topk does not support bool dtypes on CPU")
     axis = dimension(dim, len(shape_of(input)))
     if k < 0 or k > (shape_of(input) or (1,))[axis]:
         raise RuntimeError("selected index k out of range")
