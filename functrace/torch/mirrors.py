@@ -1,8 +1,8 @@
 """Conjugates, which are views in PyTorch: they share memory, and are computed when they are read.
 
 NumPy has no such view. Here a conjugate has memory of its own, and lists what it is a conjugate of: what is written into
-either by operations is written into the other, too. (What is written through ``numpy()`` is not; conjugates have no
-``numpy()``, as in PyTorch.)
+either by operations is written into the other, too. What is written through NumPy is seen when somebody looks at the
+conjugate: its tensors compute it anew (tensor.py, `Mirrored`). Conjugates have no ``numpy()``, as in PyTorch.
 
 Floor: 8.
 """
@@ -39,6 +39,9 @@ def conjugated(x: Array) -> Any:
     """Return the conjugate, of an array as a view of it."""
     if not isinstance(x, np.ndarray):
         return ew.conj(x)
+    before = MIRRORS.get(id(x))
+    if before is not None and before.made() is x:
+        return before.source[...]
     source = x[tuple(slice(0, 1) if s == 0 and n > 1 else slice(None) for s, n in zip(x.strides, x.shape, strict=True))]
     made = np.asarray(np.conjugate(source))
     key = id(made)
@@ -49,14 +52,28 @@ def conjugated(x: Array) -> Any:
 view_written(conjugated, lambda base, value: ew.conj(value))
 
 
-def is_conjugate(array: Any) -> bool:
-    """Return whether an array is a part of a conjugate."""
+def mirror_of(array: Any) -> Mirror | None:
+    """Return what an array is a part of, if that is a conjugate, or one of a part of one."""
     while MIRRORS and isinstance(array, np.ndarray):
         found = MIRRORS.get(id(array))
         if found is not None and found.made() is array:
-            return found.is_conjugate
+            return found
         array = array.base
-    return False
+    return None
+
+
+def is_conjugate(array: Any) -> bool:
+    """Return whether an array is a part of a conjugate."""
+    found = mirror_of(array)
+    return found is not None and found.is_conjugate
+
+
+def renewed(array: Any) -> Any:
+    """Return a part of a conjugate, computed anew from what it is one of."""
+    found = mirror_of(array)
+    if found is not None:
+        np.conjugate(renewed(found.source), out=found.made())
+    return array
 
 
 def refresh(written: Array) -> None:

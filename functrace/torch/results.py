@@ -114,9 +114,10 @@ def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any
             if target._array.size:
                 warn(sentences.out_resized(target._array.shape, result.shape))
             resize(target, result.shape)
-        writable(target._array)[...] = result
+        array = target._array
+        writable(array)[...] = result
         if MIRRORS:
-            refresh(target._array)
+            refresh(array)
     return type(made)(*out) if isinstance(made, tuple) else out
 
 

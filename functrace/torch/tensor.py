@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias, final
 
 import numpy as np
 
-from functrace.errors import LostGradientError
+from functrace.errors import LostGradientError, UnsupportedFunctionError
 from functrace.ir.aval import ShapeDtype
 from functrace.numpy.layout import layout_of
 from functrace.torch import sentences
@@ -35,7 +35,7 @@ from functrace.torch.aliases import detached, in_grad_mode, reassigned
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.device import CPU, device
 from functrace.torch.dtypes import DTYPES, default_float, dtype
-from functrace.torch.mirrors import MIRRORS, is_conjugate
+from functrace.torch.mirrors import MIRRORS, Mirror, mirror_of, renewed
 from functrace.torch.size import Size
 from functrace.torch.steps import Step
 from functrace.torch.warnings import warn_once
@@ -346,17 +346,17 @@ class Tensor(Methods):
         """
         if MODES.recording and self.requires_grad and not force:
             raise RuntimeError(sentences.NUMPY_OF_REQUIRES_GRAD)
-        if MIRRORS and is_conjugate(self._array):
+        if MIRRORS and (mirror := mirror_of(self._array)) is not None:
             if not force:
-                raise RuntimeError(sentences.NUMPY_OF_CONJUGATE)
+                refuse_mirrored(mirror)
             return self._array.copy()
         return self._array if MODES.dispatch is None else MODES.dispatch.detach(self)._array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if MODES.recording and self.requires_grad:
             raise RuntimeError(sentences.NUMPY_OF_REQUIRES_GRAD)
-        if MIRRORS and is_conjugate(self._array):
-            raise RuntimeError(sentences.NUMPY_OF_CONJUGATE)
+        if MIRRORS and (mirror := mirror_of(self._array)) is not None:
+            refuse_mirrored(mirror)
         return np.array(self._array, dtype, copy=copy)
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
@@ -441,8 +441,9 @@ class Tensor(Methods):
 
     def _alias(self) -> Tensor:
         """Return an alias without history, which no dispatch mode sees made."""
-        made = _new(Tensor)
-        made._array, made._counter = constant(self._array), self._counter
+        array = constant(self._array)
+        made = _new(class_for(array))
+        made._array, made._counter = array, self._counter
         if self._view is not None or self._home is not None:
             made._home = home_of(self)
         return made
@@ -450,7 +451,9 @@ class Tensor(Methods):
     @property
     def data(self) -> Tensor:
         """An alias without history, and with a version counter of its own: what is written through it goes unnoticed."""
-        made = wrap(constant(self._array))
+        array = constant(self._array)
+        made = _new(class_for(array))
+        made._array, made._counter = array, [0, STARTED.newest]
         made._home = home_of(self)
         if self._counter is UNVERSIONED:
             made._counter = UNVERSIONED
@@ -480,6 +483,36 @@ class Tensor(Methods):
             if accumulator._former is None:
                 accumulator._former = ShapeDtype(self._array.shape, self._array.dtype)
             RESIZED.add(accumulator)
+
+
+class Mirrored(Tensor):
+    """A tensor in the memory of a conjugate, which is computed anew when somebody looks: see mirrors.py."""
+
+    @property
+    def _array(self) -> Any:
+        return renewed(self._kept)
+
+    @_array.setter
+    def _array(self, array: Any) -> None:
+        self._kept = array
+
+
+Mirrored.__name__ = Mirrored.__qualname__ = "Tensor"
+
+
+def class_for(array: Any) -> type[Tensor]:
+    """Return the class of a tensor in some memory: those in the memory of conjugates look at what these are of."""
+    return Mirrored if MIRRORS and mirror_of(array) is not None else Tensor
+
+
+def refuse_mirrored(mirror: Mirror) -> NoReturn:
+    """Refuse to show NumPy the memory of a conjugate, or (other than PyTorch) of the conjugate of a part of one."""
+    if mirror.is_conjugate:
+        raise RuntimeError(sentences.NUMPY_OF_CONJUGATE)
+    raise UnsupportedFunctionError(
+        "the conjugate of a part of a conjugate has memory of its own here",
+        fix="take numpy() of the same part of what it is a conjugate of, or clone() it first",
+    )
 
 
 def is_size(value: object) -> bool:
@@ -596,7 +629,7 @@ def view_of(source: Tensor, array: Any, step: Step) -> Tensor:
         array: the NumPy view.
         step: ``(function, params, op)`` that leads from the source's array to it.
     """
-    made = _new(Tensor)
+    made = _new(class_for(array) if MIRRORS else Tensor)
     made._array = array
     counter = made._counter = source._counter
     if counter is UNVERSIONED:

@@ -1,5 +1,7 @@
 """Conjugates are views: what is written into either is seen in the other, and in the gradients."""
 
+import numpy as np
+
 
 def run(torch, log):
     x = torch.tensor([1 + 2j, 3j, 2.0])
@@ -45,3 +47,22 @@ def run(torch, log):
     log("of what was overwritten", w)
     (w.real * z.imag).sum().backward()
     log("gradient", y.grad)
+
+    array = np.array([1 + 2j, 3j, 2.0])
+    x = torch.from_numpy(array)
+    conjugate = x.conj()
+    part, alias, data, imag = conjugate[1:], conjugate.detach(), conjugate.data, conjugate.imag
+    twice, column = conjugate.conj(), x.reshape(3, 1).H
+    array[1] = 7 + 7j
+    log(
+        "written through an array", conjugate, part, alias, data, imag.tolist(), twice, column, conjugate + 1, part[0].item()
+    )
+    x.numpy()[0] = -1j
+    log("through numpy()", conjugate, alias.tolist(), torch.equal(data, x.conj()), conjugate.sum(), twice.is_conj())
+    twice.numpy()[2] = 9j
+    log("through numpy() of a conjugate of it", x, conjugate)
+    conjugate.mul_(2)
+    part[0] = 1j
+    torch.add(conjugate, 1, out=conjugate)
+    array[0] = 11
+    log("in turn", x, conjugate, array.tolist(), type(conjugate).__name__)
