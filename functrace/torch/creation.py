@@ -80,7 +80,11 @@ def _size(name: str, size: Sequence[Any]) -> tuple[int, ...]:
         TypeError: if they are no integers.
         RuntimeError: if one is negative.
     """
-    first = size[0] if size else None
+    if not size:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "size"')
+    first = size[0]
+    if isinstance(first, bool):
+        raise TypeError(sentences.must_be(name, "size", 0, "tuple of ints", "bool"))
     if len(size) > 1 and isinstance(first, (tuple, list)):
         raise TypeError(f"{name}() takes 1 positional argument but {len(size)} were given")
     try:
@@ -834,6 +838,7 @@ def randperm(
 ) -> Tensor:
     """Return the integers below ``n`` in random order."""
     check_place("randperm", device, layout, pin_memory)
+    _size("randperm", (n,))
     if MODES.dispatch is not None:
         return _seen(randperm, (n,), locals())
     kind = np.dtype(np.int64) if dtype is None else numpy_dtype(dtype)

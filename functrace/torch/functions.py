@@ -100,8 +100,11 @@ def dimension(dim: int, ndim: int) -> int:
     """Return a dimension counted from the front.
 
     Raises:
+        TypeError: for a bool.
         IndexError: if there is none such.
     """
+    if dim is True or dim is False:
+        raise TypeError("argument 'dim' must be int, not bool")
     n = ndim or 1
     if not -n <= dim < n:
         raise IndexError(sentences.dimension_range(dim, ndim))
@@ -287,6 +290,8 @@ def pow(run: Run) -> Callable[..., Value]:
     def function(input: Operand, exponent: Operand) -> Value:
         exponent = number_of(exponent)
         if isinstance(exponent, (int, float, complex)):
+            if isinstance(input, (int, float, complex)):
+                raise TypeError(sentences.invalid_combination("pow", (input, exponent)))
             return run(POW_NUMBER, (input, exponent))
         return run(POW_OF_NUMBER if isinstance(input, (int, float, complex)) else POW, (input, exponent))
 
@@ -362,11 +367,27 @@ ROWS.op(
     forms=ACTIVATION, gradient=recorded_gradient("ThresholdBackwardBackward0", ("self", 1), threshold=0),
     out=False, doc="Return each element, or 0 if it is negative; the derivative at 0 is 0.",
 )  # fmt: skip
-ROWS.op(
-    "abs", edges.plain_absolute, SELF, arithmetic.checked(for_kinds("uifc", "abs_cpu")),
-    forms=EVERY, aliases="absolute", operators="abs",
-    doc="Return the absolute value of each element; the derivative at 0 is 0.",
-)  # fmt: skip
+ABS = Op(
+    "AbsBackward0",
+    edges.plain_absolute,
+    SELF,
+    arithmetic.checked(of_tensors("abs", "input"), for_kinds("uifc", "abs_cpu")),
+    called="abs",
+)
+
+
+@ROWS.family(aliases="absolute", operators="abs", out=True)
+def abs(run: Run) -> Callable[..., Value]:
+    """Return the absolute value of each element; the derivative at 0 is 0."""
+
+    def function(input: Operand) -> Value:
+        if run is not apply and dtype_of(input).kind == "c":
+            raise RuntimeError(sentences.ABS_IN_PLACE)
+        return run(ABS, (input,))
+
+    return function
+
+
 ROWS.op(
     "sign", _sign, (), arithmetic.checked(for_kinds("buif", sentences.SIGN_OF_COMPLEX)), forms=EVERY,
     doc="Return the sign of each element.",
@@ -426,7 +447,7 @@ def _rounding(x: Array, decimals: int = 0) -> Any:
         return ew.positive(x)
     if not decimals:
         return ew.rint(x)
-    scale = 10.0 ** abs(decimals)
+    scale = 10.0 ** max(decimals, -decimals)
     return ew.div(ew.rint(ew.mul(x, scale)), scale) if decimals > 0 else ew.mul(ew.rint(ew.div(x, scale)), scale)
 
 

@@ -303,10 +303,10 @@ double: dtype
 cfloat: dtype
 cdouble: dtype
 
-def abs(input: Operand, *, out: Tensor | None = None) -> Value:
+def abs(input: Operand, *, out: Any = None) -> Value:
     """Return the absolute value of each element; the derivative at 0 is 0."""
 
-def absolute(input: Operand, *, out: Tensor | None = None) -> Value:
+def absolute(input: Operand, *, out: Any = None) -> Value:
     """Return the absolute value of each element; the derivative at 0 is 0."""
 
 def acos(input: Operand, *, out: Tensor | None = None) -> Value:
@@ -395,8 +395,8 @@ def argsort(
     input: Operand,
     dim: builtins.int = -1,
     descending: builtins.bool = False,
-    stable: builtins.bool = False,
     *,
+    stable: builtins.bool = False,
     out: Any = None,
 ) -> Value:
     """Return the positions that put elements in order along a dimension."""
@@ -1161,8 +1161,8 @@ def sort(
     input: Operand,
     dim: builtins.int = -1,
     descending: builtins.bool = False,
-    stable: builtins.bool = False,
     *,
+    stable: builtins.bool | None = None,
     out: Any = None,
 ) -> Any:
     """Return the elements in order along a dimension, and where they stood."""
@@ -1362,7 +1362,7 @@ class Methods:
     def T(self) -> Tensor:
         """The tensor with its dimensions in reverse order, a view."""
 
-    def __abs__(self, *, out: Tensor | None = None) -> Tensor:
+    def __abs__(self) -> Tensor:
         """Return the absolute value of each element; the derivative at 0 is 0."""
 
     def __add__(self, other: Operand) -> Tensor: ...
@@ -1471,25 +1471,25 @@ class Methods:
     def _typed_storage(self) -> TypedStorage:
         """Return the memory that the tensor lies in, as elements."""
 
-    def abs(self, *, out: Tensor | None = None) -> Tensor:
+    def abs(self) -> Tensor:
         """Return the absolute value of each element; the derivative at 0 is 0."""
 
     def abs_(self) -> Tensor:
         """`abs`, in place."""
 
-    def absolute(self, *, out: Tensor | None = None) -> Tensor:
+    def absolute(self) -> Tensor:
         """Return the absolute value of each element; the derivative at 0 is 0."""
 
     def absolute_(self) -> Tensor:
         """`abs`, in place."""
 
-    def acos(self, *, out: Tensor | None = None) -> Tensor:
+    def acos(self) -> Tensor:
         """Return the arccosine of each element."""
 
     def acos_(self) -> Tensor:
         """`acos`, in place."""
 
-    def acosh(self, *, out: Tensor | None = None) -> Tensor:
+    def acosh(self) -> Tensor:
         """Return the inverse hyperbolic cosine of each element."""
 
     def acosh_(self) -> Tensor:
@@ -1527,40 +1527,40 @@ class Methods:
     def amin(self, dim: Dims = (), keepdim: builtins.bool = False) -> Tensor:
         """Return the smallest element, of all or along dimensions; ties share the gradient."""
 
-    def angle(self, *, out: Tensor | None = None) -> Tensor:
+    def angle(self) -> Tensor:
         """Return the angle of complex numbers; of negative ones, pi."""
 
     def any(self, dim: Dims = None, keepdim: builtins.bool = False) -> Tensor:
         """Return whether any elements are true, in all or along dimensions."""
 
-    def arccos(self, *, out: Tensor | None = None) -> Tensor:
+    def arccos(self) -> Tensor:
         """Return the arccosine of each element."""
 
     def arccos_(self) -> Tensor:
         """`acos`, in place."""
 
-    def arccosh(self, *, out: Tensor | None = None) -> Tensor:
+    def arccosh(self) -> Tensor:
         """Return the inverse hyperbolic cosine of each element."""
 
     def arccosh_(self) -> Tensor:
         """`acosh`, in place."""
 
-    def arcsin(self, *, out: Tensor | None = None) -> Tensor:
+    def arcsin(self) -> Tensor:
         """Return the arcsine of each element."""
 
     def arcsin_(self) -> Tensor:
         """`asin`, in place."""
 
-    def arcsinh(self, *, out: Tensor | None = None) -> Tensor:
+    def arcsinh(self) -> Tensor:
         """Return the inverse hyperbolic sine of each element."""
 
     def arcsinh_(self) -> Tensor:
         """`asinh`, in place."""
 
-    def arctan(self, *, out: Tensor | None = None) -> Tensor:
+    def arctan(self) -> Tensor:
         """Return the arctangent of each element."""
 
-    def arctan2(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def arctan2(self, other: Operand) -> Tensor:
         """Return the angle of the points ``(other, input)``, element by element."""
 
     def arctan2_(self, other: Operand) -> Tensor:
@@ -1569,7 +1569,7 @@ class Methods:
     def arctan_(self) -> Tensor:
         """`atan`, in place."""
 
-    def arctanh(self, *, out: Tensor | None = None) -> Tensor:
+    def arctanh(self) -> Tensor:
         """Return the inverse hyperbolic tangent of each element."""
 
     def arctanh_(self) -> Tensor:
@@ -1581,7 +1581,7 @@ class Methods:
     def argmin(self, dim: builtins.int | None = None, keepdim: builtins.bool = False) -> Tensor:
         """Return the position of the minimum, in all or along a dimension."""
 
-    def argsort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False) -> Tensor:
+    def argsort(self, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool = False) -> Tensor:
         """Return the positions that put elements in order along a dimension."""
 
     def as_strided(
@@ -1594,22 +1594,22 @@ class Methods:
     ) -> Tensor:
         """`as_strided`, in place."""
 
-    def asin(self, *, out: Tensor | None = None) -> Tensor:
+    def asin(self) -> Tensor:
         """Return the arcsine of each element."""
 
     def asin_(self) -> Tensor:
         """`asin`, in place."""
 
-    def asinh(self, *, out: Tensor | None = None) -> Tensor:
+    def asinh(self) -> Tensor:
         """Return the inverse hyperbolic sine of each element."""
 
     def asinh_(self) -> Tensor:
         """`asinh`, in place."""
 
-    def atan(self, *, out: Tensor | None = None) -> Tensor:
+    def atan(self) -> Tensor:
         """Return the arctangent of each element."""
 
-    def atan2(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def atan2(self, other: Operand) -> Tensor:
         """Return the angle of the points ``(other, input)``, element by element."""
 
     def atan2_(self, other: Operand) -> Tensor:
@@ -1618,7 +1618,7 @@ class Methods:
     def atan_(self) -> Tensor:
         """`atan`, in place."""
 
-    def atanh(self, *, out: Tensor | None = None) -> Tensor:
+    def atanh(self) -> Tensor:
         """Return the inverse hyperbolic tangent of each element."""
 
     def atanh_(self) -> Tensor:
@@ -1639,37 +1639,37 @@ class Methods:
     def bernoulli_(self, p: Any = 0.5, *, generator: Any = None) -> Tensor:
         """Overwrite with ones, with a probability, and zeros."""
 
-    def bitwise_and(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def bitwise_and(self, other: Operand) -> Tensor:
         """Return the bits that both have."""
 
     def bitwise_and_(self, other: Operand) -> Tensor:
         """`bitwise_and`, in place."""
 
-    def bitwise_left_shift(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def bitwise_left_shift(self, other: Operand) -> Tensor:
         """Return the bits of ``input`` shifted by ``other``."""
 
     def bitwise_left_shift_(self, other: Operand) -> Tensor:
         """`bitwise_left_shift`, in place."""
 
-    def bitwise_not(self, *, out: Tensor | None = None) -> Tensor:
+    def bitwise_not(self) -> Tensor:
         """Return the bits of each element turned over; for bools, not."""
 
     def bitwise_not_(self) -> Tensor:
         """`bitwise_not`, in place."""
 
-    def bitwise_or(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def bitwise_or(self, other: Operand) -> Tensor:
         """Return the bits that one or both have."""
 
     def bitwise_or_(self, other: Operand) -> Tensor:
         """`bitwise_or`, in place."""
 
-    def bitwise_right_shift(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def bitwise_right_shift(self, other: Operand) -> Tensor:
         """Return the bits of ``input`` shifted by ``other``."""
 
     def bitwise_right_shift_(self, other: Operand) -> Tensor:
         """`bitwise_right_shift`, in place."""
 
-    def bitwise_xor(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def bitwise_xor(self, other: Operand) -> Tensor:
         """Return the bits that one of them has."""
 
     def bitwise_xor_(self, other: Operand) -> Tensor:
@@ -1687,7 +1687,7 @@ class Methods:
     def cdouble(self) -> Tensor:
         """Return the tensor as torch.complex128."""
 
-    def ceil(self, *, out: Tensor | None = None) -> Tensor:
+    def ceil(self) -> Tensor:
         """Return the smallest integer that is not below each element."""
 
     def ceil_(self) -> Tensor:
@@ -1732,13 +1732,13 @@ class Methods:
     def copy_(self, src: Operand, non_blocking: builtins.bool = False) -> Tensor:
         """Overwrite with another tensor's elements, broadcast and converted."""
 
-    def cos(self, *, out: Tensor | None = None) -> Tensor:
+    def cos(self) -> Tensor:
         """Return the cosine of each element."""
 
     def cos_(self) -> Tensor:
         """`cos`, in place."""
 
-    def cosh(self, *, out: Tensor | None = None) -> Tensor:
+    def cosh(self) -> Tensor:
         """Return the hyperbolic cosine of each element."""
 
     def cosh_(self) -> Tensor:
@@ -1774,13 +1774,13 @@ class Methods:
     def dist(self, other: Operand, p: builtins.float = 2) -> Tensor:
         """Return the norm of the difference."""
 
-    def div(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def div(self, other: Operand) -> Tensor:
         """Return ``input / other``; integers divide to floats."""
 
     def div_(self, other: Operand) -> Tensor:
         """`div`, in place."""
 
-    def divide(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def divide(self, other: Operand) -> Tensor:
         """Return ``input / other``; integers divide to floats."""
 
     def divide_(self, other: Operand) -> Tensor:
@@ -1792,7 +1792,7 @@ class Methods:
     def double(self) -> Tensor:
         """Return the tensor as torch.float64."""
 
-    def eq(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def eq(self, other: Operand) -> Tensor:
         """Return where ``input`` is equal to ``other``, element by element."""
 
     def eq_(self, other: Operand) -> Tensor:
@@ -1801,10 +1801,10 @@ class Methods:
     def equal(self, other: Tensor) -> builtins.bool:
         """Return whether two tensors have the same shape and elements."""
 
-    def exp(self, *, out: Tensor | None = None) -> Tensor:
+    def exp(self) -> Tensor:
         """Return the exponential of each element."""
 
-    def exp2(self, *, out: Tensor | None = None) -> Tensor:
+    def exp2(self) -> Tensor:
         """Return the power of 2 of each element."""
 
     def exp2_(self) -> Tensor:
@@ -1819,7 +1819,7 @@ class Methods:
     def expand_as(self, other: Operand) -> Tensor:
         """Return a view expanded to another tensor's shape."""
 
-    def expm1(self, *, out: Tensor | None = None) -> Tensor:
+    def expm1(self) -> Tensor:
         """Return the exponential less 1, accurate near 0, of each element."""
 
     def expm1_(self) -> Tensor:
@@ -1831,7 +1831,7 @@ class Methods:
     def fill_(self, value: Operand) -> Tensor:
         """Overwrite every element with a number."""
 
-    def fix(self, *, out: Tensor | None = None) -> Tensor:
+    def fix(self) -> Tensor:
         """Return the integer part of each element."""
 
     def fix_(self) -> Tensor:
@@ -1852,7 +1852,7 @@ class Methods:
     def float(self) -> Tensor:
         """Return the tensor as torch.float32."""
 
-    def floor(self, *, out: Tensor | None = None) -> Tensor:
+    def floor(self) -> Tensor:
         """Return the largest integer that is not above each element."""
 
     def floor_(self) -> Tensor:
@@ -1864,10 +1864,10 @@ class Methods:
     def floor_divide_(self, other: Operand) -> Tensor:
         """`floor_divide`, in place."""
 
-    def fmax(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def fmax(self, other: Operand) -> Tensor:
         """Return the larger, or the one that is not nan, as element of each pair."""
 
-    def fmin(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def fmin(self, other: Operand) -> Tensor:
         """Return the smaller, or the one that is not nan, as element of each pair."""
 
     def fmod(self, other: Operand) -> Tensor:
@@ -1879,7 +1879,7 @@ class Methods:
     def gather(self, dim: builtins.int, index: Operand) -> Tensor:
         """Return elements picked by position along a dimension."""
 
-    def ge(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def ge(self, other: Operand) -> Tensor:
         """Return where ``input`` is at least ``other``, element by element."""
 
     def ge_(self, other: Operand) -> Tensor:
@@ -1895,19 +1895,19 @@ class Methods:
     def grad_fn(self) -> Any:
         """The node that computed this tensor; made again if it is a view whose base was overwritten."""
 
-    def greater(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def greater(self, other: Operand) -> Tensor:
         """Return where ``input`` is greater than ``other``, element by element."""
 
     def greater_(self, other: Operand) -> Tensor:
         """`gt`, in place."""
 
-    def greater_equal(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def greater_equal(self, other: Operand) -> Tensor:
         """Return where ``input`` is at least ``other``, element by element."""
 
     def greater_equal_(self, other: Operand) -> Tensor:
         """`ge`, in place."""
 
-    def gt(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def gt(self, other: Operand) -> Tensor:
         """Return where ``input`` is greater than ``other``, element by element."""
 
     def gt_(self, other: Operand) -> Tensor:
@@ -1916,7 +1916,7 @@ class Methods:
     def half(self) -> Tensor:
         """Return the tensor as torch.float16."""
 
-    def hypot(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def hypot(self, other: Operand) -> Tensor:
         """Return the hypotenuse, element by element."""
 
     def hypot_(self, other: Operand) -> Tensor:
@@ -2041,7 +2041,7 @@ class Methods:
     def layout(self) -> Any:
         """How its elements lie in memory: ``torch.strided``."""
 
-    def le(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def le(self, other: Operand) -> Tensor:
         """Return where ``input`` is at most ``other``, element by element."""
 
     def le_(self, other: Operand) -> Tensor:
@@ -2053,34 +2053,34 @@ class Methods:
     def lerp_(self, end: Operand, weight: Operand) -> Tensor:
         """`lerp`, in place."""
 
-    def less(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def less(self, other: Operand) -> Tensor:
         """Return where ``input`` is less than ``other``, element by element."""
 
     def less_(self, other: Operand) -> Tensor:
         """`lt`, in place."""
 
-    def less_equal(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def less_equal(self, other: Operand) -> Tensor:
         """Return where ``input`` is at most ``other``, element by element."""
 
     def less_equal_(self, other: Operand) -> Tensor:
         """`le`, in place."""
 
-    def log(self, *, out: Tensor | None = None) -> Tensor:
+    def log(self) -> Tensor:
         """Return the natural logarithm of each element."""
 
-    def log10(self, *, out: Tensor | None = None) -> Tensor:
+    def log10(self) -> Tensor:
         """Return the logarithm to base 10 of each element."""
 
     def log10_(self) -> Tensor:
         """`log10`, in place."""
 
-    def log1p(self, *, out: Tensor | None = None) -> Tensor:
+    def log1p(self) -> Tensor:
         """Return ``log(1 + input)``, accurate near 0."""
 
     def log1p_(self) -> Tensor:
         """`log1p`, in place."""
 
-    def log2(self, *, out: Tensor | None = None) -> Tensor:
+    def log2(self) -> Tensor:
         """Return the logarithm to base 2 of each element."""
 
     def log2_(self) -> Tensor:
@@ -2092,28 +2092,28 @@ class Methods:
     def log_softmax(self, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the log of the softmax along a dimension."""
 
-    def logaddexp(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def logaddexp(self, other: Operand) -> Tensor:
         """Return the logarithm of the sum of exponentials, element by element."""
 
-    def logical_and(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def logical_and(self, other: Operand) -> Tensor:
         """Return where both are different from zero."""
 
     def logical_and_(self, other: Operand) -> Tensor:
         """`logical_and`, in place."""
 
-    def logical_not(self, *, out: Tensor | None = None) -> Tensor:
+    def logical_not(self) -> Tensor:
         """Return whether each element is zero."""
 
     def logical_not_(self) -> Tensor:
         """`logical_not`, in place."""
 
-    def logical_or(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def logical_or(self, other: Operand) -> Tensor:
         """Return where one or both are different from zero."""
 
     def logical_or_(self, other: Operand) -> Tensor:
         """`logical_or`, in place."""
 
-    def logical_xor(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def logical_xor(self, other: Operand) -> Tensor:
         """Return where one is different from zero."""
 
     def logical_xor_(self, other: Operand) -> Tensor:
@@ -2125,7 +2125,7 @@ class Methods:
     def long(self) -> Tensor:
         """Return the tensor as torch.int64."""
 
-    def lt(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def lt(self, other: Operand) -> Tensor:
         """Return where ``input`` is less than ``other``, element by element."""
 
     def lt_(self, other: Operand) -> Tensor:
@@ -2150,7 +2150,7 @@ class Methods:
     def max(self, dim: Operand | None = None, keepdim: builtins.bool = False) -> Any:
         """Return the maximum: of all, along a dimension (with indices), of two tensors."""
 
-    def maximum(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def maximum(self, other: Operand) -> Tensor:
         """Return the larger (of equal ones half of each, for derivatives) element of each pair."""
 
     def mean(
@@ -2164,7 +2164,7 @@ class Methods:
     def min(self, dim: Operand | None = None, keepdim: builtins.bool = False) -> Any:
         """Return the minimum: of all, along a dimension (with indices), of two tensors."""
 
-    def minimum(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def minimum(self, other: Operand) -> Tensor:
         """Return the smaller (of equal ones half of each, for derivatives) element of each pair."""
 
     def mm(self, other: Operand) -> Tensor:
@@ -2176,7 +2176,7 @@ class Methods:
     def movedim(self, source: Any, destination: Any) -> Tensor:
         """Return a view with dimensions at other places."""
 
-    def mul(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def mul(self, other: Operand) -> Tensor:
         """Return ``input * other``."""
 
     def mul_(self, other: Operand) -> Tensor:
@@ -2185,7 +2185,7 @@ class Methods:
     def multinomial(self, num_samples: builtins.int, replacement: builtins.bool = False, *, generator: Any = None) -> Tensor:
         """Return positions drawn with the weights that the tensor holds."""
 
-    def multiply(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def multiply(self, other: Operand) -> Tensor:
         """Return ``input * other``."""
 
     def multiply_(self, other: Operand) -> Tensor:
@@ -2206,19 +2206,19 @@ class Methods:
     def ndimension(self) -> builtins.int:
         """Return the number of dimensions."""
 
-    def ne(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def ne(self, other: Operand) -> Tensor:
         """Return where ``input`` is different from ``other``, element by element."""
 
     def ne_(self, other: Operand) -> Tensor:
         """`ne`, in place."""
 
-    def neg(self, *, out: Tensor | None = None) -> Tensor:
+    def neg(self) -> Tensor:
         """Return ``-input``."""
 
     def neg_(self) -> Tensor:
         """`neg`, in place."""
 
-    def negative(self, *, out: Tensor | None = None) -> Tensor:
+    def negative(self) -> Tensor:
         """Return ``-input``."""
 
     def negative_(self) -> Tensor:
@@ -2301,7 +2301,7 @@ class Methods:
     def normal_(self, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: Any = None) -> Tensor:
         """Overwrite with normal numbers."""
 
-    def not_equal(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def not_equal(self, other: Operand) -> Tensor:
         """Return where ``input`` is different from ``other``, element by element."""
 
     def not_equal_(self, other: Operand) -> Tensor:
@@ -2342,7 +2342,7 @@ class Methods:
     def real(self) -> Tensor:
         """The real part, a view; a real tensor itself."""
 
-    def reciprocal(self, *, out: Tensor | None = None) -> Tensor:
+    def reciprocal(self) -> Tensor:
         """Return ``1 / input``."""
 
     def register_hook(self, hook: Callable[[Tensor], Any]) -> RemovableHandle:
@@ -2405,7 +2405,7 @@ class Methods:
     def round_(self, *, decimals: builtins.int = 0) -> Tensor:
         """`round`, in place."""
 
-    def rsqrt(self, *, out: Tensor | None = None) -> Tensor:
+    def rsqrt(self) -> Tensor:
         """Return the reciprocal of the square root of each element."""
 
     def rsqrt_(self) -> Tensor:
@@ -2448,7 +2448,7 @@ class Methods:
     ) -> Tensor:
         """Take on the memory of another tensor, or of a storage."""
 
-    def sgn(self, *, out: Tensor | None = None) -> Tensor:
+    def sgn(self) -> Tensor:
         """Return each element divided by its absolute value; 0 stays 0."""
 
     def sgn_(self) -> Tensor:
@@ -2457,28 +2457,28 @@ class Methods:
     def short(self) -> Tensor:
         """Return the tensor as torch.int16."""
 
-    def sigmoid(self, *, out: Tensor | None = None) -> Tensor:
+    def sigmoid(self) -> Tensor:
         """Return the logistic function ``1 / (1 + exp(-input))`` of each element."""
 
     def sigmoid_(self) -> Tensor:
         """`sigmoid`, in place."""
 
-    def sign(self, *, out: Tensor | None = None) -> Tensor:
+    def sign(self) -> Tensor:
         """Return the sign of each element."""
 
     def sign_(self) -> Tensor:
         """`sign`, in place."""
 
-    def signbit(self, *, out: Tensor | None = None) -> Tensor:
+    def signbit(self) -> Tensor:
         """Return where elements are negative (-0. too)."""
 
-    def sin(self, *, out: Tensor | None = None) -> Tensor:
+    def sin(self) -> Tensor:
         """Return the sine of each element."""
 
     def sin_(self) -> Tensor:
         """`sin`, in place."""
 
-    def sinh(self, *, out: Tensor | None = None) -> Tensor:
+    def sinh(self) -> Tensor:
         """Return the hyperbolic sine of each element."""
 
     def sinh_(self) -> Tensor:
@@ -2487,7 +2487,7 @@ class Methods:
     def softmax(self, dim: builtins.int, *, dtype: DtypeLike | None = None) -> Tensor:
         """Return the softmax along a dimension."""
 
-    def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False) -> Any:
+    def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, *, stable: builtins.bool | None = None) -> Any:
         """Return the elements in order along a dimension, and where they stood."""
 
     def split(self, split_size: Any, dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
@@ -2496,7 +2496,7 @@ class Methods:
     def split_with_sizes(self, split_sizes: Sequence[builtins.int], dim: builtins.int = 0) -> builtins.tuple[Any, ...]:
         """Return views of pieces of these sizes along a dimension."""
 
-    def sqrt(self, *, out: Tensor | None = None) -> Tensor:
+    def sqrt(self) -> Tensor:
         """Return the square root of each element."""
 
     def sqrt_(self) -> Tensor:
@@ -2568,13 +2568,13 @@ class Methods:
     def take_along_dim(self, indices: Operand, dim: builtins.int | None = None) -> Tensor:
         """Return elements picked by position along a dimension; the other dimensions broadcast."""
 
-    def tan(self, *, out: Tensor | None = None) -> Tensor:
+    def tan(self) -> Tensor:
         """Return the tangent of each element."""
 
     def tan_(self) -> Tensor:
         """`tan`, in place."""
 
-    def tanh(self, *, out: Tensor | None = None) -> Tensor:
+    def tanh(self) -> Tensor:
         """Return the hyperbolic tangent of each element."""
 
     def tanh_(self) -> Tensor:
@@ -2615,13 +2615,13 @@ class Methods:
     def triu_(self, diagonal: builtins.int = 0) -> Tensor:
         """`triu`, in place."""
 
-    def true_divide(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
+    def true_divide(self, other: Operand) -> Tensor:
         """Return ``input / other``; integers divide to floats."""
 
     def true_divide_(self, other: Operand) -> Tensor:
         """`div`, in place."""
 
-    def trunc(self, *, out: Tensor | None = None) -> Tensor:
+    def trunc(self) -> Tensor:
         """Return the integer part of each element."""
 
     def trunc_(self) -> Tensor:

@@ -75,6 +75,7 @@ class Row:
         op: what computes the plain case of an operator of two operands.
         reflected: what computes ``other + self``, as a function (or op) of ``(self, other)``; None: the function, swapped.
         out: whether the function (not the method) takes ``out=``; those of one op do without (see `Rows.op`).
+        method: the method, where that is not the function: one that takes ``out=`` by itself.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Row:
     op: Op | None = None
     reflected: Op | Callable[..., Any] | None = None
     out: bool = False
+    method: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         for form in self.forms:
@@ -104,6 +106,8 @@ class Row:
                     yield TORCH, name, function
                 elif form == "in_place":
                     yield TENSOR, f"{name}_", self.in_place
+                elif form == "method":
+                    yield TENSOR, name, self.method or self.function
                 else:
                     yield PLACES[form], name, property(self.function) if form == "property" else self.function
         for operator in self.operators:
@@ -180,9 +184,11 @@ class Rows:
             function.__doc__ = says
             return function
 
-        function = named(maker(made, apply) if out else _plain(made), name, doc)
+        method = named(_plain(made, count), name, doc)
+        function = named(maker(made, apply), name, doc) if out else method
         writes = named(maker(made, write), f"{name}_", f"`{name}`, in place.") if "in_place" in forms.split() else None
-        return self._add(name, forms, function, writes, aliases, operators, made, made if commutes else reflected)
+        turned = made if commutes else reflected
+        return self._add(name, forms, function, writes, aliases, operators, made, turned, method=method)
 
     def function(
         self, forms: str = "function method", *, name: str = "", aliases: str = "", operators: str = "", out: bool = False
@@ -229,9 +235,10 @@ class Rows:
         op: Op | None,
         reflected: Op | Callable[..., Any] | None,
         out: bool = False,
+        method: Callable[..., Any] | None = None,
     ) -> F:
         words = tuple(forms.split()), function, in_place, tuple(aliases.split()), tuple(operators.split())
-        self._rows.append(Row(name, *words, op, reflected, out))
+        self._rows.append(Row(name, *words, op, reflected, out, method))
         return function
 
 
@@ -253,11 +260,14 @@ def entries(tables: Iterable[Rows]) -> dict[str, dict[str, tuple[Row, Any]]]:
 # -- functions of ops ------------------------------------------------------------------------------------------------
 
 
-def _plain(op: Op) -> Callable[..., Any]:
+def _plain(op: Op, count: int) -> Callable[..., Any]:
     def function(input: Operand) -> Value:
         return apply(op, (input,))
 
-    return function
+    def of_two(input: Operand, other: Operand) -> Value:
+        return apply(op, (input, other))
+
+    return function if count == 1 else of_two
 
 
 def _unary(op: Op, run: Run) -> Callable[..., Any]:

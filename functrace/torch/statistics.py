@@ -23,7 +23,7 @@ from functrace.ops.sorting import take_along_axis
 from functrace.torch import sentences
 from functrace.torch.applying import apply
 from functrace.torch.dtypes import DTYPES, DtypeLike
-from functrace.torch.functions import dimension, dimensions, dtype_of, shape_of, tensors_only, to, where
+from functrace.torch.functions import dimension, dimensions, dtype_of, shape_of, tensors_only, to, where, whole
 from functrace.torch.geometry import laid
 from functrace.torch.op import Op
 from functrace.torch.promotion import arithmetic, for_kinds
@@ -96,6 +96,8 @@ def _spread(name: str, says: str, forms: str) -> None:
         tensors_only(name, input=input)
         if isinstance(dim, bool):  # var(unbiased)
             dim, unbiased = None, dim
+        if unbiased is not None and not isinstance(unbiased, bool):
+            raise TypeError(sentences.must_be(name, "unbiased", 2, "bool", type(unbiased).__name__))
         if dtype_of(input).kind not in "fc":
             raise RuntimeError(sentences.floats_only("std and var"))
         axes = dimensions(dim, len(shape_of(input)))
@@ -301,7 +303,7 @@ SORT, TOPK = _sort_op("SortBackward0"), _sort_op("TopkBackward0")
 
 
 @ROWS.function(out=True)
-def sort(input: Operand, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+def sort(input: Operand, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> Any:
     """Return the elements in order along a dimension, and where they stood."""
     tensors_only("sort", input=input)
     axis = dimension(dim, len(shape_of(input)))
@@ -309,7 +311,7 @@ def sort(input: Operand, dim: int = -1, descending: bool = False, stable: bool =
 
 
 @ROWS.function(out=True)
-def argsort(input: Operand, dim: int = -1, descending: bool = False, stable: bool = False) -> Value:
+def argsort(input: Operand, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Value:
     """Return the positions that put elements in order along a dimension."""
     return sort(input, dim, descending).indices
 
@@ -318,6 +320,7 @@ def argsort(input: Operand, dim: int = -1, descending: bool = False, stable: boo
 def topk(input: Operand, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """Return the ``k`` largest (or smallest) elements along a dimension, and where they stand."""
     tensors_only("topk", input=input)
+    k = whole("topk", "k", k, 1)
     if dtype_of(input).kind == "b":
         raise RuntimeError("topk does not support bool dtypes on CPU")
     axis = dimension(dim, len(shape_of(input)))

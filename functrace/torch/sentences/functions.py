@@ -160,6 +160,9 @@ def must_be_tensor(name: str, argument: str, position: int, kind: str) -> str:
     return f"{name}(): argument '{argument}' (position {position + 1}) must be Tensor, not {kind}"
 
 
+ABS_IN_PLACE = "In-place abs is not supported for complex tensors."
+
+
 def must_be(name: str, argument: str, position: int, wanted: str, kind: str) -> str:
     """The sentence for an argument of another type."""
     return f"{name}(): argument '{argument}' (position {position + 1}) must be {wanted}, not {kind}"
