@@ -140,7 +140,7 @@ def strided_part(x: Array, wanted: Geometry, given: Geometry) -> Any:
         while isinstance(memory.base, np.ndarray):
             memory = memory.base
         start = address_of(x) - address_of(memory) + (wanted[2] - given[2]) * x.itemsize
-        return np.ndarray(wanted[0], x.dtype, _in_order(memory), start, tuple(n * x.itemsize for n in wanted[1]))
+        return np.ndarray(wanted[0], x.dtype, row_of(memory), start, tuple(n * x.itemsize for n in wanted[1]))
     positions, count = _positions(wanted, given)
     return gather(_elements(x, positions, count, given), (ARRAY,), (positions,))
 
@@ -167,9 +167,11 @@ def address_of(array: Array) -> int:
     return array.__array_interface__["data"][0]
 
 
-def _in_order(array: Array) -> Array:
-    """Return an array's memory in C order, as a buffer."""
-    return array if array.flags.c_contiguous else array.T
+def row_of(memory: Array) -> Array:
+    """Return the elements of what lies densely, in whatever order of axes, as they lie: a view."""
+    if memory.flags.c_contiguous:
+        return memory.reshape(-1)
+    return memory.transpose(sorted(range(memory.ndim), key=lambda k: -memory.strides[k])).reshape(-1)
 
 
 def memory_of(tensor: Tensor) -> Array:
@@ -234,7 +236,7 @@ def resize(tensor: Tensor, shape: Sizes) -> None:
                 fix="make a tensor of that shape, and copy_ into a part of it",
             )
         grown = np.zeros(needed, memory.dtype)
-        grown[: memory.size] = memory.reshape(-1, order="A")
+        grown[: memory.size] = row_of(memory)
         tensor._array, tensor._moves, tensor._home = grown.reshape(shape), (), None
     else:
         before = tensor._view

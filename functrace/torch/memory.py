@@ -24,7 +24,7 @@ from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.device import CPU, device
 from functrace.torch.dtypes import DTYPES, dtype
 from functrace.torch.functions import dimension, tensors_only
-from functrace.torch.geometry import Geometry, Sizes, address_of, geometry_of, memory_of, strided, strided_part
+from functrace.torch.geometry import Geometry, Sizes, address_of, geometry_of, memory_of, row_of, strided, strided_part
 from functrace.torch.geometry import resize as resize_in_place
 from functrace.torch.op import Op
 from functrace.torch.rows import Rows
@@ -297,7 +297,7 @@ def set_(
             array = strided_part(array, wanted, given)
     else:
         untyped = source.untyped()
-        flat = untyped.memory.reshape(-1, order="A").view(self._array.dtype)
+        flat = row_of(untyped.memory).view(self._array.dtype)
         shape = (flat.size,) if size is None else sizes((size,))
         wanted = shape, dense_strides(shape) if stride is None else sizes((stride,)), storage_offset
         array = strided_part(flat, wanted, ((flat.size,), (1,), 0))
@@ -396,7 +396,7 @@ class UntypedStorage(Storage):
 
     def row(self) -> Array:
         """Return the bytes."""
-        return self.memory.reshape(-1, order="A").view(np.uint8)
+        return row_of(self.memory).view(np.uint8)
 
     def untyped(self) -> UntypedStorage:
         """Return the storage itself."""
@@ -416,7 +416,7 @@ class TypedStorage(Storage):
 
     def row(self) -> Array:
         """Return the elements."""
-        return self.memory.reshape(-1, order="A")
+        return row_of(self.memory)
 
     def untyped(self) -> UntypedStorage:
         """Return the same memory, as bytes."""

@@ -40,7 +40,7 @@ SENTENCES = bool(os.environ.get("FUNCTRACE_RANDOM_SENTENCES"))
 """Whether sentences of errors are compared, too."""
 _ERROR = re.compile(r"  [A-Z]\w*Error: |end \d+ [A-Z]\w*Error: ")
 
-SHAPES = ((3,), (2, 3), (1, 3), (2, 1), (), (2, 2), (3, 2))
+SHAPES = ((3,), (2, 3), (1, 3), (2, 1), (), (2, 2), (3, 2), (2, 3, 2))
 UNARY: tuple[Callable[[Any], Any], ...] = (
     lambda x: x.sin(), lambda x: x.tanh(), lambda x: x.sigmoid(), lambda x: x.relu(), lambda x: -x, lambda x: x * 0.5,
     lambda x: x + 1, lambda x: 1 - x, lambda x: x.abs(), lambda x: x**2, lambda x: x.clone(), lambda x: x.clamp(-0.5, 0.75),
@@ -52,11 +52,13 @@ BINARY: tuple[Callable[[Any, Any, Any], Any], ...] = (
     lambda t, x, y: t.maximum(x, y), lambda t, x, y: t.where(x > y, x, y),
     lambda t, x, y: x @ y if x.ndim < 3 and y.ndim < 3 else -y,
     lambda t, x, y: t.cat([x, y]), lambda t, x, y: t.stack([x, y], -1), lambda t, x, y: t.minimum(x, y),
+    lambda t, x, y: t.lerp(x, y, 0.25), lambda t, x, y: t.addcmul(x, y, x), lambda t, x, y: t.rsub(x, y),
+    lambda t, x, y: t.where(y > 0, x, 1.0),
 )  # fmt: skip
 # Not prod: PyTorch's derivative of it reads the product, the core's the factors, so that gradients by the product differ.
 REDUCTIONS: tuple[Callable[[Any], Any], ...] = (
     lambda x: x.sum(), lambda x: x.mean(), lambda x: x.max(), lambda x: x.sum(0), lambda x: x.mean(-1, keepdim=True),
-    lambda x: x.max(0).values, lambda x: x.logsumexp(0), lambda x: x.min(-1)[0],
+    lambda x: x.max(0).values, lambda x: x.logsumexp(0), lambda x: x.min(-1)[0], lambda x: x.var(0),
 )  # fmt: skip
 VIEWS: tuple[Callable[[Any, Any], Any], ...] = (
     lambda t, x: x[0], lambda t, x: x[1:], lambda t, x: x[..., -1], lambda t, x: x[:, 1], lambda t, x: x.t(),
@@ -89,7 +91,9 @@ OUT: tuple[Callable[[Any, Any, Any, Any], Any], ...] = (
 )  # fmt: skip
 PICKS: tuple[Callable[[Any, Any], Any], ...] = (
     lambda t, x: x[t.tensor([0, 0])], lambda t, x: x[x > 0], lambda t, x: x[[1, 0]], lambda t, x: x[t.tensor([True, False])],
-    lambda t, x: x[:, t.tensor([1, 1, 0])], lambda t, x: x.gather(0, t.zeros(x.shape, dtype=t.int64)),
+    lambda t, x: x[:, t.tensor([1, 1, 0])], lambda t, x: x[..., [0, 1]], lambda t, x: x[t.tensor([[0, 1], [1, 0]]).t()],
+    lambda t, x: t.var_mean(x, 0)[1], lambda t, x: t.std_mean(x, -1)[0], lambda t, x: t.var_mean(x),
+    lambda t, x: x.gather(0, t.zeros(x.shape, dtype=t.int64)),
 )  # fmt: skip
 IN_PLACE: tuple[Callable[[Any, Any, Any], Any], ...] = (
     lambda t, x, y: x.mul_(0.5), lambda t, x, y: x.add_(1), lambda t, x, y: x.add_(y), lambda t, x, y: x.mul_(y),
@@ -165,7 +169,7 @@ class Interpreter:
                     for value in made if isinstance(made, tuple) else (made,):
                         if isinstance(value, self.torch.Tensor):
                             self.pool.append(value)
-                            self.log(" ", value, value._version, value._is_view())
+                            self.log(" ", value, value._version, value._is_view(), steps_of(value))
                 except Exception as error:
                     self.log(f"  {type(error).__name__}: {error}")
             for k, value in enumerate(self.pool):
@@ -349,6 +353,11 @@ class Interpreter:
         root = self.at(a)
         for _ in range(2):
             root.sum().backward(retain_graph=d % 2 == 0)
+
+
+def steps_of(x: Any) -> list[int]:
+    """Return the steps between the elements of a tensor in memory, along axes that have several."""
+    return [step for n, step in zip(x.shape, x.stride(), strict=True) if n > 1] if x.numel() else []
 
 
 def observed(torch: Any, steps: list[Step]) -> list[str]:
