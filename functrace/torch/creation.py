@@ -19,8 +19,8 @@ from functrace.torch.dtypes import DTYPES, DtypeLike, default_complex, default_f
 from functrace.torch.formats import check_place, contiguous_format, strided
 from functrace.torch.formats import layout as Layout
 from functrace.torch.functions import shape_of, tensors_only
-from functrace.torch.geometry import laid
 from functrace.torch.op import number_of
+from functrace.torch.orders import copied, laid
 from functrace.torch.promotion import check_fits
 from functrace.torch.random import generator as running
 from functrace.torch.rows import Rows
@@ -133,7 +133,7 @@ def _array_of(data: Any, dtype: DtypeLike | None) -> Any:
     if isinstance(data, (np.ndarray, np.generic)):
         if data.dtype not in DTYPES:
             raise TypeError(sentences.array_dtype(data.dtype.type.__name__))
-        return np.array(data) if dtype is None else np.array(data).astype(numpy_dtype(dtype))
+        return copied(np.asarray(data), data.dtype if dtype is None else numpy_dtype(dtype))
     found: set[Any] = set()
     plain = _plain(data, found)
     wanted = _inferred(found) if dtype is None else numpy_dtype(dtype)
@@ -231,7 +231,8 @@ def as_tensor(data: Any, dtype: DtypeLike | None = None, device: DeviceLike | No
         return data if dtype is None else data.to(dtype)
     if isinstance(data, np.ndarray) and data.dtype in DTYPES:
         check_forward(data)
-        return _lifted(fresh(data if dtype is None else data.astype(numpy_dtype(dtype), copy=False)))
+        wanted = data.dtype if dtype is None else numpy_dtype(dtype)
+        return _lifted(fresh(data if wanted == data.dtype else copied(data, wanted)))
     return _lifted(fresh(_array_of(data, dtype)))
 
 
@@ -732,7 +733,7 @@ def of_legacy(dtype: np.dtype[Any], arguments: Sequence[Any]) -> Tensor:
             return _lifted(fresh(data))
         if isinstance(data, (float, complex, np.generic)) or data is None:
             raise TypeError(sentences.legacy_data(data))
-        return _lifted(fresh(np.asarray(_array_of(data, None)).astype(dtype)))
+        return _lifted(fresh(copied(np.asarray(_array_of(data, None)), dtype)))
     shape = sizes(arguments) if arguments else (0,)
     if MODES.dispatch is not None:
         kwargs = {"dtype": DTYPES[dtype], "layout": strided, "device": CPU}

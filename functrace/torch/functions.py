@@ -26,9 +26,9 @@ from functrace.torch.applying import apply
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dtypes import DTYPES, DtypeLike, numpy_dtype
 from functrace.torch.dtypes import dtype as Dtype
-from functrace.torch.geometry import laid
 from functrace.torch.mirrors import conjugated, is_conjugate
 from functrace.torch.op import NUMBERS, OF_OUTPUT, Op, number_of, recorded_gradient
+from functrace.torch.orders import laid
 from functrace.torch.promotion import (
     RANK,
     arithmetic,

@@ -29,8 +29,8 @@ from functrace.torch.applying import apply
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dtypes import DTYPES, DtypeLike
 from functrace.torch.functions import clone, dimension, dimensions, dtype_of, shape_of, tensors_only, to, whole
-from functrace.torch.geometry import laid
 from functrace.torch.op import NUMBERS, Op, number_of
+from functrace.torch.orders import laid
 from functrace.torch.promotion import check_broadcast, check_fits
 from functrace.torch.rows import Rows, Run
 from functrace.torch.shaping import (

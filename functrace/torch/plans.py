@@ -42,8 +42,8 @@ from functrace.torch import sentences
 from functrace.torch.autograd.graph import OpNode
 from functrace.torch.autograd.saved import SavedPositions, SavedTensor
 from functrace.torch.dtypes import DEPENDING
-from functrace.torch.geometry import laid
 from functrace.torch.op import Op
+from functrace.torch.orders import laid
 from functrace.torch.patterns import Pattern
 from functrace.torch.promotion import Promotion, broadcasting
 from functrace.torch.quiet import run_quietly

@@ -20,8 +20,8 @@ from functrace.torch import picking, reductions, sentences, shaping
 from functrace.torch.applying import apply
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.functions import dtype_of, shape_of, tensors_only
-from functrace.torch.geometry import laid_by, ordered
 from functrace.torch.op import Op
+from functrace.torch.orders import laid_by, ordered
 from functrace.torch.promotion import Promotion, arithmetic, check_broadcast
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import Operand, Tensor, Value, count_write

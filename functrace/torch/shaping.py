@@ -32,8 +32,8 @@ from functrace.torch.aliases import is_constant_now
 from functrace.torch.applying import apply
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.functions import clone, dimension, dtype_of, shape_of, tensors_only, to
-from functrace.torch.geometry import channels_lie_last, laid_by, ordered
 from functrace.torch.op import Op
+from functrace.torch.orders import channels_lie_last, laid_by, ordered
 from functrace.torch.promotion import common_dtype
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import Operand, Tensor, Value, wrap

@@ -24,8 +24,8 @@ from functrace.torch import sentences
 from functrace.torch.applying import apply
 from functrace.torch.dtypes import DTYPES, DtypeLike
 from functrace.torch.functions import dimension, dimensions, dtype_of, shape_of, tensors_only, to, where, whole
-from functrace.torch.geometry import laid
 from functrace.torch.op import Op
+from functrace.torch.orders import laid
 from functrace.torch.promotion import arithmetic, for_kinds
 from functrace.torch.reductions import Dims, Extreme, check_nonempty
 from functrace.torch.reductions import sum as sum_

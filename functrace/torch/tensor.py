@@ -36,6 +36,7 @@ from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.device import CPU, device
 from functrace.torch.dtypes import DTYPES, default_float, dtype
 from functrace.torch.mirrors import MIRRORS, Mirror, mirror_of, renewed
+from functrace.torch.orders import copied
 from functrace.torch.size import Size
 from functrace.torch.steps import Step
 from functrace.torch.warnings import warn_once
@@ -165,7 +166,7 @@ class Tensor(Methods):
         elif isinstance(first, (float, complex, np.generic)) or first is None:
             raise TypeError(sentences.legacy_data(first))
         else:
-            self._array, self._counter = np.array(first, default_float()), new_counter()
+            self._array, self._counter = copied(np.asarray(first), default_float()), new_counter()
 
     # -- its place in the graph ----------------------------------------------------------------
 

@@ -455,7 +455,7 @@ def _rewrite_history(value: Tensor, node: FunctionBase, place: int, outputs: Seq
     Raises:
         RuntimeError: for a leaf, and for a view among other outputs.
     """
-    from functrace.torch.views import rebase_history, refuse_function_view
+    from functrace.torch.views import made_by, rebase_history, refuse_function_view
 
     if value.requires_grad and value.is_leaf:
         raise RuntimeError(sentences.DIRTY_LEAF)
@@ -466,4 +466,6 @@ def _rewrite_history(value: Tensor, node: FunctionBase, place: int, outputs: Seq
         if value._view.base.is_leaf and value.requires_grad:
             raise RuntimeError(sentences.VIEW_OF_LEAF_IN_PLACE)
         refuse_function_view(value, value._view, through_base=False)
+        if value._view.made:
+            raise RuntimeError(sentences.no_grad_view(value._view.made, made_by(value)))
     rebase_history(value, node, place)

@@ -338,7 +338,7 @@ class Interpreter:
         options = {"create_graph": b % 3 == 0, "retain_graph": True, "allow_unused": b % 5 > 0}
         made = self.torch.autograd.grad(root.sum(), inputs, **options)
         self.log("  found", *[g if g is None else g.detach() for g in made])
-        return tuple(g.detach().clone() for g in made if g is not None and d % 7 == 0)
+        return tuple(g.detach().contiguous().clone() for g in made if g is not None and d % 7 == 0)
 
     def second(self, a: int, b: int, c: int, d: int) -> Any:
         root, x = self.at(a), self.at(c)

@@ -3,6 +3,8 @@
 import itertools
 import warnings
 
+import numpy as np
+
 PAIRS = (
     """
 x + y; x * y; x / y; x ** y; x == y; x // y; torch.add(x, y, alpha=2); torch.rsub(x, y); torch.maximum(x, y);
@@ -28,6 +30,13 @@ PRODUCTS = (
     "ij,jk->ik ij,jk->ki ij,kj->ik ij,ik->kj ij,ij->ji ij,kl->ilkj ij,j->i bij,bjk->bik bij,bjk->bki bij,jk->kbi"
     "bij,bjk->ikb bij,bij->jib bij,ij->bi"
 )
+
+
+OF_ARRAYS = (
+    "torch.tensor(a)", "torch.as_tensor(a)", "torch.as_tensor(a, dtype=torch.float32)", "torch.asarray(a, copy=True)",
+    "torch.Tensor(a)", "torch.asarray(a, dtype=torch.int64)", "torch.LongTensor(a)", "torch.ones(1).new(a)",
+    "torch.from_numpy(a).type(torch.float16)",
+)  # fmt: skip
 
 
 def dense(torch, shape, order):
@@ -86,6 +95,11 @@ def run(torch, log):
         for name, x in ((name, x) for name, x in given.items() if 1 not in x.shape):
             for expression in OF_ONE:
                 log(f"{name}: {expression}: {shown(torch, expression, x=x)}")
+        cube = np.arange(24.0).reshape(2, 3, 4)
+        arrays = cube[0], cube[0].T, cube[0, :, ::2].T, cube.transpose(2, 0, 1), cube[:, ::2].transpose(1, 0, 2)
+        arrays += tuple(np.broadcast_to(array, (2, *array.shape)) for array in arrays[:3])
+        for (k, a), expression in itertools.product(enumerate(arrays), OF_ARRAYS):
+            log(f"array {k}: {expression}: {shown(torch, expression, a=a)}")
         for equation in PRODUCTS.split():
             terms = equation.partition("->")[0].split(",")
             shapes = [tuple({"i": 2, "j": 3, "k": 4, "l": 5, "b": 6}[c] for c in term) for term in terms]

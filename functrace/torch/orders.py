@@ -1,0 +1,87 @@
+"""In what order the elements of results lie in memory, where operands lie in several.
+
+PyTorch's iterator sorts axes by the steps of the operands, first to last; NumPy's prefers C order. Whether a later
+``view`` or ``reshape`` shares memory depends on it.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.typing import Array
+
+
+def laid(result: Array, operands: Sequence[Array]) -> Array:
+    """Return the result of an elementwise operation as PyTorch lays it out, where operands lie in several orders.
+
+    Of two axes, the one lies inside along which the steps of the first operand that has any along both are smaller.
+
+    Args:
+        result: what NumPy makes of it.
+        operands: as they are computed with.
+    """
+    shape = result.shape
+    steps = []
+    for x in operands:
+        extra = len(shape) - x.ndim
+        own = zip(x.shape, shape[extra:], x.strides, strict=True)
+        steps.append((0,) * extra + tuple([0 if m == 1 and n > 1 else s for m, n, s in own]))
+    return laid_by(result, steps)
+
+
+def laid_by(result: Array, steps: Sequence[tuple[int, ...]]) -> Array:
+    """Return a result in the order that the steps of its operands along its axes have; see `laid`."""
+    shape = result.shape
+    order = list(range(len(shape)))[::-1]
+    for moving in range(1, len(shape)):
+        for place in reversed(range(moving)):
+            is_outside = _compared(order[place], order[moving], shape, steps)
+            if is_outside is False:
+                break
+            if is_outside:
+                order[place], order[moving] = order[moving], order[place]
+                moving = place
+    return ordered(result, order[::-1])
+
+
+def ordered(result: Array, order: Sequence[int]) -> Array:
+    """Return an array whose axes lie in memory in an order, outermost first: itself, or a copy."""
+    turned = result.transpose(order)
+    if turned.flags.c_contiguous:
+        return result
+    return np.ascontiguousarray(turned).transpose(np.argsort(order))
+
+
+def _compared(a: int, b: int, shape: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> bool | None:
+    """Whether axis ``a`` lies outside of ``b``; None if no operand tells."""
+    for s in steps:
+        if s[a] and s[b]:
+            if s[a] != s[b]:
+                return s[a] > s[b]
+            if shape[a] > shape[b]:
+                return True
+    return None
+
+
+def channels_lie_last(x: Array) -> bool:
+    """Whether the second of four or five axes lies inside of the others, as PyTorch asks for its ``channels_last``."""
+    if x.ndim not in (4, 5) or not x.strides[1] or 0 in x.shape:
+        return False
+    least = 0
+    for axis in (1, *range(x.ndim - 1, 1, -1), 0):
+        step = x.strides[axis]
+        if step < least or (axis == 0 and least == x.strides[1]):
+            return False
+        least = step * x.shape[axis]
+    return True
+
+
+def copied(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Return a copy in a dtype, which lies as what is copied does if that has an order."""
+    copy = np.array(array, dtype)
+    return copy if copy.flags.c_contiguous else laid(copy, [array])
