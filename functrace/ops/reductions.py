@@ -408,9 +408,9 @@ def _shared_jvp(primals: Values, outputs: Values, tangents: tuple[Array | None, 
     (x, _), (out,), (t, _) = primals, outputs, tangents
     if t is None:
         return None
-    is_one = convert(bind(same_p, (x, out)), x.dtype)
+    is_one = bind(same_p, (x, out))
     every = tuple(range(x.ndim))
-    return reduce_sum(mul(t, div(is_one, reduce_sum(is_one, every))), every)
+    return div(reduce_sum(where(is_one, t, 0.0), every), reduce_sum(convert(is_one, x.dtype), every))
 
 
 shared_p = Primitive(

@@ -160,6 +160,8 @@ def _power(x: Array | complex, n: Array | complex) -> Any:
     kind: Any = (n if x.__class__ in NUMBERS else x).dtype.kind  # type: ignore[union-attr]
     if kind == "b":
         return ew.logical_or(x, not n)
+    if n.__class__ in NUMBERS and n == 0 and kind in "fc":
+        return ew.where(np.False_, x, 1)  # also of a gradient that is infinite or nan, the derivative is 0
     if kind == "c":
         return edges.complex_power(x, int(n) if isinstance(n, bool) else n)
     if n.__class__ in NUMBERS:

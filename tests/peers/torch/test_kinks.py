@@ -7,6 +7,7 @@ zero count in values. What its derivative reads of the result is compared too: d
 from __future__ import annotations
 
 import importlib
+import itertools
 import math
 from types import ModuleType
 from typing import Any
@@ -131,6 +132,41 @@ def test_functions_of_three(expression: str) -> None:
 def test_reductions(expression: str) -> None:
     for row in _ROWS:
         check(expression, {"x": np.array(row)})
+
+
+_SEEDS = [1.0, math.nan, math.inf, 0.0, -math.inf, 2.0]
+SEEDED = """
+x.sin() x.exp() x.log() x.sqrt() x.rsqrt() x.abs() x.relu() x.sigmoid() x.tanh() x.square() x.sign() x.floor() x.round()
+x.reciprocal() x.clamp(0,1) x.clamp(min=0) x.clamp(max=1) x**0 x**1 x**2 x**3 x**0.5 x*0 2/x x.fmod(1) x%1 x.expm1() x.atan()
+x.tan() x.cumsum(0) x.softmax(0) x.log_softmax(0) x.flip(0) x.roll(1,0) x.tril() x.repeat(2,1) x.expand(2,3,3) x[0] x[:,1]
+x[[0,0]] x[x>0] x.masked_fill(x>0,0.) x.index_select(0,i) x.gather(0,j) x.scatter(0,j,1.) x.index_add(0,i,x[:2])
+x.index_copy(0,i,x[:2]) x.index_fill(0,i,0.) x.sum(0) x.mean() x.max() x.min() x.amax() x.amin(0) x.max(0)[0] x.min(1)[0]
+x.median() x.nanmedian() x.median(0)[0] x.sort(0)[0] x.topk(2)[0] x.var() x.var(0) x.std() x.std(0) x.norm() x.norm(1)
+x.norm(2,0) x.norm(math.inf) x.norm(3) x.logsumexp(0) x@y x+y x*y x/y x**y torch.maximum(x,y) torch.fmin(x,y)
+torch.where(x>0,x,y) torch.atan2(x,y) torch.hypot(x,y) torch.logaddexp(x,y) x.lerp(y,0.3) torch.addcmul(x,y,y)
+torch.addcdiv(x,y,y) torch.cat([x,y]) torch.stack([x,y]) x.diagonal() torch.trace(x) x.remainder(y) x.clamp(y,y+1)
+torch.nn.functional.mse_loss(x,y) torch.outer(x[0],y[0]) torch.dist(x,y) x.masked_select(x>0) x.take(i)
+"""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("expression", SEEDED.split())
+def test_gradients_that_are_infinite_or_nan_come_in(expression: str) -> None:
+    plain = np.array([[0.5, -1.0, 2.0], [2.0, 0.0, -0.5], [1.5, 2.0, -1.0]])
+    odd = plain.copy()
+    odd[0, 0], odd[1, 1] = math.nan, math.inf
+    for array, turn in itertools.product((plain, odd), range(3)):
+        found = []
+        for library in (torch, SHIM):
+            x = library.tensor(array, requires_grad=True)
+            y = library.tensor([[1.0, 2.0, -1.0], [2.0, 0.5, 0.0], [-2.0, 1.0, 3.0]], dtype=x.dtype, requires_grad=True)
+            names = {"i": library.tensor([2, 0]), "j": library.tensor([[0, 1, 1], [2, 0, 0]])}
+            result = eval(expression, {"torch": library, "math": math, "x": x, "y": y, **names})
+            seed = library.tensor(np.resize(np.roll(_SEEDS, -turn), tuple(result.shape)))
+            grads = library.autograd.grad(result, [x, y], seed, allow_unused=True)
+            found.append([None if g is None else g.tolist() for g in grads])
+        for a, b in zip(*found, strict=True):
+            assert same(a, b), (array, turn, a, b)
 
 
 _COMPLEX_POINTS = [0j, complex(-0.0, 0.0), complex(0.0, -0.0), 1 + 0j, -1 + 0j, 1j, -0.5 - 2j, 3 + 0.1j]
