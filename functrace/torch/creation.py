@@ -429,7 +429,7 @@ def _filled(name: str, shape: tuple[int, ...], value: Any, dtype: DtypeLike | No
         raise TypeError(sentences.must_be(name, "fill_value", 1, "Number", type(value).__name__))
     wanted = _inferred({type(number)}) if dtype is None else numpy_dtype(dtype)
     check_fits(number, wanted)
-    return np.full(shape, np.asarray(number.real if wanted.kind != "c" else number).astype(wanted), wanted)
+    return np.full(shape, np.asarray(number if wanted.kind in "cb" else number.real).astype(wanted), wanted)
 
 
 @ROWS.function("function")

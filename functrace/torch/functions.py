@@ -920,7 +920,10 @@ def lerp(run: Run) -> Callable[..., Value]:
             raise RuntimeError(sentences.lerp_dtype("weight", DTYPES[wanted], DTYPES[dtype_of(number)]))
         if type(number) in NUMBERS and wanted.kind in "bui":
             raise NotImplementedError(sentences.no_kernel("lerp_kernel_scalar").format(DTYPES[wanted].printed))
-        return run(LERP_NUMBER if type(number) in NUMBERS else LERP, (input, end, number))
+        if type(number) in NUMBERS:
+            check_fits(number, wanted)
+            return run(LERP_NUMBER, (input, end, number))
+        return run(LERP, (input, end, number))
 
     return function
 
@@ -943,6 +946,8 @@ def _of_products(name: str, combine: Callable[..., Any], says: str) -> None:
 
     def make(run: Run) -> Callable[..., Value]:
         def function(input: Operand, tensor1: Operand, tensor2: Operand, *, value: Any = 1) -> Value:
+            if isinstance(input, Tensor):
+                tensors_only(name, input=input, tensor1=tensor1, tensor2=tensor2)
             return run(op, (input, tensor1, tensor2), (value,))
 
         return function

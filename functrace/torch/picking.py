@@ -666,6 +666,8 @@ INDEX_COPY.details = _source_details
 
 
 def _filled_lines(x: Array, index: Array, value: Any, axis: int) -> Any:
+    if not x.shape:
+        return core.reshape(_filled_lines(core.reshape(x, (1,)), index, value, axis), ())
     result = scatter_set(x, _lines(axis), _number(value, x.dtype), (index,))
     return laid(result, [x]) if isinstance(result, np.ndarray) and is_expanded(x) else result
 
@@ -731,7 +733,7 @@ def index_fill(run: Run) -> Callable[..., Value]:
         if is_complex and dtype_of(input).kind != "c":
             raise RuntimeError(sentences.FILL_WITH_COMPLEX)
         axis = dimension(dim, len(shape_of(input)))
-        check_positions("index_fill", index, shape_of(input)[axis], None)
+        check_positions("index_fill", index, (shape_of(input) or (1,))[axis], None)
         if isinstance(found, (int, float, complex)):
             check_fits(found, dtype_of(input))
         return run(INDEX_FILL, (input, index, number_of(value)), (axis,))

@@ -10,6 +10,7 @@ torch.zeros(True); torch.zeros(); torch.rand(); torch.pow(2, 2); torch.pow(2.0, 
 setattr(m, 'requires_grad', 1); setattr(m, 'requires_grad', None); m.index_select(True, torch.tensor([0]))
 torch.addmm(torch.ones(1, 3), m[:, :1], m[:1, :1]); torch.isclose(m, torch.ones(3)); m.unbind(True); m.max(True)
 m.softmax(True); torch.stack([m, m], True); m.select(True, 0); m.split(1, True); m.chunk(1, True)
+torch.lerp(m, m, 1j); torch.addcmul(m, 2, m); torch.addcdiv(m, m, 2.0); m.addcmul_(m, 2)
 """
 
 
