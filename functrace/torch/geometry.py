@@ -15,7 +15,7 @@ import numpy as np
 from functrace.errors import UnsupportedFunctionError
 from functrace.numpy.layout import layout_of
 from functrace.ops import elementwise as ew
-from functrace.ops.indexing import ARRAY, gather, scatter_add, scatter_set
+from functrace.ops.indexing import ARRAY, gather, index_static, scatter_add, scatter_set
 from functrace.ops.joining import concatenate
 from functrace.ops.shaping import reshape
 from functrace.torch.mirrors import is_conjugate
@@ -149,14 +149,32 @@ def geometry_of(tensor: Tensor) -> Geometry:
     return array.shape, tensor.stride(), offset
 
 
-def resize(tensor: Tensor, shape: Sizes) -> None:
+def _begins_anywhere(tensor: Tensor) -> bool:
+    """Whether NumPy has forgotten where an empty view begins: ``x[3:3]`` begins where ``x`` does, to NumPy."""
+    if tensor._array.size or tensor._view is None:
+        return False
+    entries = [entry for function, params, _ in tensor._view.steps if function is index_static for entry in params[0]]
+    return any(isinstance(entry, tuple) and entry[0] and entry[1] <= entry[0] for entry in entries)
+
+
+def resize(tensor: Tensor, shape: Sizes, strides: Sizes | None = None) -> None:
     """Give a tensor another shape, in the memory that it has; in new memory, begun with the same elements, if it must grow.
 
+    Args:
+        tensor: which.
+        shape: its sizes.
+        strides: its steps, if it is not to lie in C order.
+
     Raises:
-        UnsupportedFunctionError: if it must grow, and something else holds its memory.
+        UnsupportedFunctionError: if it must grow, and something else holds its memory; and for some empty views.
     """
     given = geometry_of(tensor)
-    wanted = shape, dense_strides(shape), given[2]
+    if math.prod(shape) and _begins_anywhere(tensor):
+        raise UnsupportedFunctionError(
+            "where an empty view lies in its storage is not known here: it cannot grow there",
+            fix="resize a part that begins where the whole does, or make a tensor of that shape",
+        )
+    wanted = shape, dense_strides(shape) if strides is None else strides, given[2]
     needed = given[2] + math.prod(shape)
     memory = memory_of(tensor)
     counter = before_write(tensor)
@@ -170,7 +188,8 @@ def resize(tensor: Tensor, shape: Sizes) -> None:
             )
         grown = np.zeros(needed, memory.dtype)
         grown[: memory.size] = row_of(memory)
-        tensor._array, tensor._moves, tensor._home = grown.reshape(shape), (), None
+        array = grown.reshape(shape) if strides is None else strided_part(grown, (*wanted[:2], 0), ((needed,), (1,), 0))
+        tensor._array, tensor._moves, tensor._home = array, (), None
     else:
         before = tensor._view
         tensor._array = strided_part(tensor._array, wanted, given)

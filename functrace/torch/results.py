@@ -113,7 +113,8 @@ def put_out(out: Any, name: str, given: Sequence[Any], compute: Callable[[], Any
         else:
             if target._array.size:
                 warn(sentences.out_resized(target._array.shape, result.shape))
-            resize(target, result.shape)
+            is_turned = result.size > 0 and not result.flags.c_contiguous
+            resize(target, result.shape, tuple([n // result.itemsize for n in result.strides]) if is_turned else None)
         array = target._array
         writable(array)[...] = result
         if MIRRORS:

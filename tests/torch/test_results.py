@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -51,3 +53,21 @@ def test_a_part_does_not_grow_beyond_the_memory_of_the_whole() -> None:
     array = np.zeros(2)
     with pytest.raises(UnsupportedFunctionError, match="needs more memory"), pytest.warns(UserWarning, match="resized"):
         torch.sin(torch.ones(3, dtype=torch.float64), out=torch.from_numpy(array))
+
+
+@pytest.mark.parametrize("part", ["x[3:3]", "x[:, 5:5]", "x[1:][2:][1:]", "x.narrow(1, 2, 0)"])
+def test_an_empty_part_does_not_grow_at_another_place(part: str) -> None:
+    x = torch.zeros(4, 6)
+    with pytest.raises(UnsupportedFunctionError, match="empty view"):
+        torch.add(torch.ones(2), 1, out=eval(part, {"x": x}))
+    assert x.sum().item() == 0.0
+    torch.add(torch.ones(2), 1, out=x[:0])
+    assert x[0, :3].tolist() == [2.0, 2.0, 0.0]
+
+
+def test_what_is_resized_lies_as_the_result_does() -> None:
+    x = torch.arange(6.0).reshape(2, 3)
+    for out in (torch.empty(0), torch.zeros(4, 5)):
+        with warnings.catch_warnings(action="ignore"):
+            torch.add(x.t(), 1, out=out)
+        assert (out.stride(), out.tolist()) == ((1, 3), (x.t() + 1).tolist())
