@@ -378,8 +378,8 @@ def empty(
     """Return a tensor whose elements are whatever the memory held."""
     check_place("empty", device, layout, pin_memory)
     if MODES.dispatch is not None:
-        return _seen(empty, (list(_size("empty", size)),), locals())
-    return _leaf(np.empty(_size("empty", size), _dtype(dtype)), requires_grad)
+        return _seen(empty, (list(_size("empty", size or ((),))),), locals())
+    return _leaf(np.empty(_size("empty", size or ((),)), _dtype(dtype)), requires_grad)
 
 
 @ROWS.function("function")

@@ -112,8 +112,10 @@ class Plan(Kept):
         self.evaluate = self._spread() or (function.eval if isinstance(function, Elementwise) else function)
         if op.in_rows:
             self.evaluate = laid_in_rows(self.evaluate)
-        self.laid_by = self._laid_by()
+        self.laid_by, self._is_laid = self._laid_by()
         """Which operand of an elementwise operation has to lie in C order for NumPy's result to lie as PyTorch's does."""
+        if self._is_laid:
+            self.evaluate = self._laying(self.evaluate)
         self.recorder: Recorder | None = None
         """Makes nodes in the usual case, once the plan has proved to be in use."""
         self.puller: Puller | None = None
@@ -135,20 +137,21 @@ class Plan(Kept):
             return None
         return spread_ufunc(ufunc, [spec[0] if type(spec) is tuple else spec for spec in self.specs])
 
-    def _laid_by(self) -> int | None:
+    def _laid_by(self) -> tuple[int | None, bool]:
+        """Return `laid_by`, and whether no operand decides alone, so that each result is looked at."""
         op = self.op
         if op.in_rows or not (op.promote is broadcasting or (isinstance(op.promote, Promotion) and op.promote.broadcasts)):
-            return None
+            return None, False
         shapes = {k: spec.shape for k, spec in enumerate(self.specs) if isinstance(spec, ShapeDtype)}
         if max([len(shape) for shape in shapes.values()], default=0) < (2 if len(self.specs) > 1 else 3):
-            return None
+            return None, False
         first = min(shapes) if op.seen is None else op.seen[0]
         whole = broadcast_shapes(*shapes.values())
-        if shapes[first] != whole and (len(whole) > 2 or len(shapes) > 2):  # then it does not decide alone
-            evaluate = self.evaluate
-            self.evaluate = lambda *given: self.lay(evaluate(*given), given[: len(self.specs)])
-            return None
-        return first
+        is_laid = shapes[first] != whole and (len(whole) > 2 or len(shapes) > 2)
+        return None if is_laid else first, is_laid
+
+    def _laying(self, evaluate: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *given: self.lay(evaluate(*given), given[: len(self.specs)])
 
     def lay(self, result: Array, arrays: Sequence[Any]) -> Array:
         """Return the result of an elementwise operation as it lies in PyTorch; see `laid`."""
@@ -223,7 +226,9 @@ class Plan(Kept):
         most = max([spec for spec in specs if isinstance(spec, ShapeDtype)], key=_nbytes)
         is_large = most.size >= FEWEST
         if most.nbytes >= LEAST_BYTES // MUCH:
-            made.evaluate = made._spread() or made.evaluate
+            evaluate = made._spread()
+            if evaluate is not None:
+                made.evaluate = made._laying(evaluate) if made._is_laid else evaluate
         if self.differentiable:
             made.differentiated = made.outputs[: len(self.differentiated)]
             made._backward, made._unknown, made._given, made._runner = None, self, given, None

@@ -195,7 +195,7 @@ def test_families_are_bounded() -> None:
         plans.FAMILIES.most_bytes = 200_000
         for n in range(2, 12):
             for rank in range(6):
-                pull(torch.ones(*([n] * rank), requires_grad=True).exp().sum())
+                pull(torch.ones([n] * rank, requires_grad=True).exp().sum())
         assert plans.FAMILIES.nbytes <= 200_000
     finally:
         plans.FAMILIES.most_bytes = before
