@@ -141,7 +141,7 @@ def f(x):
     return np.sum(np.sin(x) * x)
 
 most = 0
-for _ in range(3000):
+for _ in range(200_000):
     if runner.COMPILER.are_there():
         break
     before = {*sys.modules}

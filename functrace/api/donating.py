@@ -12,7 +12,7 @@ Floor: 7.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -21,6 +21,9 @@ from functrace.errors import ArgumentError
 from functrace.typing import Array
 
 _GONE: dict[int, np.dtype[Any]] = {}
+
+_set_dtype: Callable[[Array, np.dtype[Any]], None] = getattr(np.ndarray, "_set_dtype", None) or np.ndarray.dtype.__set__  # type: ignore[attr-defined]
+"""Changes the dtype in an array's header. (NumPy 2.5 warns of an assignment.)"""
 
 
 @final
@@ -72,7 +75,7 @@ class Donation:
             size = x.dtype.itemsize
             if size not in _GONE:
                 _GONE[size] = np.dtype([("donated to functrace.jit", f"V{size}")])
-            x.dtype = _GONE[size]  # type: ignore[misc]
+            _set_dtype(x, _GONE[size])
 
 
 def _described(x: Array) -> str:

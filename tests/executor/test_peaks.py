@@ -21,6 +21,8 @@ X = RNG.uniform(0.1, 1.0, N)
 SQUARE = RNG.uniform(0.1, 1.0, (400, 400)) + 400.0 * np.eye(400)
 SLACK = 60_000
 """Bytes: what Python needs beside arrays."""
+INSIDE = 2 * SQUARE.nbytes if np.lib.NumpyVersion(np.__version__) >= "2.5.0" else 0
+"""Bytes: what linear algebra needs inside, of which NumPy tells `tracemalloc` since 2.5."""
 
 
 def chain(x: Any) -> Any:
@@ -99,7 +101,8 @@ def test_the_predicted_peak_is_the_measured_one(f: Any, x: Any, gradient: bool) 
     run = compiled(made, NUMPY)
     run(x)
     found = measured(lambda: run(x))
-    assert found <= 1.1 * made.peak_bytes + SLACK, (found, made.peak_bytes, str(made))
+    inside = INSIDE if x is SQUARE else 0
+    assert found <= 1.1 * made.peak_bytes + SLACK + inside, (found, made.peak_bytes, str(made))
     assert found >= 0.9 * made.peak_bytes - SLACK, (found, made.peak_bytes, str(made))
 
 
