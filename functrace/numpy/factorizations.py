@@ -99,11 +99,11 @@ def eig(a: Operand) -> Any:
     """As ``numpy.linalg.eig``; the derivative of the vectors keeps their norm, and their largest element real.
 
     Raises:
-        ConcretizationError: for real matrices whose values are not known, which decide whether results are real.
+        ConcretizationError: before NumPy 2.5, for real matrices of unknown values, which decide whether results are real.
     """
     a = matrices("eig", a, square=True)
     values, vectors = eigen.eig(a)
-    if _are_real(values, a, "eig"):
+    if not _ALWAYS_COMPLEX and _are_real(values, a, "eig"):
         return EigResult(_real_part(values, a), _real_part(vectors, a))
     return EigResult(values, vectors)
 
@@ -113,11 +113,20 @@ def eigvals(a: Operand) -> Any:
     """As ``numpy.linalg.eigvals``.
 
     Raises:
-        ConcretizationError: for real matrices whose values are not known, which decide whether the result is real.
+        ConcretizationError: before NumPy 2.5, for real matrices whose values are not known, which decide whether it is real.
     """
     a = matrices("eigvals", a, square=True)
+    return eigen.eigvals(a) if _ALWAYS_COMPLEX else real_eigvals(a)
+
+
+def real_eigvals(a: Arrayed) -> Any:
+    """Eigenvalues, real ones where all are, of a matrix of floats."""
     values = eigen.eigvals(a)
     return _real_part(values, a) if _are_real(values, a, "eigvals") else values
+
+
+_ALWAYS_COMPLEX = np.linalg.eigvals(np.eye(1)).dtype.kind == "c"
+"""Whether NumPy's results are complex whatever the values are, as they are since 2.5."""
 
 
 def _are_real(values: Arrayed, a: Arrayed, name: str) -> bool:

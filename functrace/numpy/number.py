@@ -18,6 +18,7 @@ Floor: 6.
 
 from __future__ import annotations
 
+import functools
 import math
 import numbers
 from collections.abc import Callable, Iterable
@@ -122,7 +123,7 @@ class Numbers(Recording):
                 fix="convert the base with .astype(int), or let the exponent be a plain number",
             )
         settled = settled_dtypes(primitive, operands)
-        wraps = primitive is ew.where  # NumPy's takes 300 for a uint8, and makes 44 of it
+        wraps = primitive is ew.where and _where_wraps()
         arrays = [
             x.strong(dtype, wraps=wraps) if isinstance(x, TracedNumber) else x
             for x, dtype in zip(operands, settled, strict=True)
@@ -144,6 +145,16 @@ class Numbers(Recording):
             made=self.target.source(variable),
             fix=fix,
         )
+
+
+@functools.lru_cache(maxsize=1)
+def _where_wraps() -> bool:
+    """Whether NumPy's ``where`` takes 300 for a uint8, and makes 44 of it: since 2.5 it refuses."""
+    try:
+        np.where(np.ones(1, np.bool_), np.zeros(1, np.uint8), 300)
+    except OverflowError:
+        return False
+    return True
 
 
 def _within(x: Arrayed, info: np.iinfo[Any], dtype: np.dtype[Any]) -> Any:

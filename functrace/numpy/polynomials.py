@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import ConcretizationError, DtypeError, ShapeError
-from functrace.numpy.factorizations import eigvals
+from functrace.numpy.factorizations import eigvals, real_eigvals
 from functrace.numpy.joining import concatenate
 from functrace.numpy.linear_algebra import fitted, inv, residuals
 from functrace.numpy.masked import Unanswerable
@@ -133,7 +133,7 @@ def roots(p: Operand) -> Any:
         return np.zeros(at_zero)
     first = ew.div(ew.neg(_part(x, 1, None)), index_static(x, (0,)))
     companion = concatenate([reshape(first, (1, n - 1)), np.eye(n - 2, n - 1, dtype=x.dtype)])
-    found = eigvals(companion)
+    found = real_eigvals(companion)
     return concatenate([found, np.zeros(at_zero, found.dtype)])
 
 

@@ -638,7 +638,14 @@ def test_an_integer_that_an_array_does_not_hold_is_refused_when_it_comes() -> No
         with pytest.raises(OverflowError, match="out of bounds for uint8"):
             f(x, n)
         np.testing.assert_array_equal(ft.jit(lambda x, n: x < n)(x, n), x < n)
-        np.testing.assert_array_equal(ft.jit(lambda x, n: np.where(x > 1, x, n))(x, n), np.where(x > 1, x, n))
+        chosen = ft.jit(lambda x, n: np.where(x > 1, x, n))
+        try:
+            expected = np.where(x > 1, x, n)
+        except OverflowError:  # since NumPy 2.5
+            with pytest.raises(OverflowError, match="out of bounds for uint8"):
+                chosen(x, n)
+        else:
+            np.testing.assert_array_equal(chosen(x, n), expected)
 
 
 def test_a_power_of_bools_has_the_dtype_of_a_known_exponent_only() -> None:
