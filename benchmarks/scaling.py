@@ -56,17 +56,16 @@ def chain(xp: Any, turns: int) -> Callable[[Any], Any]:
 
 def functrace(thorough: bool) -> dict[str, Any]:
     import functrace as ft
-    from functrace.executor.cache import CACHE
 
     def stages(count: int) -> dict[str, float]:
         f = chain(np, count // 2)
 
         def first() -> None:
-            CACHE.clear()
+            ft.clear_caches()
             ft.grad(f)(POINT)
 
         def jit() -> None:
-            CACHE.clear()
+            ft.clear_caches()
             ft.jit(ft.grad(f))(POINT)
 
         found = {"record": best(lambda: ft.trace(f)(POINT)), "first gradient": best(first)}
