@@ -194,7 +194,8 @@ def passes(f: Callable[..., object], *, passes: Sequence[Own] = ()) -> Callable[
 def _rows(f: object, passes: Sequence[Own], owner: str) -> Sequence[Pass]:
     """The passes that programs of ``jit(f)`` go through besides the library's own, and what leaves some of these out."""
     rows = rows_of(passes, owner)
-    return rows if rows or not isinstance(f, Transformed) else getattr(f, "passes", ())
+    is_jitted = isinstance(f, Transformed) and f.transform == "jit"
+    return getattr(f, "passes", ()) if is_jitted and not rows else rows
 
 
 def _stop(variables: dict[str, object]) -> None:

@@ -337,6 +337,7 @@ def _guarded(
     jitted.cache_info = cache.info  # type: ignore[attr-defined]
     jitted.cache_clear = cache.clear  # type: ignore[attr-defined]
     jitted.why_retraced = cache.retraces.text  # type: ignore[attr-defined]
+    jitted.passes = ()  # type: ignore[attr-defined]
     return jitted
 
 

@@ -30,7 +30,7 @@ import numpy as np
 from functrace.executor.backend import Backend
 from functrace.executor.beside import Beside
 from functrace.executor.groups import REDUCTIONS, VIEWS, Blocks, brought
-from functrace.executor.kernels import spelled_literal, spelled_sizes
+from functrace.executor.kernels import spelled_literal, spelled_sizes, spelled_target
 from functrace.executor.plan import Plan, Step
 from functrace.executor.products import multiply
 from functrace.executor.spread import modes_noting
@@ -180,34 +180,37 @@ class _Written:
             return [f"v{k} = {self._full(operands[0])}[{self._index(params[0])}]"]
         if primitive is embed_p:
             target = self._target(k, made)
-            self._free += [self._places.pop(i) for i in dying if i in self._places]
+            self._end(dying)
             return [f"{target}[...] = 0", f"{target}[{self._index(params[0])}] = {self._full(operands[0])}"]
         if primitive is stack_p or primitive is concatenate_p:
             target = self._target(k, made)
-            self._free += [self._places.pop(i) for i in dying if i in self._places]
+            self._end(dying)
             return [f"{target}[{place}] = {self._full(i)}" for place, i in self._parts(k)]
         if primitive is matmul_in_parts_p:
             target = self._target(k, made)
-            self._free += [self._places.pop(i) for i in dying if i in self._places]
+            self._end(dying)
             return [f"{self._bind(multiply)}({self._full(operands[0])}, {self._full(operands[1])}, {target})"]
         if primitive in REDUCTIONS:
             reduce = f"{self._bind(REDUCTIONS[primitive].reduce)}({self._full(operands[0])}"
             if k in self.totals:
                 names[k] = made[k]
-                self._free += [self._places.pop(i) for i in dying if i in self._places]
+                self._end(dying)
                 return [f"m{made[k][3:]}[n] = {reduce}, None)"]
             axes = spelled_sizes(tuple([axis - self.count + 1 for axis in params[0]]))
             target = self._target(k, made)
-            self._free += [self._places.pop(i) for i in dying if i in self._places]
+            self._end(dying)
             return [f"{reduce}, {axes}, None, {target})"]
-        self._free += [self._places.pop(i) for i in dying if i in self._places]
+        self._end(dying)
         target = self._target(k, made)
         if primitive.is_ufunc:
-            word = "out=" if primitive.eval in (np.maximum, np.minimum) else ""
-            return [f"{self._bind(primitive.eval)}({', '.join((*arguments, word + target))})"]
+            return [f"{self._bind(primitive.eval)}({', '.join((*arguments, spelled_target(primitive, target)))})"]
         if primitive is convert_p:
             return [f"{target}[...] = {arguments[0]}"]
         return [f"{target}[...] = {self._bind(primitive.eval)}({', '.join(arguments)})"]
+
+    def _end(self, dying: set[int]) -> None:
+        """Take back the buffers of what nobody reads any more."""
+        self._free += [self._places.pop(i) for i in dying if i in self._places]
 
     def _target(self, k: int, made: dict[int, str]) -> str:
         """Where a result is written: an output, or a buffer."""

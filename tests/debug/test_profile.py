@@ -260,4 +260,7 @@ def test_the_passes_that_a_function_is_jitted_with_are_those_that_are_shown() ->
         is_left_out = f is step or bool(passes)
         assert ("matmul_in_parts" in row.text) is not is_left_out
         assert ("products in parts" in steps) is not is_left_out
-    assert ft.jit(np.sin).passes == () and [row.name for row in step.passes] == ["products in parts"]
+    for other in (ft.vmap(step), lambda x: step(x)):  # other programs than that of step
+        assert "products in parts" in [row.name for row in ft.debug.passes(other)(x).steps]
+    assert ft.jit(np.sin).passes == ft.jit(np.sin, guards=True).passes == ()
+    assert [row.name for row in step.passes] == ["products in parts"]

@@ -58,7 +58,7 @@ def test_an_order_is_equal_and_keeps_as_few_alive_as_any(seed: int) -> None:
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
     schedule = [k for k, _ in program.schedule]
     best = min(most_alive(program, order) for order in itertools.permutations(schedule) if is_order(program, order))
-    assert most_alive(found, tuple([k for k, _ in found.schedule])) <= best + 1  # copies of arguments count there
+    assert most_alive(found, tuple([k for k, _ in found.schedule])) <= best + 1  # copies of arguments count, too
 
 
 @pytest.mark.parametrize("operations", [20, 40])
