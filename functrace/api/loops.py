@@ -32,6 +32,7 @@ from functrace.ir.program import Program
 from functrace.numpy.array import TracedArray
 from functrace.numpy.number import TracedNumber, as_number
 from functrace.numpy.views import guard
+from functrace.ops.shaping import convert
 from functrace.tracing.answers import known_value
 from functrace.tracing.capture import held_array
 from functrace.tracing.tracer import Tracer
@@ -187,7 +188,10 @@ def fori_loop(
 
     Args:
         lower, upper: integers, plain or traced; there is no step if ``upper <= lower``.
-        body_fun: from the number of the step, and ``val``, to a new ``val`` of the same nest, shapes and dtypes.
+        body_fun: from the number of the step, and ``val``, to a new ``val`` of the same nest, shapes and dtypes. The number
+            of the step is a Python int if both bounds are; otherwise it has the dtype that NumPy promotes theirs to (a
+            Python int counts as int64), so that it reaches ``upper``. Of uint64 and a signed dtype, which have none,
+            it is uint64 if ``lower`` is, and else int64.
         init_val: a nest of arrays and numbers.
         unroll: how many steps are one turn of the loop in the program; only for bounds that are known.
 
@@ -214,15 +218,17 @@ def fori_loop(
         """The number of a step as the body gets it: between Python's numbers one of them, which has no width."""
         return i if kind is None else as_number(i, kind) if isinstance(i, TracedArray) else int(i)
 
+    dtype = _counter_dtype(*[aval_of(x).dtype for x in bounds])
     known = [known_value(x) for x in bounds]
     if all(x is not None for x in known):
-        steps = max(int(known[1]) - int(known[0]), 0)
+        first, last = int(known[0]), int(known[1])
 
         def step(val: T, i: Array) -> tuple[T, None]:
             return body_fun(number(i), val), None
 
         step.__name__ = function_name(body_fun)
-        return scan(step, init_val, np.arange(steps, dtype=aval_of(known[0]).dtype) + known[0], unroll=unroll or 1)[0]
+        numbers = np.arange(first, last, dtype=dtype) if last > first else np.empty(0, dtype)
+        return scan(step, init_val, numbers, unroll=unroll or 1)[0]
     if unroll not in (None, 1, False):
         raise ArgumentError(
             f"fori_loop of {function_name(body_fun)}: unroll={unroll}, but the number of steps is not known",
@@ -234,7 +240,16 @@ def fori_loop(
         return i + 1, body_fun(number(i), val)
 
     body.__name__ = function_name(body_fun)
-    return while_loop(lambda state: state[0] < bounds[1], body, (bounds[0], init_val))[1]
+    return while_loop(lambda state: state[0] < bounds[1], body, (convert(bounds[0], dtype), init_val))[1]
+
+
+def _counter_dtype(lower: np.dtype[Any], upper: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype that holds every number from a lower bound to an upper one, both included."""
+    dtype = np.result_type(lower, upper)
+    if dtype.kind != "f":
+        return dtype
+    # uint64 and a signed dtype: the numbers between the bounds are in both int64 and uint64, and `less` compares exactly.
+    return np.dtype(np.uint64 if lower.kind == "u" else np.int64)
 
 
 def _bound(value: object, word: str, f: Callable[..., Any]) -> Any:
