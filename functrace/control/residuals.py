@@ -155,17 +155,22 @@ class Packed:
 
 @final
 class PackedStack(Packed):
-    """What a loop makes of packed values: one per step, behind a first axis."""
+    """Packed values of the steps of a loop, behind a first axis; arrays where a step took a branch that packs nothing.
+
+    Args:
+        steps: one value per step, of which one or more are packed.
+        aval: of each.
+    """
 
     __slots__ = ()
 
-    def __init__(self, steps: Sequence[Packed]) -> None:
-        first = steps[0].aval
-        super().__init__(tuple(steps), ShapeDtype((len(steps), *first.shape), first.dtype), steps[0].policy)
+    def __init__(self, steps: Sequence[Packed | Array], aval: ShapeDtype) -> None:
+        policy = next(step.policy for step in steps if isinstance(step, Packed))
+        super().__init__(tuple(steps), ShapeDtype((len(steps), *aval.shape), aval.dtype), policy)
 
     def unpack(self) -> Any:
         """Return the array, with every step unpacked."""
-        return np.stack([step.unpack() for step in self.held])
+        return np.stack([_unpack(step) for step in self.held])
 
     def __getitem__(self, index: int | slice | tuple[Any, ...]) -> Any:
         return self.held[index] if isinstance(index, int) else np.asarray(self)[index]

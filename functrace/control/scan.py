@@ -87,9 +87,12 @@ def run_scan(
         carry = results[:carries]
         for k, result in enumerate(results[carries:]):
             if isinstance(result, Packed) and isinstance(stacks[k], np.ndarray):
-                stacks[k] = [None] * length
+                stacks[k] = [*stacks[k]]  # steps that took a branch which packs nothing have put their arrays there
             stacks[k][t] = result
-    stacks = [stack if isinstance(stack, np.ndarray) else PackedStack(stack) for stack in stacks]
+    stacks = [
+        stack if isinstance(stack, np.ndarray) else PackedStack(stack, aval)
+        for stack, aval in zip(stacks, avals[carries:], strict=True)
+    ]
     # A carry may be an operand, or an array that the last step returned twice.
     return (*[np.copy(c)[()] for c in carry], *stacks)
 
