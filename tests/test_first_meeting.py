@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import inspect
 import os
 import pickle
 import traceback
@@ -190,6 +192,25 @@ def test_transformed_functions_say_what_they_are() -> None:
     }
     assert list(shown) == list(shown.values())
     assert ft.grad(loss).__name__ == "loss" and ft.grad(loss).__module__ == __name__
+
+
+TRANSFORMS: list[Callable[..., Any]] = [
+    ft.grad, ft.value_and_grad, ft.jit, ft.vmap, ft.trace, ft.checkpoint, ft.jacfwd, ft.jacrev, ft.hessian,
+    ft.elementwise_grad, ft.custom_vjp, ft.custom_jvp, ft.custom_vmap, ft.primitive, ft.debug.profile, ft.debug.passes,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS, ids=lambda transform: transform.__name__)
+def test_transformed_functions_have_the_signature_of_their_function(transform: Callable[..., Any]) -> None:
+    def f(x: float, y: int = 2, *rest: Any, k: int = 3, **more: Any) -> float:
+        return x
+
+    assert inspect.signature(transform(f)) == inspect.signature(f)
+    assert inspect.getfullargspec(transform(f)) == inspect.getfullargspec(f)
+    assert inspect.getfullargspec(ft.jit(transform(f))) == inspect.getfullargspec(f)
+    given = functools.partial(f, 1.0)
+    assert inspect.getfullargspec(transform(given)) == inspect.getfullargspec(given)
+    assert not hasattr(type(transform(f)), "__signature__") and not hasattr(transform(max), "__signature__")
 
 
 def test_transformed_functions_are_methods_and_are_copied_and_pickled_as_functions_are() -> None:

@@ -22,6 +22,7 @@ from functrace.api.own_rules import MadeRule, OwnRule, rules_inside, with_avals,
 from functrace.api.record import Operands, Staged, stage
 from functrace.api.results import guard_results, whole_result
 from functrace.api.rules import CustomVJPPrimal, SymbolicZero, record_jvp, record_vjp, with_captured
+from functrace.api.transformed import SignatureOfWrapped
 from functrace.control.custom import Rule, Symbolic, custom_derivative_program, custom_jvp_program, custom_vjp_program
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of
@@ -41,6 +42,8 @@ Q = ParamSpec("Q")
 
 class Custom(Generic[P, R]):
     """What `custom_vjp` and `custom_jvp` share: binding arguments, and setting apart those without derivative."""
+
+    __signature__ = SignatureOfWrapped()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function."""

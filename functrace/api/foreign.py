@@ -16,6 +16,7 @@ from functrace.api.calls import NUMERIC, function_name
 from functrace.api.custom import custom_jvp, custom_vjp, positional
 from functrace.api.programs import stop_gradient
 from functrace.api.record import Operands
+from functrace.api.transformed import SignatureOfWrapped
 from functrace.errors import ArgumentError, ConcretizationError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.keys import static_key
@@ -127,6 +128,8 @@ class primitive(Generic[P, R]):
     Source:
         ``autograd.extend.primitive`` of HIPS autograd.
     """
+
+    __signature__ = SignatureOfWrapped()
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ import scipy.special
 from functrace.errors import ShapeError
 from functrace.numpy.operands import Arrayed, Axis, Operand, Out, arrayed, axis_tuple
 from functrace.ops.elementwise import stop_gradient
-from functrace.ops.special import gamma
+from functrace.ops.special import gamma as gammas
 from functrace.scipy.dispatch import on_traced
 
 
@@ -110,9 +110,9 @@ def polygamma(n: Operand, x: Operand) -> Any:
         order = order.astype(np.float64)
     factor = (-1.0) ** (order + 1) * scipy.special.gamma(order + 1.0)
     if np.all(order == 0):
-        return gamma.psi(at) + np.zeros(order.shape, at.dtype)
-    higher = gamma.zeta(np.asarray(order + 1.0, at.dtype), at) * np.asarray(factor, at.dtype)
-    return np.where(order == 0, gamma.psi(at), higher) if np.any(order == 0) else higher
+        return gammas.psi(at) + np.zeros(order.shape, at.dtype)
+    higher = gammas.zeta(np.asarray(order + 1.0, at.dtype), at) * np.asarray(factor, at.dtype)
+    return np.where(order == 0, gammas.psi(at), higher) if np.any(order == 0) else higher
 
 
 @on_traced(scipy.special.multigammaln)  # type: ignore[attr-defined]
@@ -130,7 +130,7 @@ def multigammaln(a: Operand, d: SupportsIndex) -> Any:
         raise ShapeError(f"multigammaln needs a positive dimension, not {d}", fix="pass d >= 1")
     inside = at > (d - 1) / 2
     half = np.asarray(np.arange(d) / 2, at.dtype)
-    parts = gamma.gammaln(np.where(inside, at, float(d))[..., None] - half)
+    parts = gammas.gammaln(np.where(inside, at, float(d))[..., None] - half)
     return np.where(inside, np.sum(parts, axis=-1) + d * (d - 1) / 4 * math.log(math.pi), np.nan)
 
 
@@ -149,7 +149,7 @@ def comb(N: Operand, k: Operand, *, exact: bool = False, repetition: bool = Fals
     if repetition:
         n = n + chosen - 1.0
     fits = (chosen <= n) & (n >= 0) & (chosen >= 0)
-    return np.where(fits, gamma.binom(np.where(fits, n, 1.0), np.where(fits, chosen, 0.0)), 0.0)
+    return np.where(fits, gammas.binom(np.where(fits, n, 1.0), np.where(fits, chosen, 0.0)), 0.0)
 
 
 @on_traced(scipy.special.perm)
@@ -160,7 +160,7 @@ def perm(N: Operand, k: Operand, exact: bool = False) -> Any:
     n, chosen = _floating(N), _floating(k)
     fits = (chosen <= n) & (n >= 0) & (chosen >= 0)
     n, chosen = np.where(fits, n, 1.0), np.where(fits, chosen, 0.0)
-    return np.where(fits, gamma.poch(n - chosen + 1.0, chosen), 0.0)
+    return np.where(fits, gammas.poch(n - chosen + 1.0, chosen), 0.0)
 
 
 @on_traced(scipy.special.factorial)
@@ -176,7 +176,7 @@ def factorial(n: Operand, exact: bool = False, extend: str = "zero") -> Any:
         raise ShapeError("factorial of traced values takes exact=False and extend='zero'", fix="use scipy.special.gamma")
     at = _floating(n)
     fits = at >= 0
-    return np.where(fits, gamma.gamma(np.where(fits, at, 0.0) + 1.0), 0.0)
+    return np.where(fits, gammas.gamma(np.where(fits, at, 0.0) + 1.0), 0.0)
 
 
 def __getattr__(name: str) -> Any:

@@ -42,12 +42,55 @@ def _as_scipys(x: Array) -> Any:
 
 
 @final
+class Frozen:
+    """A distribution whose parameters are given and traced: ``stats.multivariate_normal(mean, cov).logpdf(x)``.
+
+    Args:
+        dist: the distribution.
+        parameters: by name.
+        seed: for samples without a ``random_state``.
+        options: by name, of the densities only.
+    """
+
+    def __init__(self, dist: Any, parameters: dict[str, Any], seed: RandomState, **options: Any) -> None:
+        self.dist, self.parameters, self.seed, self.options = dist, parameters, seed, options
+
+    def logpdf(self, x: Operand) -> Any:
+        """The logarithm of the density at ``x``."""
+        return self.dist.logpdf(x, **self.parameters, **self.options)
+
+    def pdf(self, x: Operand) -> Any:
+        """The density at ``x``."""
+        return self.dist.pdf(x, **self.parameters, **self.options)
+
+    def rvs(self, size: Size = 1, random_state: RandomState = None) -> Any:
+        """A sample, which moves with the parameters."""
+        random_state = self.seed if random_state is None else random_state
+        return self.dist.rvs(**self.parameters, size=size, random_state=random_state)
+
+    def __getattr__(self, name: str) -> Any:
+        """Every other method is SciPy's: it raises for what is traced."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        method = getattr(self.dist, name)
+        return lambda *args: method(*args, **self.parameters)
+
+
+@final
 class MultivariateNormal:
     """``scipy.stats.multivariate_normal``: ``logpdf`` and ``pdf``, by a Cholesky factor of the covariance."""
 
     def __getattr__(self, name: str) -> Any:
         """Every other method is SciPy's, for plain values."""
         return getattr(scipy.stats.multivariate_normal, name)
+
+    def __call__(
+        self, mean: Operand | None = None, cov: Operand = 1, allow_singular: bool = False, seed: RandomState = None
+    ) -> Any:
+        """As SciPy's: the distribution with these parameters."""
+        if _is_traced(mean, cov):
+            return Frozen(self, {"mean": mean, "cov": cov}, seed, allow_singular=allow_singular)
+        return scipy.stats.multivariate_normal(mean, cov, allow_singular, seed)
 
     def rvs(self, mean: Operand | None = None, cov: Operand = 1, size: Size = 1, random_state: RandomState = None) -> Any:
         """As SciPy's: a sample, which moves with the mean and with the Cholesky factor of the covariance.
@@ -125,6 +168,12 @@ class Dirichlet:
         """Every other method is SciPy's, for plain values."""
         return getattr(scipy.stats.dirichlet, name)
 
+    def __call__(self, alpha: Operand, seed: RandomState = None) -> Any:
+        """As SciPy's: the distribution with these parameters."""
+        if _is_traced(alpha):
+            return Frozen(self, {"alpha": alpha}, seed)
+        return scipy.stats.dirichlet(alpha, seed)
+
     def rvs(self, alpha: Operand, size: Size = 1, random_state: RandomState = None) -> Any:
         """As SciPy's: a sample, shape (size, d); each element is a share, with a beta distribution, of what is left.
 
@@ -180,6 +229,12 @@ class Wishart:
     def __getattr__(self, name: str) -> Any:
         """Every other method is SciPy's, for plain values."""
         return getattr(scipy.stats.wishart, name)
+
+    def __call__(self, df: Operand | None = None, scale: Operand | None = None, seed: RandomState = None) -> Any:
+        """As SciPy's: the distribution with these parameters."""
+        if _is_traced(df, scale):
+            return Frozen(self, {"df": df, "scale": scale}, seed)
+        return scipy.stats.wishart(df, scale, seed)
 
     def rvs(self, df: Operand, scale: Operand, size: Size = 1, random_state: RandomState = None) -> Any:
         """As SciPy's: a sample, which moves as Bartlett's decomposition of it: chi-squared diagonals, and normal elements.
