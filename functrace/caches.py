@@ -16,11 +16,12 @@ Floor: b (base).
 from __future__ import annotations
 
 import itertools
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any, Generic, TypeVar, final
+
+from functrace.locks import Lock
 
 LOOKS = 8
 """How many entries an eviction chooses from."""
@@ -30,13 +31,13 @@ BYTES_PER_OP = 2_000
 """Estimated bytes of one operation of a program that is kept, with the code that it is compiled to."""
 
 _listed: weakref.WeakValueDictionary[int, Bounded[Any] | Facts] = weakref.WeakValueDictionary()
-_listing = threading.Lock()
+_listing = Lock()
 _numbers = itertools.count()
 
 
 def caches() -> list[Bounded[Any] | Facts]:
     """Return all caches that there are, in the order in which they were made; those of jitted functions are among them."""
-    with _listing:
+    with _listing.now:
         return [cache for _, cache in sorted(_listed.items())]
 
 
@@ -58,7 +59,7 @@ def clear_caches() -> None:
 
 
 def _list(cache: Bounded[Any] | Facts) -> None:
-    with _listing:
+    with _listing.now:
         _listed[next(_numbers)] = cache
 
 
@@ -97,7 +98,7 @@ class Bounded(Generic[Entry]):
         self.nbytes = 0
         self._queue: OrderedDict[int, Entry] = OrderedDict()
         self._places = itertools.count()
-        self._lock = threading.Lock()
+        self._lock = Lock(self.clear)
         _list(self)
 
     def __repr__(self) -> str:
@@ -119,7 +120,7 @@ class Bounded(Generic[Entry]):
         Raises:
             ValueError: if it is kept under another key: it would be let go under one of them only.
         """
-        with self._lock:
+        with self._lock.now:
             if self._queue.get(entry.place) is entry and entry.key != key:
                 raise ValueError(f"an entry of {self!r} is added under a second key")
             before = self.entries.get(key)
@@ -133,7 +134,7 @@ class Bounded(Generic[Entry]):
 
     def resize(self, entry: Entry, nbytes: int) -> None:
         """Take note of how many bytes an entry takes now."""
-        with self._lock:
+        with self._lock.now:
             if self._queue.get(entry.place) is entry:
                 self.nbytes += nbytes - entry.nbytes
                 entry.nbytes = nbytes
@@ -141,25 +142,26 @@ class Bounded(Generic[Entry]):
 
     def clear(self) -> None:
         """Forget everything."""
-        with self._lock:
+        with self._lock.now:
             self.entries.clear()
             self._queue.clear()
             self.nbytes = 0
 
     def _shrink(self) -> None:
-        while len(self.entries) > 1 and (len(self.entries) > self.most or self.nbytes > self.most_bytes):
+        # What is freed on the way may have a destructor that adds to this cache.
+        while len(self._queue) > 1 and (len(self._queue) > self.most or self.nbytes > self.most_bytes):
             first = list(itertools.islice(self._queue.values(), LOOKS))
             oldest = min(first, key=lambda entry: entry.used)
             for entry in first:
-                if entry.used > entry.seen and entry is not oldest:
+                if entry.used > entry.seen and entry is not oldest and entry.place in self._queue:
                     entry.seen = entry.used
                     self._queue.move_to_end(entry.place)
             self._remove(oldest)
 
     def _remove(self, entry: Entry) -> None:
-        del self.entries[entry.key]
-        del self._queue[entry.place]
-        self.nbytes -= entry.nbytes
+        if self._queue.pop(entry.place, None) is not None:
+            del self.entries[entry.key]
+            self.nbytes -= entry.nbytes
 
 
 @final

@@ -25,7 +25,6 @@ Floor: 7.
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, final
@@ -39,6 +38,7 @@ from functrace.executor.runner import compile_at_once
 from functrace.ir.parts import restrict
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
+from functrace.locks import Lock
 from functrace.tracing.answers import evaluated
 from functrace.tracing.capture import Reads
 from functrace.tracing.lines import name_warnings, raised_in, stop_naming
@@ -327,7 +327,7 @@ class Tree(Kept):
         """What the paths were made of, besides arguments."""
         self.described: Described | None = None
         """The signature, as messages tell of it."""
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._tick = itertools.count(1).__next__
 
     @property
@@ -371,7 +371,7 @@ class Tree(Kept):
 
     def add(self, taken: Taken) -> None:
         """Keep a path; if there are too many, the least recently used goes."""
-        with self._lock:
+        with self._lock.now:
             if not self._agrees(taken):
                 self.root = None
             self._insert(taken)
@@ -386,7 +386,7 @@ class Tree(Kept):
 
     def clear(self) -> None:
         """Forget all paths: an array that they read has changed."""
-        with self._lock:
+        with self._lock.now:
             self.root = self.reads = None
 
     def _agrees(self, taken: Taken) -> bool:

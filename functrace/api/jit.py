@@ -42,6 +42,7 @@ from functrace.errors import ArgumentError, ConcretizationError
 from functrace.executor.runner import compile_at_once, run_compiled
 from functrace.ir.parts import closed_over
 from functrace.ir.program import Program
+from functrace.locks import cached_property
 from functrace.numpy.number import DTYPES, TracedNumber
 from functrace.passes import Own, Pass, rows_of
 from functrace.source import hide_own_frames
@@ -535,17 +536,17 @@ class Compiled(Kept):
         self.calls = 0
         """Those that took the long way to it."""
 
-    @functools.cached_property
+    @cached_property
     def run(self) -> Callable[..., Sequence[Any]]:
         """The generated code, a function of arrays; made when it is first asked for."""
         return compile_at_once(self.program, passes=self.passes)
 
-    @functools.cached_property
+    @cached_property
     def donating(self) -> Callable[..., Sequence[Any]]:
         """The same, which may write into what is given away, and takes arrays in C order."""
         return compile_at_once(self.program, self.donated, self.passes)
 
-    @functools.cached_property
+    @cached_property
     def open(self) -> Callable[..., Sequence[Any]]:
         """The same, which takes the constants as further arguments."""
         return compile_at_once(self.closed[0], passes=self.passes)
@@ -557,7 +558,7 @@ class Compiled(Kept):
             run = self.open = before.open
             self.run = lambda *arguments: run(*arguments, *constants)
 
-    @functools.cached_property
+    @cached_property
     def closed(self) -> tuple[Program, list[Any]]:
         """The program with its constants as further inputs, and their values."""
         program, constants = closed_over(self.program)

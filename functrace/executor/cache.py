@@ -22,6 +22,7 @@ from __future__ import annotations
 import gc
 import math
 import struct
+import threading
 from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
@@ -35,6 +36,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import INPUT, Primitive
 from functrace.ir.program import Program, goes_by_rule
 from functrace.ir.tape import Columns, Spec, infer
+from functrace.locks import after_fork
 from functrace.ops.elementwise import where
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
@@ -165,11 +167,26 @@ def collector_paused() -> Generator[None]:
     if not gc.isenabled():
         yield
         return
+    paused = threading.get_ident()
+    _pausing.add(paused)
     gc.disable()
     try:
         yield
     finally:
         gc.enable()
+        _pausing.discard(paused)
+
+
+_pausing: set[int] = set()
+"""The threads that keep the collector out now."""
+
+
+@after_fork
+def _resume_collector() -> None:
+    """Let the collector run in a forked child, where the thread that kept it out is not there."""
+    if _pausing and threading.get_ident() not in _pausing:
+        gc.enable()
+    _pausing.intersection_update({threading.get_ident()})
 
 
 @final

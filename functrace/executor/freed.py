@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
 
 from functrace.ir.parts import Compiled
+from functrace.locks import Lock, after_fork
 from functrace.typing import Array
 
 if TYPE_CHECKING:
@@ -101,15 +102,15 @@ class FreedMemory:
         """Whether somebody has said how many bytes are to suffice: then new pages are the lesser evil."""
         self._needed = 0  # by the largest call since the thread has looked
         self._held = 0  # the most bytes that the process had, when it had been looked for gaps
-        self._running: list[int] = []
+        self._running: list[tuple[int, int]] = []  # the threads that run large programs, and their bytes
         self._is_watched = False
-        self._turn = threading.Lock()
+        self._turn = Lock()
 
     def forget(self) -> None:
         """Start anew: after a fork there is no thread that watches."""
         self.kept = self._needed = self._held = 0
         self._is_watched = False
-        self._turn = threading.Lock()
+        self._running = [entry for entry in self._running if entry[0] == threading.get_ident()]
 
     def used(self, nbytes: int) -> None:
         """Note that arrays of so many bytes together are worked on."""
@@ -125,12 +126,13 @@ class FreedMemory:
 
         @functools.wraps(run)
         def keeping(*arguments: Array) -> tuple[Any, ...]:
-            self._running.append(nbytes)
+            entry = threading.get_ident(), nbytes
+            self._running.append(entry)
             self.used(nbytes)
             try:
                 return run(*arguments)
             finally:
-                self._running.remove(nbytes)
+                self._running.remove(entry)
                 self.used(nbytes)
 
         return keeping
@@ -161,21 +163,24 @@ class FreedMemory:
 
     def _keep(self, nbytes: int) -> None:
         library = _library()
-        if library is None:
+        if library is None or sys.is_finalizing():
             return
-        with self._turn:
+        with self._turn.now:
             self.kept = max(self.kept, nbytes)
             self._tell(library)
             if not self._is_watched:
                 self._is_watched = True
-                threading.Thread(target=self._watch, name="functrace freed memory", daemon=True).start()
+                try:
+                    threading.Thread(target=self._watch, name="functrace freed memory", daemon=True).start()
+                except RuntimeError:  # the interpreter is about to exit, and frees all
+                    self._is_watched = False
 
     def _watch(self) -> None:
         """Give memory back when the calls that needed it are over."""
         while self._is_watched:
             time.sleep(self.seconds)
-            with self._turn:
-                needed, self._needed = max([self._needed, *self._running]), 0
+            with self._turn.now:
+                needed, self._needed = max([self._needed, *[nbytes for _, nbytes in self._running]]), 0
                 if 2 * needed <= self.kept:
                     self.give_back(needed)
                 self._is_watched = self.kept > 0
@@ -190,5 +195,4 @@ class FreedMemory:
 
 FREED = FreedMemory()
 """The process's freed memory."""
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=FREED.forget)
+after_fork(FREED.forget)

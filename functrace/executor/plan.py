@@ -13,7 +13,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple, final
@@ -25,6 +24,7 @@ from functrace.ir.parts import Compiled, Loop
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
 from functrace.ir.unknown import Unknown
+from functrace.locks import cached_property
 from functrace.passes import optimized, optimizing
 from functrace.steps import finished
 

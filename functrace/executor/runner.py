@@ -11,7 +11,6 @@ Floor: 6.
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Generator, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, final
@@ -24,6 +23,7 @@ from functrace.executor.instructions import WIDTH, Instructions
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Position, Program
 from functrace.later import LaterModules
+from functrace.locks import after_fork
 from functrace.passes import EARLY, LATE, Pass, applied, optimized, optimizing
 from functrace.source import hide_own_frames
 from functrace.steps import finished
@@ -107,7 +107,7 @@ class Runner:
 
     __slots__ = (
         "_backend", "_compiled", "_compiling", "_first", "_flat", "_folded", "_heavy", "_inner", "_interpreted", "_invested",
-        "_listed", "_program", "_turn",
+        "_listed", "_program",
     )  # fmt: skip
 
     def __init__(self, program: Program | FirstSight, backend: Backend | None = None, *, is_flat: bool = False) -> None:
@@ -122,7 +122,6 @@ class Runner:
         self._inner: Inner | None = None
         self._listed: Instructions | None = None
         self._interpreted = self._invested = 0.0  # seconds
-        self._turn = threading.Lock()
 
     @property
     def tier(self) -> Tier:
@@ -215,10 +214,11 @@ class Runner:
 
     def _advanced(self) -> Compiled | None:
         """Take one step of the compilation; returns the function, if that was the last."""
-        if not self._turn.acquire(blocking=False):
-            return None  # another thread is at it
         begin = perf_counter()
         first = self._first
+        turn = (self,)
+        if _COMPILING.setdefault(id(self), turn) is not turn:
+            return None  # another thread is at it
         try:
             if first is not None and self._interpreted < COMPILING * first.size:
                 return None
@@ -230,11 +230,12 @@ class Runner:
                 from functrace.executor.compilation import compiling
 
                 self._compiling = compiling(self.flat, self._backend) if first is None else self._compiling_after(first)
+            steps = self._compiling
             with collector_paused():
                 now = begin
                 while True:
                     before = now
-                    next(self._compiling)
+                    next(steps)
                     now = perf_counter()
                     if first is None or now - begin + (now - before) > first.seconds:
                         break  # with another step like this one, the call would take longer than the first one did
@@ -245,7 +246,7 @@ class Runner:
             raise
         finally:
             self._invested += perf_counter() - begin
-            self._turn.release()
+            _COMPILING.pop(id(self), None)
         return self._compiled
 
     def _compiling_after(self, first: FirstSight) -> Generator[None, None, Compiled]:
@@ -283,6 +284,18 @@ class Runner:
                 ]
             listed = self._listed = instructions.listed(program)
         return instructions.run(listed, arguments, lines)
+
+
+_COMPILING: dict[int, tuple[Runner]] = {}
+"""The runners for which a thread takes a step of compilation now, by identity."""
+
+
+@after_fork
+def _forget_compiling() -> None:
+    """Begin compilations anew in a forked child that other threads were at: their steps are never ended there."""
+    for (runner,) in list(_COMPILING.values()):
+        runner._compiling = None
+    _COMPILING.clear()
 
 
 def _walked_once(program: Program) -> Program:

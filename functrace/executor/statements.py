@@ -13,7 +13,6 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Generator, Mapping, Sequence
-from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -26,6 +25,7 @@ from functrace.executor.plan import Plan, Step
 from functrace.executor.spread import Spread, spread_operations
 from functrace.ir.parts import Loop
 from functrace.ir.primitive import Primitive
+from functrace.locks import cached_property
 from functrace.ops import elementwise as ew
 from functrace.ops.reductions import reduce_sum_p
 from functrace.ops.shaping import broadcast_to_p, convert_p

@@ -15,10 +15,13 @@ from __future__ import annotations
 import contextvars
 import itertools
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, final
+
+from functrace.locks import Lock, after_fork
 
 BLOCK = 1 << 16
 """Elements: arrays of this many stay in a core's cache. With smaller ones two threads wait for each other's Python code."""
@@ -135,7 +138,7 @@ class Threads:
         affinity = getattr(os, "sched_getaffinity", None)
         self.count = count or (len(affinity(0)) if affinity is not None else os.cpu_count() or 1)
         self._workers: list[Worker] = []
-        self._making = threading.Lock()
+        self._making = Lock()
 
     def resize(self, count: int) -> None:
         """Let this many threads work.
@@ -154,7 +157,7 @@ class Threads:
 
     def forget(self) -> None:
         """Make threads anew when they are needed: after a fork there are none."""
-        self._workers, self._making = [], threading.Lock()
+        self._workers = []
 
     def spread(self, work: Work, size: int) -> None:
         """Call ``work(start, stop)`` for spans that make up ``range(size)``, each of whole blocks but for the last.
@@ -196,12 +199,17 @@ class Threads:
                 raise job.failure
 
     def _taken(self, count: int) -> list[Worker]:
-        """Return workers that are free, and now the caller's."""
-        if count > len(self._workers):
-            with self._making:
-                while count > len(self._workers):
-                    self._workers.append(Worker())
+        """Return workers that are free, and now the caller's; none while the interpreter exits, which ends all threads."""
         found: list[Worker] = []
+        if sys.is_finalizing():
+            return found
+        if count > len(self._workers):
+            with self._making.now:
+                while count > len(self._workers):
+                    try:
+                        self._workers.append(Worker())
+                    except RuntimeError:  # no thread can be started: too many, or the interpreter is about to exit
+                        break
         for worker in self._workers:
             if len(found) >= count:
                 break
@@ -211,5 +219,4 @@ class Threads:
 
 
 THREADS = Threads()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=THREADS.forget)
+after_fork(THREADS.forget)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import operator
-import threading
 import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeAlias, final
@@ -21,6 +20,7 @@ import numpy as np
 from functrace.caches import Facts
 from functrace.errors import DtypeError, ShapeError
 from functrace.ir.unknown import Unknown
+from functrace.locks import Lock
 from functrace.typing import Array, Scalar
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ DTYPES = {short: np.dtype(name) for name, short in _SHORT_NAMES.items()}
 """Every dtype that a program can have, by its short name."""
 
 _interned: weakref.WeakValueDictionary[tuple[Any, ...], ShapeDtype] = weakref.WeakValueDictionary()
-_interning = threading.Lock()
+_interning = Lock()
 
 _recent = Facts("avals asked for lately", 4096)
 """By shape and dtype: in front of the weak dictionary, which takes 0.5 us."""
@@ -74,7 +74,7 @@ class ShapeDtype:
         made = object.__new__(cls)
         object.__setattr__(made, "shape", tuple(map(_size, shape)))
         object.__setattr__(made, "dtype", dtype)
-        with _interning:
+        with _interning.now:
             return _interned.setdefault(key, made)
 
     def __setattr__(self, name: str, value: object) -> None:

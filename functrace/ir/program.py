@@ -17,12 +17,10 @@ import itertools
 import keyword
 import os
 import re
-import threading
 import weakref
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from types import CodeType, EllipsisType, MappingProxyType, ModuleType
 from typing import Any, ClassVar, NoReturn, TypeAlias, cast, final
 
@@ -34,6 +32,7 @@ from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.ir.tape import Builder, Columns, Op, Spec
 from functrace.ir.walk import Schedule, aliasing_outputs, reachable
 from functrace.keys import exact_bytes
+from functrace.locks import Lock, cached_property
 from functrace.source import Place, Source, printable
 from functrace.typing import Scalar
 
@@ -48,7 +47,7 @@ Static: TypeAlias = "Param | type[np.generic] | type[Scalar]"
 """The same, with types: those of NumPy's scalars have a written form, Python's have none."""
 
 _interned: weakref.WeakValueDictionary[Any, Program] = weakref.WeakValueDictionary()
-_interning = threading.Lock()
+_interning = Lock()
 
 _RESERVED = frozenset({*keyword.kwlist, "np", "inf", "nan", "infj", "nanj", "const"})
 """Words that listings need for themselves: never names of variables."""
@@ -568,7 +567,7 @@ class Program:
         Programs that are params of equations are interned, since every recording makes them anew.
         """
         key = (self._structure, self._places)
-        with _interning:
+        with _interning.now:
             return _interned.setdefault(key, self)
 
     def is_copy_of(self, other: Program) -> bool:

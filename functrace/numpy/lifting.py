@@ -37,6 +37,7 @@ from typing import Any, TypeVar, final, overload
 
 import numpy as np
 
+from functrace.locks import Lock, after_fork
 from functrace.numpy import namespace
 from functrace.numpy.namespace import Function
 from functrace.source import OWN_AND_NUMPYS
@@ -44,7 +45,7 @@ from functrace.source import OWN_AND_NUMPYS
 F = TypeVar("F", bound=Callable[..., Any])
 
 _innermost: ContextVar[Lift | None] = ContextVar("the innermost lift", default=None)
-_lock = threading.RLock()  # a generator that is collected may leave its lift at any time
+_lock = Lock()  # a generator that is collected may leave its lift at any time
 _open: list[Lift] = []
 """The lifts that are open, in all threads."""
 
@@ -75,7 +76,7 @@ class Lift:
         self._thread = threading.get_ident()
         self._outer = _innermost.get()
         self.is_open = True
-        with _lock:
+        with _lock.now:
             if not _open:
                 _lift_modules()
             _open.append(self)
@@ -85,7 +86,7 @@ class Lift:
     def __exit__(self, _kind: object, _error: BaseException | None, _traceback: TracebackType | None) -> None:
         self.is_open = False
         self._frame = None
-        with _lock:
+        with _lock.now:
             _open.remove(self)
             if not _open:
                 _lower_modules()
@@ -254,6 +255,14 @@ def _lower_modules() -> None:
     for module, _ in _raised:
         module.__class__ = ModuleType
     _raised.clear()
+
+
+@after_fork
+def _forget_other_threads() -> None:
+    """Keep only the lifts of the thread that has forked: nobody closes the others in the child."""
+    _open[:] = [lifted for lifted in _open if lifted._thread == threading.get_ident()]
+    if not _open:
+        _lower_modules()
 
 
 @functools.lru_cache(maxsize=1)

@@ -11,15 +11,14 @@ Floor: 2.
 from __future__ import annotations
 
 import functools
-import os
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any, Literal, final
 
 import numpy as np
 
 from functrace.ir.primitive import WRITTEN_AS
+from functrace.locks import Lock, after_fork
 from functrace.typing import Array
 
 Name = Literal["trsm", "trmm"]
@@ -174,13 +173,13 @@ class OneThread:
 
     def forget(self) -> None:
         """Begin anew: after a fork, who had entered is not there to leave."""
-        self._lock, self._count = threading.Lock(), 0
+        self._lock, self._count = Lock(), 0
         if self._before > 1:
             self._set(self._before)
             self._before = 1
 
     def __enter__(self) -> None:
-        with self._lock:
+        with self._lock.now:
             try:
                 if not self._count:
                     now = self._get()
@@ -194,7 +193,7 @@ class OneThread:
                 raise
 
     def __exit__(self, *_raised: object) -> None:
-        with self._lock:
+        with self._lock.now:
             if self._count > 1:
                 self._count -= 1
                 return
@@ -227,6 +226,5 @@ def one_thread() -> OneThread | None:
     if names is None or number((names[0], library))() != _POSIX:
         return None
     made = OneThread(number((names[1], library)), known((names[2], library)))
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=made.forget)
+    after_fork(made.forget)
     return made

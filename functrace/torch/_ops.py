@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, final
 
+from functrace.locks import cached_property
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 
@@ -183,17 +184,17 @@ class OpOverload:
         """What it is an overload of."""
         return self._overloadpacket
 
-    @functools.cached_property
+    @cached_property
     def _schema(self) -> FunctionSchema:
         return FunctionSchema(self._text)
 
-    @functools.cached_property
+    @cached_property
     def is_view(self) -> bool:
         """Whether the result shares memory with an argument that is not written to."""
         infos = [a.alias_info for a in self._schema.arguments]
         return any(info is not None and not info.is_write for info in infos)
 
-    @functools.cached_property
+    @cached_property
     def _function(self) -> Callable[..., Any]:
         return self._overloadpacket._calls.function_of(self)
 

@@ -31,13 +31,13 @@ Floor: 1.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, final
 
 from functrace.errors import CapturedArrayError
 from functrace.ir.primitive import Primitive
+from functrace.locks import Lock
 from functrace.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ INNERMOST: ContextVar[Recording | None] = ContextVar("the innermost mapped funct
 RUNS_HERE: ContextVar[Recording | None] = ContextVar("the recording of the user's function that runs here", default=None)
 OPENED: dict[int, Recording] = {}
 """The recordings of user code that have not ended, of all threads, by serial."""
-_shadowing = threading.Lock()
+_shadowing = Lock()
 
 
 def bind(primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
@@ -169,7 +169,7 @@ def enter(recording: Recording) -> None:
     recording.outside = {older: len(older.primitives) for older in list(OPENED.values()) if older.serial < recording.serial}
     if recording.scope is BODY:
         recording.body = recording
-        with _shadowing:
+        with _shadowing.now:
             for older in recording.outside:
                 older.shadows += 1
     elif enclosing is not None:
@@ -180,7 +180,7 @@ def leave(recording: Recording) -> None:
     """Let the one be the innermost that was so before; see `enter`."""
     INNERMOST.reset(recording._token)
     if recording.scope is BODY:
-        with _shadowing:
+        with _shadowing.now:
             for older in recording.outside:
                 older.shadows -= 1
     recording.outside = {}

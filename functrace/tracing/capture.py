@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 import mmap
 import sys
-import threading
 import weakref
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
@@ -31,6 +30,7 @@ from functrace.caches import Bounded, Kept
 from functrace.errors import CapturedArrayError
 from functrace.ir.aval import check_plain
 from functrace.ir.program import Program
+from functrace.locks import Lock
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -253,13 +253,13 @@ class _Piece(Kept):
 
 
 _pieces: Bounded[_Piece] = Bounded("memory for copies of arrays", _MOST_KEPT, 1 << 10)
-_choosing = threading.Lock()
+_choosing = Lock()
 
 
 def _copied(memory: Array) -> Array:
     """Return the elements in C order, as a read-only line; its memory is used again when no view of it is left."""
     dtype = memory.dtype.newbyteorder("=")
-    with _choosing:
+    with _choosing.now:
         copied = np.frombuffer(_piece(memory.nbytes).data, dtype, memory.size)
     np.copyto(copied.reshape(memory.shape), memory)
     copied.flags.writeable = False

@@ -13,7 +13,6 @@ import dataclasses
 import functools
 import inspect
 import sys
-import threading
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -24,6 +23,7 @@ import numpy as np
 from functrace.errors import ArgumentError, TreeError
 from functrace.keys import exact_key, has_hash
 from functrace.later import LaterModule
+from functrace.locks import Lock
 from functrace.typing import PyTree
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ K = TypeVar("K", bound=type)
 Flatten = Callable[[Any], tuple[Iterable[Any], Any]]
 Unflatten = Callable[[Any, Any], Any]
 
-_lock = threading.RLock()
+_lock = Lock()
 _registered: set[type] = set()
 _foreign: OrderedDict[type, None] = OrderedDict()
 _at_sight: OrderedDict[type, None] = OrderedDict()
@@ -152,7 +152,7 @@ def register(kind: type[PyTree], flatten: Flatten | None = None, unflatten: Unfl
         )
     if (flatten is None) is not (unflatten is None):
         raise ArgumentError(f"register of {kind.__name__}: one of flatten and unflatten is given", fix="give both, or none")
-    with _lock:
+    with _lock.now:
         if kind in _registered:
             raise ArgumentError(f"{kind.__name__} is registered already", fix="register a class once")
         if flatten is not None and unflatten is not None:
@@ -259,7 +259,7 @@ def _see(kind: type, leaf: object) -> bool:
         table = _at_sight
     else:
         return False
-    with _lock:
+    with _lock.now:
         if kind in table or kind in _registered:  # another thread has seen it meanwhile
             return True
         if table is _foreign:

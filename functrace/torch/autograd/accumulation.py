@@ -20,6 +20,7 @@ import numpy as np
 from functrace.errors import LostGradientError
 from functrace.executor.spread import LEAST_BYTES, spread_ufunc
 from functrace.ir.aval import aval_of
+from functrace.locks import after_fork
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dual import DUALS
@@ -31,6 +32,12 @@ from functrace.tracing import Tracer
 
 _LOCKS = [threading.RLock() for _ in range(64)]
 """By the address of the leaf. (Measured: 0.08 us per leaf and pass, against 0.25 us for a lock in every accumulator.)"""
+
+
+@after_fork
+def _renew_locks() -> None:
+    """Make the locks anew in a forked child: other threads that held one are not there."""
+    _LOCKS[:] = [threading.RLock() for _ in _LOCKS]
 
 
 def _in_a_list(held: list[object]) -> int:

@@ -317,7 +317,7 @@ def replaced_all(hook: Callable[..., Any], before: Sequence[Tensor | None], afte
 def execute(task: Task, grads: Sequence[Tensor | None]) -> None:
     """Run a task with grad mode as it asks; deep nesting continues in a fresh thread."""
     depth = RUNNING.depth + 1
-    if depth % LEVELS == 0:
+    if depth % LEVELS == 0 and not sys.is_finalizing():  # then no thread can begin
         continue_in_thread(task, grads, depth)
         return
     run_here(task, grads, depth)

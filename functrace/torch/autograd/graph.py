@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 import operator
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 
 from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.locks import Lock
 from functrace.torch import sentences
 from functrace.torch.autograd.accumulation import ALONE, accumulate, laid_as
 from functrace.torch.autograd.anomaly_mode import ANOMALY, note_origin
@@ -554,12 +554,12 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., object
         return _when_all_arrived(tensors, fn)
     if mode != "any":
         raise ValueError(sentences.multi_grad_mode(mode))
-    lock = threading.Lock()
+    lock = Lock()
     done: weakref.WeakSet[Task] = weakref.WeakSet()
 
     def first(gradient: Tensor | None) -> None:
         task = _present_task()
-        with lock:
+        with lock.now:
             if task in done:
                 return
             done.add(task)
@@ -570,14 +570,14 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., object
 
 def _when_all_arrived(tensors: Sequence[Tensor], fn: Callable[..., object]) -> RemovableHandle:
     nodes = [_get_grad_fn_or_grad_acc(t) for t in tensors]
-    lock = threading.Lock()
+    lock = Lock()
     arrived: weakref.WeakKeyDictionary[Task, tuple[list[Tensor | None], list[int]]] = weakref.WeakKeyDictionary()
     """By pass: the gradients, and how many are still to come."""
 
     def place(k: int) -> Callable[[Tensor | None], None]:
         def arrive(gradient: Tensor | None) -> None:
             task = _present_task()
-            with lock:
+            with lock.now:
                 if task not in arrived:
                     arrived[task] = [None] * len(nodes), [sum(will_execute(node) for node in nodes)]
                 grads, left = arrived[task]
