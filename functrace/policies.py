@@ -58,13 +58,16 @@ def budget(size: int | str) -> Budget:
 
     Counted are the arrays that the function and its reverse-mode derivative make, their arguments (of which un-jitted
     transforms hold copies) and results, as ``tracemalloc`` counts them; not what goes on around them, nor gaps between
-    arrays in the process's memory. Under ``vmap``, what is counted are the arrays of one example.
+    arrays in the process's memory. Under ``vmap``, what is counted are the arrays of one example. A `while_loop` is counted
+    with ``max_steps`` steps. What ``pack`` returns is counted as the array that it was given.
 
     Args:
         size: a number of bytes, or words such as ``"300 MB"``, ``"1.5 GiB"``.
 
     Raises:
-        ArgumentError: if ``size`` is neither; from the function, if its derivative needs more.
+        ArgumentError: if ``size`` is neither; from the function, if its derivative needs more, or keeps values of each step
+            of a loop whose number of steps nothing limits (a `while_loop` without ``max_steps``, a `fori_loop` with
+            traced bounds).
 
     Example:
         >>> import numpy as np, functrace as ft

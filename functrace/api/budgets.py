@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
 from dataclasses import dataclass
 from typing import final
 
@@ -21,9 +22,10 @@ from functrace.control.residuals import RECOMPUTE
 from functrace.errors import ArgumentError
 from functrace.executor.freed import FREED
 from functrace.executor.plan import planned
-from functrace.ir.parts import Assembly, Rewrite, inline, restrict
+from functrace.ir.check import held_programs
+from functrace.ir.parts import Assembly, Rewrite, inline, output_avals, restrict
 from functrace.ir.program import Program
-from functrace.passes import optimized
+from functrace.passes import EARLY, LAST, LATE, REORDERING, optimized
 from functrace.transforms import is_differentiable, linearize_program, transpose_program
 
 UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
@@ -39,6 +41,9 @@ SMALLEST = 0.2
 
 FILLED = 0.8
 """Part of a budget that arrays are to take, if they can; the rest is for gaps between them, and for Python."""
+
+ROW, VALUE = 64, 128
+"""Bytes of the tuple that holds the values of one step of a `while_loop`, and of each array's or number's header in it."""
 
 
 @final
@@ -116,7 +121,13 @@ def _within(program: Program, nbytes: int) -> Program:
 
 
 def peak(program: Program) -> int:
-    """Return how many bytes the reverse-mode derivative of a program needs, its operands and cotangents among them."""
+    """Return how many bytes the reverse-mode derivative of a program needs, its operands and cotangents among them.
+
+    It is the larger need of two: as un-jitted transforms run the derivative, and as ``jit`` does.
+
+    Raises:
+        ArgumentError: if it keeps values of each step of a loop whose number of steps nothing limits.
+    """
     active = [is_differentiable(program.avals[i]) for i in program.input_ids]
     forward, linear = linearize_program(program, active)
     count = len(program.output_ids)
@@ -129,7 +140,42 @@ def peak(program: Program) -> int:
     gradients = build.splice(backward, [*results[count:], *cotangents])
     made = build.program([*results[:count], *gradients], program.name)
     given = sum([made.avals[i].nbytes for i in made.input_ids])
-    return given + planned(optimized(made)).peak_bytes
+    early = optimized(made, EARLY)
+    jitted = optimized(early, REORDERING)
+    plans = [planned(optimized(p, LATE + LAST)) for p in ([early] if jitted is early else [early, jitted])]
+    return given + _kept_of_steps(early) + max([p.peak_bytes for p in plans])
+
+
+def _kept_of_steps(program: Program) -> int:
+    """Return how many bytes the loops of a derivative keep of all their steps, for the phases that walk back.
+
+    A plan counts one step of a `while_loop`: how many there are is not in the program, but for ``max_steps``. The values of
+    loops that follow each other are kept at once; those of a loop in a loop, for one step of the outer one.
+    """
+    if "functrace.control.while_loop" not in sys.modules:  # it is imported with the first loop of its kind
+        return 0
+    from functrace.control.while_loop import while_p
+    from functrace.control.while_trips import Trip
+
+    total = 0
+    for k, _ in program.schedule:
+        primitive, _, params = program.ops[k]
+        total += sum([_kept_of_steps(held) for param in params for _, held in held_programs(param, "")])
+        if primitive is not while_p:
+            continue
+        trip = Trip._make(params)
+        kept = [aval for body, count in zip(trip.bodies, trip.carries, strict=True) for aval in output_avals(body)[count:]]
+        if not kept:
+            continue
+        each = ROW + sum([VALUE + aval.nbytes for aval in kept])
+        if trip.most is None:
+            raise ArgumentError(
+                f"policies.budget: the derivative keeps {each:,} bytes of each step of a loop; nothing limits their number",
+                made=program.source(k),
+                fix="pass while_loop(max_steps=…), or use scan, or fori_loop with bounds that are known",
+            )
+        total += trip.most * each
+    return total
 
 
 def _cut(program: Program, room: float, share: float) -> Program:

@@ -118,3 +118,87 @@ def test_inner_policies_and_what_is_printed_stay(capsys: pytest.CaptureFixture[s
     assert packed
     assert len(capsys.readouterr().out.splitlines()) == 1
     np.testing.assert_array_equal(found, ft.grad(f)(x))
+
+
+# -- control flow --------------------------------------------------------------------------------------------------------
+
+
+def turn(v: Any) -> Any:
+    return np.sin(v) * np.cos(v * v)
+
+
+def counted(body: Any, v: Any, steps: int, most: int | None) -> Any:
+    """Take steps of a `while_loop`."""
+    return ft.while_loop(lambda s: s[0] < steps, lambda s: (s[0] + 1, body(s[1])), (0, v), max_steps=most)[1]
+
+
+SCALES = np.linspace(0.5, 1.0, 8)
+LOOPS: dict[str, Any] = {
+    "scan": lambda x: ft.scan(lambda c, s: (turn(c) * s, None), x, SCALES)[0],
+    "scan with results": lambda x: ft.scan(lambda c, s: (turn(c) * s, c), x, SCALES)[1],
+    "fori_loop": lambda x: ft.fori_loop(0, 8, lambda i, c: turn(c), x),
+    "while_loop": lambda x: counted(turn, x, 8, 8),
+    "while_loop, fewer steps": lambda x: counted(turn, x, 8, 20),
+    "while_loop, twice": lambda x: counted(turn, counted(lambda v: np.sin(v) * v, x, 6, 6), 8, 8),
+    "while_loop of numbers": lambda x: counted(np.sin, np.sum(x), 2000, 2000),
+    "while_loop in scan": lambda x: ft.scan(lambda c, s: (counted(turn, c, 4, 4) * s, None), x, SCALES)[0],
+    "while_loop in while_loop": lambda x: counted(lambda v: counted(turn, v, 4, 4), x, 3, 3),
+    "while_loop in cond": lambda x: ft.cond(x[0] > 0, lambda v: counted(turn, v, 8, 8), turn, x),
+    "while_loop of checkpoints": lambda x: counted(ft.checkpoint(lambda v: turn(turn(v))), x, 8, 8),
+    "cond in scan": lambda x: ft.scan(lambda c, s: (ft.cond(s > 0.7, turn, np.sin, c), None), x, SCALES)[0],
+    "map": lambda x: ft.map(lambda row: turn(turn(row)), x.reshape(40, -1)),
+    "chain": lambda x: turn(turn(turn(turn(x)))),
+}
+
+AROUND = 100_000
+"""Bytes: what un-jitted transforms and Python need besides arrays."""
+
+
+def measured(run: Any, x: Any) -> int:
+    tracemalloc.start()
+    run(x)
+    found = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return found
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_budget_of_control_flow_holds_as_measured(name: str) -> None:
+    x = np.linspace(0.1, 1.0, 40_000)
+    f = lambda x: np.sum(LOOPS[name](x))  # noqa: E731
+    expected = ft.grad(f)(x)
+    with pytest.raises(ArgumentError, match=r"needs [0-9,]+ bytes") as caught:
+        ft.jit(ft.grad(ft.checkpoint(f, policy=ft.policies.budget(1))))(x)
+    least = int(str(caught.value).partition("needs ")[2].partition(" bytes")[0].replace(",", ""))
+    gradient = ft.grad(ft.checkpoint(f, policy=ft.policies.budget(least)))
+    for run in (gradient, ft.jit(gradient)):
+        for _ in range(3):
+            np.testing.assert_allclose(run(x), expected, rtol=1e-12)
+        assert measured(run, x) + x.nbytes <= least + AROUND
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        lambda x: counted(turn, x, 5, None),
+        lambda x: ft.jit(lambda n: ft.fori_loop(0, n, lambda i, c: turn(c), x))(5),
+        lambda x: ft.scan(lambda c, s: (counted(turn, c, 5, None), None), x, SCALES)[0],
+        lambda x: counted(lambda v: counted(turn, v, 5, None), x, 3, 3),
+    ],
+)
+def test_budget_of_a_loop_that_nothing_limits_raises(loop: Any) -> None:
+    bounded = ft.checkpoint(lambda x: np.sum(loop(x)), policy=ft.policies.budget("1 GB"))
+    with pytest.raises(ArgumentError, match="nothing limits their number") as caught:
+        ft.jit(ft.grad(bounded))(np.ones(3))
+    assert "max_steps" in str(caught.value)
+
+
+def test_budget_of_a_loop_that_keeps_nothing_does_not_depend_on_its_steps() -> None:
+    def f(x: Any) -> Any:
+        k = ft.while_loop(lambda k: k < 100, lambda k: 2 * k, ft.stop_gradient(np.sum(x)).astype(int) + 1)
+        return np.sum(np.sin(x)) * k
+
+    x = np.linspace(0.0, 1.0, 5)
+    np.testing.assert_allclose(
+        ft.grad(ft.checkpoint(f, policy=ft.policies.budget(4000)))(x), ft.grad(f)(x), rtol=1e-15, atol=0.0
+    )
