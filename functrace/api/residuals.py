@@ -9,7 +9,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from functrace.api.record import Operands, stage
 from functrace.api.results import whole_result
 from functrace.api.transformed import transformed
 from functrace.control.call import call_program
+from functrace.control.cond import cond_p
 from functrace.control.residuals import RECOMPUTE, SAVE, Policy, is_policy, pack_p, unpack_p
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
@@ -161,6 +162,7 @@ class Residual:
         why: the operation whose derivative reads it first, if known.
         source: the user's line that it comes from, if known.
         each: whether there is one for each step of a loop whose length only a run knows.
+        is_packed: whether a policy packs it, so that only ``pack`` knows how many bytes are kept.
     """
 
     aval: ShapeDtype
@@ -168,10 +170,11 @@ class Residual:
     why: str
     source: Source | None
     each: bool = False
+    is_packed: bool = False
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes, of one step where there is one for each."""
+        """Size of the array in bytes, before it is packed if it is; of one step where there is one for each."""
         return self.aval.nbytes
 
 
@@ -184,13 +187,18 @@ class Residuals:
 
     @property
     def nbytes(self) -> int:
-        """Total size in bytes, of what does not depend on a number of steps."""
-        return sum(r.nbytes for r in self.kept if not r.each)
+        """Total size in bytes, of what is not packed and does not depend on a number of steps."""
+        return sum(r.nbytes for r in self.kept if not r.each and not r.is_packed)
 
     @property
     def nbytes_each(self) -> int:
-        """Size in bytes of what is kept for each step of loops whose length only a run knows."""
-        return sum(r.nbytes for r in self.kept if r.each)
+        """Size in bytes of what is kept, not packed, for each step of loops whose length only a run knows."""
+        return sum(r.nbytes for r in self.kept if r.each and not r.is_packed)
+
+    @property
+    def nbytes_packed(self) -> int:
+        """Size in bytes of the arrays that are packed, before they are; of one step's, where there is one for each."""
+        return sum(r.nbytes for r in self.kept if r.is_packed)
 
     def __iter__(self) -> Any:
         return iter(self.kept)
@@ -205,7 +213,8 @@ class Residuals:
         for (aval, made, why, line), count in counts.items():  # a Python loop makes many rows that say the same
             rows.append((f"{count * aval.nbytes:,}", f"{count} x {aval}" if count > 1 else str(aval), made, why, line))
         each = f", and {self.nbytes_each:,} for each step of a loop" if self.nbytes_each else ""
-        rows.append((f"{self.nbytes:,}", f"kept for the derivative of {self.of}{each}", "", "", ""))
+        packed = f", and what pack makes of {self.nbytes_packed:,}" if any(r.is_packed for r in self.kept) else ""
+        rows.append((f"{self.nbytes:,}", f"kept for the derivative of {self.of}{each}{packed}", "", "", ""))
         return rows
 
     def _repr_html_(self) -> str:
@@ -232,11 +241,12 @@ def saved_residuals(f: Callable[P, Any]) -> Callable[P, Residuals]:
     """Return a function of ``f``'s arguments that lists what its reverse-mode derivative keeps.
 
     Nothing is computed. Residuals of loops are listed as their stacks; of a `while_loop`, whose length is not known, as what
-    each step keeps.
+    each step keeps. How many bytes `functrace.policies.pack` makes of an array only the run knows: ``nbytes`` leaves packed
+    ones out, and ``nbytes_packed`` says how large they are before.
 
     Returns:
-        a function that returns `Residuals`: an iterable of rows with ``nbytes``, ``aval``, ``made``, ``why`` and ``source``,
-        whose ``nbytes`` is the total, and which prints as a table.
+        a function that returns `Residuals`: an iterable of rows with ``nbytes``, ``aval``, ``made``, ``why``, ``source`` and
+        ``is_packed``, whose ``nbytes`` is the total, and which prints as a table.
 
     Example:
         >>> import numpy as np, functrace as ft
@@ -271,8 +281,8 @@ def residuals_of(program: Program, forward: Program, linear: Program, name: str)
     for outer, inner in zip(forward.output_ids[count:], linear.input_ids, strict=False):
         why = _reader(linear, inner, operations)
         if why is not None:
-            made, source = described.made(outer)
-            kept.setdefault(outer, Residual(avals[outer], made, why[0], source or why[1]))
+            made, source, is_packed = described.made(outer)
+            kept.setdefault(outer, Residual(avals[outer], made, why[0], source or why[1], is_packed=is_packed))
     return Residuals(name, (*kept.values(), *_of_each_step(linear, operations)))
 
 
@@ -282,22 +292,30 @@ def _of_each_step(linear: Program, operations: dict[Any, set[str]]) -> Iterator[
         primitive, _, params = linear.ops[k]
         keeps = None if primitive.holds is None else primitive.holds.keeps
         for held, place, kinds, readers in () if keeps is None else keeps(*params):
-            made, source = _made_in(held, place, kinds)
+            made, source, is_packed = _made_in(held, place, kinds)
             for program, at in readers:
                 inner = in_line(program)
                 why = _reader(inner, inner.input_ids[at], operations)
                 if why is not None:
                     aval = held.avals[held.output_ids[place]]
-                    yield Residual(aval, f"{made} of each step", why[0], source or why[1], each=True)
+                    yield Residual(aval, f"{made} of each step", why[0], source or why[1], True, is_packed)
                     break
 
 
-def _made_in(held: Program, place: int, kinds: Sequence[str]) -> tuple[str, Source | None]:
+class _Made(NamedTuple):
+    """Where a residual comes from: in words, by line, and whether it is packed."""
+
+    text: str
+    source: Source | None
+    is_packed: bool = False
+
+
+def _made_in(held: Program, place: int, kinds: Sequence[str]) -> _Made:
     """Say what an output of a program that an operation holds is, and which line it comes from."""
     body = in_line(held)
     part = _Part(body, len(body.output_ids), kinds, "")
-    made, source = part.made(body.output_ids[place])
-    return made.removeprefix("argument "), source
+    made = part.made(body.output_ids[place])
+    return made._replace(text=made.text.removeprefix("argument "))
 
 
 class _Part:
@@ -319,7 +337,7 @@ class _Part:
             if k in self.needed:
                 self.needed.update(program.ops[k][1])
 
-    def made(self, variable: int) -> tuple[str, Source | None]:
+    def made(self, variable: int) -> _Made:
         """Say what a variable is, and which line it comes from."""
         program, first = self.program, variable
         while program.ops[first][0] is RESULT:
@@ -327,23 +345,28 @@ class _Part:
         primitive, operands, params = program.ops[first]
         source = program.source(first)
         if primitive is pack_p:
-            made, inner = self.made(operands[0])
-            return f"{made}, packed", inner or source
+            made = self.made(operands[0])
+            return _Made(f"{made.text}, packed", made.source or source, True)
         if primitive is INPUT:
             name = self.names.get(first)
-            return (self.others if name is None else f"argument {name}"), source
+            return _Made(self.others if name is None else f"argument {name}", source)
         if primitive is CONSTANT:
-            return "constant", source
+            return _Made("constant", source)
         if primitive is name_p:
-            return f"named {params[0]!r}", source
+            return _Made(f"named {params[0]!r}", source)
         if primitive.holds is not None and primitive.holds.gives is not None:
             given = primitive.holds.gives(variable - first, *params)
             if given is not None:
                 held, place, kinds, runs = given
-                made, inner = _made_in(held, place, kinds)
-                return f"{made} of {runs}", inner or source
+                made = _made_in(held, place, kinds)
+                return _Made(f"{made.text} of {runs}", made.source or source, made.is_packed)
         only = "" if variable in self.needed else ", for the derivative only"
-        return f"result of {primitive.name}{only}", source
+        if primitive is cond_p and not params[1]:  # a choice per example unpacks what it picks from
+            branches: tuple[Program, ...] = params[0]
+            names = ["argument"] * len(operands)
+            if any(_made_in(branch, variable - first, names).is_packed for branch in branches):
+                return _Made(f"result of {primitive.name}{only}, packed where a branch does", source, True)
+        return _Made(f"result of {primitive.name}{only}", source)
 
 
 def _operations(program: Program) -> dict[Any, set[str]]:

@@ -19,7 +19,7 @@ HERE = os.path.basename(__file__)
 
 def rows(f: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
     kept = ft.saved_residuals(f)(*args, **kwargs)
-    assert kept.nbytes == sum(r.nbytes for r in kept)
+    assert kept.nbytes == sum(r.nbytes for r in kept if not r.is_packed)
     assert len(kept) == len(list(kept))
     return {r.made: r for r in kept}
 
@@ -88,6 +88,53 @@ def test_checkpoint_keeps_operands_only() -> None:
     h = np.zeros((4096, 32))
     plain, checkpointed = (ft.saved_residuals(chain(w))(h).nbytes for w in (lambda f: f, ft.checkpoint))
     assert checkpointed <= 0.2 * plain
+
+
+PACKED_IN: dict[str, Any] = {
+    "call": lambda f: f,
+    "chain": lambda f: lambda x: np.cos(f(np.exp(f(x)))),
+    "scan": lambda f: lambda x: ft.scan(lambda c, s: (f(c) * s, None), x, np.ones(5))[0],
+    "fori_loop": lambda f: lambda x: ft.fori_loop(0, 5, lambda i, c: f(c), x),
+    "map": lambda f: lambda x: ft.map(f, x),
+    "vmap": lambda f: lambda x: ft.vmap(f)(x),
+    "cond": lambda f: lambda x: ft.jit(lambda x: ft.cond(x[0] > 0, f, np.cos, x))(x),
+    "cond in scan": lambda f: lambda x: ft.scan(lambda c, s: (ft.cond(s > 0, f, lambda v: f(v) * 2.0, c), None), x, x)[0],
+    "choice per example": lambda f: lambda x: ft.vmap(lambda v: ft.cond(v > 0.5, f, np.cos, v))(x),
+}
+
+
+@pytest.mark.parametrize("name", PACKED_IN)
+def test_packed_bytes_are_those_that_pack_gets_and_no_others(name: str) -> None:
+    handed: list[int] = []
+
+    def pack(x: Any) -> Any:
+        handed.append(x.nbytes)
+        return x.astype(np.float32)
+
+    layer = ft.checkpoint(lambda x: np.sin(np.sin(x)), policy=ft.policies.pack(pack, lambda x: x.astype(np.float64)))
+    f, x = PACKED_IN[name](layer), np.linspace(0.1, 1.0, 8)
+    kept = ft.saved_residuals(lambda x: np.sum(f(x)))(x)
+    assert not handed, "nothing is computed"
+    assert kept.nbytes == sum([r.nbytes for r in kept if not r.is_packed])
+    ft.vjp(f, x)
+    if name == "choice per example":  # which picks from arrays: what it keeps is unpacked
+        assert kept.nbytes_packed == 0 < kept.nbytes
+        return
+    assert kept.nbytes_packed == sum(handed) > 0
+    assert f"and what pack makes of {sum(handed):,}" in str(kept)
+
+
+def test_packed_values_of_each_step_are_not_counted_as_arrays() -> None:
+    layer = ft.checkpoint(np.sin, policy=ft.policies.pack(lambda x: x.astype(np.float32), lambda x: x.astype(np.float64)))
+    kept = ft.saved_residuals(lambda x: counted(lambda v: layer(v) * v, x))(X)
+    packed = [r for r in kept if r.is_packed]
+    assert packed and all(r.each and ", packed" in r.made for r in packed)
+    assert kept.nbytes_packed == sum([r.nbytes for r in packed])
+    assert kept.nbytes_each == sum([r.nbytes for r in kept if r.each and not r.is_packed])
+
+
+def counted(body: Any, x: Any) -> Any:
+    return np.sum(ft.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, body(s[1])), (0, x))[1])
 
 
 def test_packed_and_named_values() -> None:
