@@ -75,18 +75,20 @@ class Deferred:
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Symbolic:
-    """Stands for a rule that is told which tangents are zero: recorded when it is differentiated, so equal to no other.
+    """A rule that depends on which tangents are zero: recorded when the function is differentiated.
 
     Args:
         record: from which explicit operands have a tangent to the programs, as they would be without that knowledge.
+        key: what makes two such rules equal; by default a rule equals no other.
     """
 
-    record: Callable[[tuple[bool, ...]], tuple[Rule, ...]]
+    record: Callable[[tuple[bool, ...]], tuple[Rule, ...]] = field(compare=False)
+    key: Hashable = field(default_factory=object)
 
     def __reduce__(self) -> Any:
-        raise _in_this_process_only("is told which tangents are zero")
+        raise _in_this_process_only("depends on which tangents are zero")
 
 
 Rule = Program | Failed | Deferred | Symbolic
@@ -128,7 +130,7 @@ def _mapped(rules: tuple[Rule, ...], change: Callable[..., tuple[Program, ...]],
         return (Deferred((first.key, key), lambda: change(*_ready((), first))),) * len(rules)
     if isinstance(first, Symbolic):
         record = first.record
-        return (Symbolic(lambda active: _mapped(record(active), change, key)),) * len(rules)
+        return (Symbolic(lambda active: _mapped(record(active), change, key), (first.key, key)),) * len(rules)
     return rules if any(isinstance(rule, Failed) for rule in rules) else change(*rules)
 
 

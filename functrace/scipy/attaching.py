@@ -13,7 +13,7 @@ import numpy as np
 from functrace.api.differentiate import jvp, vjp
 from functrace.api.programs import stop_gradient
 from functrace.api.record import Called, Recorded
-from functrace.control.custom import Deferred, custom_derivative_program
+from functrace.control.custom import Symbolic, custom_derivative_program
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program
 from functrace.ops.foreign import Foreign, callback_p
@@ -39,11 +39,14 @@ def attached(
         outputs: the values, floats.
         operands: what they depend on.
         key: what tells these derivatives from others: equal keys, equal derivatives.
-        pull: ``pull(outputs, operands, cotangents)`` returns one cotangent per operand that is differentiable.
+        pull: ``pull(outputs, operands, cotangents, wanted)`` returns one cotangent per differentiable operand; ``wanted``
+            has a bool per operand, and where it is False the cotangent may be ``None``.
         push: ``push(outputs, operands, tangents)`` returns one tangent per output; ``tangents`` has one per operand,
-            ``None`` for those that are not differentiable.
+            ``None`` for those that do not change.
 
-    Both see outputs that depend on the operands in turn, so they are differentiated as any function.
+    Both see outputs that depend on the operands in turn, so they are differentiated as any function. Which operands change
+    is known when a derivative is recorded, so that a term that is not needed is left out, and not multiplied by 0: where it
+    is infinite, the product would be NaN.
     """
     count = len(outputs)
     avals = [aval_of(x) for x in (*outputs, *operands)]
@@ -56,28 +59,46 @@ def attached(
         found = again(values)
         return [*found, *found, *values[count:]]
 
-    def backward(*values: Numbers) -> list[Any]:
-        outs, given, cotangents = values[:count], values[count : len(avals)], values[len(avals) :]
-        zeros = [np.zeros(aval.shape, aval.dtype)[()] for aval in avals[:count]]
-        return [*zeros, *[bind(reverse_only_p, (ct,)) for ct in pull(outs, given, cotangents)]]
+    def pulled(active: Sequence[bool]) -> Function:
+        def backward(*values: Numbers) -> list[Any]:
+            outs, given, cotangents = values[:count], values[count : len(avals)], values[len(avals) :]
+            found = iter(pull(outs, given, cotangents, active))
+            bars = [_zeros(aval) for aval in avals[:count]]
+            for aval, is_moving, is_wanted in zip(avals[count:], moving, active, strict=True):
+                if is_moving:
+                    bar = next(found)
+                    bars.append(bind(reverse_only_p, (bar,)) if is_wanted else _zeros(aval))
+            return bars
 
-    def pushed(*values: Numbers) -> list[Any]:
-        found = again(values[: len(avals)])
-        dots = iter(values[len(avals) + count :])
-        tangents = [next(dots) if flag else None for flag in moving]
-        return [*found, *push(found, values[count : len(avals)], tangents)]
+        return backward
+
+    def pushed(active: Sequence[bool]) -> Function:
+        def both(*values: Numbers) -> list[Any]:
+            found = again(values[: len(avals)])
+            dots = iter(values[len(avals) + count :])
+            given = [next(dots) if flag else None for flag in moving]
+            tangents = [t if flag else None for t, flag in zip(given, active, strict=True)]
+            return [*found, *push(found, values[count : len(avals)], tangents)]
+
+        return both
+
+    def reverse(active: tuple[bool, ...]) -> tuple[Program, ...]:
+        backward = pulled(active[count:])
+        return _recorded(forward, avals, name), _recorded(backward, [*avals, *avals[:count]], f"backward_of_{name}")
+
+    def direct(active: tuple[bool, ...]) -> tuple[Program, ...]:
+        return (_recorded(pushed(active[count:]), [*avals, *tangents], f"jvp_of_{name}"),)
 
     tangents = [aval for aval in avals if is_differentiable(aval)]
-    reverse = Deferred(
-        (name, key, "reverse", tuple(avals)),
-        lambda: (_recorded(forward, avals, name), _recorded(backward, [*avals, *avals[:count]], f"backward_of_{name}")),
-    )
-    direct = Deferred(
-        (name, key, "forward", tuple(avals)), lambda: (_recorded(pushed, [*avals, *tangents], f"jvp_of_{name}"),)
-    )
+    backwards = Symbolic(reverse, (name, key, "reverse", tuple(avals)))
+    forwards = Symbolic(direct, (name, key, "forward", tuple(avals)))
     held = [stop_gradient(x) if isinstance(x, Tracer) else x for x in outputs]
     itself = _recorded(lambda *values: list(values[:count]), avals, name)
-    return custom_derivative_program(itself, reverse, reverse, direct, [*held, *operands], len(avals))
+    return custom_derivative_program(itself, backwards, backwards, forwards, [*held, *operands], len(avals))
+
+
+def _zeros(aval: ShapeDtype) -> Any:
+    return np.zeros(aval.shape, aval.dtype)[()]
 
 
 def _recorded(f: Function, avals: Sequence[ShapeDtype], name: str) -> Program:
@@ -112,11 +133,10 @@ def eagerly(what: str, f: Function, key: Hashable, operands: Sequence[Any], resu
         what, key, operands, results: see `called_later`.
         f: the function, of arrays; returns a list of floats.
     """
-    moving = [k for k, x in enumerate(operands) if is_differentiable(aval_of(x))]
     avals = [aval_of(x) for x in operands]
     count = len(operands)
 
-    def at(values: Sequence[Any]) -> Function:
+    def at(values: Sequence[Any], moving: Sequence[int]) -> Function:
         def moved(*chosen: Numbers) -> Any:
             whole = list(values)
             for k, value in zip(moving, chosen, strict=True):
@@ -125,19 +145,25 @@ def eagerly(what: str, f: Function, key: Hashable, operands: Sequence[Any], resu
 
         return moved
 
-    def pulled(*values: Numbers) -> list[Any]:
-        _, pull = vjp(at(values[:count]), *[values[k] for k in moving])
-        return list(pull(list(values[count:])))
+    def pull(outputs: Sequence[Any], given: Sequence[Any], cotangents: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
+        moving = [k for k, flag in enumerate(wanted) if flag]
 
-    def pushed(*values: Numbers) -> list[Any]:
-        return list(jvp(at(values[:count]), [values[k] for k in moving], list(values[count:]))[1])
+        def pulled(*values: Numbers) -> list[Any]:
+            _, back = vjp(at(values[:count], moving), *[values[k] for k in moving])
+            return list(back(list(values[count:])))
 
-    def pull(outputs: Sequence[Any], given: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-        return eagerly(what, pulled, (key, "vjp"), [*given, *cotangents], [avals[k] for k in moving])
+        found = eagerly(what, pulled, (key, "vjp", tuple(moving)), [*given, *cotangents], [avals[k] for k in moving])
+        bars = dict(zip(moving, found, strict=True))
+        return [bars.get(k) for k, aval in enumerate(avals) if is_differentiable(aval)]
 
     def push(outputs: Sequence[Any], given: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        moving = [k for k, t in enumerate(tangents) if t is not None]
+
+        def pushed(*values: Numbers) -> list[Any]:
+            return list(jvp(at(values[:count], moving), [values[k] for k in moving], list(values[count:]))[1])
+
         dots = [t for t in tangents if t is not None]
-        return eagerly(what, pushed, (key, "jvp"), [*given, *dots], results)
+        return eagerly(what, pushed, (key, "jvp", tuple(moving)), [*given, *dots], results)
 
     return attached("eager", called_later(what, f, key, operands, results), operands, key, pull, push)
 

@@ -224,9 +224,9 @@ def trajectory(flow: Flow, t0: Numbers, y0: Numbers, ts: Numbers, values: Number
             (values,) = called_later(flow.what, run, (flow.key, result), operands, [result])
     held = flow._replace(captured=[])
 
-    def pull(outputs: Sequence[Any], given: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+    def pull(outputs: Sequence[Any], given: Sequence[Any], cotangents: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
         t0, y0, ts = given[count:]
-        return _pulled(held._replace(captured=list(given[:count])), t0, y0, ts, outputs[0], cotangents[0])
+        return _pulled(held._replace(captured=list(given[:count])), t0, y0, ts, outputs[0], cotangents[0], wanted)
 
     def push(outputs: Sequence[Any], given: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
         t0, y0, ts = given[count:]
@@ -253,9 +253,12 @@ def _pushed(flow: Flow, t0: Numbers, y0: Numbers, ts: Numbers, ys: Numbers, tang
         value, change = jvp(rate, (both[:size], *chosen), (both[size:], *moved))
         return np.concatenate([value, change])
 
-    start = np.concatenate([y0, y0_dot - flow(t0, y0) * t0_dot])
+    start_dot = np.zeros(shape_of(y0), y0.dtype) if y0_dot is None else y0_dot
+    if t0_dot is not None:
+        start_dot = start_dot - flow(t0, y0) * t0_dot
+    start = np.concatenate([y0, start_dot])
     found = trajectory(beside(flow, f, start), t0, start, ts)
-    if not shape_of(ts)[0]:
+    if ts_dot is None or not shape_of(ts)[0]:
         return found[:, size:]
     return found[:, size:] + vmap(lambda t, y, t_dot: flow(t, y) * t_dot)(ts, ys, ts_dot)
 
@@ -267,10 +270,13 @@ def _with(values: Sequence[Any], places: Sequence[int], chosen: Sequence[Any]) -
     return whole
 
 
-def _pulled(flow: Flow, t0: Numbers, y0: Numbers, ts: Numbers, ys: Numbers, ys_bar: Numbers) -> list[Any]:
-    """Return the cotangents of what a trajectory depends on; see Note [The adjoint]."""
+def _pulled(
+    flow: Flow, t0: Numbers, y0: Numbers, ts: Numbers, ys: Numbers, ys_bar: Numbers, wanted: Sequence[bool]
+) -> list[Any]:
+    """Return the cotangents of what a trajectory depends on, where they are wanted; see Note [The adjoint]."""
     size = shape_of(y0)[0]
-    moving = [k for k, value in enumerate(flow.captured) if is_differentiable(aval_of(value))]
+    *by_captured, by_t0, _, by_ts = wanted
+    moving = [k for k, flag in enumerate(by_captured) if flag]
     chosen = [flow.captured[k] for k in moving]
     dtype = np.result_type(y0.dtype, *[x.dtype for x in chosen], np.float64)
     sizes = [int(np.prod(shape_of(x))) for x in chosen]
@@ -294,17 +300,18 @@ def _pulled(flow: Flow, t0: Numbers, y0: Numbers, ts: Numbers, ys: Numbers, ys_b
         carry = carry + np.concatenate([y_bar.astype(dtype), np.zeros(ends[-1] - 2 * size, dtype)])
         state = np.concatenate([y.astype(dtype), carry])
         found = trajectory(flow_back, t, state, np.reshape(previous, (1,)))[0]
-        return found[size:], np.real(np.sum(y_bar * flow(t, y)))
+        return found[size:], np.real(np.sum(y_bar * flow(t, y))) if by_ts else np.float64(0.0)
 
     start = np.zeros(ends[-1] - size, dtype)
     last, ts_bar = scan(step, start, (ts, before, ys, ys_bar), reverse=True)
     a = _cast(last[:size], y0.dtype)
-    t0_bar = -np.real(np.sum(a * flow(t0, y0)))
-    found = [
-        np.reshape(_cast(last[low - size : high - size], x.dtype), shape_of(x))
-        for x, low, high in zip(chosen, ends[:-1], ends[1:], strict=True)
-    ]
-    return [*found, t0_bar, a, ts_bar]
+    t0_bar = -np.real(np.sum(a * flow(t0, y0))) if by_t0 else None
+    found = {
+        k: np.reshape(_cast(last[low - size : high - size], x.dtype), shape_of(x))
+        for k, x, low, high in zip(moving, chosen, ends[:-1], ends[1:], strict=True)
+    }
+    differentiable = [k for k, value in enumerate(flow.captured) if is_differentiable(aval_of(value))]
+    return [*[found.get(k) for k in differentiable], t0_bar, a, ts_bar]
 
 
 def _cast(x: Numbers, dtype: np.dtype[Any]) -> Any:

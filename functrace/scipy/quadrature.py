@@ -1,7 +1,8 @@
 """Integrals of functions by ``scipy.integrate``, on traced values: differentiated by limits and under the integral.
 
 By Leibniz' rule, the derivative of the integral of ``f`` from ``a`` to ``b`` is ``f(b) db/dp - f(a) da/dp`` and the integral
-of ``df/dp``, which is found in the same way, with the same tolerances.
+of ``df/dp``, which is found in the same way, with the same tolerances. The terms of limits that do not change are left out:
+the integrand may be infinite there.
 
 Floor: 8.
 """
@@ -99,20 +100,23 @@ def _integral(f: Integrand, a: Numbers, b: Numbers, values: Given = None, key: H
     held = f._replace(captured=[])
     moving = [k for k, x in enumerate(f.captured) if is_differentiable(aval_of(x))]
 
-    def part(given: Sequence[Any]) -> Function:
+    def part(given: Sequence[Any], active: Sequence[int]) -> Function:
         def at(x: Numbers, *chosen: Numbers) -> Any:
             captured = list(given[:count])
-            for k, value in zip(moving, chosen, strict=True):
+            for k, value in zip(active, chosen, strict=True):
                 captured[k] = value
             return held._replace(captured=captured)(x)
 
         return at
 
-    def pull(outputs: Sequence[Any], given: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-        at, chosen = part(given), [given[k] for k in moving]
-        ends = [np.real(np.sum(cotangents[0] * _at_end(lambda x: at(x, *chosen), x))) for x in given[count:]]
-        rest: list[Any] = []
-        if moving:
+    def pull(outputs: Sequence[Any], given: Sequence[Any], cotangents: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
+        active = [k for k in moving if wanted[k]]
+        at, chosen = part(given, active), [given[k] for k in active]
+        bars: dict[int, Any] = {}
+        for k, sign in ((count, -1.0), (count + 1, 1.0)):
+            if wanted[k]:
+                bars[k] = sign * np.real(np.sum(cotangents[0] * _at_end(lambda x: at(x, *chosen), given[k])))
+        if active:
             sizes = [int(np.prod(shape_of(x))) for x in chosen]
             dtype = np.result_type(np.float64, *[x.dtype for x in chosen])
 
@@ -122,18 +126,24 @@ def _integral(f: Integrand, a: Numbers, b: Numbers, values: Given = None, key: H
 
             both = _integral(_integrand(f.what, slopes, f.options), given[-2], given[-1])
             pieces = np.split(both, [int(n) for n in np.cumsum(sizes)[:-1]])
-            for piece, x in zip(pieces, chosen, strict=True):
+            for k, piece, x in zip(active, pieces, chosen, strict=True):
                 kept = np.real(piece) if x.dtype.kind != "c" and dtype.kind == "c" else piece
-                rest.append(np.reshape(kept, shape_of(x)).astype(x.dtype))
-        return [*rest, -ends[0], ends[1]]
+                bars[k] = np.reshape(kept, shape_of(x)).astype(x.dtype)
+        return [bars.get(k) for k in (*moving, count, count + 1)]
 
     def push(outputs: Sequence[Any], given: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
-        at, chosen, dots = part(given), [given[k] for k in moving], [tangents[k] for k in moving]
-        value = lambda x: at(x, *chosen)  # noqa: E731
-        total = _at_end(value, given[-1]) * tangents[-1] - _at_end(value, given[-2]) * tangents[-2]
-        if moving:
+        active = [k for k in moving if tangents[k] is not None]
+        at, chosen, dots = part(given, active), [given[k] for k in active], [tangents[k] for k in active]
+        terms: list[Any] = []
+        for limit, dot, sign in ((given[-1], tangents[-1], 1.0), (given[-2], tangents[-2], -1.0)):
+            if dot is not None:
+                terms.append(_at_end(lambda x: at(x, *chosen), limit) * (sign * dot))
+        if active:
             change = lambda x: jvp(lambda *chosen: at(x, *chosen), chosen, dots)[1]  # noqa: E731
-            total = total + _integral(_integrand(f.what, change, f.options), given[-2], given[-1])
+            terms.append(_integral(_integrand(f.what, change, f.options), given[-2], given[-1]))
+        total = terms[0]
+        for term in terms[1:]:
+            total = total + term
         return [total.astype(f.aval.dtype)]
 
     return attached("integral", found, operands, whole, pull, push)[0]
@@ -146,7 +156,14 @@ def _at_end(f: Function, x: Numbers) -> Any:
 
 
 def _by_quad_vec(f: Function, a: Numbers, b: Numbers, options: dict[str, Any]) -> Any:
-    return scipy.integrate.quad_vec(f, float(a), float(b), **options)[0]
+    """Return an integral whose integrand may be infinite at the limits and points: no node is rounded to one of them."""
+    a, b = float(a), float(b)
+    ends = {a, b, *map(float, options.get("points") or ())}
+
+    def inside(x: float) -> Any:
+        return f(np.nextafter(x, a if x == b else b) if x in ends else x)
+
+    return scipy.integrate.quad_vec(inside, a, b, **options)[0]
 
 
 def quad(
