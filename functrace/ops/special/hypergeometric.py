@@ -18,10 +18,29 @@ from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
 hyp0f1 = special(sp.hyp0f1, "v", lambda v, z, o: hyp0f1(v + 1.0, z) / v, source="DLMF 16.3.1")
-hyp1f1 = special(sp.hyp1f1, "a", "b", lambda a, b, z, o: a / b * hyp1f1(a + 1.0, b + 1.0, z), source="DLMF 13.3.15")
-hyp2f1 = special(
-    sp.hyp2f1, "a", "b", "c", lambda a, b, c, z, o: a * b / c * hyp2f1(a + 1.0, b + 1.0, c + 1.0, z), source="DLMF 15.5.1"
-)
+
+
+def _kummer(a: Array, b: Array, z: Array) -> Any:
+    """The derivative of hyp1f1: of a polynomial one of a degree less, also where ``b`` is a pole of the coefficients."""
+    ends = ew.equal(a, 0)
+    some = ew.logical_or(ends, ew.equal(a, -1))
+    x, y = ew.where(some, 0.0, a + 1.0), ew.where(some, 1.0, b + 1.0)
+    return ew.where(ends, 0.0, a / ew.where(ends, 1.0, b) * hyp1f1(x, y, z))
+
+
+def _gauss(a: Array, b: Array, c: Array, z: Array) -> Any:
+    """The derivative of hyp2f1, likewise; where ``c`` is one of the others, SciPy takes a power of ``1 - z``."""
+    is_power = ew.logical_or(ew.equal(a, c), ew.equal(b, c))
+    ends = ew.logical_or(ew.equal(b, 0), ew.logical_and(ew.logical_not(is_power), ew.equal(a, 0)))
+    last = ew.logical_and(ew.logical_not(is_power), ew.logical_or(ew.equal(a, -1), ew.equal(b, -1)))
+    some = ew.logical_or(ends, last)
+    x, y, w = ew.where(some, 0.0, a + 1.0), ew.where(some, 0.0, b + 1.0), ew.where(some, 1.0, c + 1.0)
+    factor = ew.where(is_power, ew.where(ew.equal(a, c), b, a), a * b / ew.where(ew.equal(c, 0), 1.0, c))
+    return ew.where(ends, 0.0, factor * hyp2f1(x, y, w, z))
+
+
+hyp1f1 = special(sp.hyp1f1, "a", "b", lambda a, b, z, o: _kummer(a, b, z), source="DLMF 13.3.15")
+hyp2f1 = special(sp.hyp2f1, "a", "b", "c", lambda a, b, c, z, o: _gauss(a, b, c, z), source="DLMF 15.5.1")
 hyperu = special(sp.hyperu, "a", "b", lambda a, b, z, o: -a * hyperu(a + 1.0, b + 1.0, z), source="DLMF 13.3.22")
 
 # -- elliptic integrals of the parameter m -----------------------------------------------
