@@ -132,6 +132,7 @@ def lengths(found: dict[str, Any]) -> Figure:
         "jit": "-.",
         "gradient": "-",
         "jitted gradient": "-.",
+        "first jitted gradient": ":",
     }
     for axes, (what, title) in zip(grid, titles, strict=True):
         for system, stages in found["systems"].items():

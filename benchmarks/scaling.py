@@ -77,11 +77,21 @@ def functrace(thorough: bool) -> dict[str, Any]:
     by_count = {count: stages(count) for count in OPERATIONS}
     found = {stage: {n: by_count[n][stage] / n for n in OPERATIONS} for stage in by_count[OPERATIONS[0]]}
     jitted = ft.jit(ft.grad(tree_loss(np)))
+
+    def first_jitted(n: int) -> float:
+        def run() -> None:
+            ft.clear_caches()
+            ft.jit(ft.grad(tree_loss(np)))(given)
+
+        given = leaves(n)
+        return best(run) / n
+
     return {
         "operations": found,
         "leaves": {
             "gradient": {n: later(ft.grad(tree_loss(np)), leaves(n)) / n for n in LEAVES},
             "jitted gradient": {n: later(jitted, leaves(n)) / n for n in LEAVES},
+            "first jitted gradient": {n: first_jitted(n) for n in LEAVES},
         },
         "orders": {"gradient": {n: later(nested(ft.grad, scalar(np), n), 0.7) for n in ORDERS}},
     }

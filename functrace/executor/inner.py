@@ -61,7 +61,8 @@ class Inner:
         ]
         part = restrict(program, program.input_ids, computed)
         self._program = part.program
-        self._used = [k for k, i in enumerate(program.input_ids) if i in set(part.used)]
+        used = set(part.used)
+        self._used = [k for k, i in enumerate(program.input_ids) if i in used]
         self._dependences = _dependences(part.program) if _is_callable(program) else ()
         self._placed: tuple[tuple[list[Position], Program], ...] = ()
 

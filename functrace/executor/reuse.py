@@ -46,6 +46,7 @@ class Buffers:
         self._owned: set[int] = set()
         self._layouts: dict[int, Any] = {}
         self._read_only: set[int] = set()
+        self._shown = Counter(program.output_ids)
         self._taken: set[int] = set()
         """Whose memory a group may have written its results into, or not: where it ran whole."""
         for i in program.input_ids:
@@ -152,7 +153,7 @@ class Buffers:
             and self._sharing[root] == 1
             and bool(program.avals[i].shape)
             and program.avals[root].size == program.avals[i].size
-            and program.output_ids.count(i) == 1
+            and self._shown[i] == 1
             and i not in self._read_only
         )
 
@@ -160,7 +161,13 @@ class Buffers:
         """Return the operation whose result, in C order, has the memory that an output is all of, if that is known."""
         root, avals = self.owners.get(i, i), self.program.avals
         in_order = self._layouts.get(root) == self._layouts.get(i) == C_ORDER
-        known = in_order and root in self._owned - self._taken and avals[root] is avals[i] and i not in self._read_only
+        known = (
+            in_order
+            and root in self._owned
+            and root not in self._taken
+            and avals[root] is avals[i]
+            and i not in self._read_only
+        )
         return root if known and avals[i].shape else None
 
     def _elementwise(self, k: int, variables: list[int]) -> Any:
