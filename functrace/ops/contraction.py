@@ -167,9 +167,12 @@ matmul_in_parts_p = replace(matmul_p, name="matmul_in_parts")
 
 # -- einsum ------------------------------------------------------------------------------------------
 
+_BLAS_DTYPES = frozenset(map(np.dtype, "fdFD"))
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _SMALL = 2**14
 """Multiplications up to which NumPy's own loop beats the way through BLAS (about 20 us of Python)."""
+_FEW_LOOPS = 2**10
+"""Inner loops up to which the same holds: each costs 20 to 40 ns in addition to its multiplications."""
 
 
 def _split(subscripts: str) -> tuple[list[str], str]:
@@ -297,11 +300,54 @@ def _canonical(subscripts: str) -> str:
     return "".join(names.get(c, c) for c in subscripts)
 
 
+@functools.lru_cache(4096)
+def _as_matmul(subscripts: str) -> tuple[bool, bool, bool] | None:
+    """Recognize a product of two (stacks of) matrices: ``(swap x, swap y, swap the result)``, or None.
+
+    >>> _as_matmul("abc,acd->abd"), _as_matmul("ab,cb->ca"), _as_matmul("abc,abc->a")
+    ((False, False, False), (False, True, True), None)
+    """
+    terms, out = _split(subscripts)
+    if len(terms) != 2 or {len(t) for t in terms} != {len(out)} or len(out) < 2:
+        return None
+    (x, y), stack = terms, out[:-2]
+    letters = set(stack + x[-2:] + y[-2:])
+    if not x.startswith(stack) or not y.startswith(stack) or len(letters) != len(out) + 1:
+        return None
+    row, column = set(x[-2:]) - set(y), set(y[-2:]) - set(x)
+    if len(row) != 1 or len(column) != 1 or row | column != set(out[-2:]):
+        return None
+    return x[-1] in row, y[-2] in column, out[-2] in column
+
+
+@functools.lru_cache(4096)
+def _is_optimized(subscripts: str, shapes: tuple[Shape, ...]) -> bool:
+    """Decide whether NumPy contracts through BLAS: many multiplications, or many short inner loops."""
+    sizes = _sizes(subscripts, shapes)
+    total = math.prod(sizes.values())
+    terms, out = _split(subscripts)
+    inner = 1
+    for ends in zip(*(reversed(term) for term in (*terms, out) if term)):
+        if len(set(ends)) > 1:
+            inner = max(inner, *(sizes[a] for a in ends)) if inner == 1 else inner
+            break
+        inner *= sizes[ends[0]]
+    return total > _SMALL or total > _FEW_LOOPS * inner
+
+
 def contract(subscripts: str, *operands: Value) -> Any:
-    """Apply `einsum_p` once, to any number of operands; sizes must be equal (no broadcast 1)."""
+    """Apply one contraction to any number of operands; sizes must be equal (no broadcast 1).
+
+    Products of matrices are `matmul`, all else is `einsum_p`.
+    """
     subscripts = _canonical(subscripts)
-    sizes = _sizes(subscripts, tuple(map(shape_of, operands)))
-    optimize = len(operands) > 1 and math.prod(sizes.values()) > _SMALL
+    if len(operands) == 2 and all(getattr(x, "dtype", None) in _BLAS_DTYPES for x in operands):
+        swaps = _as_matmul(subscripts)
+        if swaps is not None:
+            _sizes(subscripts, tuple(map(shape_of, operands)))  # raises where they do not fit
+            x, y = [swap_last(x) if swapped else x for x, swapped in zip(operands, swaps)]
+            return matmul(swap_last(y), swap_last(x)) if swaps[2] else matmul(x, y)
+    optimize = len(operands) > 1 and _is_optimized(subscripts, tuple(map(shape_of, operands)))
     return bind(einsum_p, operands, (subscripts, optimize))
 
 
