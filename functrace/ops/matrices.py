@@ -43,7 +43,8 @@ def native_batch(primitive_of: Callable[[], Primitive]) -> Any:
     """Return the batch rule of a primitive of one stack: the batch axis is one more axis of the stack."""
 
     def batch(operands: Values, _is_batched: Flags, *params: object) -> Any:
-        return bind(primitive_of(), operands, params)
+        (stack,) = operands
+        return bind(primitive_of(), (stack,), params)
 
     return batch
 
