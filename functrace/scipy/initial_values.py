@@ -11,13 +11,13 @@ from typing import Any, final
 import numpy as np
 import scipy.integrate
 
+from functrace.api.attaching import called_later, eagerly
 from functrace.api.calls import as_value
 from functrace.api.implicit import closure_convert, root_of
 from functrace.api.programs import stop_gradient
 from functrace.errors import ArgumentError, ConcretizationError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.operands import Operand, arrayed
-from functrace.scipy.attaching import called_later, eagerly
 from functrace.scipy.kinds import Given, Numbers
 from functrace.scipy.odes import Flow, flow_of, odeint_values, real, solved, trajectory
 from functrace.scipy.solving import Solution, named, plainly

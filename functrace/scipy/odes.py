@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.integrate
 
+from functrace.api.attaching import attached, called_later
 from functrace.api.calls import as_value
 from functrace.api.differentiate import jvp, vjp
 from functrace.api.jacobians import jacfwd
@@ -31,7 +32,6 @@ from functrace.ir.parts import Rewrite, restrict
 from functrace.ir.program import Program
 from functrace.keys import static_key
 from functrace.numpy.operands import arrayed
-from functrace.scipy.attaching import attached, called_later
 from functrace.scipy.kinds import Given, Numbers
 from functrace.tracing.answers import known_value
 from functrace.tracing.evaluate import evaluate_program

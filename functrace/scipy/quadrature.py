@@ -16,6 +16,7 @@ import numpy as np
 import scipy.integrate
 import scipy.special
 
+from functrace.api.attaching import attached, called_later
 from functrace.api.differentiate import jvp, vjp
 from functrace.api.record import Operands, stage
 from functrace.errors import ArgumentError, UnsupportedFunctionError
@@ -25,7 +26,6 @@ from functrace.ir.program import Program
 from functrace.keys import static_key
 from functrace.numpy.operands import Operand, arrayed
 from functrace.ops.solutions import undifferentiated
-from functrace.scipy.attaching import attached, called_later
 from functrace.scipy.kinds import Given, Numbers
 from functrace.scipy.odes import real
 from functrace.tracing.answers import known_value

@@ -1,6 +1,6 @@
 """Values that come from outside of programs, with derivatives that are written in functrace.
 
-Floor: 8.
+Floor: 7.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program
 from functrace.ops.foreign import Foreign, callback_p
 from functrace.ops.solutions import reverse_only_p
-from functrace.scipy.kinds import Numbers
 from functrace.tracing.binding import BODY, bind
 from functrace.tracing.capture import own_constants
 from functrace.tracing.recording import Recording
-from functrace.tracing.tracer import Tracer
+from functrace.tracing.tracer import Tracer, Value
 from functrace.transforms import is_differentiable
 from functrace.tree import flatten
 
@@ -55,12 +54,12 @@ def attached(
     def again(values: Sequence[Any]) -> list[Any]:
         return attached(name, values[:count], values[count:], key, pull, push)
 
-    def forward(*values: Numbers) -> list[Any]:
+    def forward(*values: Value) -> list[Any]:
         found = again(values)
         return [*found, *found, *values[count:]]
 
     def pulled(active: Sequence[bool]) -> Function:
-        def backward(*values: Numbers) -> list[Any]:
+        def backward(*values: Value) -> list[Any]:
             outs, given, cotangents = values[:count], values[count : len(avals)], values[len(avals) :]
             found = iter(pull(outs, given, cotangents, active))
             bars = [_zeros(aval) for aval in avals[:count]]
@@ -73,7 +72,7 @@ def attached(
         return backward
 
     def pushed(active: Sequence[bool]) -> Function:
-        def both(*values: Numbers) -> list[Any]:
+        def both(*values: Value) -> list[Any]:
             found = again(values[: len(avals)])
             dots = iter(values[len(avals) + count :])
             given = [next(dots) if flag else None for flag in moving]
@@ -137,7 +136,7 @@ def eagerly(what: str, f: Function, key: Hashable, operands: Sequence[Any], resu
     count = len(operands)
 
     def at(values: Sequence[Any], moving: Sequence[int]) -> Function:
-        def moved(*chosen: Numbers) -> Any:
+        def moved(*chosen: Value) -> Any:
             whole = list(values)
             for k, value in zip(moving, chosen, strict=True):
                 whole[k] = value
@@ -148,7 +147,7 @@ def eagerly(what: str, f: Function, key: Hashable, operands: Sequence[Any], resu
     def pull(outputs: Sequence[Any], given: Sequence[Any], cotangents: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
         moving = [k for k, flag in enumerate(wanted) if flag]
 
-        def pulled(*values: Numbers) -> list[Any]:
+        def pulled(*values: Value) -> list[Any]:
             _, back = vjp(at(values[:count], moving), *[values[k] for k in moving])
             return list(back(list(values[count:])))
 
@@ -159,7 +158,7 @@ def eagerly(what: str, f: Function, key: Hashable, operands: Sequence[Any], resu
     def push(outputs: Sequence[Any], given: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
         moving = [k for k, t in enumerate(tangents) if t is not None]
 
-        def pushed(*values: Numbers) -> list[Any]:
+        def pushed(*values: Value) -> list[Any]:
             return list(jvp(at(values[:count], moving), [values[k] for k in moving], list(values[count:]))[1])
 
         dots = [t for t in tangents if t is not None]
@@ -168,6 +167,6 @@ def eagerly(what: str, f: Function, key: Hashable, operands: Sequence[Any], resu
     return attached("eager", called_later(what, f, key, operands, results), operands, key, pull, push)
 
 
-def zeros_like(x: Numbers) -> Any:
+def zeros_like(x: Value) -> Any:
     """Return zeros of its shape and dtype."""
-    return np.zeros(shape_of(x), x.dtype)[()]
+    return np.zeros(shape_of(x), aval_of(x).dtype)[()]
