@@ -38,8 +38,13 @@ def pack(pack: Callable[[np.ndarray[Any, Any]], Any], unpack: Callable[[Any], An
     """Hand every residual to ``pack`` as it is saved, and what that returned to ``unpack`` as it is fetched.
 
     Args:
-        pack: from an array to anything: an array of fewer bits, compressed bytes, a file's name.
+        pack: from an array to anything: an array of fewer bits, compressed bytes, a file's name. The array is read-only.
         unpack: from that to an array of the same shape and dtype.
+
+    Raises:
+        ArgumentError: if one of them is not a function.
+        CapturedArrayError: from the derivative, if ``pack`` writes into its argument.
+        ShapeError, DtypeError: from the derivative, if ``unpack`` returns something else than an array of that kind.
 
     Example:
         >>> import numpy as np, functrace as ft

@@ -17,7 +17,7 @@ from functrace.api.custom import custom_jvp, custom_vjp, positional
 from functrace.api.programs import stop_gradient
 from functrace.api.record import Operands
 from functrace.api.transformed import SignatureOfWrapped
-from functrace.errors import ArgumentError, ConcretizationError, TreeError
+from functrace.errors import ArgumentError, ConcretizationError, DtypeError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.keys import static_key
 from functrace.numpy.number import TracedNumber
@@ -51,11 +51,13 @@ def pure_callback(
             argument is not mapped; with ``"broadcast_all"`` that axis has the same length everywhere.
 
     Returns:
-        what ``f`` returns, in the dtypes that were declared; 0-d arrays as NumPy scalars.
+        what ``f`` returns; 0-d arrays and Python numbers as NumPy scalars of the dtype that was declared.
 
     Raises:
         NotDifferentiableError: if it is differentiated; `primitive` and `custom_vjp` give it a derivative.
-        TreeError, ShapeError, DtypeError: if ``f`` returns something else than was declared.
+        TreeError, ShapeError, DtypeError: if ``f`` returns something else than was declared: another nest, shape or dtype (a
+            Python number may become what NumPy's promotion makes of it), or an array that is more than its values, such as
+            a masked one.
 
     Example:
         >>> import numpy as np
@@ -103,7 +105,8 @@ class primitive(Generic[P, R]):
     later, with ``defvjp`` and ``defjvp``. Without a rule, the function cannot be differentiated.
 
     Returns:
-        a function with the results of ``f``, to be used under any transform.
+        a function with the results of ``f``, to be used under any transform, and on plain arrays; there, too, ``f`` gets
+        arrays of its own, and what it returns is checked.
 
     Raises:
         NotDifferentiableError: if it is differentiated, and has no rule.
@@ -181,7 +184,10 @@ class primitive(Generic[P, R]):
             return boxed(self, args, kwargs)
         leaves = flatten((args, kwargs))[0]
         if not any(isinstance(leaf, Tracer) for leaf in leaves):
-            return self.f(*args, **kwargs)
+            placed = positional(self.f, self.name, args, kwargs)
+            declared = None if self.results is None else _declared(self.results, placed, {})
+            found: R = _called(self.f, declared, placed, {}, self.method)
+            return found
         given = map_leaves(_strong, positional(self.f, self.name, args, kwargs))
         has_rule = self.vjp is not None or self.jvp is not None
         passed = map_leaves(_constant, given) if has_rule else given
@@ -262,7 +268,7 @@ def _called(f: Callable[..., Any], declared: PyTree, args: tuple[Any, ...], kwar
                 fix=f"declare it: functrace.primitive({name}, results=lambda x: x) where it is like x, or a ShapeDtype",
             )
         result = run(*[np.array(x) if isinstance(x, np.ndarray) else x for x in known])
-        declared = map_leaves(_aval, result)
+        declared = map_leaves(functools.partial(_aval_of_result, name), result)
     leaves, tree = flatten(declared)
     foreign = Foreign(run, (*_identity(f), *_static(operands)), name, tree)
     found = None if result is None else foreign.checked(result, leaves)
@@ -303,6 +309,12 @@ def _declared(shapes: PyTree, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         placed, named = map_leaves(known, (args, kwargs))
         shapes = shapes(*placed, **named)
     return map_leaves(_aval, shapes)
+
+
+def _aval_of_result(name: str, leaf: object) -> ShapeDtype:
+    if not isinstance(leaf, NUMERIC):
+        raise DtypeError(f"the result of {name} is a {type(leaf).__name__}, not an array", fix="return arrays and numbers")
+    return _aval(leaf)
 
 
 def _aval(leaf: PyTree) -> ShapeDtype:

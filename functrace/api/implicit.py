@@ -11,15 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from functrace.api.calls import as_value, check_function, function_name
 from functrace.api.custom import check_like
 from functrace.api.differentiate import jvp
 from functrace.api.record import Operands, Staged, stage
 from functrace.api.results import guard_results
-from functrace.control.linear_solve import linear_solve_program
-from functrace.control.root import root_program
-from functrace.errors import TreeError
+from functrace.control.linear_solve import linear_solve_p, linear_solve_program
+from functrace.control.root import root_p, root_program
+from functrace.errors import NotDifferentiableError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.check import held_programs
 from functrace.ir.parts import Rewrite
 from functrace.ir.program import Program
 from functrace.tracing.binding import is_recording
@@ -196,6 +199,7 @@ def custom_linear_solve(
         return solution
 
     forward = stage(applied, still, "matvec of custom_linear_solve", function_name(matvec))
+    _check_linear(forward, len(leaves), function_name(matvec))
     solved = stage(solving(solve, matvec, "solve"), operands, "solve of custom_linear_solve", "solve")
     staged = [forward, solved]
     if transpose_solve is not None and not symmetric:
@@ -264,6 +268,55 @@ def closure_convert(fun: Function, *example_args: PyTree) -> tuple[Function, lis
         return unflatten(made.out_tree, evaluate_program(made.program, [*found, *values]))
 
     return converted, [made.captured[k] for k in traced]
+
+
+def _check_linear(matvec: Staged, count: int, name: str) -> None:
+    """Check that a recorded function of ``count`` leaves is linear, as far as its program shows it.
+
+    It has a transpose, and is zero at zero, whatever the traced values are that it closes over. Programs that call foreign
+    code, or solve equations in turn, are taken as they are.
+
+    Raises:
+        NotDifferentiableError: if it is not linear.
+    """
+    program = matvec.program
+    if _is_opaque(program):
+        return
+    fix = "make it linear: functrace.jvp(f, (x,), (v,))[1] is linear in v, and constant terms belong to b"
+    flags = [False] * len(matvec.captured) + [True] * count
+    try:
+        transpose_program(_captured_first(matvec, count), flags)
+    except NotDifferentiableError as error:
+        raise NotDifferentiableError(f"custom_linear_solve: matvec {name} is not linear: {error.what}", fix=fix) from None
+    # Stand-ins take no memory: an element each.
+    captured = [_stand_in(aval_of(x)) if isinstance(x, Tracer) else x for x in matvec.captured]
+    zeros = [np.zeros(program.avals[i].shape, program.avals[i].dtype)[()] for i in program.input_ids[:count]]
+    try:
+        with np.errstate(all="ignore"):
+            results = evaluate_program(program, [*zeros, *captured])
+    except (ArithmeticError, ValueError, IndexError):  # stand-ins may be no values that it works with
+        return
+    for result in results:
+        wrong = result[(result != 0) & (result == result)]
+        if wrong.size:
+            raise NotDifferentiableError(
+                f"custom_linear_solve: matvec {name} is not linear: at zero it is {wrong[0]}, not zero", fix=fix
+            )
+
+
+def _is_opaque(program: Program) -> bool:
+    """Whether a program does what has an effect, or holds what has no transpose though it may be linear."""
+    return any(
+        primitive.effects
+        or primitive in (linear_solve_p, root_p)
+        or any(_is_opaque(held) for param in params for _, held in held_programs(param, ""))
+        for primitive, _, params in program.ops
+    )
+
+
+def _stand_in(aval: ShapeDtype) -> Any:
+    """An element that is seen in every place: 1, or 0 for what may be an index."""
+    return np.broadcast_to(np.full((), aval.dtype.kind in "fc", aval.dtype), aval.shape)
 
 
 # -- what they share -------------------------------------------------------------------------------------------------------

@@ -28,11 +28,12 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from functrace.errors import ArgumentError, DtypeError, ProgramError, ShapeError
-from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.errors import ArgumentError, CapturedArrayError, DtypeError, ProgramError, ShapeError
+from functrace.ir.aval import ShapeDtype, aval_of, refuse_subclass
 from functrace.ir.check import held_programs
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
+from functrace.source import source_of_traceback
 from functrace.tracing.binding import bind
 from functrace.typing import Array
 
@@ -49,7 +50,7 @@ class Pack:
     """The policy that hands residuals to two functions of the user's.
 
     Args:
-        pack: called with each array that is saved; returns anything.
+        pack: called with each array that is saved, which it may not write into; returns anything.
         unpack: called with what ``pack`` returned; returns an array of the same shape and dtype.
     """
 
@@ -127,16 +128,29 @@ class Packed:
 
         Raises:
             ShapeError: if it has another shape or dtype than was packed.
+            DtypeError: if it is no array of numbers, or one that is more than its values, such as a masked one.
         """
-        value = self.policy.unpack(self.held)
-        array = np.asarray(value)
-        if array.dtype == object:
-            raise DtypeError(f"unpack returned a {type(value).__name__}, not an array", fix="return an array or a number")
+        value: Any = self.policy.unpack(self.held)
+        is_shared = value is not self.held and _is_shared(value, sys.getrefcount(value))
+        kind: type = type(value)
+        is_array = issubclass(kind, np.ndarray)
+        if is_array and kind is not np.ndarray:
+            try:
+                refuse_subclass(kind)
+            except DtypeError as error:
+                raise DtypeError(f"unpack returned what cannot be used: {error.what}", fix=error.fix) from None
+        array: Array = np.asarray(value)
+        if array.dtype.kind not in "biufc":
+            shown = f"an array of {array.dtype}" if is_array else f"a {kind.__name__}"
+            raise DtypeError(f"unpack returned {shown}, not an array of numbers", fix="return an array or a number")
         if aval_of(array) is not self.aval:
             raise ShapeError(
                 f"unpack returned {aval_of(array)}, but {self.aval} was packed", fix="give back shape and dtype"
             )
-        return with_strides(array, self.strides) if array.ndim else array[()]
+        if not array.ndim:
+            return array[()]
+        made = with_strides(array, self.strides)
+        return made.copy("K") if is_shared and made is array else made
 
     def transpose(self, axes: tuple[int, ...]) -> Packed:
         """Permute the axes of the array, once it is unpacked."""
@@ -151,6 +165,27 @@ class Packed:
 
     def __getitem__(self, index: int | slice | tuple[Any, ...]) -> Any:
         return np.asarray(self)[index]
+
+
+def _is_shared(value: object, references: int) -> bool:
+    """Whether somebody else may write into an array that a function has returned: a buffer that it will use again.
+
+    Args:
+        value: what was returned.
+        references: to it, as counted where it is in a variable.
+    """
+    if not isinstance(value, np.ndarray):
+        return False
+    return references > _ALONE if value.flags.owndata else not isinstance(value.base, bytes)
+
+
+def _references_to_new() -> int:
+    value = np.empty(1)
+    return sys.getrefcount(value)
+
+
+_ALONE = _references_to_new()
+"""The count of references to a new array in a variable."""
 
 
 @final
@@ -206,7 +241,19 @@ def _pack(x: Array | Packed, policy: Pack) -> Packed:
     if isinstance(x, Packed):
         return x
     array = np.asarray(x)
-    return Packed(policy.pack(array), aval_of(x), policy, array.strides)
+    shown = array.view()
+    shown.flags.writeable = False  # the program reads the array after `pack` has seen it
+    try:
+        held = policy.pack(shown)
+    except ValueError as error:
+        if "read-only" not in str(error):
+            raise
+        raise CapturedArrayError(
+            "pack writes into the residual that it is given, which the program still reads",
+            at=source_of_traceback(error.__traceback__),
+            fix="write into a copy: x = x.copy()",
+        ) from error
+    return Packed(held, aval_of(x), policy, array.strides)
 
 
 def with_strides(array: np.ndarray[Any, Any], strides: tuple[int, ...]) -> np.ndarray[Any, Any]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from functrace.errors import DtypeError, NotDifferentiableError, ProgramError, ShapeError, TreeError
-from functrace.ir.aval import ShapeDtype, aval_of, shape_of
+from functrace.ir.aval import ShapeDtype, aval_of, check_plain, shape_of
 from functrace.ir.primitive import Flags, Primitive, Tangents, Values, absent, always
 from functrace.ir.tape import Spec
 from functrace.ops.shaping import broadcast_to
@@ -110,13 +110,24 @@ def _own(value: Any) -> Any:
 
 
 def _checked(leaf: Any, aval: ShapeDtype, what: str) -> Any:
+    if isinstance(leaf, np.ndarray) and type(leaf) is not np.ndarray:
+        try:
+            check_plain(leaf)
+        except DtypeError as error:
+            raise DtypeError(f"{what}: {error.what}", fix=error.fix) from None
     array = np.asarray(leaf)
     if array.dtype.kind not in "biufc":
-        raise DtypeError(f"{what} is a {type(leaf).__name__}, but {aval} was declared", fix="return arrays and numbers")
+        shown = f"an array of {array.dtype}" if isinstance(leaf, np.ndarray) else f"a {type(leaf).__name__}"
+        raise DtypeError(f"{what} is {shown}, but {aval} was declared", fix="return arrays and numbers")
     if array.shape != aval.shape:
         raise ShapeError(f"{what} is {aval_of(array)}, but {aval} was declared", fix=f"declare the shape {array.shape}")
-    if not np.can_cast(array.dtype, aval.dtype, "same_kind"):
-        raise DtypeError(f"{what} is {aval_of(array)}, but {aval} was declared", fix=f"declare the dtype {array.dtype}")
+    # A Python number takes the dtype that is declared if NumPy's arithmetic would keep it; arrays have that dtype.
+    found = np.result_type(leaf, aval.dtype) if type(leaf) in (bool, int, float, complex) else array.dtype.newbyteorder("=")
+    if found != aval.dtype:
+        raise DtypeError(
+            f"{what} is {aval_of(array)}, but {aval} was declared",
+            fix=f"declare the dtype {array.dtype}, or return it with .astype(np.{aval.dtype})",
+        )
     return np.array(leaf, aval.dtype)[()]
 
 

@@ -18,6 +18,7 @@ from functrace.errors import ArgumentError, DtypeError, ShapeError
 from functrace.ir.aval import aval_of, shape_of
 from functrace.numpy.operands import Arrayed, DtypeLike, Operand, arrayed, one_axis
 from functrace.numpy.taking import take, take_along_axis
+from functrace.ops.checks import require
 from functrace.ops.random import (
     random_binomial_p,
     random_bits_p,
@@ -245,7 +246,6 @@ def _places(key: Arrayed, weights: Arrayed, shape: Shape) -> Any:
     """Places along the last axis of weights, with replacement: where a uniform number falls among their sums."""
     total = np.cumsum(weights, axis=-1)
     drawn = sample(random_uniform_p, key, shape, FLOAT) * total[..., -1]
-    # A number is below the sum of all; but not below NaN: the place is then behind the last one, and nothing stands there.
     if len(shape_of(total)) == 1:
         return np.searchsorted(total, drawn, side="right")
     return np.sum(~(drawn[..., None] < total), axis=-1)
@@ -273,6 +273,7 @@ def categorical(
 
     Raises:
         ShapeError: if the shape does not fit, or there are fewer categories than are to be different.
+        ValueError: when it is drawn, if logits are NaN, or all of them -inf.
 
     Example:
         >>> import numpy as np
@@ -291,8 +292,10 @@ def categorical(
     wanted = joint_shape("categorical", shape, tuple(stack))
     if not count:
         raise ShapeError("random.categorical: there are no categories", fix="pass logits with at least one")
+    most = np.max(scores, axis=-1, keepdims=True)
+    message = "random.categorical: logits are NaN, or all of them -inf"
+    scores = require(scores, most > -np.inf, "ValueError", message)
     if replace:
-        most = np.max(scores, axis=-1, keepdims=True)
         is_most = scores == most  # also where it is infinite
         weights = np.exp(np.where(is_most, 0.0, scores) - np.where(is_most, 0.0, most))
         return convert(_places(key, weights, wanted), INT)
@@ -347,10 +350,15 @@ def permutation(key: Arrayed, x: int | Operand, axis: SupportsIndex = 0, indepen
     return take(things, _order(key, (shape[k],), 0), k)
 
 
-def _check_probabilities(p: Arrayed) -> None:
-    """Check those that are known."""
-    if not isinstance(p, Tracer) and not (np.all(p >= 0) and 0 < np.sum(p) < np.inf):
+def _checked_probabilities(p: Arrayed) -> Any:
+    """Return probabilities; those that are traced are checked when the program runs."""
+    if isinstance(p, Tracer):
+        total = np.sum(p)
+        holds = np.all(p >= 0) & (total > 0) & (total < np.inf)
+        return require(p, holds, "ValueError", "random.choice: p is no probabilities, but negative, NaN, infinite or all 0")
+    if not (np.all(p >= 0) and 0 < np.sum(p) < np.inf):
         raise ArgumentError(f"random.choice: p is {p}, no probabilities", fix="pass numbers from 0 on, not all 0")
+    return p
 
 
 def _is_count(x: object) -> bool:
@@ -382,7 +390,7 @@ def choice(
     Raises:
         ShapeError: if there is nothing to choose from, or less than is to be drawn without replacement; if ``p`` does not
             fit.
-        ArgumentError: if ``p`` is no probabilities, and known. Where it is traced, NaN gives a place behind the last one.
+        ArgumentError: if ``p`` is no probabilities, and known. Where it is traced, the program raises ValueError.
 
     Example:
         >>> import functrace as ft
@@ -414,7 +422,7 @@ def choice(
         weights = parameter(p, FLOAT, "choice")  # type: ignore[arg-type]
         if shape_of(weights) != (count,):
             raise ShapeError(f"random.choice: p is {aval_of(weights)} for {count} things", fix="pass one number per thing")
-        _check_probabilities(weights)
+        weights = _checked_probabilities(weights)
         if replace:
             places = _places(key, weights, wanted)
         else:

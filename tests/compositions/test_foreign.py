@@ -327,9 +327,11 @@ def test_how_it_is_mapped(method: str) -> None:
 def test_how_results_are_declared(declared: Any) -> None:
     x = X.astype(np.float32)
     for run in (lambda f: f(x), lambda f: compiled(f)(x), lambda f: ft.vjp(lambda x: f(ft.stop_gradient(x)), x)[0]):
-        found: Any = run(lambda x: ft.pure_callback(lambda x: np.sin(x.astype(np.float64)), declared, x))
+        found: Any = run(lambda x: ft.pure_callback(np.sin, declared, x))
         assert found.dtype == np.float32
-        np.testing.assert_array_equal(found, np.sin(X.astype(np.float32).astype(np.float64)).astype(np.float32))
+        np.testing.assert_array_equal(found, np.sin(x))
+        with pytest.raises(DtypeError, match=r"is f64\[3\], but f32\[3\] was declared"):
+            run(lambda x: ft.pure_callback(lambda x: np.sin(x.astype(np.float64)), declared, x))
 
 
 @pytest.mark.parametrize("returns, declared, error, says", [

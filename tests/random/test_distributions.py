@@ -223,18 +223,40 @@ def test_small_shapes_stay_in_range() -> None:
 
 
 def test_odd_probabilities() -> None:
-    logits = np.array([[0.0, np.inf, 5.0], [-np.inf, 2000.0, 1999.0], [0.0, np.nan, 0.0]])
-    drawn = rnd.categorical(rnd.key(0), logits, shape=(500, 3))
+    logits = np.array([[0.0, np.inf, 5.0], [-np.inf, 2000.0, 1999.0]])
+    drawn = rnd.categorical(rnd.key(0), logits, shape=(500, 2))
     assert set(drawn[:, 0]) == {1}
     assert set(drawn[:, 1]) == {1, 2}
-    assert set(drawn[:, 2]) == {3}  # NaN is no category: what is looked up there raises
-    assert set(rnd.categorical(rnd.key(0), logits[2], shape=(500,))) == {3}
     assert set(rnd.categorical(rnd.key(0), logits[0], shape=(500,))) == {1}
     for p in ([0.5, -0.1], [np.nan, 1.0], [0.0, 0.0], [np.inf, 1.0]):
         with pytest.raises(ArgumentError, match="no probabilities"):
             rnd.choice(rnd.key(0), 2, (3,), p=np.array(p))
     with np.errstate(divide="raise"):
         assert np.all(np.isfinite(rnd.gumbel(rnd.key(0), (10**6,), np.float16)))
+
+
+@pytest.mark.parametrize("replace", [True, False])
+def test_no_index_is_drawn_where_there_are_no_probabilities(replace: bool) -> None:
+    good = np.zeros(3)
+    for bad in ([0.0, np.nan, 0.0], [np.nan] * 3, [-np.inf] * 3, [-np.inf, np.nan, 1.0]):
+        logits = np.array(bad)
+        draw = lambda x: rnd.categorical(rnd.key(0), x, shape=(2,), replace=replace)  # noqa: E731
+        rows = np.stack([good, logits])
+        for run in (
+            lambda draw=draw, logits=logits: draw(logits),
+            lambda draw=draw, logits=logits: ft.jit(lambda x: draw(x))(logits),
+            lambda draw=draw, rows=rows: ft.vmap(draw)(rows),
+            lambda draw=draw, rows=rows: ft.jit(ft.vmap(draw))(rows),
+            lambda draw=draw, logits=logits: ft.grad(lambda x: np.sum(x) * np.sum(draw(x)))(logits),
+            lambda draw=draw, rows=rows: ft.map(draw, rows),
+            lambda rows=rows: rnd.categorical(rnd.key(0), rows, shape=(2, 2), replace=replace),
+        ):
+            with pytest.raises(ValueError, match="logits are NaN, or all of them -inf"):
+                run()
+    for bad in ([0.5, -0.1, 0.1], [np.nan, 1.0, 0.0], [0.0, 0.0, 0.0], [np.inf, 1.0, 1.0]):
+        with pytest.raises(ValueError, match="p is no probabilities"):
+            ft.jit(lambda p: rnd.choice(rnd.key(0), 3, (2,), replace=replace, p=p))(np.array(bad))
+    assert ft.jit(lambda p: rnd.choice(rnd.key(0), 3, (4,), p=p))(np.array([0.0, 2.0, 0.0])).tolist() == [1] * 4
 
 
 def test_certain_events() -> None:
