@@ -36,8 +36,19 @@ from functrace.numpy.conversions import lost_in_array, unknown_values
 from functrace.numpy.evaluations import EVALUATIONS, refuse_several_polynomials
 from functrace.numpy.flags import Flags
 from functrace.numpy.indexing import has_array, parse_index, select, store
+from functrace.numpy.instances import class_asked_for
 from functrace.numpy.layout import layout_of
-from functrace.numpy.operands import Arrayed, DtypeLike, Index, Operand, checked_order, without_derivatives
+from functrace.numpy.operands import (
+    Arrayed,
+    DtypeLike,
+    Index,
+    Operand,
+    Sizes,
+    checked_order,
+    full_shape,
+    int_tuple,
+    without_derivatives,
+)
 from functrace.numpy.tables import FUNCTIONS, LIKE, unsupported_function
 from functrace.numpy.ufuncs import call_ufunc
 from functrace.numpy.view_kinds import FlatView, ImagView, IndexView, RealView, View
@@ -49,6 +60,7 @@ from functrace.numpy.views import (
     linked,
     read_at,
     rebind,
+    reshape_in_place,
     snapshot,
     transposed,
     watch,
@@ -125,6 +137,16 @@ class TracedArray(Tracer):
     __slots__ = ()
     __array_priority__ = 1000.0
 
+    if not TYPE_CHECKING:
+
+        @property
+        def __class__(self) -> type:
+            return class_asked_for(self, _getframe(1))
+
+        @__class__.setter
+        def __class__(self, kind: type) -> None:
+            object.__dict__["__class__"].__set__(self, kind)
+
     if TYPE_CHECKING:  # for type checkers: operators are set in functrace/numpy/arithmetic.py
 
         def __neg__(self) -> Any: ...
@@ -171,7 +193,7 @@ class TracedArray(Tracer):
                 return record_one(primitive, self)
             primitive = ew.UFUNCS.get(ufunc)
             if primitive is not None:
-                if len(inputs) == 2 and inputs[0].__class__ in QUICK and inputs[1].__class__ in QUICK:
+                if len(inputs) == 2 and type(inputs[0]) in QUICK and type(inputs[1]) in QUICK:
                     operator = (BINARY if self is inputs[0] else REFLECTED).get(ufunc)
                     if operator is not None:  # SciPy's come in later
                         x, y = inputs
@@ -230,6 +252,15 @@ class TracedArray(Tracer):
     # -- attributes ----------------------------------------------------------------------------
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes by axis; to set them is to reshape in place."""
+        return self.aval.shape
+
+    @shape.setter
+    def shape(self, sizes: Sizes) -> None:
+        reshape_in_place(self, full_shape(int_tuple(sizes), self.aval.size))
+
+    @property
     def size(self) -> int:
         """Number of elements."""
         return self.aval.size
@@ -264,6 +295,13 @@ class TracedArray(Tracer):
     def device(self) -> str:
         """Where the array is, as the array API has it: ``"cpu"``."""
         return "cpu"
+
+    @property
+    def data(self) -> memoryview:
+        """A view of the memory of the plain values; refused for what depends on an input."""
+        if not is_constant(self):
+            raise AttributeError(f"a traced value ({self.aval}) has no memory to look at: functrace.value(x).data has")
+        return np.asarray(self).data
 
     @property
     def T(self) -> Any:
@@ -527,7 +565,14 @@ class TracedArray(Tracer):
         return np.asarray(self._concrete()).tobytes(order)  # type: ignore[arg-type]
 
     def __hash__(self) -> int:
-        raise TypeError("unhashable type: 'TracedArray' (as an ndarray)")
+        if self.aval.shape or is_scalar(self) is False:
+            raise DtypeError(
+                f"unhashable type: a traced array ({self.aval}) is no key of a dict, and no element of a set, as an ndarray",
+                fix="use a number, a tuple of numbers, or id(x)",
+            )
+        if not self._has_no_derivative:
+            raise self._lost("hash(x)")  # two values that are equal may have different derivatives
+        return hash(self._concrete())
 
     def __repr__(self) -> str:
         if self._recording.closed:
@@ -550,6 +595,8 @@ class TracedArray(Tracer):
         return self.copy()
 
     def __reduce__(self) -> Any:
+        if is_constant(self):
+            return np.array(self._concrete()).__reduce__()
         raise UnsupportedFunctionError(
             f"a traced value ({self.aval}) cannot be pickled, nor sent to another process (multiprocessing, joblib): it is "
             f"part of {self._recording.owner}, which runs here",

@@ -39,6 +39,7 @@ from functrace.numpy.operands import (
     one_axis,
     operand,
     stacked,
+    without_derivatives,
 )
 from functrace.numpy.tables import FUNCTIONS, implements, implements_like
 from functrace.numpy.view_kinds import LaidView
@@ -81,6 +82,10 @@ def array(
         if isinstance(like, Tracer):
             return made_in(claimed(like._recording), np.array(object, dtype, copy=copy, order=order, ndmin=ndmin))
         return np.array(object, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin, like=like)
+    if dtype is not None and np.dtype(dtype).kind == "O":
+        plain = without_derivatives((object,))
+        if plain is not None:
+            return np.array(plain[0], dtype, copy=copy, order=order, ndmin=ndmin)
     letter, copy = checked_order(order, "array"), _COPIES.get(copy, copy)
     if isinstance(object, Tracer):
         made = _laid(object, object.dtype if dtype is None else np.dtype(dtype), letter, copy)

@@ -7,10 +7,7 @@ Note [How NumPy's names are lifted]
     identity and pickling of NumPy's functions are what they were. Inside means: in the same thread, in a call made from the
     ``with`` block (or the decorated function). A generator or coroutine with the block in it is inside only while it runs.
     After the last lift the modules are of their old class again, and nothing is left.
-    Three readers get NumPy's own function in any case: NumPy's and functrace's own code, which computes with plain arrays;
-    compiled code (Cython), which looks into the memory of what ``np.zeros`` returns; and modules that are being imported,
-    whose names would outlive the lift. Compiled code is told by the instruction that the innermost Python frame is at,
-    which is not one that reads a name.
+    Some readers get NumPy's own function in any case: see Note [Who gets NumPy's own names] in numpy/readers.py.
     What is handed out and kept (``zeros = np.zeros``) asks again at every call, and is NumPy's function outside.
 
 Note [SciPy's names are lifted, too]
@@ -26,45 +23,52 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import math
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextvars import ContextVar
-from opcode import opmap
-from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
+from collections.abc import Callable, Iterable, Iterator
+from types import FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any, TypeVar, final, overload
 
 import numpy as np
 
 from functrace.locks import Lock, after_fork
 from functrace.numpy import namespace
+from functrace.numpy.bound_names import (
+    MATH,
+    innermost,
+    math_function,
+    modules_below,
+    namespaces_of,
+    put_names,
+    take_names_back,
+)
+from functrace.numpy.instances import INNERMOST_LIFT, is_lifted
 from functrace.numpy.namespace import Function
-from functrace.source import OWN_AND_NUMPYS
+from functrace.numpy.python_math import MathFunction
+from functrace.numpy.readers import is_reached_code, reads_lifted
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_innermost: ContextVar[Lift | None] = ContextVar("the innermost lift", default=None)
 _lock = Lock()  # a generator that is collected may leave its lift at any time
 _open: list[Lift] = []
 """The lifts that are open, in all threads."""
 
 _SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
-_READS = frozenset(
-    opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "IMPORT_STAR", "CALL_INTRINSIC_1") if name in opmap
-)
-"""Instructions that read a name of a module; since Python 3.12 ``import *`` is an intrinsic."""
 
 
 @final
 class Lift:
     """The context manager that `lift` returns; it can be entered once at a time, and again afterwards."""
 
-    __slots__ = ("_frame", "_outer", "_thread", "is_open")
+    __slots__ = ("_frame", "_function", "_modules", "_namespaces", "_thread", "is_open", "outer")
 
-    def __init__(self) -> None:
+    def __init__(self, modules: Iterable[str] = (), function: Callable[..., Any] | None = None) -> None:
         self.is_open = False
-        self._outer: Lift | None = None
+        self._modules, self._function = tuple(modules), innermost(function)
+        self._namespaces: list[dict[str, Any]] = []
+        self.outer: Lift | None = None
         self._frame: FrameType | None = None
         self._thread = 0
 
@@ -74,13 +78,15 @@ class Lift:
         frame = sys._getframe(1)
         self._frame = frame if frame.f_code.co_flags & _SUSPENDS else None
         self._thread = threading.get_ident()
-        self._outer = _innermost.get()
+        self.outer = INNERMOST_LIFT.get()
+        self._namespaces = self._found()
         self.is_open = True
         with _lock.now:
             if not _open:
                 _lift_modules()
             _open.append(self)
-        _innermost.set(self)
+            put_names(self._namespaces, self._function, _bound_before)
+        INNERMOST_LIFT.set(self)
         return self
 
     def __exit__(self, _kind: object, _error: BaseException | None, _traceback: TracebackType | None) -> None:
@@ -88,13 +94,21 @@ class Lift:
         self._frame = None
         with _lock.now:
             _open.remove(self)
+            take_names_back(self._namespaces)
             if not _open:
                 _lower_modules()
-        if _innermost.get() is self:  # a generator may be closed in another context than it was begun in
-            outer = self._outer
+        if INNERMOST_LIFT.get() is self:  # a generator may be closed in another context than it was begun in
+            outer = self.outer
             while outer is not None and not outer.is_open:
-                outer = outer._outer
-            _innermost.set(outer)
+                outer = outer.outer
+            INNERMOST_LIFT.set(outer)
+
+    def _found(self) -> list[dict[str, Any]]:
+        """The dictionaries of modules whose names are put; see Note [Names that were bound before]."""
+        if self._function is None and not self._modules:
+            return []
+        found = [] if self._function is None else namespaces_of(self._function)
+        return [*found, *[one for one in modules_below(self._modules) if all(one is not other for other in found)]]
 
     @property
     def holds(self) -> bool:
@@ -103,21 +117,11 @@ class Lift:
         return self.is_open and self._thread == threading.get_ident() and (frame is None or frame.f_back is not None)
 
 
-def is_lifted() -> bool:
-    """Whether NumPy's names are lifted for code that runs here."""
-    lifted = _innermost.get()
-    while lifted is not None:
-        if lifted.holds:
-            return True
-        lifted = lifted._outer
-    return False
-
-
 @overload
-def lift(function: None = None, /) -> Lift: ...
+def lift(function: None = None, /, *, modules: Iterable[str] = ()) -> Lift: ...
 @overload
-def lift(function: F, /) -> F: ...
-def lift(function: Callable[..., Any] | None = None, /) -> Any:
+def lift(function: F, /, *, modules: Iterable[str] = ()) -> F: ...
+def lift(function: Callable[..., Any] | None = None, /, *, modules: Iterable[str] = ()) -> Any:
     """Let plain NumPy code run on traced values as it is, in a function or a block, and in all Python code called from it.
 
     Under it, ``np.array([x, 1.0])``, ``z = np.zeros(n); z[i] = x``, ``np.full(3, x)``, ``np.mean([x, y])`` and all else that
@@ -127,6 +131,13 @@ def lift(function: Callable[..., Any] | None = None, /) -> Any:
     Args:
         function: the function to be decorated, which may be a generator or a coroutine; without one, a context manager is
             returned.
+        modules: names of modules or packages that have bound NumPy's, SciPy's or ``math``'s functions when they were
+            imported (``from numpy import array``), or call ``float(x)`` of traced values: there, these names are put for as
+            long as the lift is open. The module of ``function``, and the user's own modules that it imports from, need not
+            be named.
+
+    Raises:
+        ArgumentError: if there is no module of one of these names.
 
     Example:
         >>> import functrace as ft
@@ -140,22 +151,24 @@ def lift(function: Callable[..., Any] | None = None, /) -> Any:
 
     Note:
         What is not reached stays as it is outside, and raises where a derivative would be lost: names that a module has
-        bound to NumPy's functions before (``from numpy import array``), compiled code, ``getattr(np, name)``, arrays that
-        were made elsewhere, threads that are started inside. See docs/numpy.md.
+        bound before and that ``modules`` does not name, compiled code, ``getattr(np, name)``, arrays that were made
+        elsewhere, threads that are started inside. See docs/numpy.md.
 
     Cost:
         Nothing outside. 1.4 us for entering and leaving; 0.4 us for reading a function of ``np`` inside, 0.06 us in other
         threads meanwhile; calls cost what they do in `functrace.numpy`, and 0.1 us.
     """
+    modules = (modules,) if isinstance(modules, str) else tuple(modules)
     if function is None:
-        return Lift()
+        return Lift(modules)
+    opened = functools.partial(Lift, modules, function)
     if inspect.isasyncgenfunction(function):
 
         @functools.wraps(function)
         async def generate_later(*args: object, **kwargs: object) -> Any:
             inner = function(*args, **kwargs)
             advance, given = inner.__anext__, ()
-            with Lift():
+            with opened():
                 while True:
                     try:
                         made = await advance(*given)
@@ -175,7 +188,7 @@ def lift(function: Callable[..., Any] | None = None, /) -> Any:
 
         @functools.wraps(function)
         async def call_later(*args: object, **kwargs: object) -> Any:
-            with Lift():
+            with opened():
                 return await function(*args, **kwargs)
 
         return call_later
@@ -183,14 +196,14 @@ def lift(function: Callable[..., Any] | None = None, /) -> Any:
 
         @functools.wraps(function)
         def generate(*args: object, **kwargs: object) -> Iterator[Any]:
-            with Lift():
+            with opened():
                 return (yield from function(*args, **kwargs))
 
         return generate
 
     @functools.wraps(function)
     def call(*args: object, **kwargs: object) -> Any:
-        with Lift():
+        with opened():
             return function(*args, **kwargs)
 
     return call
@@ -214,7 +227,6 @@ class Lifted(Function):
         return _numpys, (self._where, self._name)
 
 
-@final
 class LiftedUfunc(Lifted):
     """A ufunc as it is handed out."""
 
@@ -226,9 +238,66 @@ class LiftedUfunc(Lifted):
         return getattr(self._inner, name)
 
 
+class _OfBoundName:
+    """A function as it stands in a module: it asks at every call who calls, as a property of NumPy's modules does."""
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Call one of the two."""
+        lifted: Any = self
+        is_reached = is_lifted() and is_reached_code(sys._getframe(1))
+        return (lifted._inner if is_reached else lifted.__wrapped__)(*args, **kwargs)
+
+
+@final
+class BoundFunction(_OfBoundName, Lifted):
+    """A function in place of one that a module has bound before."""
+
+
+@final
+class BoundUfunc(_OfBoundName, LiftedUfunc):
+    """A ufunc in place of one that a module has bound before."""
+
+
 def _numpys(where: str, name: str) -> Any:
     """NumPy's own function: what is pickled inside of a lift is unpickled anywhere."""
     return getattr(importlib.import_module(where.replace(namespace.NAME, "numpy")), name)
+
+
+def _bound_before(value: object) -> Any:
+    """Return what is put in place of a function that a module has bound before; ``None`` if it stays."""
+    if isinstance(value, (Lifted, MathFunction)):
+        return None
+    found = _of_numpy().get(id(value))
+    if found is not None:
+        return found[1] if found[0] is value else None
+    return math_function(value) or _of_scipy(value)
+
+
+@functools.lru_cache(maxsize=1)
+def _of_numpy() -> dict[int, tuple[Any, Any]]:
+    """What is put in place of NumPy's functions, by identity."""
+    found: dict[int, tuple[Any, Any]] = {}
+    for module, names in _names():
+        where = module.__name__.replace("numpy", namespace.NAME, 1)
+        for name in names:
+            own, inner = vars(module).get(name), namespace.lookup(module, name, where)
+            if isinstance(own, type) or own is None:
+                continue
+            if isinstance(inner, Function):
+                inner = (BoundUfunc if isinstance(inner, np.ufunc) else BoundFunction)(inner)
+            found[id(own)] = own, inner
+    return found
+
+
+def _of_scipy(value: object) -> Any:
+    if not isinstance(value, FunctionType) or not value.__module__.startswith("scipy."):
+        return None
+    for where in _companions():
+        module = sys.modules.get(where)
+        if module is not None and vars(module).get(value.__name__) is value:
+            ours = getattr(importlib.import_module(f"functrace.{where}"), value.__name__, None)
+            return ours if getattr(ours, "of_scipy", None) is value else None
+    return None
 
 
 # -- the modules ------------------------------------------------------------------------------------------------------
@@ -260,6 +329,9 @@ def _lower_modules() -> None:
 @after_fork
 def _forget_other_threads() -> None:
     """Keep only the lifts of the thread that has forked: nobody closes the others in the child."""
+    for lifted in _open:
+        if lifted._thread != threading.get_ident():
+            take_names_back(lifted._namespaces)
     _open[:] = [lifted for lifted in _open if lifted._thread == threading.get_ident()]
     if not _open:
         _lower_modules()
@@ -275,12 +347,31 @@ def _liftable(_count: int) -> list[tuple[ModuleType, type[_LiftedModule]]]:
 def _classes() -> list[tuple[ModuleType, type[_LiftedModule]]]:
     """NumPy's modules, and the classes that they have while lifted."""
     made = []
+    for module, names in _names():
+        properties = {name: _property(module, name) for name in names}
+        made.append((module, type(f"_Lifted_{module.__name__}", (_LiftedModule,), properties)))
+    properties = {name: _math_property(name, function) for name, function in MATH.items()}
+    made.append((math, type("_Lifted_math", (_LiftedModule,), properties)))
+    return made
+
+
+def _names() -> Iterator[tuple[ModuleType, list[str]]]:
+    """NumPy's modules, and their names that are handed out."""
     for where in ("numpy", *[f"numpy.{name}" for name in namespace.SUBMODULES]):
         module = importlib.import_module(where)
-        names = [name for name in module.__all__ if not name.startswith("_") and _is_lifted_name(module, name)]
-        properties = {name: _property(module, name) for name in names}
-        made.append((module, type(f"_Lifted_{where}", (_LiftedModule,), properties)))
-    return made
+        yield module, [name for name in module.__all__ if not name.startswith("_") and _is_lifted_name(module, name)]
+
+
+def _math_property(name: str, handed_out: MathFunction) -> property:
+    own = math.__dict__
+
+    def read(_module: ModuleType) -> Any:
+        found = own[name]
+        if INNERMOST_LIFT.get() is None or found is not handed_out.__wrapped__ or not is_lifted():
+            return found
+        return handed_out if reads_lifted(sys._getframe(1)) else found
+
+    return _stored(own, name, read)
 
 
 @functools.lru_cache(maxsize=1)
@@ -309,7 +400,7 @@ def _companion_property(module: ModuleType, name: str) -> property:
 
     def read(_module: ModuleType) -> Any:
         found = own[name]
-        if _innermost.get() is None or not is_lifted() or not _may_see_lifted(sys._getframe(1)):
+        if INNERMOST_LIFT.get() is None or not is_lifted() or not reads_lifted(sys._getframe(1)):
             return found
         ours = getattr(importlib.import_module(f"functrace.{module.__name__}"), name, None)
         return ours if getattr(ours, "of_scipy", None) is found else found
@@ -357,28 +448,13 @@ def _property(module: ModuleType, name: str) -> property:
 
     def read(_module: ModuleType) -> Any:
         found = own[name]
-        if _innermost.get() is None or not is_lifted() or (wrapped is not None and found is not wrapped):
+        if INNERMOST_LIFT.get() is None or not is_lifted() or (wrapped is not None and found is not wrapped):
             return found  # the latter if somebody has put another one there
         frame = sys._getframe(1)
-        if _may_see_lifted(frame):
+        if reads_lifted(frame):
             return handed_out
         if converts is not None and frame.f_code.co_filename.startswith(_POLYNOMIALS):
             return converts
         return found
 
     return _stored(own, name, read)
-
-
-def _may_see_lifted(frame: FrameType) -> bool:
-    """Whether the code that reads a name is one that lifts are for; see Note [How NumPy's names are lifted]."""
-    code = frame.f_code
-    if code.co_filename.startswith(OWN_AND_NUMPYS) or _instruction(code, frame.f_lasti) not in _READS:
-        return False
-    if code.co_name != "<module>":
-        return True
-    specification = frame.f_globals.get("__spec__")
-    return not getattr(specification, "_initializing", False)
-
-
-def _instruction(code: CodeType, at: int) -> int:
-    return code.co_code[at]

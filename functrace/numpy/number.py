@@ -36,6 +36,7 @@ from functrace.numpy.tables import ROWS
 from functrace.ops import elementwise as ew
 from functrace.ops.checks import require
 from functrace.ops.shaping import convert
+from functrace.tracing.answers import has_no_derivative, is_hidden
 from functrace.tracing.binding import bind
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import LITERALS, Tracer, leaked
@@ -132,8 +133,8 @@ class Numbers(Recording):
 
     def value(self, variable: int) -> Any:
         """Return the value of a number, if somebody answers; otherwise refuse."""
-        if self.target.asked is not None and not self.is_over:
-            return self.target.value(variable).item()
+        if not self.is_over and (self.target.asked is not None or not is_hidden(self.target, variable)):
+            return self.handle(variable)._concrete().item()
         kind = _KINDS[self.target.avals[variable].dtype.kind].__name__
         fix = self.way_out
         if kind == "float" or (kind == "bool" and self.target.primitives[variable] is not INPUT):
@@ -384,23 +385,38 @@ class TracedNumber(TracedArray):
     # -- what Python asks ----------------------------------------------------------------------
 
     def __int__(self) -> int:
-        return self._concrete()
+        self._check_constant("int(x)")
+        return int(self._concrete())
 
     def __float__(self) -> float:
+        self._check_constant("float(x)")
         return self._concrete()
 
     def __complex__(self) -> complex:
+        self._check_constant("complex(x)")
         return self._concrete()
 
     def __index__(self) -> int:
         return self._concrete()
 
     def __array__(self, dtype: DtypeLike = None, copy: bool | None = None) -> Any:
-        return self._concrete()
+        return self.strong().__array__(dtype, copy) if self._has_known_value else self._concrete()
+
+    @property
+    def _has_known_value(self) -> bool:
+        """Whether its value is known without asking anybody, as that of what lifted code has made by ``float(x)`` is."""
+        target = self._recording.target
+        return not self._recording.is_over and target.asked is None and not is_hidden(target, self._id)
+
+    def _check_constant(self, what: str) -> None:
+        """Refuse to lose the derivative of a number whose value is known."""
+        if self.kind in (float, complex) and self._has_known_value and not has_no_derivative(self.strong()):
+            raise self._lost(what)
 
     # -- operators -----------------------------------------------------------------------------
 
     def __hash__(self) -> int:
+        self._check_constant("hash(x)")
         return hash(self._concrete())
 
     def __pow__(self, n: Operand, modulo: None = None) -> Any:

@@ -14,6 +14,7 @@ from functrace.errors import ConcretizationError
 from functrace.numpy.operands import Arrayed, Axis, Casting, Operand, axis_tuple
 from functrace.numpy.tables import implements
 from functrace.numpy.views import is_scalar, shares
+from functrace.tracing.answers import is_constant
 from functrace.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ def _root(x: Operand) -> Any:
 
 @implements(np.may_share_memory, np.shares_memory)
 def _shares_memory(a: Operand, b: Operand, /, max_work: object = None) -> bool:
+    for plain, traced in ((a, b), (b, a)):
+        if isinstance(traced, Tracer) and isinstance(plain, np.ndarray) and not plain.flags.writeable:
+            return traced.size == plain.size and is_constant(traced)  # type: ignore[attr-defined]  # np.asarray(traced), it may be
     return _root(a) is _root(b)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from functrace.errors import AxisError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
+from functrace.numpy.instances import is_lifted
 from functrace.numpy.layout import elements_in_memory, is_row, layout_of, order_like
 from functrace.numpy.operands import (
     Arrayed,
@@ -54,6 +55,7 @@ from functrace.numpy.views import (
 from functrace.ops import shaping
 from functrace.ops.shaping import broadcast_to as broadcast
 from functrace.ops.shaping import reshape as reshape_to
+from functrace.tracing.answers import is_constant
 from functrace.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
@@ -330,6 +332,8 @@ def _astype_method(
     x: TracedArray, dtype: DtypeLike, order: str = "K", casting: Casting = "unsafe", subok: bool = True, copy: bool = True
 ) -> Any:
     """As ``numpy.ndarray.astype``; a cast to an integer ends the derivative, as NumPy means it."""
+    if np.dtype(dtype).kind not in "biufc" and is_constant(x):
+        return np.asarray(x).astype(dtype, order, casting, subok, copy)  # type: ignore[call-overload]
     return astype(x, dtype, copy=copy, order=order, casting=casting)
 
 
@@ -344,10 +348,24 @@ def _resize_method(x: object, *new_shape: Sizes, refcheck: bool = True) -> None:
 
 @array_method("view")
 def _view_method(x: TracedArray, *args: object, **kwargs: object) -> Any:
-    """A view of all of it; another dtype has no meaning on traced values."""
-    if args or kwargs:
-        raise unsupported_function(np.ndarray.view)
-    return linked(x, View(x))
+    """A view of all of it, in lifted code as an instance of a subclass of ndarray, too.
+
+    Another dtype has no meaning on traced values; what depends on no input is read as plain values.
+    """
+    kind = args[0] if len(args) == 1 and not kwargs else kwargs.get("type") if not args and len(kwargs) == 1 else None
+    if kind is np.ndarray or not (args or kwargs):
+        return linked(x, View(x))
+    if isinstance(kind, type) and issubclass(kind, np.ndarray):
+        if is_lifted() and kind.__module__.partition(".")[0] != "numpy":
+            from functrace.numpy.subclasses import seen_as
+
+            return seen_as(x, kind)
+    elif isinstance(args[0] if args else kwargs.get("dtype"), (str, type, np.dtype)):
+        if np.dtype(args[0] if args else kwargs["dtype"]) == x.dtype and len(args) + len(kwargs) == 1:  # type: ignore[call-overload]
+            return linked(x, View(x))
+        if is_constant(x):
+            return np.asarray(x).view(*args, **kwargs)  # type: ignore[call-overload]
+    raise unsupported_function(np.ndarray.view)
 
 
 # -- turning and rolling --------------------------------------------------------------------------------

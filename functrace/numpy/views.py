@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from functrace.errors import DtypeError, FunctraceError, UnsupportedFunctionError
+from functrace.errors import DtypeError, FunctraceError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.numpy.layout import C_ORDER, Order, is_row, order_like
@@ -222,6 +222,35 @@ def laid_out(result: Value, order: Order = C_ORDER) -> Any:
     if isinstance(result, Tracer):
         result._recording.layouts[result._id] = order
     return result
+
+
+def reshape_in_place(x: Tracer, shape: Shape) -> None:
+    """Give a handle another shape, as ``x.shape = shape`` does: it is a view, from then on, of a handle in its old place.
+
+    Raises:
+        ShapeError: if NumPy would have to copy.
+    """
+    if shape == x.aval.shape:
+        return
+    if not x.aval.shape and is_scalar(x) is not False:
+        raise DtypeError(f"a scalar ({x.aval}) keeps its shape", fix="use np.reshape(x, shape)")
+    check_writable(x)
+    views, before = x._recording.views, x._recording.handle(x._id)
+    before._view = x._view
+    made = reshaped(before, shape)
+    if made._view.shares() is not True:
+        raise ShapeError(
+            f"incompatible shape for in-place modification: {x.aval} is {shape} by a copy only, or may be",
+            fix="use x = x.reshape(shape)",
+        )
+    for reference in views:
+        other = reference()
+        if other is not None and other._view is not None and other._view.base is x:
+            other._view.base = before
+    if before._view is not None and before._view.base is not None:
+        watch(views, before)
+    x._id, x.aval, x._view = made._id, made.aval, made._view
+    watch(views, x)
 
 
 def is_part_of(x: Tracer, value: object, parse: Callable[[], Any]) -> bool:

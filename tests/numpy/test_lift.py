@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import numpy.linalg as la
 import pytest
-from numpy import array as bound_before
 
 import functrace as ft
 import functrace.numpy as fnp
@@ -102,13 +101,12 @@ def test_it_reaches_code_that_is_made_inside() -> None:
 @pytest.mark.parametrize(
     "f",
     [
-        lambda x: np.sum(bound_before([x[0], 1.0])),
+        lambda x: np.sum(LIBRARY.array([x[0], 1.0])),
         lambda x: np.sum(getattr(np, "array")([x[0], 1.0])),
         lambda x: np.sum(operator.attrgetter("full")(np)(3, x[0])),
         lambda x: _write_into(np.random.default_rng(0).normal(size=3), x),
         lambda x: _write_into(OUTSIDE, x),
-        lambda x: x[0] * float(x[1]),
-        lambda x: x[0] * int(x[1]),
+        lambda x: x[0] * LIBRARY.number(x[1]),
         lambda x: np.asarray(memoryview(OUTSIDE))[: len(x)].__iadd__(x),
     ],
 )  # fmt: skip
@@ -118,6 +116,8 @@ def test_what_is_not_reached_raises_and_names_the_ways_out(f: Any) -> None:
 
 
 OUTSIDE = np.zeros(3)
+LIBRARY = types.ModuleType("library")
+exec("from numpy import array\ndef number(x): return float(x)", vars(LIBRARY))
 
 
 def _write_into(z: Any, x: Any) -> Any:
@@ -126,9 +126,9 @@ def _write_into(z: Any, x: Any) -> Any:
 
 
 def test_what_is_not_reached_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(globals(), "bound_before", fnp.array)
-    assert bound_before([1.0]).dtype == float
-    np.testing.assert_allclose(ft.grad(lambda x: np.sum(bound_before([x[0], 1.0])))(X), [1, 0, 0])
+    monkeypatch.setattr(LIBRARY, "array", fnp.array)
+    assert LIBRARY.array([1.0]).dtype == float
+    np.testing.assert_allclose(ft.grad(lambda x: np.sum(LIBRARY.array([x[0], 1.0])))(X), [1, 0, 0])
 
 
 # -- nothing acts elsewhere --------------------------------------------------------------------------------------------
@@ -338,13 +338,13 @@ def test_what_depends_on_no_input_can_be_asked_for_its_value() -> None:
         np.add(other, z, out=other)
         np.add.at(other, [0], z[1:2])
         assert np.array_equal(other, [1.0, 3.0, 6.0])
-        assert memoryview(bound_before(z)).tolist() == [0.0, 1.0, 2.0]  # what does not know of the lift
+        assert memoryview(LIBRARY.array(z)).tolist() == [0.0, 1.0, 2.0]  # what does not know of the lift
         assert np.packbits(z.astype(np.uint8))[0] == 96  # a function without implementation
         z[0] = x[0]
         with pytest.raises(LostGradientError):
-            float(z[0])
+            z[0].item()
         with pytest.raises(LostGradientError):
-            float(z[1])  # of the array as it is now
+            z[1].item()  # of the array as it is now
         return np.sum(z * other)
 
     for g in (ft.grad(f), ft.jit(ft.grad(f))):
@@ -405,12 +405,6 @@ def test_what_depends_on_an_input_does_not_outlive_its_transform() -> None:
     for use in uses:
         with pytest.raises((LeakedTracerError, LostGradientError)):
             use(kept[0])
-
-
-def test_isinstance_stays_honest() -> None:
-    seen: list[bool] = []
-    ft.grad(lift(lambda x: seen.extend([isinstance(x, np.ndarray), isinstance(np.zeros(2), np.ndarray)]) or np.sum(x)))(X)  # type: ignore[func-returns-value]
-    assert seen == [False, False]
 
 
 def test_isscalar() -> None:
