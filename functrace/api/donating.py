@@ -18,9 +18,20 @@ from typing import Any, final
 import numpy as np
 
 from functrace.errors import ArgumentError
+from functrace.locks import after_fork
 from functrace.typing import Array
 
 _GONE: dict[int, np.dtype[Any]] = {}
+
+_TAKEN: dict[int, Donation] = {}
+"""By identity of an array, the call that is running and that it was given to."""
+
+
+@after_fork
+def _forget_other_threads() -> None:
+    """Forget the calls of threads that a forked child does not have."""
+    _TAKEN.clear()
+
 
 _set_dtype: Callable[[Array, np.dtype[Any]], None] = getattr(np.ndarray, "_set_dtype", None) or np.ndarray.dtype.__set__  # type: ignore[attr-defined]
 """Changes the dtype in an array's header. (NumPy 2.5 warns of an assignment.)"""
@@ -29,6 +40,8 @@ _set_dtype: Callable[[Array, np.dtype[Any]], None] = getattr(np.ndarray, "_set_d
 @final
 class Donation:
     """The donated arrays of one call.
+
+    Between `claim` and `end` no other call, of another thread, can have the arrays.
 
     Args:
         donated: the leaves of donated arguments; those that are no arrays (numbers) have nothing to give.
@@ -39,9 +52,10 @@ class Donation:
         ArgumentError: if one is read-only, does not own its memory, or shares it with another argument.
     """
 
-    __slots__ = ("arrays", "is_usable")
+    __slots__ = ("arrays", "is_usable", "name")
 
     def __init__(self, donated: Sequence[Any], leaves: Sequence[Any], name: str) -> None:
+        self.name = name
         self.arrays: list[Array] = [x for x in donated if isinstance(x, np.ndarray)]
         owners = [id(_owner(x)) for x in leaves if isinstance(x, np.ndarray)]
         for x in self.arrays:
@@ -64,6 +78,23 @@ class Donation:
         self.is_usable = all(x.flags.c_contiguous and x.dtype.isnative for x in leaves if isinstance(x, np.ndarray))
         """Whether the program that writes into donated memory may run: it takes arrays in C order."""
 
+    def claim(self) -> None:
+        """Take the arrays for this call alone.
+
+        Raises:
+            ArgumentError: if another thread has donated one since it was passed.
+        """
+        for k, x in enumerate(self.arrays):
+            is_mine = _TAKEN.setdefault(id(x), self) is self  # atomic: of two threads one gets the array
+            if is_mine and x.dtype is not _GONE.get(x.dtype.itemsize):
+                continue
+            for y in self.arrays[: k + is_mine]:
+                del _TAKEN[id(y)]
+            raise ArgumentError(
+                f"jit of {self.name}: an array ({list(x.shape)}) that is donated has been donated by another thread",
+                fix="pass a copy in one of them",
+            )
+
     def taken(self, results: Sequence[Any]) -> list[Any]:
         """Return results with headers of their own."""
         gone = {id(x) for x in self.arrays}
@@ -76,6 +107,7 @@ class Donation:
             if size not in _GONE:
                 _GONE[size] = np.dtype([("donated to functrace.jit", f"V{size}")])
             _set_dtype(x, _GONE[size])
+            del _TAKEN[id(x)]
 
 
 def _described(x: Array) -> str:

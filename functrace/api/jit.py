@@ -464,6 +464,8 @@ def _first_call(
         if before is not None:
             staged.follow(before)
         cache.add(signature.key, staged)
+    if donation is not None:
+        donation.claim()
     try:
         return _applied(staged, signature, captured, is_donating=False)
     finally:
@@ -500,6 +502,7 @@ def _run(staged: Compiled, values: Sequence[Any]) -> Any:
 def _run_donating(staged: Compiled, values: Sequence[Any], leaves: Sequence[Any]) -> Sequence[Any]:
     """Run a staged program on arrays of which some, as they were passed, are given away."""
     donation = Donation([leaves[k] for k in staged.donated], leaves, staged.program.name)
+    donation.claim()
     try:
         results = run_compiled(staged.donating if donation.is_usable else staged.run, values)
         return donation.taken(results)

@@ -118,7 +118,9 @@ class Retraces:
 
 
 def _spelled(spec: type | tuple[tuple[int, ...], np.dtype[Any]]) -> str:
-    return f"a Python {spec.__name__}" if isinstance(spec, type) else str(ShapeDtype(*spec))
+    if isinstance(spec, type):
+        return f"a Python {spec.__name__}"
+    return f"{ShapeDtype(*spec)}{'' if spec[1].isnative else ' in swapped byte order'}"
 
 
 def _told(one: _Retraced) -> Iterator[str]:

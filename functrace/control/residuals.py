@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from functrace.errors import ArgumentError, CapturedArrayError, DtypeError, ProgramError, ShapeError
-from functrace.ir.aval import ShapeDtype, aval_of, refuse_subclass
+from functrace.ir.aval import ShapeDtype, aval_of, check_plain
 from functrace.ir.check import held_programs
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
@@ -132,16 +132,15 @@ class Packed:
         """
         value: Any = self.policy.unpack(self.held)
         is_shared = value is not self.held and _is_shared(value, sys.getrefcount(value))
-        kind: type = type(value)
-        is_array = issubclass(kind, np.ndarray)
-        if is_array and kind is not np.ndarray:
+        is_array: bool = isinstance(value, np.ndarray)
+        if is_array and type(value) is not np.ndarray:
             try:
-                refuse_subclass(kind)
+                check_plain(value)
             except DtypeError as error:
                 raise DtypeError(f"unpack returned what cannot be used: {error.what}", fix=error.fix) from None
         array: Array = np.asarray(value)
         if array.dtype.kind not in "biufc":
-            shown = f"an array of {array.dtype}" if is_array else f"a {kind.__name__}"
+            shown = f"an array of {array.dtype}" if is_array else f"a {type(value).__name__}"
             raise DtypeError(f"unpack returned {shown}, not an array of numbers", fix="return an array or a number")
         if aval_of(array) is not self.aval:
             raise ShapeError(

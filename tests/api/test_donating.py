@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -211,3 +212,39 @@ def test_names_of_parameters() -> None:
     g = np.ones(3)
     decorated(np.ones(3), g)
     assert g.dtype.kind == "V"
+
+
+def test_array_that_another_thread_has_donated_is_refused() -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def wait(x: Any) -> Any:
+        entered.set()
+        assert leave.wait(60)
+        return x
+
+    f = ft.jit(lambda x: ft.pure_callback(wait, ft.ShapeDtype((3,), float), x) + x, donate_argnums=0)
+    g = ft.jit(lambda x, y: x * y, donate_argnums=(0, 1))
+    leave.set()
+    f(np.ones(3))
+    g(np.ones(3), np.ones(3))
+    for fresh in (False, True):  # a call that runs, and one that is recorded
+        run = ft.jit(lambda x: ft.pure_callback(wait, ft.ShapeDtype((3,), float), x) + x, donate_argnums=0) if fresh else f
+        entered.clear()
+        leave.clear()
+        x, y, found = np.ones(3), np.ones(3), list[Any]()
+        thread = threading.Thread(target=lambda run=run, x=x, found=found: found.append(run(x)))
+        thread.start()
+        assert entered.wait(60)
+        for other in (
+            lambda x=x: f(x),
+            lambda x=x, y=y: g(y, x),
+            lambda x=x: ft.jit(lambda x: x + 1.0, donate_argnums=0)(x),
+        ):
+            with pytest.raises(ArgumentError, match="donated by another thread"):
+                other()
+        leave.set()
+        thread.join()
+        np.testing.assert_array_equal(found[0], [2.0, 2.0, 2.0])
+        np.testing.assert_array_equal(g(y, np.full(3, 5.0)), [5.0, 5.0, 5.0])  # a refused call has let it go
+        with pytest.raises((TypeError, ArgumentError)):
+            f(x)

@@ -131,3 +131,27 @@ def test_memory_is_bounded() -> None:
     many({f"k{n}": 1.0 for n in range(20)})
     many({f"k{n}": 1 for n in range(20)})
     assert "and 12 differences more" in many.why_retraced()
+
+
+def test_reason_is_found_for_every_pair_of_arguments() -> None:
+    """A recording is never said to be needed for a program that is kept."""
+    arguments: list[Any] = [
+        np.ones(3), np.ones(3, ">f8"), np.ones(3, "f4"), np.ones(3, ">f4"), np.ones(3, "i2"), np.ones(3, ">i2"),
+        np.ones(3, ">c16"), np.ones(4), np.ones((2, 2)), np.asfortranarray(np.ones((2, 2))), np.ones(3)[::-1], np.zeros(0),
+        np.float64(1.0), np.array(1.0), np.array(1.0, ">f8"), np.bool_(1), np.int32(2), 1.0, 1, True, 1j, None, (1.0, 2.0),
+        [1.0, 2.0], {"a": 1.0}, {"b": 1.0}, ((1.0,), 2.0),
+    ]  # fmt: skip
+    wrong = []
+    for one in arguments:
+        for other in arguments:
+            f = ft.jit(lambda *x: 1.0)
+            f(one)
+            f(other)
+            text = f.why_retraced()
+            if "2 times" in text and "not kept any more" in text:
+                wrong.append((one, other, text.splitlines()[2:4]))
+    assert not wrong, wrong[:5]
+    f = ft.jit(lambda x: x)
+    f(np.ones(3))
+    f(np.ones(3, ">f8"))
+    assert "args[0] is f64[3] in swapped byte order, instead of f64[3]" in f.why_retraced()
