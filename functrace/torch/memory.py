@@ -302,6 +302,7 @@ def set_(
         wanted = shape, dense_strides(shape) if stride is None else sizes((stride,)), storage_offset
         array = strided_part(flat, wanted, ((flat.size,), (1,), 0))
     counter = before_write(self)
+    self._accumulator = None  # graphs that were made before do not lead to the tensor any more, though into its `.grad`
     lies = array.shape, tuple(n // array.itemsize for n in array.strides), 0
     self._home = None
     self._array, self._moves = array, () if array.base is None else ((strided, (lies, lies, False), None),)

@@ -390,7 +390,7 @@ class AccumulateGrad(NativeNode):
                 and self.variable._grad is None
             ):
                 gradient = laid_as(gradient, self.variable)
-            is_alone = sys.getrefcount(gradient) == ALONE and not self._posthooks
+            is_alone = sys.getrefcount(gradient) == ALONE
             accumulate(self.variable, gradient, is_alone)
         return ()
 
