@@ -132,16 +132,7 @@ class Packed:
         """
         value: Any = self.policy.unpack(self.held)
         is_shared = value is not self.held and _is_shared(value, sys.getrefcount(value))
-        is_array: bool = isinstance(value, np.ndarray)
-        if is_array and type(value) is not np.ndarray:
-            try:
-                check_plain(value)
-            except DtypeError as error:
-                raise DtypeError(f"unpack returned what cannot be used: {error.what}", fix=error.fix) from None
-        array: Array = np.asarray(value)
-        if array.dtype.kind not in "biufc":
-            shown = f"an array of {array.dtype}" if is_array else f"a {type(value).__name__}"
-            raise DtypeError(f"unpack returned {shown}, not an array of numbers", fix="return an array or a number")
+        array = _checked(value)
         if aval_of(array) is not self.aval:
             raise ShapeError(
                 f"unpack returned {aval_of(array)}, but {self.aval} was packed", fix="give back shape and dtype"
@@ -164,6 +155,24 @@ class Packed:
 
     def __getitem__(self, index: int | slice | tuple[Any, ...]) -> Any:
         return np.asarray(self)[index]
+
+
+def _checked(value: Any) -> Array:
+    """Return what ``unpack`` has returned as an array.
+
+    Raises:
+        DtypeError: if it is none.
+    """
+    if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
+        try:
+            check_plain(value)
+        except DtypeError as error:
+            raise DtypeError(f"unpack returned what cannot be used: {error.what}", fix=error.fix) from None
+    array = np.asarray(value)
+    if array.dtype.kind not in "biufc":
+        shown = f"an array of {array.dtype}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+        raise DtypeError(f"unpack returned {shown}, not an array of numbers", fix="return an array or a number")
+    return array
 
 
 def _is_shared(value: object, references: int) -> bool:
