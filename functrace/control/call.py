@@ -32,7 +32,7 @@ from functrace.transforms.linearize import Split, as_differentiated, remembered,
 from functrace.transforms.pushforward import jvp_program
 from functrace.transforms.replay import tangent_program
 from functrace.transforms.transpose import transpose_program
-from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
+from functrace.transforms.vmap import batch_size, mapped_outputs, reached_outputs, vmap_program
 
 if TYPE_CHECKING:
     from functrace.ir.aval import ShapeDtype
@@ -296,6 +296,11 @@ def run_once(_inputs: object, program: Program, *_: object) -> Runs:
     return (((1, program),),)
 
 
+def reached_by(flags: Sequence[bool], program: Program, *_: object) -> Sequence[bool]:
+    """Say which results of a program that is run once depend on flagged operands."""
+    return reached_outputs(program, flags)
+
+
 def _itself(program: Program, *_: object) -> Program:
     """The program that an operation stands for: its first param."""
     return program
@@ -317,7 +322,7 @@ call_p = Primitive(
     many=True,
     written=written,
     kept=holds_kept,
-    holds=Holds(run_once, stands_for=_itself),
+    holds=Holds(run_once, stands_for=_itself, depends=reached_by),
     mapped=_mapped,
 )
 """``call x y {program={…}, policy=()}``: the outputs of a program."""

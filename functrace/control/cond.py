@@ -33,7 +33,7 @@ from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
 from functrace.transforms.linearize import Split, remembered, split_program
 from functrace.transforms.pushforward import jvp_program
-from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
+from functrace.transforms.vmap import batch_size, mapped_outputs, reached_outputs, vmap_program
 from functrace.typing import Array
 
 if TYPE_CHECKING:
@@ -309,6 +309,12 @@ def _mapped(is_batched: Sequence[bool], branches: tuple[Program, ...], batched: 
     return [any(flags) for flags in zip(*[mapped_outputs(b, is_batched[1:]) for b in branches], strict=True)]
 
 
+def _depends(flags: Sequence[bool], branches: tuple[Program, ...], _batched: Flags) -> list[bool]:
+    if flags[0]:
+        return [True] * len(branches[0].output_ids)
+    return [any(found) for found in zip(*[reached_outputs(b, flags[1:]) for b in branches], strict=True)]
+
+
 def _flattened(x: Array, sizes: tuple[int, int], outer: bool, flag: bool, shape: tuple[int, ...]) -> Any:
     """Give ``x`` one axis for both batches."""
     present = (sizes[0] if outer else 1, sizes[1] if flag else 1)
@@ -369,6 +375,7 @@ cond_p = Primitive(
         kept=lambda read, *_: sorted(read),
         lowers=_lowers,
         feeds=_feeds,
+        depends=_depends,
     ),
     written=_written,
     mapped=_mapped,

@@ -23,20 +23,21 @@ import numpy as np
 from functrace.control.call import SAVE, at_places, call_p, call_program, check_operands, evaluate_fresh, run_once, written
 from functrace.errors import ArgumentError, NotDifferentiableError, ProgramError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.ir.parts import Rewrite, holds_kept, output_avals, restrict
-from functrace.ir.primitive import Absent, Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
+from functrace.ir.parts import Assembly, Rewrite, holds_kept, output_avals, restrict
+from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec
+from functrace.ops.elementwise import add
 from functrace.ops.reductions import reduce_sum_p
 from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
-from functrace.transforms.linearize import is_differentiable, remembered, split_program
-from functrace.transforms.pushforward import jvp_program
-from functrace.transforms.transpose import transpose_program
-from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
+from functrace.transforms.linear_part import is_mixed, linear_part, transposed_part
+from functrace.transforms.linearize import is_differentiable, remembered
+from functrace.transforms.vmap import batch_size, reached_outputs, vmap_program
 
 if TYPE_CHECKING:
     from functrace.ir.numpy_source import Spelling, Writer
+    from functrace.ir.primitive import JointRule
 
 
 @final
@@ -240,36 +241,29 @@ _linearized_now: ContextVar[tuple[Program, ...]] = ContextVar("jvp rules being l
 
 def _custom_jvp_linearized(primals: Values, tangents: Tangents, program: Program, rule: Rule, explicit: int) -> Any:
     (made,) = _ready(tangents[:explicit], rule)
-    if not any(type(op[0].jvp) is Joint for op in made.ops):
-        return _custom_jvp_rule(primals, tangents, program, made, explicit)
     if made in _linearized_now.get():  # its own function applied to a tangent: linear by what it does
         return _of_call.linearize(primals, tangents, program, SAVE)
-    # An operation that holds programs may compute primals and tangents together. It comes apart when the rule is linearized
-    # in the tangents, which leaves what the rule computes of them: it is linear.
     _refuse_captured(tangents, explicit, "custom_jvp")
-    avals = [program.avals[i] for i in program.input_ids]
-    moved = _filled(tangents[:explicit], avals[:explicit])
-    count = len(program.output_ids)
-    whole = len(made.output_ids)
-    moving = [False] * len(primals) + [True] * len(moved)
+    places = [k for k, i in enumerate(program.input_ids[:explicit]) if is_differentiable(program.avals[i])]
+    moving = [tangents[k] is not None for k in places]
+    if all(moving) and not is_mixed(made):
+        return _custom_jvp_rule(primals, tangents, program, made, explicit)
     token = _linearized_now.set((*_linearized_now.get(), made))
     try:
-        split = split_program(made, moving, [False] * count + [True] * (whole - count))
+        part = linear_part(made, [*[False] * len(primals), *moving], len(program.output_ids), effects=True)
     finally:
         _linearized_now.reset(token)
-    flags = mapped_outputs(split.forward, moving)
-    depends = {"input": moving, "output": flags[:whole], "new": flags[whole:]}
-    if any(depends[word][place] for word, place in split.sources):
+    if part is None:
         raise NotDifferentiableError(
             f"the rule of custom_jvp {program.name} is not linear in its tangents: its derivative by them depends on them",
             fix="make it linear in the tangents, or use it in forward mode only",
         )
-    zeros = [_zeros(aval_of(t)) for t in moved]
-    results = evaluate_program(split.forward, [*primals, *zeros])
-    places = {"input": [*primals, *zeros], "output": results[:whole], "new": results[whole:]}
-    found = evaluate_program(split.linear, [*[places[word][place] for word, place in split.sources], *moved])
-    linear = iter(found)
-    pushed = [next(linear) if flag else None for flag in split.active][count:]
+    still = [_zeros(program.avals[program.input_ids[k]]) for k, flag in zip(places, moving, strict=True) if not flag]
+    results = evaluate_program(part.known, [*primals, *still])
+    count = len(program.output_ids)
+    moved = [tangents[k] for k, flag in zip(places, moving, strict=True) if flag]
+    found = iter(evaluate_program(part.linear, [*results[count:], *moved]))
+    pushed = [next(found) if flag else None for flag in part.active]
     return results[:count], _spread(pushed, output_avals(program))
 
 
@@ -292,7 +286,7 @@ custom_jvp_p = Primitive(
     eval=lambda *rest: _eval(*rest, others=2),
     aval=_custom_jvp_aval,
     jvp=Joint(jvp=_custom_jvp_rule, linearize=_custom_jvp_linearized),
-    transpose=lambda cts, *rest: _transposed_function(cts, rest, others=2),
+    transpose=lambda cts, *rest: _transposed(custom_jvp_p, cts, rest[:-3], rest[-3:]),
     batch=_custom_jvp_batch,
     params=("program", "rule", "explicit"),
     many=True,
@@ -304,63 +298,23 @@ custom_jvp_p = Primitive(
 """``custom_jvp x {program={…}, rule={…}, explicit=1}``: the outputs of a function that brings its jvp."""
 
 
-def _transposed_function(cts: Tangents, rest: tuple[Any, ...], *, others: int) -> Any:
-    """Transpose a linear function by what it does; its rule is for functions that are differentiated."""
-    count = len(rest) - others - 1
-    return call_p.transpose(cts, *rest[:count], rest[count], ())
-
-
-def _transposed_vjp(
-    cts: Tangents, operands: tuple[Operand, ...], program: Program, forward: Rule, backward: Rule, explicit: int
-) -> Any:
-    """Transpose a linear function by what it does, or, where that has no transpose (foreign code), by its rule."""
+def _transposed(primitive: Primitive, cts: Tangents, operands: Sequence[Operand], params: tuple[Any, ...]) -> Any:
+    """Transpose an operation that is linear in some operands: by its rules, whose derivative by them is the operation."""
+    build = Assembly()
+    inputs = [build.input(aval_of(x)) for x in operands]
+    first = build.place(primitive, tuple(inputs), params)
+    alone = build.program(range(first, first + len(cts)), params[0].name)
     linear = [is_linear(x) for x in operands]
-    if not _lacks_transpose(program, linear):
-        return call_p.transpose(cts, *operands, program, ())
-    forward, backward = _ready([x if flag else None for x, flag in zip(operands, linear, strict=True)], forward, backward)
-    count = len(program.output_ids)
-    kept = mapped_outputs(forward, linear)[count:]
-    avals = output_avals(program)
-    given = [_zeros(a) if ct is None else ct for ct, a in zip(cts, avals, strict=True) if is_differentiable(a)]
-    inputs = [program.avals[i] for i in program.input_ids]
-    places = [k for k, aval in enumerate(inputs[:explicit]) if is_differentiable(aval)]
-    depends = mapped_outputs(backward, [*kept, *[False] * len(given)])
-    if any(linear[k] and flag for k, flag in zip(places, depends, strict=True)):
+    back = transposed_part(alone, linear)
+    if back is None:
         raise NotDifferentiableError(
-            f"{program.name} is transposed as a linear function, but its backward rule depends on its arguments",
+            f"{alone.name} is transposed as a linear function, but its rule depends on its arguments",
             fix="use it in reverse mode only, or give it a jvp rule too",
         )
-    values = [_zeros(aval) if flag else x for x, flag, aval in zip(operands, linear, inputs, strict=True)]
-    residuals = call_program(forward.interned(), values)[count:]
-    pulled = mapped_outputs(backward, [False] * len(residuals) + [True] * len(given))  # the others have zeros
-    results = call_program(backward.interned(), [*residuals, *given])
-    found = {k: ct for k, ct, flag in zip(places, results, pulled, strict=True) if flag}
-    return [found.get(k) if flag else None for k, flag in enumerate(linear)]
-
-
-def _custom_vjp_transpose(cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Program, Rule, Rule, int]) -> Any:
-    *operands, program, forward, backward, explicit = rest
-    return _transposed_vjp(cts, tuple(operands), program, forward, backward, explicit)
-
-
-def _custom_derivative_transpose(cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Program, Rule, Rule, Rule, int]) -> Any:
-    *operands, program, forward, backward, _, explicit = rest
-    return _transposed_vjp(cts, tuple(operands), program, forward, backward, explicit)
-
-
-def _lacks_transpose(program: Program, linear: Sequence[bool]) -> bool:
-    """Whether an operation that depends on linear inputs has no transpose."""
-    reached = {i for i, flag in zip(program.input_ids, linear, strict=True) if flag}
-    for k, _ in program.schedule:
-        primitive, operands, params = program.ops[k]
-        if not reached.isdisjoint(operands):
-            bodies = [p for p in params if isinstance(p, Program)] if primitive.holds is not None else []
-            if isinstance(primitive.transpose, Absent) or any(
-                _lacks_transpose(p, [True] * len(p.input_ids)) for p in bodies
-            ):
-                return True
-            reached.update(range(k, k + program.result_count(k)))
-    return False
+    known = [x for x, flag in zip(operands, linear, strict=True) if not flag]
+    given = [_zeros(a) if ct is None else ct for ct, a in zip(cts, output_avals(alone), strict=True)]
+    results = call_program(back.interned(), [*known, *given])
+    return at_places(results, [k for k, flag in enumerate(linear) if flag], len(operands))
 
 
 # -- custom_vjp ------------------------------------------------------------------------------------------------------------
@@ -384,14 +338,33 @@ def _custom_vjp_rule(
     primals: Values, tangents: Tangents, program: Program, forward: Rule, backward: Rule, explicit: int
 ) -> Any:
     _refuse_captured(tangents, explicit, "custom_vjp")
-    avals = [program.avals[i] for i in program.input_ids]
     forward, backward = _ready(tangents[:explicit], forward, backward)
     results = call_program(forward.interned(), primals)
     count = len(program.output_ids)
-    residuals = results[count:]
-    moved = _filled(tangents[:explicit], avals[:explicit])
-    found = bind(pushforward_p, (*residuals, *moved), (backward.interned(), len(residuals)))
-    return results[:count], _spread(found, output_avals(program))
+    return results[:count], _pulled_back(tangents[:explicit], results[count:], program, backward)
+
+
+def _pulled_back(tangents: Tangents, residuals: Sequence[Any], program: Program, backward: Program) -> list[Any]:
+    """Return the tangents of a function whose backward rule is given: of that, as far as it concerns what has a tangent."""
+    inputs = program.input_ids[: len(tangents)]
+    wanted = [t is not None for t, i in zip(tangents, inputs, strict=True) if is_differentiable(program.avals[i])]
+    part, places = remembered(_backward_part, backward, wanted, len(residuals))
+    found = bind(
+        pushforward_p, (*[residuals[k] for k in places], *[t for t in tangents if t is not None]), (part, len(places))
+    )
+    return _spread(found, output_avals(program))
+
+
+def _backward_part(backward: Program, wanted: Sequence[bool], residuals: int) -> tuple[Program, tuple[int, ...]]:
+    """Return the part of a backward program that some of its cotangents need, and the places of its residuals."""
+    if all(wanted):
+        return backward.interned(), tuple(range(residuals))
+    outputs = [i for i, flag in zip(backward.output_ids, wanted, strict=True) if flag]
+    used = restrict(backward, backward.input_ids, outputs, effects=True).used
+    kept, given = backward.input_ids[:residuals], backward.input_ids[residuals:]
+    places = tuple([k for k, i in enumerate(kept) if i in used])
+    inputs = [*[kept[k] for k in places], *given]
+    return restrict(backward, inputs, outputs, keep=True).program.interned(), places
 
 
 def _custom_vjp_batch(
@@ -424,7 +397,7 @@ custom_vjp_p = Primitive(
     eval=lambda *rest: _eval(*rest, others=3),
     aval=_custom_vjp_aval,
     jvp=Joint(jvp=_custom_vjp_rule, linearize=_custom_vjp_rule),
-    transpose=_custom_vjp_transpose,
+    transpose=lambda cts, *rest: _transposed(custom_vjp_p, cts, rest[:-4], rest[-4:]),
     batch=_custom_vjp_batch,
     params=("program", "forward", "backward", "explicit"),
     many=True,
@@ -480,7 +453,7 @@ custom_derivative_p = Primitive(
     eval=lambda *rest: _eval(*rest, others=4),
     aval=_custom_derivative_aval,
     jvp=Joint(jvp=_custom_derivative_pushed, linearize=_custom_derivative_linearized),
-    transpose=_custom_derivative_transpose,
+    transpose=lambda cts, *rest: _transposed(custom_derivative_p, cts, rest[:-5], rest[-5:]),
     batch=_custom_derivative_batch,
     params=("program", "forward", "backward", "rule", "explicit"),
     many=True,
@@ -545,7 +518,7 @@ custom_batch_p = Primitive(
     eval=lambda *rest: _eval(*rest, others=1),
     aval=_custom_batch_aval,
     jvp=Joint(jvp=_custom_batch_pushed, linearize=_custom_batch_linearized),
-    transpose=lambda cts, *rest: _transposed_function(cts, rest, others=1),
+    transpose=lambda cts, *rest: call_p.transpose(cts, *rest[:-1], SAVE),
     batch=_custom_batch_batch,
     params=("program", "rule"),
     many=True,
@@ -566,7 +539,13 @@ def pushed(backward: Program, residuals: int) -> Program:
         NotDifferentiableError: if the backward program is not linear in the cotangents.
     """
     linear = [False] * residuals + [True] * (len(backward.input_ids) - residuals)
-    return remembered(transpose_program, backward, linear)
+    found = remembered(transposed_part, backward, linear)
+    if found is None:
+        raise NotDifferentiableError(
+            f"{backward.name} is not linear in the cotangents: its derivative by them depends on them",
+            fix="use it in reverse mode only, or give the function a jvp rule too",
+        )
+    return found
 
 
 def _pushforward_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, int]) -> Any:
@@ -578,16 +557,22 @@ def _pushforward_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, int]) -> A
     return tuple([backward.avals[i] for i in backward.input_ids[residuals:]])
 
 
-def _pushforward_rule(primals: Values, tangents: Tangents, backward: Program, residuals: int) -> Any:
-    outputs = bind(pushforward_p, tuple(primals), (backward, residuals))
-    if all(t is None for t in tangents[:residuals]):
-        avals = [backward.avals[i] for i in backward.output_ids]
-        moved = [_zeros(a) if t is None else t for t, a in zip(tangents[residuals:], avals, strict=True)]
-        return outputs, bind(pushforward_p, (*primals[:residuals], *moved), (backward, residuals))
-    # The residuals change too: differentiate what it computes.
-    program = jvp_program(pushed(backward, residuals), [t is not None for t in tangents])
-    results = evaluate_program(program, [*primals, *[t for t in tangents if t is not None]])
-    return outputs, results[len(outputs) :]
+def _pushforward_differentiated(through: JointRule) -> JointRule:
+    def rule(primals: Values, tangents: Tangents, backward: Program, residuals: int) -> tuple[Any, Any]:
+        outputs = bind(pushforward_p, tuple(primals), (backward, residuals))
+        kept, directions = tangents[:residuals], tangents[residuals:]
+        moved: Sequence[Any] = [None] * len(outputs)
+        if any(t is not None for t in directions):
+            avals = [backward.avals[i] for i in backward.output_ids]
+            filled = [_zeros(a) if t is None else t for t, a in zip(directions, avals, strict=True)]
+            moved = bind(pushforward_p, (*primals[:residuals], *filled), (backward, residuals))
+        if any(t is not None for t in kept):  # the residuals change too: differentiate what it computes of them
+            still = [None] * len(directions)
+            _, found = through(primals, (*kept, *still), pushed(backward, residuals), SAVE)
+            moved = [t if ct is None else ct if t is None else add(t, ct) for t, ct in zip(moved, found, strict=True)]
+        return outputs, moved
+
+    return rule
 
 
 def _pushforward_transpose(cts: Tangents, *rest: *tuple[*tuple[Operand, ...], Program, int]) -> Any:
@@ -614,17 +599,21 @@ def _pushforward_written(write: Writer, specs: Sequence[Spec], backward: Program
     return written(write, specs, pushed(backward, residuals))
 
 
+def _pushforward_depends(flags: Sequence[bool], backward: Program, residuals: int) -> Sequence[bool]:
+    return reached_outputs(pushed(backward, residuals), flags)
+
+
 pushforward_p = Primitive(
     "pushforward",
     eval=lambda *rest: evaluate_fresh(pushed(rest[-2], rest[-1]), rest[:-2]),
     aval=_pushforward_aval,
-    jvp=Joint(jvp=_pushforward_rule, linearize=_pushforward_rule),
+    jvp=Joint(jvp=_pushforward_differentiated(_of_call.jvp), linearize=_pushforward_differentiated(_of_call.linearize)),
     transpose=_pushforward_transpose,
     batch=_pushforward_batch,
     params=("backward", "residuals"),
     many=True,
     kept=holds_kept,
-    holds=Holds(run_once),
+    holds=Holds(run_once, stands_for=pushed, depends=_pushforward_depends),
     written=_pushforward_written,
 )
 """``pushforward r x_dot {backward={…}, residuals=1}``: the tangents whose transpose is a custom backward program."""

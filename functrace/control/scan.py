@@ -31,7 +31,7 @@ from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
 from functrace.transforms.pushforward import jvp_program
 from functrace.transforms.transpose import transpose_program
-from functrace.transforms.vmap import batch_size, dependent_outputs, mapped_outputs, vmap_program
+from functrace.transforms.vmap import batch_size, dependent_outputs, mapped_outputs, reached_outputs, vmap_program
 
 if TYPE_CHECKING:
     from functrace.ir.numpy_source import Spelling, Writer
@@ -350,6 +350,10 @@ def _mapped(
     return settled(mapped_outputs, body, is_batched, constants, carries)[1]
 
 
+def _depends(flags: Sequence[bool], body: Program, _length: int, _reverse: bool, constants: int, carries: int) -> list[bool]:
+    return settled(reached_outputs, body, flags, constants, carries)[1]
+
+
 scan_p = Primitive(
     "scan",
     eval=_eval,
@@ -365,6 +369,7 @@ scan_p = Primitive(
         kept=lambda read, *params: sorted({*read, *range(params[4])}),  # carries may still serve the next step
         feeds=_feeds,
         gives=_gives,
+        depends=_depends,
         lowers=_lowers,
     ),
     written=_written,

@@ -27,6 +27,7 @@ from functrace.ir.program import Program
 from functrace.ir.tape import Spec
 from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
+from functrace.transforms.vmap import reached_outputs
 
 if TYPE_CHECKING:
     from functrace.ir.numpy_source import Spelling, Writer
@@ -228,6 +229,10 @@ def _mapped(is_batched: Sequence[bool], *params: Param) -> list[bool]:
     return mapped_results(Trip._make(params), is_batched)
 
 
+def _depends(flags: Sequence[bool], *params: Param) -> list[bool]:
+    return mapped_results(Trip._make(params), flags, reached_outputs)
+
+
 # -- forms -----------------------------------------------------------------------------------------------------------------
 
 
@@ -323,7 +328,7 @@ while_p = Primitive(
     params=Trip._fields,
     many=True,
     kept=holds_kept,
-    holds=Holds(_runs, feeds=_feeds, keeps=_keeps, lowers=_lowers),
+    holds=Holds(_runs, feeds=_feeds, keeps=_keeps, depends=_depends, lowers=_lowers),
     written=_written,
     mapped=_mapped,
 )

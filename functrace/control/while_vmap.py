@@ -10,9 +10,9 @@ Floor: 4.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from functrace.transforms.linearize import finish, operand_of
 from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
 
 _FLAG = np.dtype(bool)
+Flagged: TypeAlias = Callable[[Program, Sequence[bool]], Sequence[bool]]
 
 
 def batched(trip: Trip, operands: Values, is_batched: Flags) -> Derived:
@@ -67,9 +68,9 @@ def batched(trip: Trip, operands: Values, is_batched: Flags) -> Derived:
     return Derived(made, [*constants, active, *chain(*carries)], results)
 
 
-def mapped_results(trip: Trip, is_batched: Sequence[bool]) -> list[bool]:
-    """Say which results have a batch axis."""
-    outputs = _mapped_flags(trip, is_batched).outputs
+def mapped_results(trip: Trip, is_batched: Sequence[bool], flagged: Flagged = mapped_outputs) -> list[bool]:
+    """Say which results have a batch axis, or what else ``flagged`` says of the outputs of a program."""
+    outputs = _mapped_flags(trip, is_batched, flagged).outputs
     return [flag for p in range(trip.hidden, len(trip.bodies)) for flag in outputs[p][: trip.carries[p]]]
 
 
@@ -81,17 +82,17 @@ class _Mapped(NamedTuple):
     each: bool
 
 
-def _mapped_flags(trip: Trip, is_batched: Sequence[bool]) -> _Mapped:
+def _mapped_flags(trip: Trip, is_batched: Sequence[bool], flagged: Flagged = mapped_outputs) -> _Mapped:
     fixed, groups = trip.groups(is_batched)
     inputs: list[list[bool]] = []
     outputs: list[list[bool]] = []
     kept: list[bool] = []
     each = False
     for phase, (body, carry) in enumerate(zip(trip.bodies, groups, strict=True)):
-        ins, outs = settled(mapped_outputs, body, [*fixed, *carry, *kept], trip.constants, len(carry))
+        ins, outs = settled(flagged, body, [*fixed, *carry, *kept], trip.constants, len(carry))
         end = trip.constants + len(carry)
         if not phase:
-            each = any(mapped_outputs(trip.cond, ins[:end]))
+            each = any(flagged(trip.cond, ins[:end]))
         if each:
             ins, outs = [*fixed, *[True] * len(carry), *kept], [True] * len(outs)
         inputs.append(ins)

@@ -168,6 +168,8 @@ class Holds:
             of many runs; what to call the program's inputs, and each of the runs. For listings.
         keeps: called as ``keeps(*params)``: what a run keeps of each step for later ones, as a program, the place of its
             output, what to call the program's inputs, and the programs that read it, with the input's place. For listings.
+        depends: called as ``depends(flags, *params)``, with one flag per operand: which results depend on a flagged one.
+            Without it, all do.
         lowers: called as ``lowers(specs, *params)``, with what ``aval`` is told of the operands: a
             `functrace.ir.parts.Lowering`. Without it, what runs is the eval rule.
     """
@@ -178,6 +180,7 @@ class Holds:
     feeds: Callable[Concatenate[int, ...], Sequence[tuple[Program, int]]] | None = None
     gives: Callable[Concatenate[int, ...], tuple[Program, int, Sequence[str], str] | None] | None = None
     keeps: Callable[..., Sequence[tuple[Program, int, Sequence[str], Sequence[tuple[Program, int]]]]] | None = None
+    depends: Callable[Concatenate[Sequence[bool], ...], Sequence[bool]] | None = None
     lowers: Callable[Concatenate[Sequence[Spec], ...], Lowering] | None = None
 
 

@@ -48,11 +48,30 @@ def apply_batched(
 
 
 def dependent_outputs(program: Program, inputs: Sequence[bool]) -> tuple[bool, ...]:
-    """Say which outputs depend on a flagged input; a result of an operation depends on all of its operands."""
+    """Say which outputs depend on a flagged input, if a result of an operation depends on all of its operands."""
     found = {i for i, flag in zip(program.input_ids, inputs, strict=True) if flag}
     for k, _ in program.schedule:
         if not found.isdisjoint(program.ops[k][1]):
             found.update(range(k, k + program.result_count(k)))
+    return tuple([i in found for i in program.output_ids])
+
+
+def reached_outputs(program: Program, inputs: Sequence[bool]) -> tuple[bool, ...]:
+    """Say which outputs depend on a flagged input; what an operation holds is looked into (`Holds.depends`)."""
+    return remembered(_reached_outputs, program, inputs)
+
+
+def _reached_outputs(program: Program, inputs: Sequence[bool]) -> tuple[bool, ...]:
+    found = {i for i, flag in zip(program.input_ids, inputs, strict=True) if flag}
+    for k, _ in program.schedule:
+        primitive, operands, params = program.ops[k]
+        if found.isdisjoint(operands):
+            continue
+        results = range(k, k + program.result_count(k))
+        if primitive.holds is not None and primitive.holds.depends is not None:
+            flags = primitive.holds.depends([i in found for i in operands], *params)
+            results = [j for j, flag in zip(results, flags, strict=True) if flag]
+        found.update(results)
     return tuple([i in found for i in program.output_ids])
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
 import functrace as ft
+from tests.compositions.ruled_programs import AROUND, HOLDERS, Library, random_program
+from tests.compositions.test_custom_programs import ALONG, WAYS, derivative
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 jax = pytest.importorskip("jax")
@@ -324,3 +327,38 @@ def test_parameters_without_derivative_by_name() -> None:
         return lib.grad(lambda x: f(lambda y: y * 2.0, x).sum())(X)
 
     assert_close(make(ft), make(jax))
+
+
+# -- random programs -------------------------------------------------------------------------------------------------------
+
+
+def derivative_in_jax(f: Any, way: str, directions: Any) -> Any:
+    for mode, v in zip(reversed(way), directions, strict=False):
+        f = pushed_in_jax(f, v) if mode == "P" else pulled_in_jax(f, v)
+    return f
+
+
+def pushed_in_jax(f: Any, v: Any) -> Any:
+    return lambda x: jax.jvp(f, (x,), (jnp.asarray(v),))[1]
+
+
+def pulled_in_jax(f: Any, v: Any) -> Any:
+    return lambda x: jnp.sum(jax.grad(f)(x) * v)
+
+
+def test_derivatives_of_random_rules_are_as_in_jax() -> None:
+    """JAX runs the programs without their sub-programs: it loses rules in loops (a ``custom_jvp`` under ``lax.map``)."""
+    wrong = []
+    for seed in range(30):
+        rng = Random(f"jax:{seed}")
+        style = rng.choice(("vjp", "jvp"))
+        program = random_program(rng, styles=(style,), holders=list(HOLDERS), arounds=list(AROUND))
+        way = rng.choice([way for way in WAYS if style == "jvp" or "P" not in way])  # JAX pushes through no custom_vjp
+        itself = rng.random() < 0.5
+        ours = Library(ft, np, ft, calls_itself=itself)
+        theirs = Library(jax, jnp, jax.lax, calls_itself=itself, flat=True)
+        wanted = derivative_in_jax(lambda x: jnp.sum(program.run(theirs, x)), way, ALONG)(jnp.asarray(X))
+        found = derivative(lambda x: np.sum(program.run(ours, x)), way)(X)
+        if not np.allclose(found, wanted, rtol=1e-9, atol=1e-10):
+            wrong.append(f"{way}: {found}, not {wanted}, of {program}")
+    assert not wrong, "\n".join(wrong)
