@@ -17,7 +17,7 @@ from functrace.api.record import Called, Operands, Recorded
 from functrace.control.custom import Failed, Rule
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.parts import closed_over, reordered, with_inputs
+from functrace.ir.parts import Rewrite, closed_over, reordered, restrict, with_inputs
 from functrace.ir.program import Program
 from functrace.numpy.number import DTYPES, TracedNumber
 from functrace.tracing.binding import BODY
@@ -25,6 +25,7 @@ from functrace.tracing.capture import own_constants
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
 from functrace.transforms import is_differentiable
+from functrace.transforms.transpose import linear_variables
 from functrace.tree import unflatten
 
 
@@ -257,6 +258,28 @@ def record_push(push: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]], o
 def with_captured(rule: Rule, explicit: int, captured: Sequence[Any]) -> Rule:
     """Let the program of a rule take what the function itself has captured, behind its explicit operands."""
     return with_inputs(rule, explicit, captured, ()) if isinstance(rule, Program) else rule
+
+
+def taking_results(rule: Rule, place: int, count: int) -> Rule:
+    """Let a rule take the results of its function instead of computing them; see Note [Rules that take the results].
+
+    Args:
+        rule: a program whose first outputs are the results.
+        place: which of its inputs they are to become.
+        count: how many there are.
+    """
+    if not isinstance(rule, Program):
+        return rule
+    ids, outs = rule.input_ids, rule.output_ids
+    given = [i for i in dict.fromkeys(outs[:count]) if i not in ids]
+    later = linear_variables(rule.ops, ids[place:])  # what the function has done besides is not done again
+    done = [k for k, (primitive, _, params) in enumerate(rule.ops)
+            if k in later and primitive.kept is not None and primitive.kept(*params)]  # fmt: skip
+    part = restrict(rule, [*ids, *given], [*outs[count:], *done], keep=True, effects=False).program
+    places = {i: len(ids) + k for k, i in enumerate(given)}
+    taken = [places.pop(i, rule.avals[i]) for i in outs[:count]]
+    write = Rewrite(part, [*range(place), *taken, *range(place, len(ids))])
+    return write.finish(write.keep_all()[: len(outs) - count])
 
 
 def _finished(program: Program, name: str, closed: bool) -> tuple[Program, list[Any]]:

@@ -6,7 +6,13 @@ and cotangents to cotangents. Where the function is not differentiated, only the
 
 The tangent of a ``custom_vjp`` is a ``pushforward``, which is linear, and whose transpose is the user's backward program.
 Run forwards, it is the transpose of that program: so forward mode works too, as long as the backward program is linear
-in the cotangents.
+in the cotangents. What it computes besides is told apart by `linear_part`.
+
+Note [Rules that take the results]
+    As in JAX, a rule computes the results of the function anew, and second derivatives differentiate that: a rule
+    that calls its function has the rule again. In PyTorch, what forward computes is never differentiated: what it returned
+    has the rule of the Function at every order, and so has what was saved of that. Such a rule takes the results of the
+    function, behind the operands, and returns residuals (or tangents) alone; the results are those of the operation itself.
 
 Floor: 4.
 """
@@ -178,6 +184,11 @@ def _eval(*rest: Any, others: int) -> Any:
     return evaluate_fresh(rest[count], rest[:count])
 
 
+def _and_results(rule: Program, others: int, program: Program) -> bool:
+    """Whether a rule takes the results of the function, behind its operands, besides ``others`` inputs."""
+    return len(rule.input_ids) > len(program.input_ids) + others
+
+
 def _zeros(aval: ShapeDtype) -> Any:
     return np.zeros(aval.shape, aval.dtype)[()]
 
@@ -208,8 +219,10 @@ def _custom_jvp_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Rule, int])
     _check_rules("custom_jvp", program, explicit, rule)
     outs = output_avals(program)
     if isinstance(rule, Program):
-        check_operands("the rule of custom_jvp", rule, [*operands, *filter(is_differentiable, operands[:explicit])])
-        _check_results("the rule of custom_jvp", rule, [*outs, *filter(is_differentiable, outs)])
+        moved = list(filter(is_differentiable, operands[:explicit]))
+        given = outs if _and_results(rule, len(moved), program) else ()
+        check_operands("the rule of custom_jvp", rule, [*operands, *given, *moved])
+        _check_results("the rule of custom_jvp", rule, [*(() if given else outs), *filter(is_differentiable, outs)])
     return outs
 
 
@@ -276,7 +289,8 @@ def _custom_jvp_batch(operands: Values, is_batched: Flags, program: Program, rul
 
 def _mapped_rule(rule: Rule, size: int, is_batched: Flags, dots: Sequence[bool]) -> tuple[Rule, ...]:
     def change(rule: Program) -> tuple[Program, ...]:
-        return (vmap_program(rule, size, [*is_batched, *dots]),)
+        results = [True] * (len(rule.input_ids) - len(is_batched) - len(dots))
+        return (vmap_program(rule, size, [*is_batched, *results, *dots]),)
 
     return _mapped((rule,), change, (size, tuple(is_batched)))
 
@@ -326,9 +340,11 @@ def _custom_vjp_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Rule, Rule,
     _check_rules("custom_vjp", program, explicit, forward, backward)
     outs = output_avals(program)
     if isinstance(forward, Program) and isinstance(backward, Program):
-        check_operands("the forward rule of custom_vjp", forward, operands)
-        _check_results("the forward rule of custom_vjp", forward, outs)
-        residuals = output_avals(forward)[len(outs) :]
+        given = outs if _and_results(forward, 0, program) else ()
+        check_operands("the forward rule of custom_vjp", forward, [*operands, *given])
+        if not given:
+            _check_results("the forward rule of custom_vjp", forward, outs)
+        residuals = output_avals(forward)[0 if given else len(outs) :]
         check_operands("the backward rule of custom_vjp", backward, [*residuals, *filter(is_differentiable, outs)])
         _check_results("the backward rule of custom_vjp", backward, list(filter(is_differentiable, operands[:explicit])))
     return outs
@@ -338,10 +354,23 @@ def _custom_vjp_rule(
     primals: Values, tangents: Tangents, program: Program, forward: Rule, backward: Rule, explicit: int
 ) -> Any:
     _refuse_captured(tangents, explicit, "custom_vjp")
-    forward, backward = _ready(tangents[:explicit], forward, backward)
-    results = call_program(forward.interned(), primals)
+    params = program, forward, backward, explicit
+    return _by_vjp(primals, tangents[:explicit], program, forward, backward, lambda: bind(custom_vjp_p, primals, params))
+
+
+def _by_vjp(
+    primals: Values, tangents: Tangents, program: Program, forward: Rule, backward: Rule, again: Callable[[], Sequence[Any]]
+) -> Any:
+    """Return results and tangents by the rule; ``again`` applies the operation itself."""
+    forward, backward = _ready(tangents, forward, backward)
     count = len(program.output_ids)
-    return results[:count], _pulled_back(tangents[:explicit], results[count:], program, backward)
+    if _and_results(forward, 0, program):
+        outputs = again()
+        residuals = call_program(forward.interned(), [*primals, *outputs])
+    else:
+        results = call_program(forward.interned(), primals)
+        outputs, residuals = results[:count], results[count:]
+    return outputs, _pulled_back(tangents, residuals, program, backward)
 
 
 def _pulled_back(tangents: Tangents, residuals: Sequence[Any], program: Program, backward: Program) -> list[Any]:
@@ -379,7 +408,8 @@ def _custom_vjp_batch(
 def _mapped_rules(forward: Rule, backward: Rule, size: int, is_batched: Flags, dots: Sequence[bool]) -> tuple[Rule, Rule]:
     def change(forward: Program, backward: Program) -> tuple[Program, ...]:
         flags = [True] * len(backward.input_ids)
-        return vmap_program(forward, size, is_batched), _mapped_backward(backward, size, flags, dots)
+        ahead = [*is_batched, *[True] * (len(forward.input_ids) - len(is_batched))]
+        return vmap_program(forward, size, ahead), _mapped_backward(backward, size, flags, dots)
 
     forward, backward = _mapped((forward, backward), change, (size, tuple(is_batched)))
     return forward, backward
@@ -429,13 +459,23 @@ def _custom_derivative_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Rule
 def _custom_derivative_pushed(
     primals: Values, tangents: Tangents, program: Program, forward: Rule, backward: Rule, rule: Rule, explicit: int
 ) -> Any:
-    return _custom_jvp_rule(primals, tangents, program, rule, explicit)
+    (made,) = _ready(tangents[:explicit], rule)
+    moved = _filled(tangents[:explicit], [program.avals[i] for i in program.input_ids[:explicit]])
+    if not _and_results(made, len(moved), program):
+        return _custom_jvp_rule(primals, tangents, program, made, explicit)
+    _refuse_captured(tangents, explicit, "custom_jvp")
+    outputs = bind(custom_derivative_p, primals, (program, forward, backward, rule, explicit))
+    return outputs, _spread(evaluate_program(made, [*primals, *outputs, *moved]), output_avals(program))
 
 
 def _custom_derivative_linearized(
     primals: Values, tangents: Tangents, program: Program, forward: Rule, backward: Rule, rule: Rule, explicit: int
 ) -> Any:
-    return _custom_vjp_rule(primals, tangents, program, forward, backward, explicit)
+    _refuse_captured(tangents, explicit, "custom_vjp")
+    params = program, forward, backward, rule, explicit
+    return _by_vjp(
+        primals, tangents[:explicit], program, forward, backward, lambda: bind(custom_derivative_p, primals, params)
+    )
 
 
 def _custom_derivative_batch(

@@ -11,15 +11,18 @@ from typing import Any
 import numpy as np
 
 import functrace as ft
+import functrace.torch as torch
 from functrace.errors import FunctraceError
 from tests.compositions.ruled_programs import (
     AROUND,
     HOLDERS,
+    HOLDERS_OF_TORCH,
     Library,
     Modulus,
     Plain,
     Program,
     Ruled,
+    derivative_of_torch,
     directional,
     random_program,
 )
@@ -101,3 +104,21 @@ def test_derivatives_of_random_programs_are_what_their_rules_say() -> None:
         for way in rng.sample((*WAYS, *MATRICES), 3):
             wrong.append(difference(program, way, rng.choice(list(WRAPPED))))
     assert not list(filter(None, wrong)), "\n".join(filter(None, wrong))
+
+
+STYLES_OF_TORCH = {"Function": WAYS, "pushed": WAYS, "joined": (*WAYS, "C", "CC", "CCC")}
+
+
+def test_derivatives_of_random_programs_of_functions_are_what_their_rules_say() -> None:
+    wrong = []
+    for seed in range(8):
+        rng = Random(f"Functions:{seed}")
+        for style, ways in STYLES_OF_TORCH.items():
+            program = random_program(rng, styles=(style,), holders=HOLDERS_OF_TORCH, arounds=("Python",))
+            for way in rng.sample(ways, 2):
+                mapped = "C" not in way and rng.random() < 0.3
+                with np.errstate(all="ignore"):
+                    found = derivative_of_torch(torch, program, way, X, ALONG, mapped=mapped)
+                if not np.allclose(found, expected(program, way), rtol=1e-9, atol=1e-10):
+                    wrong.append(f"{way}: {found}, not {expected(program, way)}, of {program}")
+    assert not wrong, "\n".join(wrong)

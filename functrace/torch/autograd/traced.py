@@ -2,7 +2,8 @@
 
 Both are staged at the call. Forward sees tensors over tracers of one recording; while that is still open, backward runs on
 tracers of a newer one. What it reads of the forward values, whether through ``ctx.saved_tensors``, an attribute of ``ctx``
-or a closure, is captured by the newer recording: these are the residuals. The result is one ``custom_vjp`` operation.
+or a closure, is captured by the newer recording: these are the residuals. The result is one ``custom_vjp`` operation, whose
+rule takes what forward returned: see Note [Rules that take the results] in control/custom.py.
 
 Floor: 8.
 """
@@ -16,14 +17,14 @@ import numpy as np
 
 from functrace.api.own_rules import is_in_own_rule, recording_rule
 from functrace.api.record import Called
-from functrace.api.rules import VjpRule, record_push, record_vjp, with_captured
+from functrace.api.rules import VjpRule, record_push, record_vjp, taking_results, with_captured
 from functrace.control.custom import Deferred, Failed, Rule, custom_derivative_program, custom_vjp_program
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import restrict
 from functrace.ir.program import Program
 from functrace.numpy.views import owned
-from functrace.ops.elementwise import conj
+from functrace.ops.elementwise import conj, stop_gradient
 from functrace.ops.shaping import convert
 from functrace.torch import sentences
 from functrace.torch.aliases import replace
@@ -86,7 +87,7 @@ def apply(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
     whole, backward, captured, _ = made.rule(with_backward=not is_nested)
     assert isinstance(whole, Program)
     program = restrict(whole, whole.input_ids, whole.output_ids[: len(made.slots)], keep=True).program
-    forward: Rule = whole
+    forward = taking_results(whole, len(whole.input_ids), len(made.slots))
     # A rule that is recorded later may read what has changed by then: it is equal to no other (`object()`).
     if is_nested:  # staged only if it is differentiated in turn
         still = Application(cls, args, with_values=False)
@@ -129,6 +130,8 @@ class Application:
     """Places of the tensors in it."""
     dirty: dict[int, int]
     """By place, the argument that was overwritten."""
+    recording: Recording
+    """What forward is recorded on."""
     begun: int
     """The newest recording when forward began; see `functrace.torch.autograd.grad_mode.Modes`."""
 
@@ -149,15 +152,18 @@ class Application:
     def deferred(self, captured: Sequence[Any]) -> tuple[Rule, ...]:
         """Return the rule, for operands whose values are not known; ``captured`` are read no more."""
         rule = self.rule(with_backward=True, closed=False)
-        return with_captured(rule.forward, len(self.places), captured), rule.backward
+        forward = taking_results(rule.forward, len(self.places), len(self.slots))
+        return with_captured(forward, len(self.places), captured), rule.backward
 
     def pushed(self, captured: Sequence[Any]) -> Rule:
         """Return the program of the user's ``jvp``: from operands and tangents to results and tangents."""
         rule = record_push(self.push, self, self.function.__name__)
+        rule = taking_results(rule, len(self.places), len(self.slots)) if isinstance(rule, Program) else rule
         return with_captured(rule, len(self.places), captured)
 
     def inputs(self, recording: Recording) -> Called:
         """Make the operands inputs of a recording; returns the arguments of the user's forward, as tensors."""
+        self.recording = recording
         given = [wrap(a) if isinstance(a, ARRAYS) else a for a in self.args]
         for k, aval, value in zip(self.places, self.avals, self.values, strict=True):
             given[k] = wrap(recording.new_input(aval, value))
@@ -179,11 +185,30 @@ class Application:
             result = self.result = self.function._run(ctx, given)
             several = result if isinstance(result, tuple) else (result,)
             self.slots = [k for k, v in enumerate(several) if isinstance(v, Tensor)]
+            several = self._as_results(ctx, given, variables, several)
             self.dirty = ctx._finish_traced(given, several)
         if not keeps:
             ctx.saved_for_forward = None
         self._refuse_overwritten(variables, given)
         return [several[k]._array for k in self.slots], ctx
+
+    def _as_results(
+        self, ctx: FunctionBase, given: Sequence[Any], variables: Sequence[int], outputs: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """Return outputs, each of which is a variable of its own: a constant, or a view of an argument, has the rule too."""
+        taken = {id(a) for a in given}
+        own: dict[int, Tensor] = {}
+        for k in self.slots:
+            array = outputs[k]._array
+            if id(outputs[k]) not in taken and (not isinstance(array, Tracer) or array._id in variables):
+                own[id(outputs[k])] = wrap(self.recording.record(stop_gradient, (array,), ()))
+        if not own:
+            return outputs
+        for word in ("to_save", "saved_for_forward", "non_differentiable"):
+            named = getattr(ctx, word)
+            if named is not None:
+                setattr(ctx, word, tuple([own.get(id(v), v) for v in named]))
+        return tuple([own.get(id(v), v) for v in outputs])
 
     def _backward(self, ctx: FunctionBase, cotangents: Sequence[Any]) -> list[Any]:
         """Run the user's backward; returns the cotangents of the operands, which are the conjugates of its gradients."""
