@@ -50,7 +50,7 @@ __all__ = [
     "while_loop",
 ]  # fmt: skip
 
-_LATER = ("debug", "nn", "policies", "random", "scipy", "testing", "torch")
+_LATER = ("compat", "debug", "nn", "policies", "random", "scipy", "testing", "torch")
 
 _FILES = {
     "associative": ("associative_scan",),
@@ -70,6 +70,7 @@ _HOMES = {name: file for file, names in _FILES.items() for name in names}
 
 
 if _typing.TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
+    from functrace import compat as compat
     from functrace import debug as debug
     from functrace import nn as nn
     from functrace import policies as policies

@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).parent.parent / "functrace"
 BASE = {"caches", "errors", "keys", "later", "locks", "source", "steps", "tree", "typing", "version"}
 FLOORS = [
     {"base"}, {"ir"}, {"tracing"}, {"ops"}, {"transforms"}, {"control"}, {"passes"}, {"numpy", "executor"}, {"api"},
-    {"scipy", "torch"},
+    {"scipy", "torch"}, {"compat"},
 ]  # fmt: skip
 API_FILES = {"testing", "debug", "nn", "viz", "random", "policies"}
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

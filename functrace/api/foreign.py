@@ -84,7 +84,7 @@ def pure_callback(
 
         return boxed(of_arrays, (result_shapes, args, kwargs), {})
     args, kwargs = map_leaves(_strong, (args, kwargs))
-    return _called(f, _declared(result_shapes, args, kwargs), args, kwargs, vmap)
+    return call_foreign(f, _declared(result_shapes, args, kwargs), args, kwargs, vmap)
 
 
 @final
@@ -186,13 +186,13 @@ class primitive(Generic[P, R]):
         if not any(isinstance(leaf, Tracer) for leaf in leaves):
             placed = positional(self.f, self.name, args, kwargs)
             declared = None if self.results is None else _declared(self.results, placed, {})
-            found: R = _called(self.f, declared, placed, {}, self.method)
+            found: R = call_foreign(self.f, declared, placed, {}, self.method)
             return found
         given = map_leaves(_strong, positional(self.f, self.name, args, kwargs))
         has_rule = self.vjp is not None or self.jvp is not None
         passed = map_leaves(_constant, given) if has_rule else given
         declared = None if self.results is None else _declared(self.results, passed, {})
-        result = _called(self.f, declared, passed, {}, self.method)
+        result = call_foreign(self.f, declared, passed, {}, self.method)
         return self._attached(result, *given) if has_rule else result
 
     # The result of the call is a constant to derivatives. What has them is a function of it and of the arguments, which
@@ -248,7 +248,7 @@ def _method(vmap: str, what: str) -> str:
     return vmap
 
 
-def _called(f: Callable[..., Any], declared: PyTree, args: tuple[Any, ...], kwargs: dict[str, Any], method: str) -> Any:
+def call_foreign(f: Callable[..., Any], declared: PyTree, args: tuple[Any, ...], kwargs: dict[str, Any], method: str) -> Any:
     """Call a function on values some of which may be traced; ``declared`` is ``None`` if what it returns is not known."""
     operands = Operands(args, kwargs)
     name = function_name(f)

@@ -1,0 +1,41 @@
+"""Which values are traced, and their plain values.
+
+Floor: 9.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from functrace.api.programs import value
+from functrace.tracing.tracer import Tracer
+
+__all__ = ["Box", "getval", "isbox", "notrace_primitive"]
+
+Box = Tracer
+
+
+def isbox(x: object) -> bool:
+    """Say whether a value is traced."""
+    return isinstance(x, Tracer)
+
+
+def getval(x: Any) -> Any:
+    """Return the plain value of a traced value, and anything else as it is.
+
+    Raises:
+        ConcretizationError: under `functrace.jit` and `functrace.vmap`, where values are not known.
+    """
+    return value(x) if isinstance(x, Tracer) else x
+
+
+def notrace_primitive(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function that is called with the plain values of its positional arguments, and has no derivative."""
+
+    @functools.wraps(f, updated=())
+    def call(*args: object, **kwargs: object) -> Any:
+        return f(*map(getval, args), **kwargs)
+
+    return call

@@ -1,0 +1,377 @@
+"""``autograd.differential_operators``: derivatives of functions, with autograd's arguments and results.
+
+Note [Gradients of one element]
+    autograd differentiates functions whose result has one element, whatever its shape; functrace those that return a number.
+    So results are reshaped. `value_and_grad` returns the value in its own shape: as the auxiliary result, once a result has
+    been met that is no number, since results with an auxiliary one are not replayed as quickly.
+
+Floor: 9.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from typing import Any, final
+
+import numpy as np
+
+from functrace.api import differentiate, jacobians
+from functrace.api.residuals import checkpoint as checkpoint
+from functrace.compat.autograd.vspaces import array_aval, vspace
+from functrace.compat.autograd.wrap_util import Argnum, Function, check_argnum, chosen, get_name, unary_to_nary, wraps
+from functrace.errors import ArgumentError
+from functrace.ir.aval import ShapeDtype
+from functrace.tracing.tracer import Tracer
+from functrace.tree import flatten, map_leaves, unflatten
+
+__all__ = [
+    "checkpoint", "deriv", "elementwise_grad", "grad", "grad_and_aux", "grad_named", "hessian", "hessian_tensor_product",
+    "hessian_vector_product", "holomorphic_grad", "jacobian", "make_ggnvp", "make_hvp", "make_jvp", "make_jvp_reversemode",
+    "make_vjp", "multigrad_dict", "tensor_jacobian_product", "value_and_grad", "vector_jacobian_product",
+]  # fmt: skip
+
+_NUMBERS = (Tracer, np.ndarray, np.generic, float, complex)
+
+
+def _argnums(argnum: Argnum, operator: str) -> Any:
+    argnum = check_argnum(argnum, operator)
+    return tuple(argnum) if isinstance(argnum, list) else argnum
+
+
+def _warn_if_constant(result: Any) -> None:
+    """Warn, as autograd does, of a result that depends on nothing that is traced."""
+    if not any(isinstance(leaf, Tracer) for leaf in flatten(result)[0]):
+        warnings.warn("Output seems independent of input.", stacklevel=2)
+
+
+def _real(result: Any, operator: str, fun: Function, what: str = "real") -> ShapeDtype:
+    """Return the aval of a result that is a real array.
+
+    Raises:
+        ArgumentError: if it is something else.
+    """
+    aval = array_aval(result) if isinstance(result, _NUMBERS) else None
+    if aval is None or aval.dtype.kind != "f":
+        shown = f"{type(result).__name__} {result!r}"[:80] if aval is None else f"{aval}"
+        raise ArgumentError(
+            f"{operator} of {get_name(fun)} applies to functions with one {what} result, not {shown}",
+            fix="return floats (x.astype(float)), or use holomorphic_grad, or make_vjp for containers",
+        )
+    return aval
+
+
+def _one_number(fun: Function, operator: str, shaped: type[Exception] | None = None) -> Function:
+    """Return ``fun`` as a function that returns a number, or raises ``shaped`` for an array with one element."""
+
+    @wraps(fun)
+    def one_number(*args: object, **kwargs: object) -> Any:
+        result = fun(*args, **kwargs)
+        aval = _real(result, operator, fun, "scalar")
+        _warn_if_constant(result)
+        if not aval.shape:
+            return result
+        if aval.size == 1 and shaped is not None:
+            raise shaped
+        if aval.size != 1:
+            raise ArgumentError(
+                f"{operator} of {get_name(fun)} applies to functions with one scalar result, not {aval}",
+                fix="sum it, or use jacobian or elementwise_grad",
+            )
+        return np.reshape(result, ())
+
+    return one_number
+
+
+# -- reverse mode --------------------------------------------------------------------------------------------------------
+
+
+def grad(fun: Function, argnum: Argnum = 0) -> Function:
+    """Return a function that computes the gradient of ``fun``, whose result has one real element.
+
+    Args:
+        fun: of arrays, numbers and containers of them.
+        argnum: which positional argument, or a tuple of positions, for a tuple of gradients.
+
+    Raises:
+        ArgumentError: if the result is something else.
+        DtypeError: if an argument holds integers.
+
+    Cost: 2 to 4 times ``fun``.
+
+    Source: ``autograd.grad``.
+    """
+    return differentiate.grad(_one_number(fun, "grad"), _argnums(argnum, "grad"))
+
+
+@final
+class _Shaped(Exception):
+    """Raised inside of `value_and_grad` by the first result that is an array with one element."""
+
+
+def value_and_grad(fun: Function, argnum: Argnum = 0) -> Function:
+    """Return a function that computes ``(value, gradient)``; arguments and errors are those of `grad`."""
+    argnums = _argnums(argnum, "value_and_grad")
+    of_numbers = differentiate.value_and_grad(_one_number(fun, "value_and_grad", _Shaped), argnums)
+
+    @wraps(fun)
+    def kept(*args: object, **kwargs: object) -> tuple[Any, Any]:
+        found: list[Any] = []
+
+        def noted(*args: object, **kwargs: object) -> Any:
+            found.append(fun(*args, **kwargs))
+            return found[0]
+
+        return _one_number(noted, "value_and_grad")(*args, **kwargs), found[0]
+
+    of_arrays = differentiate.value_and_grad(kept, argnums, has_aux=True)
+    is_shaped = False
+
+    @wraps(fun)
+    def both(*args: object, **kwargs: object) -> tuple[Any, Any]:
+        nonlocal is_shaped
+        if not is_shaped:
+            try:
+                return of_numbers(*args, **kwargs)
+            except _Shaped:
+                is_shaped = True
+        (_, result), gradient = of_arrays(*args, **kwargs)
+        return result, gradient
+
+    return both
+
+
+def elementwise_grad(fun: Function, argnum: Argnum = 0) -> Function:
+    """Return a function that computes the sum of the rows of the Jacobian: of elementwise functions, the derivative.
+
+    Raises:
+        ArgumentError: if the result is not real.
+    """
+
+    @wraps(fun)
+    def summed(*args: object, **kwargs: object) -> Any:
+        result = fun(*args, **kwargs)
+        leaves = [leaf for leaf in flatten(result)[0] if _real(leaf, "elementwise_grad", fun)]
+        _warn_if_constant(result)
+        return sum(map(np.sum, leaves))
+
+    return differentiate.grad(summed, _argnums(argnum, "elementwise_grad"))
+
+
+def jacobian(fun: Function, argnum: Argnum = 0) -> Function:
+    """Return a function that computes the Jacobian: its shape is that of the result and that of the argument.
+
+    Raises:
+        ArgumentError: if the result is not one real array.
+
+    Cost: one backward pass per element of the result, at once for all.
+    """
+
+    @wraps(fun)
+    def checked(*args: object, **kwargs: object) -> Any:
+        result = fun(*args, **kwargs)
+        _real(result, "jacobian", fun)
+        _warn_if_constant(result)
+        return result
+
+    return jacobians.jacrev(checked, _argnums(argnum, "jacobian"))
+
+
+def hessian(fun: Function, argnum: Argnum = 0) -> Function:
+    """Return a function that computes the Jacobian of the Jacobian."""
+    return jacobians.jacfwd(jacobian(fun, argnum), _argnums(argnum, "hessian"))
+
+
+def holomorphic_grad(fun: Function, argnum: Argnum = 0) -> Function:
+    """Return a function that computes the complex derivative of a holomorphic function of a complex argument."""
+    gradient = grad(wraps(fun)(lambda *args, **kwargs: np.real(fun(*args, **kwargs))), argnum)
+
+    @wraps(fun)
+    def warned(*args: object, **kwargs: object) -> Any:
+        if not vspace(chosen(fun, argnum, args, kwargs)[1]).iscomplex:
+            warnings.warn("Input to holomorphic_grad is not complex", stacklevel=2)
+        return gradient(*args, **kwargs)
+
+    return warned
+
+
+def grad_named(fun: Function, argname: str) -> Function:
+    """Return a function that computes the gradient by the argument of a name."""
+    return grad(fun, list(inspect.signature(fun).parameters).index(argname))
+
+
+def grad_and_aux(fun: Function, argnum: Argnum = 0) -> Function:
+    """Return a function that computes ``(gradient, aux)`` of a function that returns ``(result, aux)``."""
+
+    @wraps(fun)
+    def pair(*args: object, **kwargs: object) -> tuple[Any, Any]:
+        found: list[Any] = []
+
+        def first(*args: object, **kwargs: object) -> Any:
+            result, aux = fun(*args, **kwargs)
+            found.append(aux)
+            return result
+
+        return _one_number(first, "grad_and_aux")(*args, **kwargs), found[0]
+
+    return differentiate.grad(pair, _argnums(argnum, "grad_and_aux"), has_aux=True)
+
+
+def multigrad_dict(fun: Function) -> Function:
+    """Return a function that computes the gradients by all arguments: a dict of gradients by name."""
+    parameters = inspect.signature(fun)
+    kinds = {name: parameter.kind for name, parameter in parameters.parameters.items()}
+
+    def gradients(*args: object, **kwargs: object) -> dict[str, Any]:
+        bound = parameters.bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = dict(bound.arguments)
+
+        def named(values: dict[str, Any]) -> Any:
+            places: list[Any] = []
+            keywords: dict[str, Any] = {}
+            for name, kind in kinds.items():
+                if kind is inspect.Parameter.VAR_POSITIONAL:
+                    places += values[name]
+                elif kind is inspect.Parameter.VAR_KEYWORD:
+                    keywords |= values[name]
+                elif kind is inspect.Parameter.KEYWORD_ONLY:
+                    keywords[name] = values[name]
+                else:
+                    places.append(values[name])
+            return fun(*places, **keywords)
+
+        return grad(named)(given)
+
+    return gradients
+
+
+def make_vjp(fun: Function, argnum: Argnum = 0) -> Function:
+    """Return a function of the arguments of ``fun`` that computes ``(vjp, result)``; ``vjp`` takes a cotangent."""
+    return unary_to_nary(vjp_of)(fun, argnum)
+
+
+def vjp_of(fun: Function, x: Any) -> tuple[Function, Any]:
+    """Return ``(vjp, fun(x))`` of a function of one argument."""
+
+    @wraps(fun)
+    def warned(x: Any) -> Any:
+        result = fun(x)
+        _warn_if_constant(result)
+        return result
+
+    result, pullback = differentiate.vjp(warned, x)
+
+    def vjp(g: Any) -> Any:
+        return pullback(_fitted(g, result))[0]
+
+    return vjp, result
+
+
+def _fitted(direction: Any, like: Any) -> Any:
+    """Return a tangent or cotangent in the shapes and dtypes of ``like``: numbers stand for arrays of them."""
+    leaves, tree = flatten(direction)
+    likes, wanted = flatten(like)
+    if tree != wanted:
+        return direction
+    made = []
+    for leaf, x in zip(leaves, likes, strict=True):
+        aval = array_aval(x)
+        value: Any = leaf if isinstance(leaf, Tracer) else np.asarray(leaf)
+        value = value if value.shape or not aval.shape else np.broadcast_to(value, aval.shape)
+        fits = value.dtype == aval.dtype or not np.can_cast(value.dtype, aval.dtype, "same_kind")
+        made.append(value if fits else value.astype(aval.dtype))
+    return unflatten(wanted, made)
+
+
+def make_hvp(fun: Function, argnum: Argnum = 0) -> Function:
+    """Return a function of the arguments of ``fun`` that computes ``(hvp, gradient)``; ``hvp(v)`` is ``H v``."""
+    return make_vjp(grad(fun, argnum), argnum)
+
+
+def hessian_tensor_product(fun: Function, argnum: int = 0) -> Function:
+    """Return a function of the arguments of ``fun`` and a tensor that computes the Hessian times the tensor.
+
+    Cost: about 4 times ``fun``.
+    """
+    gradient = grad(fun, argnum)
+
+    def dotted(*args: Any, **kwargs: object) -> Any:
+        *rest, vector = args
+        return np.tensordot(gradient(*rest, **kwargs), vector, np.ndim(vector))
+
+    return grad(dotted, argnum)
+
+
+hessian_vector_product = hessian_tensor_product
+
+
+def tensor_jacobian_product(fun: Function, argnum: int = 0) -> Function:
+    """Return a function of the arguments of ``fun`` and a tensor that computes the tensor times the Jacobian."""
+
+    def dotted(*args: Any, **kwargs: object) -> Any:
+        *rest, vector = args
+        return np.tensordot(vector, fun(*rest, **kwargs), axes=np.ndim(vector))
+
+    return jacobian(dotted, argnum)
+
+
+vector_jacobian_product = tensor_jacobian_product
+
+
+# -- forward mode --------------------------------------------------------------------------------------------------------
+
+
+def make_jvp(fun: Function, argnum: Argnum = 0) -> Function:
+    """Return a function of the arguments of ``fun`` that returns ``tangent ↦ (result, tangent)``."""
+    return unary_to_nary(jvp_of)(fun, argnum)
+
+
+def jvp_of(fun: Function, x: Any) -> Function:
+    """Return ``jvp`` of a function of one argument."""
+
+    def jvp(g: Any) -> tuple[Any, Any]:
+        return differentiate.jvp(fun, (x,), (_fitted(g, x),))
+
+    return jvp
+
+
+def deriv(fun: Function, argnum: Argnum = 0) -> Function:
+    """Return a function that computes the derivative in the direction of ones."""
+
+    @wraps(fun)
+    def along(*args: object, **kwargs: object) -> Any:
+        unary, x = chosen(fun, argnum, args, kwargs)
+        return jvp_of(unary, x)(map_leaves(lambda leaf: np.ones(np.shape(leaf)), x))[1]
+
+    return along
+
+
+def make_jvp_reversemode(fun: Function, argnum: Argnum = 0) -> Function:
+    """Return a function of the arguments of ``fun`` that returns ``tangent ↦ tangent``, of the result."""
+    jvps = make_jvp(fun, argnum)
+
+    @wraps(fun)
+    def at(*args: object, **kwargs: object) -> Function:
+        jvp = jvps(*args, **kwargs)
+        return lambda v: jvp(v)[1]
+
+    return at
+
+
+def _half_square(x: Any) -> Any:
+    return np.sum(x**2, axis=-1) / 2.0
+
+
+def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: int = 0) -> Function:
+    """Return a function of the arguments of ``f`` that returns ``v ↦ Jᵀ H J v``, with ``H`` of ``g``."""
+
+    @wraps(f)
+    def at(*args: object, **kwargs: object) -> Function:
+        unary, x = chosen(f, f_argnum, args, kwargs)
+        pull, result = vjp_of(unary, x)
+        curved, _ = vjp_of(grad(g), result)
+        push = jvp_of(unary, x)
+        return lambda v: pull(curved(push(v)[1]))
+
+    return at

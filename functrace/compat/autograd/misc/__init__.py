@@ -1,0 +1,9 @@
+"""``autograd.misc``: containers as vectors, optimizers, fixed points.
+
+Floor: 9.
+"""
+
+from functrace.compat.autograd.misc.flatten import flatten
+from functrace.compat.autograd.misc.tracers import const_graph
+
+__all__ = ["const_graph", "flatten"]

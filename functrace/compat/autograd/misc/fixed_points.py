@@ -1,0 +1,36 @@
+"""``autograd.misc.fixed_points``: fixed points, differentiated by the implicit function theorem.
+
+Floor: 9.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functrace.compat.autograd.differential_operators import make_vjp, vjp_of
+from functrace.compat.autograd.extend import defvjp, primitive, vspace
+
+__all__ = ["fixed_point"]
+
+
+@primitive
+def fixed_point(f: Any, a: Any, x0: Any, distance: Any, tol: float) -> Any:
+    """Iterate ``x = f(a)(x)`` from ``x0`` until ``distance(x, previous)`` is at most ``tol``; differentiable by ``a``."""
+    step = f(a)
+    x, previous = step(x0), x0
+    while distance(x, previous) > tol:
+        x, previous = step(x), x
+    return x
+
+
+def _vjp(ans: Any, f: Any, a: Any, x0: Any, distance: Any, tol: float) -> Any:
+    def adjoint(params: Any) -> Any:
+        a, x, bar = params
+        pull, _ = vjp_of(f(a), x)
+        return lambda g: vspace(x).add(pull(g), bar)
+
+    pull, _ = make_vjp(lambda a, x: f(a)(x))(a, ans)
+    return lambda g: pull(fixed_point(adjoint, (a, ans, g), vspace(x0).zeros(), distance, tol))
+
+
+defvjp(fixed_point, None, _vjp, None)

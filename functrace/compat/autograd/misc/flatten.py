@@ -1,0 +1,54 @@
+"""``autograd.misc.flatten``: containers as vectors.
+
+Floor: 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace import numpy as fnp
+
+__all__ = ["flatten", "flatten_func"]
+
+Function = Callable[..., Any]
+
+
+def flatten(value: Any) -> tuple[Any, Function]:
+    """Return the numbers of a nest of tuples, lists and dicts as a vector, and the function that makes a nest of one again.
+
+    Keys of dicts come in order. Numbers come back as NumPy's, in the dtype of the vector.
+    """
+    parts: list[Any] = []
+    shapes: list[tuple[int, ...]] = []
+
+    def collect(part: Any) -> Any:
+        if isinstance(part, tuple | list):
+            kind, inner = type(part), [collect(x) for x in part]
+            return lambda rest: kind([unflatten(rest) for unflatten in inner])
+        if isinstance(part, dict):
+            by_key = {key: collect(part[key]) for key in sorted(part)}
+            return lambda rest: {key: by_key[key](rest) for key in by_key}
+        parts.append(fnp.ravel(part))
+        shapes.append(np.shape(part))
+        return next
+
+    made = collect(value)
+    sizes = [part.size for part in parts]
+
+    def unflatten(vector: Any) -> Any:
+        ends = np.cumsum([0, *sizes])
+        return made(
+            iter([np.reshape(vector[a:b], shape)[()] for a, b, shape in zip(ends[:-1], ends[1:], shapes, strict=True)])
+        )
+
+    return (np.concatenate(parts) if parts else np.array([])), unflatten
+
+
+def flatten_func(func: Function, example: Any) -> tuple[Function, Function, Any]:
+    """Return ``func`` as a function of a vector, the function that makes a nest of one, and the example as a vector."""
+    vector, unflatten = flatten(example)
+    return lambda x, *args: flatten(func(unflatten(x), *args))[0], unflatten, vector

@@ -1,0 +1,92 @@
+"""``autograd.misc.optimizers``: gradient descent, RMSProp and Adam, on containers of arrays.
+
+Floor: 9.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.compat.autograd.misc.flatten import flatten
+
+__all__ = ["adam", "rmsprop", "sgd", "unflatten_optimizer"]
+
+Function = Callable[..., Any]
+
+
+def unflatten_optimizer(optimize: Function) -> Function:
+    """Make an optimizer of vectors one of nests of tuples, lists and dicts."""
+
+    @functools.wraps(optimize)
+    def of_nests(grad: Function, x0: Any, callback: Function | None = None, *args: Any, **kwargs: Any) -> Any:
+        start, unflatten = flatten(x0)
+        called = None if callback is None else lambda x, i, g: callback(unflatten(x), i, unflatten(g))
+        return unflatten(optimize(lambda x, i: flatten(grad(unflatten(x), i))[0], start, called, *args, **kwargs))
+
+    return of_nests
+
+
+@unflatten_optimizer
+def sgd(
+    grad: Function, x: Any, callback: Any = None, num_iters: int = 200, step_size: float = 0.1, mass: float = 0.9
+) -> Any:
+    """Descend along gradients with momentum; ``grad(x, i)`` is the gradient in step ``i``."""
+    velocity = np.zeros(len(x))
+    for i in range(num_iters):
+        g = grad(x, i)
+        if callback:
+            callback(x, i, g)
+        velocity = mass * velocity - (1.0 - mass) * g
+        x = x + step_size * velocity
+    return x
+
+
+@unflatten_optimizer
+def rmsprop(
+    grad: Function,
+    x: Any,
+    callback: Any = None,
+    num_iters: int = 100,
+    step_size: float = 0.1,
+    gamma: float = 0.9,
+    eps: float = 1e-8,
+) -> Any:
+    """Descend along gradients over the root of their mean square."""
+    square = np.ones(len(x))
+    for i in range(num_iters):
+        g = grad(x, i)
+        if callback:
+            callback(x, i, g)
+        square = square * gamma + g**2 * (1 - gamma)
+        x = x - step_size * g / (np.sqrt(square) + eps)
+    return x
+
+
+@unflatten_optimizer
+def adam(
+    grad: Function,
+    x: Any,
+    callback: Any = None,
+    num_iters: int = 100,
+    step_size: float = 0.001,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+) -> Any:
+    """Descend by Adam.
+
+    Source: Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015, algorithm 1.
+    """
+    first, second = np.zeros(len(x)), np.zeros(len(x))
+    for i in range(num_iters):
+        g = grad(x, i)
+        if callback:
+            callback(x, i, g)
+        first = (1 - b1) * g + b1 * first
+        second = (1 - b2) * g**2 + b2 * second
+        x = x - step_size * (first / (1 - b1 ** (i + 1))) / (np.sqrt(second / (1 - b2 ** (i + 1))) + eps)
+    return x

@@ -1,0 +1,17 @@
+"""``autograd.misc.tracers``: functions with some arguments given.
+
+Floor: 9.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["const_graph"]
+
+
+def const_graph(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
+    """Return ``fun`` with some arguments given; `functrace.jit` is what records a function once and runs the program."""
+    return functools.partial(fun, *args, **kwargs)

@@ -1,0 +1,11 @@
+"""``autograd.numpy.fft``: the names of ``numpy.fft``, for plain and traced values.
+
+Floor: 9.
+"""
+
+import numpy as _np
+
+from functrace.compat.autograd.names import names_of as _names_of
+
+__all__ = [*_np.fft.__all__]
+__getattr__ = _names_of("functrace.numpy.fft", __name__)

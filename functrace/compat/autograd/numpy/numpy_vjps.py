@@ -1,0 +1,66 @@
+"""``autograd.numpy.numpy_vjps``: what rules of primitives are made of.
+
+Floor: 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.compat.autograd.numpy.numpy_wrapper import metadata
+
+__all__ = ["balanced_eq", "match_complex", "repeat_to_match_shape", "replace_zero", "unbroadcast", "unbroadcast_f"]
+
+
+def unbroadcast(x: Any, target_meta: tuple[tuple[int, ...], int, Any, bool], broadcast_idx: int = 0) -> Any:
+    """Sum a cotangent over the axes along which the argument was broadcast.
+
+    Args:
+        x: the cotangent of the result.
+        target_meta: `metadata` of the argument.
+        broadcast_idx: where axes were added.
+    """
+    shape, ndim, _, is_complex = target_meta
+    while np.ndim(x) > ndim:
+        x = np.sum(x, axis=broadcast_idx)
+    stretched = tuple([axis for axis, size in enumerate(shape) if size == 1 and np.shape(x)[axis] != 1])
+    x = np.sum(x, axis=stretched, keepdims=True) if stretched else x
+    return np.real(x) if np.iscomplexobj(x) and not is_complex else x
+
+
+def unbroadcast_f(target: Any, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return ``g ↦ f(g)``, summed over the axes along which ``target`` was broadcast."""
+    meta = metadata(target)
+    return lambda g: unbroadcast(f(g), meta)
+
+
+def match_complex(target: Any, x: Any) -> Any:
+    """Return ``x`` as a real or a complex array, as ``target`` is."""
+    if np.iscomplexobj(target):
+        return x if np.iscomplexobj(x) else x + 0j
+    return np.real(x) if np.iscomplexobj(x) else x
+
+
+def repeat_to_match_shape(g: Any, shape: Any, dtype: Any, axis: Any, keepdims: bool) -> tuple[Any, Any]:
+    """Return a cotangent of a reduction in the shape of the argument, and how many elements were reduced to one."""
+    if shape == ():
+        return g, 1
+    axes = tuple(range(len(shape))) if axis is None else (axis,) if np.ndim(axis) == 0 else tuple(axis)
+    kept = list(shape)
+    for k in axes:
+        kept[k] = 1
+    whole = np.broadcast_to(np.reshape(g, kept), shape)
+    return whole.astype(dtype) if whole.dtype != dtype else whole, np.prod([shape[k] for k in axes])
+
+
+def balanced_eq(x: Any, z: Any, y: Any) -> Any:
+    """Return 1 where ``x`` is ``z``, 1/2 where ``y`` is, too, and 0 elsewhere."""
+    return (x == z) / (1.0 + (x == y))
+
+
+def replace_zero(x: Any, val: Any) -> Any:
+    """Return ``x`` with ``val`` in place of zeros."""
+    return np.where(x, x, val)

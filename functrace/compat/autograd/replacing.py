@@ -1,0 +1,82 @@
+"""`replace_autograd`: packages that import autograd, unmodified, on functrace.
+
+Floor: 9.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+__all__ = ["replace_autograd"]
+
+_HERE = __name__.rpartition(".")[0]
+
+
+@contextlib.contextmanager
+def replace_autograd(*packages: str) -> Iterator[None]:
+    """Let ``import autograd`` mean this package while a block runs, in the whole process.
+
+    What is imported in the block keeps what it has imported. HIPS autograd need not be installed; if it has been imported
+    before, all its modules are set aside, and put back afterwards, so that the two never mix. What imports autograd later,
+    inside a function, needs a block around the call.
+
+    Args:
+        packages: names of packages that are about to be imported: checked not to have been imported on HIPS autograd.
+
+    Raises:
+        ImportError: if one of ``packages`` uses HIPS autograd already, since importing it again would change nothing.
+
+    Example:
+        >>> with replace_autograd():
+        ...     from autograd import grad
+        ...     import autograd.numpy as anp
+        >>> grad, anp.__name__  # doctest: +ELLIPSIS
+        (<function grad at ...>, 'functrace.compat.autograd.numpy')
+    """
+    for package in packages:
+        holders = sorted([name for name in _modules(package) if _uses_hips(sys.modules[name])])
+        if holders:
+            raise ImportError(
+                f"{package} was imported on HIPS autograd before ({holders[0]} uses it): import it in a fresh process, "
+                "inside of replace_autograd first"
+            )
+    ours = _ours()
+    aside = {name: sys.modules.pop(name) for name in _modules("autograd")}
+    sys.modules.update(ours)
+    try:
+        yield
+    finally:
+        for name in _modules("autograd"):
+            del sys.modules[name]
+        sys.modules.update(aside)
+
+
+def _modules(package: str) -> list[str]:
+    """The modules of a package that are imported."""
+    return [name for name in sys.modules if name == package or name.startswith(f"{package}.")]
+
+
+def _ours() -> dict[str, ModuleType]:
+    """All modules of this package, by autograd's names; those of SciPy's functions if SciPy is installed."""
+    package = importlib.import_module(_HERE)
+    found = {"autograd": package}
+    has_scipy = importlib.util.find_spec("scipy") is not None
+    for info in pkgutil.walk_packages(package.__path__, f"{_HERE}."):
+        if has_scipy or ".scipy" not in info.name:
+            found[info.name.replace(_HERE, "autograd", 1)] = importlib.import_module(info.name)
+    return found
+
+
+def _uses_hips(module: ModuleType) -> bool:
+    """Whether a module holds something of HIPS autograd's."""
+    for value in list(vars(module).values()):
+        name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+        if isinstance(name, str) and (name == "autograd" or name.startswith("autograd.")):
+            return True
+    return False

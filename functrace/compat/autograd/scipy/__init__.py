@@ -1,0 +1,21 @@
+"""``autograd.scipy``: functions of SciPy's for plain and traced values: those of `functrace.scipy`.
+
+Floor: 9.
+"""
+
+import importlib as _importlib
+from typing import Any as _Any
+
+__all__ = ["integrate", "linalg", "signal", "special", "stats"]
+
+
+def __getattr__(name: str) -> _Any:
+    """Import a module when it is first asked for."""
+    if name in __all__:
+        return _importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; functrace.scipy has more")
+
+
+def __dir__() -> list[str]:
+    """The modules."""
+    return sorted(__all__)

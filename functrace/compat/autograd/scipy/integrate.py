@@ -1,0 +1,11 @@
+"""``autograd.scipy.integrate``: the names of ``scipy.integrate``, for plain and traced values.
+
+Floor: 9.
+"""
+
+import scipy.integrate as _scipys
+
+from functrace.compat.autograd.names import names_of as _names_of
+
+__all__ = [*_scipys.__all__]
+__getattr__ = _names_of("functrace.scipy.integrate", __name__)

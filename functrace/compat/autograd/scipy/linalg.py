@@ -1,0 +1,11 @@
+"""``autograd.scipy.linalg``: the names of ``scipy.linalg``, for plain and traced values.
+
+Floor: 9.
+"""
+
+import scipy.linalg as _scipys
+
+from functrace.compat.autograd.names import names_of as _names_of
+
+__all__ = [*_scipys.__all__]
+__getattr__ = _names_of("functrace.scipy.linalg", __name__)

@@ -1,0 +1,8 @@
+"""``autograd.scipy.stats.t``: the methods of ``scipy.stats.t``, for plain and traced values.
+
+Floor: 9.
+"""
+
+from functrace.compat.autograd.names import names_of as _names_of
+
+__getattr__ = _names_of("functrace.scipy.stats.t", __name__)

@@ -1,0 +1,24 @@
+"""``autograd.util``: tuples with other elements.
+
+Floor: 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = ["subval", "subvals"]
+
+
+def subvals(x: Iterable[Any], ivs: Iterable[tuple[int, Any]]) -> tuple[Any, ...]:
+    """Return the elements of ``x`` with those at some places replaced."""
+    made = list(x)
+    for place, value in ivs:
+        made[place] = value
+    return tuple(made)
+
+
+def subval(x: Iterable[Any], i: int, v: Any) -> tuple[Any, ...]:
+    """Return the elements of ``x`` with that at ``i`` replaced."""
+    return subvals(x, [(i, v)])

@@ -1,0 +1,61 @@
+"""functrace as a backend of autoray, on which quimb and cotengra are built.
+
+``functrace.compat.autoray.register()``, once, and what is written with ``autoray.do`` takes traced values: contractions of
+cotengra, tensor networks and circuits of quimb.
+
+Floor: 9.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.api.programs import stop_gradient, value
+
+__all__ = ["register"]
+
+BACKEND = "functrace"
+"""What autoray infers from the module of a traced value's class."""
+
+
+def register() -> None:
+    """Register functrace's functions with autoray; a second call changes nothing.
+
+    Raises:
+        ImportError: if autoray is not installed.
+    """
+    from autoray import autoray
+
+    autoray.register_module_alias(BACKEND, "functrace.numpy")  # its names are NumPy's, and take lists of traced values
+    for name, function in _FUNCTIONS.items():
+        autoray.register_function(BACKEND, name, function)
+    autoray.register_function(BACKEND, "linalg.svd", wrapper=_thin)
+    autoray.register_function(BACKEND, "linalg.expm", module="functrace.scipy.linalg")
+    autoray.register_function(BACKEND, "linalg.solve_triangular", module="functrace.scipy.linalg")
+
+
+def _thin(svd: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a singular value decomposition without the vectors that have no value, as all backends of autoray do."""
+
+    @functools.wraps(svd)
+    def thin(a: Any, full_matrices: bool = False, **kwargs: Any) -> Any:
+        return svd(a, full_matrices=full_matrices, **kwargs)
+
+    return thin
+
+
+def _complex(real: Any, imag: Any) -> Any:
+    return real + 1j * imag
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "complex": _complex,
+    "stop_gradient": stop_gradient,
+    "to_numpy": value,
+    "size": np.size,
+}
+"""What autoray's programs call that NumPy does not have under the name."""

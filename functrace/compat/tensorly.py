@@ -1,0 +1,64 @@
+"""functrace as a backend of tensorly.
+
+``functrace.compat.tensorly.register()``, once; then ``tensorly.set_backend("functrace")``, or ``with
+tensorly.backend_context("functrace")``. Tensors are NumPy's arrays, and traced values under a transform.
+
+Floor: 9.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from typing import Any
+
+import numpy as np
+
+from functrace import numpy as fnp
+from functrace.api.programs import value
+from functrace.numpy.lifting import lift
+from functrace.tracing.tracer import Tracer
+
+__all__ = ["register"]
+
+
+def register() -> None:
+    """Make ``"functrace"`` the name of a backend of tensorly; a second call changes nothing.
+
+    Raises:
+        ImportError: if tensorly is not installed.
+    """
+    from tensorly import backend
+    from tensorly.backend.numpy_backend import NumpyBackend
+
+    if "functrace" in backend.BackendManager.available_backend_names:
+        return
+    own: dict[str, Any] = {
+        "is_tensor": staticmethod(lambda tensor: isinstance(tensor, np.ndarray | Tracer)),
+        "to_numpy": staticmethod(lambda tensor: value(tensor) if isinstance(tensor, Tracer) else np.copy(tensor)),
+        "tensor": staticmethod(_tensor),
+    }
+    for name in dir(NumpyBackend):
+        if name.startswith("_") or name in own:
+            continue
+        found = inspect.getattr_static(NumpyBackend, name)
+        plain = found.__func__ if isinstance(found, staticmethod) else None
+        if plain is not None and callable(plain) and not isinstance(plain, type):
+            own[name] = staticmethod(_ours(plain))
+        elif inspect.isfunction(found):
+            own[name] = lift(found)
+    types.new_class("FunctraceBackend", (NumpyBackend,), {"backend_name": "functrace"}, lambda made: made.update(own))
+    backend.BackendManager.available_backend_names.append("functrace")
+
+
+def _ours(function: Any) -> Any:
+    """Return functrace's function for one of NumPy's, and any other function lifted."""
+    name = getattr(function, "__name__", "")
+    for numpys, names in ((np, fnp), (np.linalg, fnp.linalg)):
+        if getattr(numpys, name, None) is function:
+            return getattr(names, name)
+    return lift(function) if inspect.isfunction(function) else function
+
+
+def _tensor(data: Any, dtype: Any = None, **_: object) -> Any:
+    return fnp.array(data, dtype=dtype)
