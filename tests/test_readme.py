@@ -43,6 +43,7 @@ PAGES = [
     ],
 ]
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
+BACKENDS = ROOT / "docs" / "backends.md"  # needs packages of the extra `bench`: tests/peers/packages checks it
 LINKED = [README, ARCHITECTURE, ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
 BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<shown>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 COMMANDS = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -131,5 +132,5 @@ def write_outputs(page: Path) -> None:
 if __name__ == "__main__":
     for named in sys.argv[1:]:
         check_blocks(Path(named))
-    for page in [] if sys.argv[1:] else [*PAGES, ARCHITECTURE]:
+    for page in [] if sys.argv[1:] else [*PAGES, ARCHITECTURE, BACKENDS]:
         write_outputs(page)

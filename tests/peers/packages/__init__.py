@@ -1,0 +1,1 @@
+"""Packages from the package index, unmodified: one file each, a table of rows."""

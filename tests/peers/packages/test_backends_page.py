@@ -1,0 +1,14 @@
+"""docs/backends.md: its blocks print what they show."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from tests.test_readme import BACKENDS, ROOT
+
+
+def test_the_page_tells_the_truth() -> None:
+    command = [sys.executable, "-m", "tests.test_readme", str(BACKENDS)]  # what it registers stays in its process
+    subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
