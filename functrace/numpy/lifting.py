@@ -364,14 +364,17 @@ def _names() -> Iterator[tuple[ModuleType, list[str]]]:
 
 def _math_property(name: str, handed_out: MathFunction) -> property:
     own = math.__dict__
+    function = handed_out.__wrapped__
 
     def read(_module: ModuleType) -> Any:
-        found = own[name]
+        found = own.get(name, _MISSING)
+        if found is _MISSING:
+            raise AttributeError(name)
         if INNERMOST_LIFT.get() is None or found is not handed_out.__wrapped__ or not is_lifted():
             return found
         return handed_out if reads_lifted(sys._getframe(1)) else found
 
-    return _stored(own, name, read)
+    return _stored(own, name, read, function, handed_out)
 
 
 @functools.lru_cache(maxsize=1)
@@ -399,25 +402,44 @@ def _companion_property(module: ModuleType, name: str) -> property:
     own = module.__dict__
 
     def read(_module: ModuleType) -> Any:
-        found = own[name]
+        found = own.get(name, _MISSING)
+        if found is _MISSING:
+            raise AttributeError(name)
         if INNERMOST_LIFT.get() is None or not is_lifted() or not reads_lifted(sys._getframe(1)):
             return found
         ours = getattr(importlib.import_module(f"functrace.{module.__name__}"), name, None)
         return ours if getattr(ours, "of_scipy", None) is found else found
 
-    return _stored(own, name, read)
+    return _stored(own, name, read, own.get(name))
 
 
-def _stored(own: dict[str, Any], name: str, read: Callable[[ModuleType], Any]) -> property:
-    """A property of a module that is read by ``read``, and written to the module's dictionary."""
+def _stored(
+    own: dict[str, Any], name: str, read: Callable[[ModuleType], Any], function: object, *handed_out: object
+) -> property:
+    """A property of a module that is read by ``read``, and written to the module's dictionary.
+
+    Args:
+        own: the dictionary.
+        name: of the function.
+        read: returns what is handed out; raises AttributeError where there is nothing, and the module is asked for it.
+        function: the module's own.
+        handed_out: in its place; whoever has read that and writes it back restores the module's own.
+    """
 
     def write(_module: ModuleType, value: object) -> None:
-        own[name] = value
+        is_ours = (
+            any(value is one for one in handed_out if one is not None) or getattr(value, "of_scipy", _MISSING) is function
+        )
+        own[name] = function if is_ours else value
 
     def delete(_module: ModuleType) -> None:
         del own[name]
 
     return property(read, write, delete)
+
+
+_MISSING = object()
+"""Stands for a name that somebody has deleted from a module."""
 
 
 def _is_lifted_name(module: ModuleType, name: str) -> bool:
@@ -447,7 +469,9 @@ def _property(module: ModuleType, name: str) -> property:
         converts = _handed_out(Function(inner.__wrapped__, name, f"{namespace.NAME}.of_traced_values"))
 
     def read(_module: ModuleType) -> Any:
-        found = own[name]
+        found = own.get(name, _MISSING)
+        if found is _MISSING:
+            raise AttributeError(name)
         if INNERMOST_LIFT.get() is None or not is_lifted() or (wrapped is not None and found is not wrapped):
             return found  # the latter if somebody has put another one there
         frame = sys._getframe(1)
@@ -457,4 +481,4 @@ def _property(module: ModuleType, name: str) -> property:
             return converts
         return found
 
-    return _stored(own, name, read)
+    return _stored(own, name, read, own.get(name) if wrapped is None else wrapped, handed_out, converts)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import asyncio
 import concurrent.futures
+import contextlib
 import contextvars
 import copy
+import importlib
 import inspect
 import operator
 import pickle
@@ -14,6 +16,7 @@ import threading
 import types
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import numpy.linalg as la
@@ -433,3 +436,51 @@ def test_the_page_is_there_that_messages_name() -> None:
 
     assert "docs/numpy.md" in OR_LIFT
     assert ast.parse("@functrace.numpy.lift\ndef f(): ...")
+
+
+# -- names that somebody replaces while code is lifted ---------------------------------------------------------------------
+
+REPLACED = ("numpy", "numpy.linalg", "numpy.fft", "math", "scipy.linalg", "scipy.special")
+
+
+@pytest.mark.parametrize("where", REPLACED)
+def test_whoever_replaces_a_name_and_puts_back_what_was_read_restores_it(where: str) -> None:
+    pytest.importorskip(where)
+    module = importlib.import_module(where)
+    before, wrong = dict(vars(module)), []
+    names = [name for name in before if callable(before[name]) and not name.startswith("__")]
+    assert len(names) > 10
+    for name in names:
+        try:
+            with ft.numpy.lift(), pytest.MonkeyPatch.context() as patch:
+                patch.setattr(module, name, len)
+                if getattr(module, name) is not len:
+                    wrong.append((name, "is not what was set"))
+            if vars(module).get(name) is not before[name]:
+                wrong.append((name, "not restored"))
+            with ft.numpy.lift(), pytest.MonkeyPatch.context() as patch:
+                patch.delattr(module, name)
+                if name in vars(module):
+                    wrong.append((name, "not deleted"))
+                with contextlib.suppress(AttributeError):
+                    getattr(module, name)
+            if vars(module).get(name) is not before[name]:
+                wrong.append((name, "not restored"))
+            with ft.numpy.lift(), mock.patch.object(module, name, len):
+                pass
+            if vars(module).get(name) is not before[name]:
+                wrong.append((name, "not restored by mock"))
+        finally:
+            vars(module)[name] = before[name]
+    assert not wrong, wrong[:5]
+
+
+def test_replaced_function_is_called_while_lifted_and_only_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = np.sin
+    f = ft.numpy.lift(lambda x: np.cos(x) * np.sin(1.0))
+    with monkeypatch.context() as patch:
+        with ft.numpy.lift():
+            patch.setattr(np, "sin", lambda x: 2.0)
+        assert ft.grad(f)(1.0) == -own(1.0) * 2.0
+    assert np.sin is own
+    assert ft.grad(f)(1.0) == -own(1.0) * own(1.0)
