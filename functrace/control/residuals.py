@@ -163,14 +163,14 @@ def _checked(value: Any) -> Array:
     Raises:
         DtypeError: if it is none.
     """
-    if isinstance(value, np.ndarray) and type(value) is not np.ndarray:
+    if type(value) is not np.ndarray:
         try:
             check_plain(value)
         except DtypeError as error:
             raise DtypeError(f"unpack returned what cannot be used: {error.what}", fix=error.fix) from None
     array = np.asarray(value)
     if array.dtype.kind not in "biufc":
-        shown = f"an array of {array.dtype}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+        shown = f"a {type(value).__name__} of dtype {array.dtype}"
         raise DtypeError(f"unpack returned {shown}, not an array of numbers", fix="return an array or a number")
     return array
 
