@@ -208,8 +208,18 @@ def _explain_refusal(error: Exception) -> None:
         is_raised = frame.f_code.co_code[innermost.tb_lasti] in _RAISE
         if not is_raised and holds_tracer(list(frame.f_locals.values())):
             line = text  # of compiled code that the library has called
-    elif "not Traced" not in line and (is_users(file) or file.startswith(PACKAGE_PREFIX)):
+    elif not any(words in line for words in ("not Traced", "bytes-like object")) and (
+        is_users(file) or file.startswith(PACKAGE_PREFIX)
+    ):
         return
+    if "bytes-like object" in line:
+        raise UnsupportedFunctionError(
+            f"the memory of a traced value was asked for, which it does not have ({line})",
+            at=source_of_traceback(error.__traceback__),
+            fix="np.frombuffer, memoryview, np.ndarray(shape, dtype, x) and subclasses of ndarray that are made so hold "
+            "plain values: use a function that takes arrays, x.view(Subclass) under @functrace.numpy.lift, or "
+            "functrace.value(x)",
+        ) from error
     if line:
         raise UnsupportedFunctionError(
             f"code that takes plain arrays only was given a traced value ({line})",

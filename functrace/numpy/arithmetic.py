@@ -17,6 +17,7 @@ from functrace.numpy.array import BINARY, QUICK, REFLECTED, TracedArray, record_
 from functrace.numpy.operands import Arrayed, HasOperators, Operand
 from functrace.numpy.operators import Operator, set_operators
 from functrace.numpy.views import in_place_number, is_scalar, may_be_array
+from functrace.numpy.without_masks import is_masked, operands_without_masks
 from functrace.ops import elementwise as ew
 from functrace.source import PACKAGE_PREFIX, SEEN
 from functrace.tracing.binding import bind
@@ -52,7 +53,8 @@ def _binary(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
         ):  # NumPy's own way of leaving it to them
             return NotImplemented
         else:
-            return bind(primitive, (other, self) if reflected else (self, other))
+            pair: Any = (other, self) if reflected else (self, other)
+            return bind(primitive, operands_without_masks(primitive, pair) if is_masked(kind) else pair)
         if reflected:
             key, operands = (primitive, spec, self.aval), (operand, self._id)
         else:

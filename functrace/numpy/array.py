@@ -65,6 +65,7 @@ from functrace.numpy.views import (
     transposed,
     watch,
 )
+from functrace.numpy.without_masks import is_masked, operands_without_masks, without_masks
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import index_p
 from functrace.ops.shaping import broadcast_to, convert, reshape
@@ -198,6 +199,8 @@ class TracedArray(Tracer):
                     if operator is not None:  # SciPy's come in later
                         x, y = inputs
                         return operator(self, y if x is self else x)
+                if any(is_masked(type(x)) for x in inputs):
+                    inputs = operands_without_masks(primitive, inputs)
                 if type(inputs[0]) is _ndarray and _getframe(1).f_code.co_name in EVALUATIONS:
                     refuse_several_polynomials(_getframe(1))
                 return bind(primitive, inputs)
@@ -208,7 +211,9 @@ class TracedArray(Tracer):
     ) -> Any:
         for kind in types:
             if kind is not TracedArray and kind is not _ndarray and issubclass(kind, np.ndarray):
-                refuse_subclass(kind)
+                if not is_masked(kind):
+                    refuse_subclass(kind)
+                args, kwargs = without_masks((args, kwargs))
         try:
             implementation = FUNCTIONS[func]
         except KeyError:
@@ -571,7 +576,12 @@ class TracedArray(Tracer):
                 fix="use a number, a tuple of numbers, or id(x)",
             )
         if not self._has_no_derivative:
-            raise self._lost("hash(x)")  # two values that are equal may have different derivatives
+            raise LostGradientError(
+                f"hash(x): a traced value ({self.aval}) is looked up by its value (dict, set, functools.cache), and what is "
+                "found may belong to another one, whose derivative differs",
+                made=self._recording.source(self._id),
+                fix="use what it was computed from as the key: a name, a place; functrace.value(x) is the plain number",
+            )
         return hash(self._concrete())
 
     def __repr__(self) -> str:

@@ -8,7 +8,8 @@ Note [Names that were bound before]
     every call whether it runs inside of a lift, and is Python's, NumPy's or SciPy's own function otherwise, so that other
     threads see no difference but identity. When the last lift that uses a dictionary is left, what was there before is
     there again.
-    Out of reach stay names in class bodies and default arguments, and in what such a module keeps in lists and dicts.
+    The same is done with what the functions of such a module close over, as decorated ones do. Out of reach stay names in
+    class bodies and default arguments, and in what such a module keeps in lists and dicts.
 
 Floor: 6.
 """
@@ -21,14 +22,16 @@ import functools
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, final
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from functrace.caches import Facts
 from functrace.errors import ArgumentError
 from functrace.numpy.instances import is_lifted
 from functrace.numpy.python_math import ON_TRACED, MathFunction, python_number
+from functrace.numpy.readers import is_filled
 from functrace.source import is_users
 from functrace.tracing.tracer import Tracer
 
@@ -46,10 +49,12 @@ _KINDS = (FunctionType, BuiltinFunctionType, np.ufunc, type(np.mean), type(np.r_
 class _Bound:
     """A dictionary of a module, and what was put into it."""
 
-    __slots__ = ("count", "namespace", "put")
+    __slots__ = ("cells", "codes", "count", "namespace", "put")
 
     def __init__(self, namespace: Namespace) -> None:
         self.namespace, self.count = namespace, 0
+        self.codes: set[Any] = set()
+        self.cells: list[tuple[CellType, Any, Any]] = []
         self.put: dict[str, tuple[Any, Any]] = {}
 
 
@@ -68,18 +73,67 @@ def put_names(namespaces: Iterable[Namespace], function: object, handed_out: Sea
     for namespace in namespaces:
         bound = _bound.setdefault(id(namespace), _Bound(namespace))
         bound.count += 1
-        put: dict[str, Any] = {}
-        for name in _called_kinds(namespace, function):
+        code = getattr(function, "__code__", None)
+        if code in bound.codes:
+            continue
+        bound.codes.add(code)
+        plan = _planned(namespace, function, handed_out, keeps=bound.count == 1)
+        for name, (before, found) in plan.names.items():
             if name not in bound.put:
-                put[name] = _ABSENT, _NUMBERS[name]
-        if bound.count == 1:
-            for name, value in list(namespace.items()):
-                found = handed_out(value) if isinstance(value, _KINDS) else None
-                if found is not None:
-                    put[name] = value, found
-        for name, (_, found) in put.items():
-            namespace[name] = found
-        bound.put.update(put)
+                bound.put[name] = before, found
+                namespace[name] = found
+        for cell, before, found in plan.cells:
+            if cell.cell_contents is before:
+                bound.cells.append((cell, before, found))
+                cell.cell_contents = found
+
+
+class _Plan(NamedTuple):
+    """What is put into a dictionary of a module, and into the closures of its functions."""
+
+    namespace: Namespace
+    size: int
+    names: dict[str, tuple[Any, Any]]
+    cells: list[tuple[CellType, Any, Any]]
+
+    def holds(self, namespace: Namespace) -> bool:
+        """Whether the module is what it was."""
+        return (
+            self.namespace is namespace
+            and self.size == len(namespace)
+            and all(namespace.get(name, _ABSENT) is before for name, (before, _) in self.names.items())
+        )
+
+
+_plans = Facts("names that lift puts into modules", 500)
+"""By module, and code of the lifted function."""
+
+
+def _planned(namespace: Namespace, function: object, handed_out: Search, *, keeps: bool) -> _Plan:
+    """What is put into a dictionary of a module, worked out again when the module has changed, or holds what was put."""
+    key = (id(namespace), getattr(function, "__code__", None))
+    known: _Plan | None = _plans.get(key)
+    if keeps and known is not None and known.holds(namespace):
+        return known
+    put: dict[str, tuple[Any, Any]] = {name: (_ABSENT, _NUMBERS[name]) for name in _called_kinds(namespace, function)}
+    for name, value in list(namespace.items()):
+        found = handed_out(value) if isinstance(value, _KINDS) else None
+        if found is not None:
+            put[name] = value, found
+    cells = []
+    for value in list(namespace.values()):
+        for cell in value.__closure__ or () if isinstance(value, FunctionType) and _is_own(value) else ():
+            held = cell.cell_contents if is_filled(cell) else None
+            found = handed_out(held) if isinstance(held, _KINDS) else None
+            if found is not None:
+                cells.append((cell, held, found))
+    plan = _Plan(namespace, len(namespace), put, cells)
+    return _plans.keep(key, plan) if keeps else plan
+
+
+def _is_own(function: FunctionType) -> bool:
+    """Whether a function was defined in a module whose names may be put, whatever it says of itself."""
+    return _is_open(function.__globals__)
 
 
 def take_names_back(namespaces: Iterable[Namespace]) -> None:
@@ -90,6 +144,9 @@ def take_names_back(namespaces: Iterable[Namespace]) -> None:
         if bound.count:
             continue
         del _bound[id(namespace)]
+        for cell, before, found in bound.cells:
+            if is_filled(cell) and cell.cell_contents is found:
+                cell.cell_contents = before
         for name, (before, found) in bound.put.items():
             if namespace.get(name) is not found:
                 continue
@@ -117,9 +174,21 @@ def modules_below(names: Iterable[str]) -> list[Namespace]:
                 importlib.import_module(name)
             except ImportError as error:
                 raise ArgumentError(f"lift(modules=…): there is no module {name!r}", fix="check its name") from error
+    key = (names, len(sys.modules))
+    known = _modules.get(key)
+    if known is not None and all(map(_is_imported, known)):
+        return known
     below = tuple([f"{name}." for name in names])
     found = [module for name, module in list(sys.modules.items()) if f"{name}.".startswith(below)]
-    return [module.__dict__ for module in found if isinstance(module, ModuleType)]
+    return _modules.keep(key, [module.__dict__ for module in found if isinstance(module, ModuleType)])
+
+
+def _is_imported(namespace: Namespace) -> bool:
+    module = sys.modules.get(namespace.get("__name__", ""))
+    return module is not None and module.__dict__ is namespace
+
+
+_modules = Facts("modules by the names that lift was given", 100)
 
 
 def innermost(function: Any) -> Any:
@@ -134,6 +203,14 @@ def namespaces_of(function: Callable[..., Any]) -> list[Namespace]:
     own: Any = getattr(function, "__globals__", None)
     if own is None or not _is_open(own):
         return []
+    key = (id(own), len(sys.modules))
+    known = _modules.get(key)
+    if known is None or known[0] is not own:
+        known = _modules.keep(key, _with_imported(own))
+    return known
+
+
+def _with_imported(own: Namespace) -> list[Namespace]:
     found = {id(own): own}
     for value in list(own.values()):
         module = value if isinstance(value, ModuleType) else None

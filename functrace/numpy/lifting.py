@@ -48,6 +48,7 @@ from functrace.numpy.instances import INNERMOST_LIFT, is_lifted
 from functrace.numpy.namespace import Function
 from functrace.numpy.python_math import MathFunction
 from functrace.numpy.readers import is_reached_code, reads_lifted
+from functrace.numpy.without_masks import MASKED, masked_array
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -340,7 +341,7 @@ def _forget_other_threads() -> None:
 @functools.lru_cache(maxsize=1)
 def _liftable(_count: int) -> list[tuple[ModuleType, type[_LiftedModule]]]:
     """All modules that can be lifted, looked for again when others have been imported."""
-    return [*_classes(), *_scipys()]
+    return [*_classes(), *_scipys(), *_of_masked_arrays()]
 
 
 @functools.lru_cache(maxsize=1)
@@ -350,7 +351,7 @@ def _classes() -> list[tuple[ModuleType, type[_LiftedModule]]]:
     for module, names in _names():
         properties = {name: _property(module, name) for name in names}
         made.append((module, type(f"_Lifted_{module.__name__}", (_LiftedModule,), properties)))
-    properties = {name: _math_property(name, function) for name, function in MATH.items()}
+    properties = {name: _plain_property(math, name, function) for name, function in MATH.items()}
     made.append((math, type("_Lifted_math", (_LiftedModule,), properties)))
     return made
 
@@ -362,8 +363,18 @@ def _names() -> Iterator[tuple[ModuleType, list[str]]]:
         yield module, [name for name in module.__all__ if not name.startswith("_") and _is_lifted_name(module, name)]
 
 
-def _math_property(name: str, handed_out: MathFunction) -> property:
-    own = math.__dict__
+def _of_masked_arrays() -> list[tuple[ModuleType, type[_LiftedModule]]]:
+    """``numpy.ma``, if it is imported, and the class that it has while lifted."""
+    module = sys.modules.get("numpy.ma")
+    if type(module) is not ModuleType:
+        return []
+    members = {name: _plain_property(module, name, masked_array(vars(module)[name])) for name in MASKED}
+    return [(module, type("_Lifted_numpy.ma", (_LiftedModule,), members))]
+
+
+def _plain_property(module: ModuleType, name: str, handed_out: Any) -> property:
+    """A property that hands out a function to those whom lifts are for, unless somebody has put another one there."""
+    own = module.__dict__
     function = handed_out.__wrapped__
 
     def read(_module: ModuleType) -> Any:
@@ -379,11 +390,11 @@ def _math_property(name: str, handed_out: MathFunction) -> property:
 
 @functools.lru_cache(maxsize=1)
 def _companions() -> tuple[str, ...]:
-    """SciPy's modules that there is one of here."""
+    """SciPy's modules that there is one of here, and ``scipy.spatial.distance``."""
     import pkgutil
 
     place = os.path.join(os.path.dirname(os.path.dirname(__file__)), "scipy")
-    return tuple([f"scipy.{found.name}" for found in pkgutil.iter_modules([place])])
+    return (*[f"scipy.{found.name}" for found in pkgutil.iter_modules([place])], "scipy.spatial.distance")
 
 
 def _scipys() -> list[tuple[ModuleType, type[_LiftedModule]]]:

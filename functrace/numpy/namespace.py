@@ -35,6 +35,7 @@ from functrace.numpy.operands import holds_tracer, stacked
 from functrace.numpy.tables import ROWS
 from functrace.numpy.vectorizing import Vectorized
 from functrace.numpy.views import new_array
+from functrace.numpy.without_masks import is_masked, without_masks
 from functrace.ops.shaping import filled_in
 from functrace.tracing.binding import is_recording, running
 from functrace.tracing.recording import Recording
@@ -103,6 +104,8 @@ class Function:
         return (self.__wrapped__ if self._row is None else self._row.does)(*args, **kwargs)
 
     def _prepared(self, value: Any) -> Any:
+        if is_masked(type(value)):  # ufuncs look at them themselves
+            return value if isinstance(self, Ufunc) else without_masks(value)
         if self._as_it_is or type(value) not in (list, tuple) or not holds_tracer(value):
             return value
         return [stacked(part) for part in value] if self._of_sequence else stacked(value)

@@ -20,13 +20,13 @@ import inspect
 import itertools
 from collections.abc import Iterable, Mapping
 from opcode import opmap
-from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
+from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from functrace.ir.primitive import CONSTANT, INPUT
 from functrace.source import OWN_AND_NUMPYS, is_users
-from functrace.tracing.answers import is_constant
 from functrace.tracing.tracer import Tracer
 
 PLAIN = tuple(
@@ -44,6 +44,7 @@ MOST = 400
 """Objects among which a traced value is looked for; of more, one is taken to be there."""
 
 _DEEPEST = 6
+_SHORT = 32
 _READS = frozenset(
     opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "IMPORT_STAR", "CALL_INTRINSIC_1") if name in opmap
 )
@@ -103,7 +104,7 @@ def holds_traced(values: Iterable[object]) -> bool:
     for _ in range(_DEEPEST):
         held: list[object] = []
         for value in level:
-            if isinstance(value, Tracer) and not is_constant(value):
+            if isinstance(value, Tracer) and not _is_made_inside(value):
                 return True
             if isinstance(value, _ATOMS) or id(value) in seen:
                 continue
@@ -117,6 +118,27 @@ def holds_traced(values: Iterable[object]) -> bool:
     return True
 
 
+def _is_made_inside(x: Tracer) -> bool:
+    """Whether a traced value depends on no input, as far as a short look shows: what was made inside of plain numbers."""
+    todo: list[tuple[Any, int]] = [(x._recording, x._id)]
+    for _ in range(_SHORT):
+        if not todo:
+            return True
+        recording, variable = todo.pop()
+        if x.is_number or (recording.closed and not recording.makes_arrays):
+            return False
+        primitive = recording.primitives[variable]
+        if primitive is INPUT:
+            return False
+        if primitive is CONSTANT:
+            value = recording.constants[variable]
+            if isinstance(value, Tracer):
+                todo.append((value._recording, value._id))
+        else:
+            todo.extend([(recording, i) for i in recording.operands[variable] if i >= 0])
+    return False
+
+
 def _held(value: Any) -> Iterable[object]:
     """The objects that an object holds."""
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -128,7 +150,7 @@ def _held(value: Any) -> Iterable[object]:
     if isinstance(value, functools.partial):
         return (value.func, *value.args, *value.keywords.values())
     if isinstance(value, FunctionType):
-        cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
+        cells = [cell.cell_contents for cell in value.__closure__ or () if is_filled(cell)]
         return (*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
     attributes: list[object] = list(getattr(value, "__dict__", {}).values())
     for kind in type(value).__mro__:
@@ -138,7 +160,8 @@ def _held(value: Any) -> Iterable[object]:
     return attributes
 
 
-def _is_filled(cell: Any) -> bool:
+def is_filled(cell: CellType) -> bool:
+    """Whether a variable that a function closes over has a value."""
     try:
         cell.cell_contents  # noqa: B018
     except ValueError:

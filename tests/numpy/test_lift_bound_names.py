@@ -61,6 +61,17 @@ def kept(x):
     made[0] = x[0]
     return np.sum(made)
 
+def decorated(function):
+    def call(*args):
+        return function(*args)
+    return call
+
+wrapped = decorated(array)
+no_longer = decorated(zeros)
+
+def closed_over(x):
+    return np.sum(wrapped([x[0], x[1] * x[2]]) ** 2)
+
 def plain():
     assert zeros(2).dtype == float and type(zeros(2)) is np.ndarray and float("nan") != float(0)
     return {zeros(2, int)[0]: 1}[0] + hash(array(2)[()]) + len(memoryview(zeros(2))) + array([1, 2]).view("S8").size
@@ -117,7 +128,7 @@ def test_names_of_the_functions_own_module() -> None:
         ft.grad(own_names)(X)
 
 
-@pytest.mark.parametrize("name", ["solved", "numbers", "Model"])
+@pytest.mark.parametrize("name", ["solved", "numbers", "Model", "closed_over"])
 def test_names_of_a_package(library: Any, name: str) -> None:
     f = {"Model": lambda x: library.Model(x).total(x)}.get(name) or getattr(library, name)
     check(f, lift(f, modules=["a_library"]), by_jit=name != "numbers")
@@ -140,6 +151,7 @@ def test_a_package_without_traced_values_does_what_it_does_outside(library: Any)
 
 def test_names_are_put_back(library: Any) -> None:
     own = library.zeros
+    cell = library.wrapped.__closure__[0]
 
     def fails(x: Any) -> Any:
         assert library.zeros is not own and library.zeros == own
@@ -147,11 +159,11 @@ def test_names_are_put_back(library: Any) -> None:
 
     with pytest.raises(ZeroDivisionError):
         ft.grad(lift(fails, modules=["a_library"]))(X)
-    assert library.zeros is own
+    assert library.zeros is own and cell.cell_contents is BEFORE["bound_array"]
     with lift(modules=["a_library"]):
         with lift(modules=["a_library"]):
             assert pickle.loads(pickle.dumps(library.zeros)) is own
-        assert library.zeros is not own
+        assert library.zeros is not own and cell.cell_contents is not BEFORE["bound_array"]
         library.norm = own  # somebody else's
     assert library.zeros is own and library.norm is own
     library.norm = np.linalg.norm

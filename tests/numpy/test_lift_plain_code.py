@@ -277,3 +277,75 @@ def test_writes_reach_what_is_seen_as_a_subclass() -> None:
         return np.sum(seen["a"] * 2.0 + z[1])
 
     np.testing.assert_allclose(ft.grad(lift(f))(X), [2.0, 3.0, 0.0])
+
+
+# -- masked arrays ------------------------------------------------------------------------------------------------------
+
+
+def masked(x: Any) -> Any:
+    rows = np.ma.asarray([[1.0, 2.0, 3.0], [0.5, 0.1, -0.4]])
+    total = 0.0
+    for row in rows:
+        assert isinstance(row, np.ma.MaskedArray)
+        if not np.any(np.ma.getmask(row)):
+            total = total + np.sum((row - x) ** 2) + np.dot(row, x) + (x + row)[0] + np.sum(np.multiply(row, x))
+    own = np.ma.array(x * 2.0)
+    return total + np.sum(np.ma.atleast_2d(own) @ np.ones(3)) + np.mean(np.ma.array([1.0, 2.0], mask=[True, False]))
+
+
+def test_masked_arrays_of_which_nothing_is_masked_are_their_data() -> None:
+    e, h = np.eye(3), 1e-6
+    expected = [(masked(X + h * d) - masked(X - h * d)) / (2 * h) for d in e]
+    np.testing.assert_allclose(ft.grad(lift(masked))(X), expected, rtol=1e-6)
+    np.testing.assert_allclose(ft.jit(ft.grad(lift(masked)))(X), expected, rtol=1e-6)
+    np.testing.assert_allclose(lift(masked)(X), masked(X))
+
+
+def test_masked_elements_and_what_masks_them_are_refused() -> None:
+    some = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
+    none = np.ma.array([1.0, 2.0, 3.0])
+    for f in (
+        lambda x: x * some,
+        lambda x: np.add(x, some),
+        lambda x: np.dot(x, some),
+        lambda x: x / none,
+        lambda x: np.divide(none, x),
+        lambda x: x**none,
+        lambda x: np.ma.asarray(some) - x,
+        lambda x: np.ma.asarray(none) / x,
+        lambda x: np.ma.array(x, mask=[True, False, False]),
+    ):
+        with pytest.raises(FunctraceError):
+            ft.grad(lift(lambda x, f=f: np.sum(f(x))))(X)
+
+
+def test_masked_arrays_of_lifted_code_are_masked_arrays() -> None:
+    made: list[Any] = []
+
+    @lift
+    def f(x: Any) -> Any:
+        made.append(np.ma.array([1.0, 2.0], mask=[True, False]))
+        return np.sum(x)
+
+    ft.grad(f)(X)
+    assert isinstance(made[0], np.ma.MaskedArray) and np.ma.sum(made[0] / 0.5) == 4.0
+    again = pickle.loads(pickle.dumps(made[0]))
+    assert type(again) is np.ma.MaskedArray and again.mask.tolist() == [True, False]
+
+
+# -- messages -----------------------------------------------------------------------------------------------------------
+
+
+def test_messages_where_memory_or_a_hash_is_asked_for() -> None:
+    cases: list[tuple[Callable[[Any], Any], str]] = [
+        (lambda x: np.frombuffer(x), "memory of a traced value"),
+        (lambda x: np.ndarray((3,), float, x), "memory of a traced value"),
+        (lambda x: bytearray(b"").join([x]), "memory of a traced value"),
+        (lambda x: {x: 1}, "unhashable"),
+        (lambda x: {x[0]: 1}, "functools.cache"),
+    ]
+    for f, words in cases:
+        with pytest.raises(FunctraceError, match=words) as error:
+            ft.grad(lift(lambda x, f=f: (f(x), np.sum(x))[1]))(X)
+        assert "test_lift_plain_code.py" in str(error.value) and "fix:" in str(error.value)
+        assert isinstance(error.value, TypeError)

@@ -1,0 +1,199 @@
+"""``scipy.spatial.distance`` for traced values: distances between all pairs of points, and their matrix.
+
+Distances between two points (``euclidean(u, v)`` …) are SciPy's own, which are written in NumPy.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.spatial.distance
+
+from functrace.errors import ShapeError, UnsupportedFunctionError
+from functrace.numpy.operands import Operand, arrayed
+from functrace.scipy.dispatch import on_traced, scipys
+
+Metric = Callable[..., Any]
+
+
+def _root(x: Any) -> Any:
+    """The square root of what may be 0, where its derivative is taken as 0: that of a point from itself."""
+    return np.where(x > 0, np.sqrt(np.where(x > 0, x, 1.0)), 0.0)
+
+
+def _squared(d: Any, w: Any) -> Any:
+    return np.sum(d * d if w is None else w * d * d, axis=-1)
+
+
+def _minkowski(x: Any, y: Any, p: float = 2.0, w: Any = None) -> Any:
+    if p == np.inf:
+        return _chebyshev(x, y, w)
+    terms = np.abs(x - y)
+    total = np.sum(terms**p if w is None else w * terms**p, axis=-1)
+    return np.where(total > 0, np.where(total > 0, total, 1.0) ** (1.0 / p), 0.0)
+
+
+def _chebyshev(x: Any, y: Any, w: Any = None) -> Any:
+    return np.max(np.abs(x - y) if w is None else np.where(w > 0, np.abs(x - y), 0.0), axis=-1)
+
+
+def _mean(x: Any, w: Any) -> Any:
+    return np.mean(x, axis=-1, keepdims=True) if w is None else np.sum(w * x, axis=-1, keepdims=True) / np.sum(w)
+
+
+def _cosine(x: Any, y: Any, w: Any = None) -> Any:
+    w = 1.0 if w is None else w
+    lengths = np.sqrt(np.sum(w * x * x, axis=-1)) * np.sqrt(np.sum(w * y * y, axis=-1))
+    return 1.0 - np.sum(w * x * y, axis=-1) / lengths
+
+
+def _canberra(x: Any, y: Any, w: Any = None) -> Any:
+    below = np.abs(x) + np.abs(y)
+    terms = np.where(below > 0, np.abs(x - y) / np.where(below > 0, below, 1.0), 0.0)
+    return np.sum(terms if w is None else w * terms, axis=-1)
+
+
+def _weighted(x: Any, w: Any) -> Any:
+    return np.sum(x if w is None else w * x, axis=-1)
+
+
+def _mahalanobis(x: Any, y: Any, VI: Any) -> Any:
+    d = x - y
+    return _root(np.sum(np.matmul(d, VI) * d, axis=-1))
+
+
+_METRICS: dict[str, Metric] = {
+    "euclidean": lambda x, y, w=None: _root(_squared(x - y, w)),
+    "sqeuclidean": lambda x, y, w=None: _squared(x - y, w),
+    "cityblock": lambda x, y, w=None: _weighted(np.abs(x - y), w),
+    "chebyshev": _chebyshev,
+    "minkowski": _minkowski,
+    "seuclidean": lambda x, y, V: _root(np.sum((x - y) ** 2 / V, axis=-1)),
+    "mahalanobis": _mahalanobis,
+    "cosine": _cosine,
+    "correlation": lambda x, y, w=None: _cosine(x - _mean(x, w), y - _mean(y, w), w),
+    "braycurtis": lambda x, y, w=None: _weighted(np.abs(x - y), w) / _weighted(np.abs(x + y), w),
+    "canberra": _canberra,
+}
+_ALIASES = {
+    **dict.fromkeys(("euclid", "eu", "e"), "euclidean"),
+    **dict.fromkeys(("sqe", "sqeuclid"), "sqeuclidean"),
+    **dict.fromkeys(("cblock", "cb", "c"), "cityblock"),
+    **dict.fromkeys(("chebychev", "chebyshev", "cheby", "cheb", "ch"), "chebyshev"),
+    **dict.fromkeys(("mi", "m", "pnorm"), "minkowski"),
+    **dict.fromkeys(("cos",), "cosine"),
+    **dict.fromkeys(("co",), "correlation"),
+    **dict.fromkeys(("se", "s"), "seuclidean"),
+    **dict.fromkeys(("mahal", "mah"), "mahalanobis"),
+}
+
+
+def _points(x: Operand, name: str) -> Any:
+    made: Any = arrayed(x)
+    if made.ndim != 2:
+        raise ShapeError(f"{name} must be a 2-dimensional array of points, got shape {made.shape}", fix="a row per point")
+    return made if made.dtype.kind == "f" else made.astype(np.float64)
+
+
+def _distance(metric: Any, given: dict[str, Any], points: list[Any]) -> Metric:
+    """The function of a metric, along the last axis; what SciPy works out of the points is worked out of them."""
+    if callable(metric):
+        name = getattr(metric, "__name__", "")
+        own = getattr(scipy.spatial.distance, name, None)
+        if own is not metric or name not in _METRICS:
+            return lambda x, y: metric(x, y, **given)
+        metric = name
+    name = _ALIASES.get(str(metric).lower(), str(metric).lower())
+    if name not in _METRICS:
+        raise UnsupportedFunctionError(
+            f"the metric {metric!r} has no implementation on traced points",
+            fix=f"take one of {', '.join(_METRICS)}, or a function of two points",
+        )
+    if name == "seuclidean" and given.get("V") is None:
+        given = {**given, "V": np.var(np.concatenate(points), axis=0, ddof=1)}
+    if name == "mahalanobis" and given.get("VI") is None:
+        given = {**given, "VI": np.linalg.inv(np.cov(np.concatenate(points).T)).T}
+    return lambda x, y: _METRICS[name](x, y, **given)
+
+
+def _given(kwargs: dict[str, Any], name: str) -> dict[str, Any]:
+    if kwargs.pop("out", None) is not None:
+        raise UnsupportedFunctionError(f"{name} of traced points has no out=", fix="use the returned value")
+    return {key: value for key, value in kwargs.items() if value is not None}
+
+
+@on_traced(scipy.spatial.distance.cdist)
+def cdist(XA: Operand, XB: Operand, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
+    """As ``scipy.spatial.distance.cdist``: the distances of the points of one set from those of another.
+
+    Args:
+        XA, XB: a row per point.
+        metric: a name, or a function of two points.
+        out: must be left out.
+        kwargs: of the metric: ``p``, ``w``, ``V``, ``VI``, which may be traced, too.
+
+    Source: ``scipy.spatial.distance.cdist``; the derivative of a distance 0 is taken as 0.
+    """
+    x, y = _points(XA, "XA"), _points(XB, "XB")
+    given = _given({**kwargs, "out": out}, "cdist")
+    between = _distance(metric, given, [x, y])
+    if callable(metric) and _is_foreign(metric):
+        return np.stack([np.stack([between(one, other) for other in y]) for one in x])
+    return between(x[:, None, :], y[None, :, :])
+
+
+@on_traced(scipy.spatial.distance.pdist)
+def pdist(X: Operand, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
+    """As ``scipy.spatial.distance.pdist``: the distances between all pairs of points, as `squareform` takes them.
+
+    Args:
+        X: a row per point.
+        metric, out, kwargs: as of `cdist`.
+    """
+    x = _points(X, "X")
+    between = _distance(metric, _given({**kwargs, "out": out}, "pdist"), [x])
+    first, second = np.triu_indices(x.shape[0], 1)
+    if callable(metric) and _is_foreign(metric):
+        return np.stack([between(x[i], x[j]) for i, j in zip(first.tolist(), second.tolist(), strict=True)])
+    return between(x[first], x[second])
+
+
+def _is_foreign(metric: Any) -> bool:
+    name = getattr(metric, "__name__", "")
+    return name not in _METRICS or getattr(scipy.spatial.distance, name) is not metric
+
+
+@on_traced(scipy.spatial.distance.squareform)
+def squareform(X: Operand, force: str = "no", checks: bool = True) -> Any:
+    """As ``scipy.spatial.distance.squareform``: distances between pairs as a symmetric matrix, and back; without checks."""
+    x: Any = arrayed(X)
+    if x.ndim == 1 and force.lower() not in ("tomatrix", "no"):
+        raise ShapeError("squareform: force='tovector' takes a matrix", fix="leave force out")
+    if x.ndim == 2 and force.lower() == "tomatrix":
+        raise ShapeError("squareform: force='tomatrix' takes a vector", fix="leave force out")
+    if x.ndim == 2:
+        first, second = np.triu_indices(x.shape[0], 1)
+        return x[first, second]
+    if x.ndim != 1:
+        raise ShapeError(f"squareform takes a vector or a matrix, got shape {x.shape}", fix="pass what pdist returns")
+    n = int(np.ceil(np.sqrt(x.size * 2)))
+    if n * (n - 1) != 2 * x.size:
+        raise ShapeError(f"squareform: {x.size} is no number of pairs of points", fix="pass what pdist returns")
+    if not x.size:
+        return np.zeros((1, 1), x.dtype)
+    first, second = np.triu_indices(n, 1)
+    places = np.zeros((n, n), np.intp)
+    places[first, second] = places[second, first] = np.arange(x.size)
+    return np.where(np.eye(n, dtype=bool), np.zeros((), x.dtype), x[places])
+
+
+def __getattr__(name: str) -> Any:
+    return scipys(scipy.spatial.distance, name)
+
+
+def __dir__() -> list[str]:
+    return dir(scipy.spatial.distance)
