@@ -36,7 +36,7 @@ from functrace.numpy.conversions import lost_in_array, unknown_values
 from functrace.numpy.evaluations import EVALUATIONS, refuse_several_polynomials
 from functrace.numpy.flags import Flags
 from functrace.numpy.indexing import has_array, parse_index, select, store
-from functrace.numpy.instances import class_asked_for
+from functrace.numpy.instances import class_asked_for, naming_modules
 from functrace.numpy.layout import layout_of
 from functrace.numpy.operands import (
     Arrayed,
@@ -548,7 +548,8 @@ class TracedArray(Tracer):
             made=self._recording.source(self._id),
             fix="keep it an array (np.sin instead of math.sin, np.zeros_like(x) of a traced x to write into); "
             "functrace.value(x) gives the plain number, functrace.stop_gradient(x) a constant. For z[i] = x of a plain z, "
-            "import functrace.numpy as np above the code, or call it under @functrace.numpy.lift (docs/numpy.md)",
+            "import functrace.numpy as np above the code, or call it under @functrace.numpy.lift (docs/numpy.md)"
+            + naming_modules(),
         )
 
     def item(self, *args: SupportsIndex | tuple[SupportsIndex, ...]) -> Any:

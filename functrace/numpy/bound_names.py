@@ -228,7 +228,7 @@ def _with_imported(own: Namespace) -> list[Namespace]:
 
 def _is_open(namespace: Namespace) -> bool:
     """Whether a module's names may be put: it is none of those that are handed out from."""
-    return str(namespace.get("__name__", "")).partition(".")[0] not in _OWN
+    return str(namespace.get("__name__", "")).partition(".")[0] not in _OWN or not _is_imported(namespace)
 
 
 # -- float, int, complex, memoryview, bytes ---------------------------------------------------------------------------

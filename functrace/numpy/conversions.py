@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import ConcretizationError, LostGradientError
+from functrace.numpy.instances import naming_modules
 from functrace.numpy.tables import FUNCTIONS, OR_LIFT, function_name
 from functrace.source import OWN_AND_NUMPYS, PACKAGE_PREFIX, Source, is_users
 from functrace.tracing.tracer import Tracer
@@ -86,7 +87,9 @@ def lost_in_array(x: Tracer) -> LostGradientError:
     """Return the error of a traced value that is to become a plain ndarray."""
     name = converter(sys._getframe(2))
     what = f"a traced value ({x.aval}) cannot become a plain ndarray without losing its derivative"
-    return LostGradientError(f"{name}: {what}" if name else what, made=x._recording.source(x._id), fix=way_out(name))
+    return LostGradientError(
+        f"{name}: {what}" if name else what, made=x._recording.source(x._id), fix=way_out(name) + naming_modules()
+    )
 
 
 def unknown_values(x: Tracer, error: ConcretizationError) -> ConcretizationError:

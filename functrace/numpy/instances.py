@@ -56,6 +56,15 @@ def is_lifted() -> bool:
     return False
 
 
+def naming_modules() -> str:
+    """Return what messages add in lifted code: the way to reach names that a module has bound before."""
+    if not is_lifted():
+        return ""
+    return (
+        ". Here it is lifted: if a package has bound the name before, name it, functrace.numpy.lift(f, modules=['package'])"
+    )
+
+
 def class_asked_for(x: Tracer, frame: FrameType | None) -> type:
     """Return the class of a traced value, as the code of a frame is to see it; see the note of this module.
 
