@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from functrace.api.programs import stop_gradient, value
+from functrace.compat.kinds import Given, Values
 
 __all__ = ["register"]
 
@@ -42,13 +43,13 @@ def _thin(svd: Callable[..., Any]) -> Callable[..., Any]:
     """Return a singular value decomposition without the vectors that have no value, as all backends of autoray do."""
 
     @functools.wraps(svd)
-    def thin(a: Any, full_matrices: bool = False, **kwargs: Any) -> Any:
+    def thin(a: Values, full_matrices: bool = False, **kwargs: Given) -> Any:
         return svd(a, full_matrices=full_matrices, **kwargs)
 
     return thin
 
 
-def _complex(real: Any, imag: Any) -> Any:
+def _complex(real: Values, imag: Values) -> Any:
     return real + 1j * imag
 
 

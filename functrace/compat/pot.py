@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from functrace.api.programs import stop_gradient, value
+from functrace.compat.kinds import Given, Values
 from functrace.numpy.array import TracedArray
 from functrace.numpy.lifting import lift
 from functrace.tracing.binding import is_recording
@@ -42,7 +43,7 @@ class Arrays(metaclass=_Traced):
     """What POT looks for; see Note [Plain arrays beside traced ones]."""
 
 
-def _set_gradients(_backend: object, val: Any, inputs: Any, grads: Any) -> Any:
+def _set_gradients(_backend: object, val: Values, inputs: Values, grads: Values) -> Any:
     """Return ``val`` with the gradients that POT has computed."""
     traced: list[tuple[Any, Any]] = [(x, g) for x, g in zip(inputs, grads, strict=True) if isinstance(x, Tracer)]
     for x, gradient in traced:
@@ -80,7 +81,7 @@ def _lifted(method: Callable[..., Any]) -> Callable[..., Any]:
     within = lift(method)
 
     @functools.wraps(method)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Given, **kwargs: Given) -> Any:
         return within(*args, **kwargs) if is_recording() else method(*args, **kwargs)
 
     return call

@@ -16,6 +16,7 @@ import numpy as np
 
 from functrace import numpy as fnp
 from functrace.api.programs import value
+from functrace.compat.kinds import Values
 from functrace.numpy.lifting import lift
 from functrace.tracing.tracer import Tracer
 
@@ -51,7 +52,7 @@ def register() -> None:
     backend.BackendManager.available_backend_names.append("functrace")
 
 
-def _ours(function: Any) -> Any:
+def _ours(function: Values) -> Any:
     """Return functrace's function for one of NumPy's, and any other function lifted."""
     name = getattr(function, "__name__", "")
     for numpys, names in ((np, fnp), (np.linalg, fnp.linalg)):
@@ -60,5 +61,5 @@ def _ours(function: Any) -> Any:
     return lift(function) if inspect.isfunction(function) else function
 
 
-def _tensor(data: Any, dtype: Any = None, **_: object) -> Any:
+def _tensor(data: Values, dtype: Values = None, **_: object) -> Any:
     return fnp.array(data, dtype=dtype)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from functrace.api.programs import value
+from functrace.compat.kinds import Values
 from functrace.tracing.tracer import Tracer
 
 __all__ = ["Box", "getval", "isbox", "notrace_primitive"]
@@ -22,7 +23,7 @@ def isbox(x: object) -> bool:
     return isinstance(x, Tracer)
 
 
-def getval(x: Any) -> Any:
+def getval(x: Values) -> Any:
     """Return the plain value of a traced value, and anything else as it is.
 
     Raises:

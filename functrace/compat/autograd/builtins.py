@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functrace.api.programs import is_traced
+from functrace.compat.kinds import Given, Values
 from functrace.ir.aval import aval_of
 from functrace.tracing.tracer import Tracer
 
@@ -19,7 +20,7 @@ __all__ = ["DictBox", "SequenceBox", "dict", "isinstance", "list", "tuple", "typ
 dict, list, tuple = builtins.dict, builtins.list, builtins.tuple
 
 
-def _like(x: Any) -> Any:
+def _like(x: Values) -> Any:
     """Return a plain value of the type that a traced value has outside of transforms."""
     if not builtins.isinstance(x, Tracer):
         return x
@@ -27,7 +28,7 @@ def _like(x: Any) -> Any:
     return np.broadcast_to(np.zeros((), aval.dtype), aval.shape) if aval.shape else aval.dtype.type(0)
 
 
-def isinstance(x: object, kinds: Any) -> bool:
+def isinstance(x: object, kinds: Given) -> bool:
     """Say whether a value, or what a traced one stands for, is an instance of a class."""
     return builtins.isinstance(_like(x), kinds) or builtins.isinstance(x, kinds)
 

@@ -20,6 +20,7 @@ from functrace.api import differentiate, jacobians
 from functrace.api.residuals import checkpoint as checkpoint
 from functrace.compat.autograd.vspaces import array_aval, vspace
 from functrace.compat.autograd.wrap_util import Argnum, Function, check_argnum, chosen, get_name, unary_to_nary, wraps
+from functrace.compat.kinds import Given, Values
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
 from functrace.tracing.tracer import Tracer
@@ -39,13 +40,13 @@ def _argnums(argnum: Argnum, operator: str) -> Any:
     return tuple(argnum) if isinstance(argnum, list) else argnum
 
 
-def _warn_if_constant(result: Any) -> None:
+def _warn_if_constant(result: Values) -> None:
     """Warn, as autograd does, of a result that depends on nothing that is traced."""
     if not any(isinstance(leaf, Tracer) for leaf in flatten(result)[0]):
         warnings.warn("Output seems independent of input.", stacklevel=2)
 
 
-def _real(result: Any, operator: str, fun: Function, what: str = "real") -> ShapeDtype:
+def _real(result: Values, operator: str, fun: Function, what: str = "real") -> ShapeDtype:
     """Return the aval of a result that is a real array.
 
     Raises:
@@ -251,24 +252,24 @@ def make_vjp(fun: Function, argnum: Argnum = 0) -> Function:
     return unary_to_nary(vjp_of)(fun, argnum)
 
 
-def vjp_of(fun: Function, x: Any) -> tuple[Function, Any]:
+def vjp_of(fun: Function, x: Values) -> tuple[Function, Any]:
     """Return ``(vjp, fun(x))`` of a function of one argument."""
 
     @wraps(fun)
-    def warned(x: Any) -> Any:
+    def warned(x: Values) -> Any:
         result = fun(x)
         _warn_if_constant(result)
         return result
 
     result, pullback = differentiate.vjp(warned, x)
 
-    def vjp(g: Any) -> Any:
+    def vjp(g: Values) -> Any:
         return pullback(_fitted(g, result))[0]
 
     return vjp, result
 
 
-def _fitted(direction: Any, like: Any) -> Any:
+def _fitted(direction: Values, like: Values) -> Any:
     """Return a tangent or cotangent in the shapes and dtypes of ``like``: numbers stand for arrays of them."""
     leaves, tree = flatten(direction)
     likes, wanted = flatten(like)
@@ -296,7 +297,7 @@ def hessian_tensor_product(fun: Function, argnum: int = 0) -> Function:
     """
     gradient = grad(fun, argnum)
 
-    def dotted(*args: Any, **kwargs: object) -> Any:
+    def dotted(*args: Given, **kwargs: object) -> Any:
         *rest, vector = args
         return np.tensordot(gradient(*rest, **kwargs), vector, np.ndim(vector))
 
@@ -309,7 +310,7 @@ hessian_vector_product = hessian_tensor_product
 def tensor_jacobian_product(fun: Function, argnum: int = 0) -> Function:
     """Return a function of the arguments of ``fun`` and a tensor that computes the tensor times the Jacobian."""
 
-    def dotted(*args: Any, **kwargs: object) -> Any:
+    def dotted(*args: Given, **kwargs: object) -> Any:
         *rest, vector = args
         return np.tensordot(vector, fun(*rest, **kwargs), axes=np.ndim(vector))
 
@@ -327,10 +328,10 @@ def make_jvp(fun: Function, argnum: Argnum = 0) -> Function:
     return unary_to_nary(jvp_of)(fun, argnum)
 
 
-def jvp_of(fun: Function, x: Any) -> Function:
+def jvp_of(fun: Function, x: Values) -> Function:
     """Return ``jvp`` of a function of one argument."""
 
-    def jvp(g: Any) -> tuple[Any, Any]:
+    def jvp(g: Values) -> tuple[Any, Any]:
         return differentiate.jvp(fun, (x,), (_fitted(g, x),))
 
     return jvp
@@ -359,7 +360,7 @@ def make_jvp_reversemode(fun: Function, argnum: Argnum = 0) -> Function:
     return at
 
 
-def _half_square(x: Any) -> Any:
+def _half_square(x: Values) -> Any:
     return np.sum(x**2, axis=-1) / 2.0
 
 

@@ -28,6 +28,7 @@ from functrace.api.foreign import call_foreign
 from functrace.api.programs import stop_gradient
 from functrace.compat.autograd.boxes import Box, notrace_primitive
 from functrace.compat.autograd.vspaces import VSpace, vspace
+from functrace.compat.kinds import Given, Values
 from functrace.errors import ArgumentError, DtypeError, NotDifferentiableError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.keys import static_key
@@ -76,7 +77,7 @@ class primitive:
         """Bind as a method."""
         return self if instance is None else types.MethodType(self, instance)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Given, **kwargs: Given) -> Any:
         """Call the function; on traced arguments, with its rules."""
         if not _holds_tracer(args):
             return self.fun(*args, **kwargs)  # keywords may be traced: they are the function's own affair
@@ -98,7 +99,7 @@ class primitive:
     defgrad = defvjp_is_zero = defvjp
 
 
-def _holds_tracer(x: Any) -> bool:
+def _holds_tracer(x: Values) -> bool:
     return any(isinstance(leaf, Tracer) for leaf in flatten(x)[0])
 
 
@@ -111,7 +112,7 @@ _transposing: ContextVar[frozenset[Any]] = ContextVar(
 class _Call:
     """One call of a primitive on traced values: what its rules are called with, once values are there."""
 
-    def __init__(self, owner: primitive, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+    def __init__(self, owner: primitive, args: tuple[Any, ...], kwargs: dict[str, Any], result: Values) -> None:
         self.owner = owner
         leaves, self.tree = flatten((args, kwargs, result))
         self.leaves: list[Any] = leaves
@@ -178,7 +179,7 @@ class _Call:
 
     # -- when its program runs --
 
-    def _pulled(self, active: Sequence[int], argnums: Sequence[int], *values: Any) -> list[Any]:
+    def _pulled(self, active: Sequence[int], argnums: Sequence[int], *values: Values) -> list[Any]:
         """Return cotangents of operands, from results, operands and cotangents."""
         called, cotangents = self._called_with(values)
         found: dict[int, Any] = {}
@@ -186,7 +187,7 @@ class _Call:
             found.update(zip(self._moving(argnum), self._vjp(argnum, called, cotangents), strict=True))
         return [found[k] for k in active]
 
-    def _pushed(self, active: Sequence[int], argnums: Sequence[int], *values: Any) -> list[Any]:
+    def _pushed(self, active: Sequence[int], argnums: Sequence[int], *values: Values) -> list[Any]:
         """Return tangents of the results, from results, operands and operands' tangents."""
         called, tangents = self._called_with(values)
         dots = {k: np.zeros(self.avals[k].shape, self.avals[k].dtype) for k in self.moving}
@@ -282,7 +283,7 @@ _RULED = ("solve_banded", "solve_sylvester", "solve_triangular", "sqrtm")
 """The functions of ``autograd.scipy.linalg`` that autograd has rules for."""
 
 
-def _own(fun: Any, what: str) -> primitive:
+def _own(fun: Given, what: str) -> primitive:
     """Return the primitive that rules are given to.
 
     Of a function that autograd has no rule for, and functrace has, they are dropped with a warning: packages fill gaps.
@@ -316,7 +317,7 @@ def _table(makers: Sequence[Any], argnums: Iterable[int] | None, made: Callable[
     return table.get
 
 
-def defvjp(fun: Any, *vjpmakers: Maker | None, argnums: Iterable[int] | None = None) -> None:
+def defvjp(fun: Given, *vjpmakers: Maker | None, argnums: Iterable[int] | None = None) -> None:
     """Give a primitive its reverse-mode rules, one per argument: ``vjpmaker(ans, *args)`` returns ``g ↦ cotangent``.
 
     Args:
@@ -331,7 +332,7 @@ def defvjp(fun: Any, *vjpmakers: Maker | None, argnums: Iterable[int] | None = N
     owner.vjps = _table(vjpmakers, argnums, lambda k, maker: _zero(k) if maker is None else maker, "defvjp")
 
 
-def defvjp_argnums(fun: Any, vjpmaker: Maker) -> None:
+def defvjp_argnums(fun: Given, vjpmaker: Maker) -> None:
     """Give a primitive one rule for all arguments: ``vjpmaker(argnums, ans, args, kwargs)`` returns ``g ↦ cotangents``."""
 
     def one(argnum: int) -> Maker:
@@ -340,7 +341,7 @@ def defvjp_argnums(fun: Any, vjpmaker: Maker) -> None:
     _own(fun, "defvjp_argnums").vjps = one
 
 
-def defvjp_argnum(fun: Any, vjpmaker: Maker) -> None:
+def defvjp_argnum(fun: Given, vjpmaker: Maker) -> None:
     """Give a primitive one rule for each argument: ``vjpmaker(argnum, ans, args, kwargs)`` returns ``g ↦ cotangent``."""
 
     def one(argnum: int) -> Maker:
@@ -349,7 +350,7 @@ def defvjp_argnum(fun: Any, vjpmaker: Maker) -> None:
     _own(fun, "defvjp_argnum").vjps = one
 
 
-def defjvp(fun: Any, *jvpfuns: Maker | str | None, argnums: Iterable[int] | None = None) -> None:
+def defjvp(fun: Given, *jvpfuns: Maker | str | None, argnums: Iterable[int] | None = None) -> None:
     """Give a primitive its forward-mode rules, one per argument: ``jvpfun(g, ans, *args, **kwargs)`` returns the tangent.
 
     Args:
@@ -362,7 +363,7 @@ def defjvp(fun: Any, *jvpfuns: Maker | str | None, argnums: Iterable[int] | None
     """
     owner = _own(fun, "defjvp")
 
-    def made(argnum: int, jvpfun: Any) -> Any:
+    def made(argnum: int, jvpfun: Values) -> Any:
         if jvpfun is None:
             return lambda g, ans, *args, **kwargs: map_leaves(np.zeros_like, ans)
         return _same(owner, argnum) if isinstance(jvpfun, str) and jvpfun == "same" else jvpfun
@@ -370,7 +371,7 @@ def defjvp(fun: Any, *jvpfuns: Maker | str | None, argnums: Iterable[int] | None
     owner.jvps = _table(jvpfuns, argnums, made, "defjvp")
 
 
-def defjvp_argnums(fun: Any, jvpmaker: Maker) -> None:
+def defjvp_argnums(fun: Given, jvpmaker: Maker) -> None:
     """Give a primitive one rule for all arguments: ``jvpmaker(argnums, gs, ans, args, kwargs)`` returns the tangent."""
 
     def one(argnum: int) -> Maker:
@@ -379,7 +380,7 @@ def defjvp_argnums(fun: Any, jvpmaker: Maker) -> None:
     _own(fun, "defjvp_argnums").jvps = one
 
 
-def defjvp_argnum(fun: Any, jvpmaker: Maker) -> None:
+def defjvp_argnum(fun: Given, jvpmaker: Maker) -> None:
     """Give a primitive one rule for each argument: ``jvpmaker(argnum, g, ans, args, kwargs)`` returns the tangent."""
 
     def one(argnum: int) -> Maker:
@@ -388,7 +389,7 @@ def defjvp_argnum(fun: Any, jvpmaker: Maker) -> None:
     _own(fun, "defjvp_argnum").jvps = one
 
 
-def def_linear(fun: Any) -> None:
+def def_linear(fun: Given) -> None:
     """Say that a primitive is linear in each argument."""
     owner = _own(fun, "def_linear")
     owner.jvps = lambda argnum: _same(owner, argnum)

@@ -13,6 +13,7 @@ import numpy as np
 
 from functrace.compat.autograd.vspaces import vspace
 from functrace.compat.autograd.wrap_util import Argnum, Function, check_argnum, chosen, wraps
+from functrace.compat.kinds import Given, Values
 from functrace.errors import CheckError
 from functrace.testing.grads import check_grads as _check_grads
 
@@ -21,7 +22,7 @@ __all__ = ["check_equivalent", "check_grads", "check_jvp", "check_vjp", "combo_c
 TOL = RTOL = EPS = 1e-6
 
 
-def scalar_close(a: Any, b: Any) -> bool:
+def scalar_close(a: Values, b: Values) -> bool:
     """Say whether two numbers are close, absolutely or relatively."""
     return bool(abs(a - b) < TOL or abs(a - b) / abs(a + b) < RTOL)
 
@@ -44,17 +45,17 @@ def check_grads(
     return check
 
 
-def check_vjp(f: Function, x: Any) -> None:
+def check_vjp(f: Function, x: Values) -> None:
     """Check reverse mode at ``x``."""
     _check_grads(f, (x,), order=1, modes=("rev",))
 
 
-def check_jvp(f: Function, x: Any) -> None:
+def check_jvp(f: Function, x: Values) -> None:
     """Check forward mode at ``x``."""
     _check_grads(f, (x,), order=1, modes=("fwd",))
 
 
-def check_equivalent(x: Any, y: Any) -> None:
+def check_equivalent(x: Values, y: Values) -> None:
     """Check that two values are close, and of the same structure, shapes and dtypes.
 
     Raises:
@@ -68,7 +69,7 @@ def check_equivalent(x: Any, y: Any) -> None:
         raise CheckError(f"{x!r} and {y!r} differ", fix="look at np.subtract of them")
 
 
-def combo_check(fun: Function, *args: Any, **kwargs: Any) -> Callable[..., None]:
+def combo_check(fun: Function, *args: Given, **kwargs: Given) -> Callable[..., None]:
     """Return a function of sequences of arguments that runs `check_grads` on all combinations of them."""
     check = check_grads(fun, *args, **kwargs)
 
@@ -79,11 +80,11 @@ def combo_check(fun: Function, *args: Any, **kwargs: Any) -> Callable[..., None]
     return check_all
 
 
-def make_numerical_jvp(f: Function, x: Any) -> Function:
+def make_numerical_jvp(f: Function, x: Values) -> Function:
     """Return a function that computes the difference of ``f`` at ``x`` in a direction."""
     space, results = vspace(x), vspace(f(x))
 
-    def jvp(v: Any) -> Any:
+    def jvp(v: Values) -> Any:
         above, below = [f(space.add(x, space.scalar_mul(v, sign * EPS / 2))) for sign in (1.0, -1.0)]
         return results.scalar_mul(results.add(above, results.scalar_mul(below, np.float64(-1.0))), 1.0 / EPS)
 

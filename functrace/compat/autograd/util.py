@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from functrace.compat.kinds import Values
+
 __all__ = ["subval", "subvals"]
 
 
@@ -19,6 +21,6 @@ def subvals(x: Iterable[Any], ivs: Iterable[tuple[int, Any]]) -> tuple[Any, ...]
     return tuple(made)
 
 
-def subval(x: Iterable[Any], i: int, v: Any) -> tuple[Any, ...]:
+def subval(x: Iterable[Any], i: int, v: Values) -> tuple[Any, ...]:
     """Return the elements of ``x`` with that at ``i`` replaced."""
     return subvals(x, [(i, v)])

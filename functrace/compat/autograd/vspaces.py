@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from functrace.compat.kinds import Given, Values
 from functrace.errors import DtypeError, UnsupportedFunctionError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.tracing.tracer import Tracer
@@ -23,7 +24,7 @@ _ARRAYS = (Tracer, np.ndarray, np.inexact, float, complex)
 class VSpace:
     """The vector space that a value is in. Two are equal if their elements have the same structure, shapes and dtypes."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Values) -> None:
         leaves, self.tree = flatten(value)
         self.avals: list[ShapeDtype] = [_aval(leaf, value) for leaf in leaves]
 
@@ -75,28 +76,28 @@ class VSpace:
                     made[k][place] = unit
                     yield self._made(made)
 
-    def add(self, x: Any, y: Any) -> Any:
+    def add(self, x: Values, y: Values) -> Any:
         """Return ``x + y``."""
         return self._each(np.add, x, y)
 
-    def mut_add(self, x: Any, y: Any) -> Any:
+    def mut_add(self, x: Values, y: Values) -> Any:
         """Return ``x + y``, where ``None`` stands for zero; neither is written to."""
         return y if x is None else self.add(x, y)
 
-    def scalar_mul(self, x: Any, a: Any) -> Any:
+    def scalar_mul(self, x: Values, a: Values) -> Any:
         """Return ``a x``."""
         return self._each(lambda leaf: leaf * a, x)
 
-    def inner_prod(self, x: Any, y: Any) -> Any:
+    def inner_prod(self, x: Values, y: Values) -> Any:
         """Return the real inner product."""
         pairs = zip(flatten(x)[0], flatten(y)[0], strict=True)
         return sum([np.real(np.dot(np.conj(np.ravel(a)), np.ravel(b))) for a, b in pairs])
 
-    def covector(self, x: Any) -> Any:
+    def covector(self, x: Values) -> Any:
         """Return the cotangent that is the inner product with ``x``: its conjugate."""
         return self._each(np.conj, x)
 
-    def _each(self, f: Any, *xs: Any) -> Any:
+    def _each(self, f: Given, *xs: Values) -> Any:
         return self._made([f(*leaves) for leaves in zip(*[flatten(x)[0] for x in xs], strict=True)])
 
     def _made(self, leaves: Sequence[Any]) -> Any:
@@ -144,7 +145,7 @@ class ContainerVSpace(VSpace):
         return self._made([vspace(np.zeros(aval.shape, aval.dtype)) for aval in self.avals])
 
 
-def vspace(value: Any) -> Any:
+def vspace(value: Values) -> Any:
     """Return the vector space of a value.
 
     Raises:
@@ -155,7 +156,7 @@ def vspace(value: Any) -> Any:
     return ContainerVSpace(value)
 
 
-def _aval(leaf: Any, value: Any) -> ShapeDtype:
+def _aval(leaf: Values, value: Values) -> ShapeDtype:
     if not isinstance(leaf, _ARRAYS):
         where = "" if leaf is value else f", in a {type(value).__name__}"
         raise DtypeError(
@@ -164,6 +165,6 @@ def _aval(leaf: Any, value: Any) -> ShapeDtype:
     return array_aval(leaf)
 
 
-def array_aval(x: Any) -> ShapeDtype:
+def array_aval(x: Values) -> ShapeDtype:
     """Return the shape and dtype of an array or a number, traced or not."""
     return aval_of(x if isinstance(x, Tracer) else np.asarray(x))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from functrace.compat.autograd.util import subvals
+from functrace.compat.kinds import Values
 from functrace.errors import ArgumentError
 
 __all__ = ["get_name", "unary_to_nary", "wraps"]
@@ -58,7 +59,7 @@ def chosen(fun: Function, argnum: Argnum, args: tuple[Any, ...], kwargs: dict[st
             )
 
     @wraps(fun)
-    def unary(x: Any) -> Any:
+    def unary(x: Values) -> Any:
         return fun(*subvals(args, zip(places, (x,) if isinstance(argnum, int) else x, strict=True)), **kwargs)
 
     return unary, args[argnum] if isinstance(argnum, int) else tuple([args[k] for k in places])

@@ -9,12 +9,13 @@ from typing import Any
 
 from functrace.compat.autograd.differential_operators import make_vjp, vjp_of
 from functrace.compat.autograd.extend import defvjp, primitive, vspace
+from functrace.compat.kinds import Given, Values
 
 __all__ = ["fixed_point"]
 
 
 @primitive
-def fixed_point(f: Any, a: Any, x0: Any, distance: Any, tol: float) -> Any:
+def fixed_point(f: Given, a: Values, x0: Values, distance: Values, tol: float) -> Any:
     """Iterate ``x = f(a)(x)`` from ``x0`` until ``distance(x, previous)`` is at most ``tol``; differentiable by ``a``."""
     step = f(a)
     x, previous = step(x0), x0
@@ -23,8 +24,8 @@ def fixed_point(f: Any, a: Any, x0: Any, distance: Any, tol: float) -> Any:
     return x
 
 
-def _vjp(ans: Any, f: Any, a: Any, x0: Any, distance: Any, tol: float) -> Any:
-    def adjoint(params: Any) -> Any:
+def _vjp(ans: Values, f: Given, a: Values, x0: Values, distance: Values, tol: float) -> Any:
+    def adjoint(params: Values) -> Any:
         a, x, bar = params
         pull, _ = vjp_of(f(a), x)
         return lambda g: vspace(x).add(pull(g), bar)

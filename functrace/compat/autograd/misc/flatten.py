@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from functrace import numpy as fnp
+from functrace.compat.kinds import Values
 
 __all__ = ["flatten", "flatten_func"]
 
 Function = Callable[..., Any]
 
 
-def flatten(value: Any) -> tuple[Any, Function]:
+def flatten(value: Values) -> tuple[Any, Function]:
     """Return the numbers of a nest of tuples, lists and dicts as a vector, and the function that makes a nest of one again.
 
     Keys of dicts come in order. Numbers come back as NumPy's, in the dtype of the vector.
@@ -25,7 +26,7 @@ def flatten(value: Any) -> tuple[Any, Function]:
     parts: list[Any] = []
     shapes: list[tuple[int, ...]] = []
 
-    def collect(part: Any) -> Any:
+    def collect(part: Values) -> Any:
         if isinstance(part, tuple | list):
             kind, inner = type(part), [collect(x) for x in part]
             return lambda rest: kind([unflatten(rest) for unflatten in inner])
@@ -39,7 +40,7 @@ def flatten(value: Any) -> tuple[Any, Function]:
     made = collect(value)
     sizes = [part.size for part in parts]
 
-    def unflatten(vector: Any) -> Any:
+    def unflatten(vector: Values) -> Any:
         ends = np.cumsum([0, *sizes])
         return made(
             iter([np.reshape(vector[a:b], shape)[()] for a, b, shape in zip(ends[:-1], ends[1:], shapes, strict=True)])
@@ -48,7 +49,7 @@ def flatten(value: Any) -> tuple[Any, Function]:
     return (np.concatenate(parts) if parts else np.array([])), unflatten
 
 
-def flatten_func(func: Function, example: Any) -> tuple[Function, Function, Any]:
+def flatten_func(func: Function, example: Values) -> tuple[Function, Function, Any]:
     """Return ``func`` as a function of a vector, the function that makes a nest of one, and the example as a vector."""
     vector, unflatten = flatten(example)
     return lambda x, *args: flatten(func(unflatten(x), *args))[0], unflatten, vector

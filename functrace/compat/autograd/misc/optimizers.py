@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrace.compat.autograd.misc.flatten import flatten
+from functrace.compat.kinds import Given, Values
 
 __all__ = ["adam", "rmsprop", "sgd", "unflatten_optimizer"]
 
@@ -22,7 +23,7 @@ def unflatten_optimizer(optimize: Function) -> Function:
     """Make an optimizer of vectors one of nests of tuples, lists and dicts."""
 
     @functools.wraps(optimize)
-    def of_nests(grad: Function, x0: Any, callback: Function | None = None, *args: Any, **kwargs: Any) -> Any:
+    def of_nests(grad: Function, x0: Values, callback: Function | None = None, *args: Given, **kwargs: Given) -> Any:
         start, unflatten = flatten(x0)
         called = None if callback is None else lambda x, i, g: callback(unflatten(x), i, unflatten(g))
         return unflatten(optimize(lambda x, i: flatten(grad(unflatten(x), i))[0], start, called, *args, **kwargs))
@@ -32,7 +33,7 @@ def unflatten_optimizer(optimize: Function) -> Function:
 
 @unflatten_optimizer
 def sgd(
-    grad: Function, x: Any, callback: Any = None, num_iters: int = 200, step_size: float = 0.1, mass: float = 0.9
+    grad: Function, x: Values, callback: Given = None, num_iters: int = 200, step_size: float = 0.1, mass: float = 0.9
 ) -> Any:
     """Descend along gradients with momentum; ``grad(x, i)`` is the gradient in step ``i``."""
     velocity = np.zeros(len(x))
@@ -48,8 +49,8 @@ def sgd(
 @unflatten_optimizer
 def rmsprop(
     grad: Function,
-    x: Any,
-    callback: Any = None,
+    x: Values,
+    callback: Given = None,
     num_iters: int = 100,
     step_size: float = 0.1,
     gamma: float = 0.9,
@@ -69,8 +70,8 @@ def rmsprop(
 @unflatten_optimizer
 def adam(
     grad: Function,
-    x: Any,
-    callback: Any = None,
+    x: Values,
+    callback: Given = None,
     num_iters: int = 100,
     step_size: float = 0.001,
     b1: float = 0.9,

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from functrace.compat.autograd.numpy.numpy_wrapper import metadata
+from functrace.compat.kinds import Values
 
 __all__ = ["balanced_eq", "match_complex", "repeat_to_match_shape", "replace_zero", "unbroadcast", "unbroadcast_f"]
 
 
-def unbroadcast(x: Any, target_meta: tuple[tuple[int, ...], int, Any, bool], broadcast_idx: int = 0) -> Any:
+def unbroadcast(x: Values, target_meta: tuple[tuple[int, ...], int, Any, bool], broadcast_idx: int = 0) -> Any:
     """Sum a cotangent over the axes along which the argument was broadcast.
 
     Args:
@@ -31,20 +32,20 @@ def unbroadcast(x: Any, target_meta: tuple[tuple[int, ...], int, Any, bool], bro
     return np.real(x) if np.iscomplexobj(x) and not is_complex else x
 
 
-def unbroadcast_f(target: Any, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def unbroadcast_f(target: Values, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return ``g ↦ f(g)``, summed over the axes along which ``target`` was broadcast."""
     meta = metadata(target)
     return lambda g: unbroadcast(f(g), meta)
 
 
-def match_complex(target: Any, x: Any) -> Any:
+def match_complex(target: Values, x: Values) -> Any:
     """Return ``x`` as a real or a complex array, as ``target`` is."""
     if np.iscomplexobj(target):
         return x if np.iscomplexobj(x) else x + 0j
     return np.real(x) if np.iscomplexobj(x) else x
 
 
-def repeat_to_match_shape(g: Any, shape: Any, dtype: Any, axis: Any, keepdims: bool) -> tuple[Any, Any]:
+def repeat_to_match_shape(g: Values, shape: Values, dtype: Values, axis: Values, keepdims: bool) -> tuple[Any, Any]:
     """Return a cotangent of a reduction in the shape of the argument, and how many elements were reduced to one."""
     if shape == ():
         return g, 1
@@ -56,11 +57,11 @@ def repeat_to_match_shape(g: Any, shape: Any, dtype: Any, axis: Any, keepdims: b
     return whole.astype(dtype) if whole.dtype != dtype else whole, np.prod([shape[k] for k in axes])
 
 
-def balanced_eq(x: Any, z: Any, y: Any) -> Any:
+def balanced_eq(x: Values, z: Values, y: Values) -> Any:
     """Return 1 where ``x`` is ``z``, 1/2 where ``y`` is, too, and 0 elsewhere."""
     return (x == z) / (1.0 + (x == y))
 
 
-def replace_zero(x: Any, val: Any) -> Any:
+def replace_zero(x: Values, val: Values) -> Any:
     """Return ``x`` with ``val`` in place of zeros."""
     return np.where(x, x, val)

@@ -13,6 +13,7 @@ import numpy as np
 
 from functrace import numpy as fnp
 from functrace.compat.autograd.extend import notrace_primitive, primitive
+from functrace.compat.kinds import Given, Values
 
 __all__ = [
     "column_stack", "concatenate", "dstack", "hstack", "make_diagonal", "metadata", "row_stack", "stack", "vstack",
@@ -25,7 +26,7 @@ def _of_iterables(name: str) -> Callable[..., Any]:
     join = getattr(fnp, name)
 
     @functools.wraps(getattr(np, name))
-    def joined(arrays: Any, *args: Any, **kwargs: Any) -> Any:
+    def joined(arrays: Values, *args: Given, **kwargs: Given) -> Any:
         listed = arrays if hasattr(arrays, "shape") or isinstance(arrays, list | tuple) else list(arrays)
         return join(listed, *args, **kwargs)
 
@@ -38,7 +39,7 @@ concatenate, stack, hstack, vstack, dstack, column_stack = map(
 row_stack = vstack
 
 
-def make_diagonal(D: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:  # autograd's signature
+def make_diagonal(D: Values, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:  # autograd's signature
     """Return matrices with the last axis of ``D`` on their diagonals, zeros elsewhere.
 
     Raises:
@@ -49,7 +50,7 @@ def make_diagonal(D: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> An
     return D[..., None] * np.eye(D.shape[-1], dtype=D.dtype)
 
 
-def metadata(A: Any) -> tuple[tuple[int, ...], int, Any, bool]:
+def metadata(A: Values) -> tuple[tuple[int, ...], int, Any, bool]:
     """Return shape, number of axes, dtype, and whether it is complex."""
     return np.shape(A), np.ndim(A), np.result_type(A), np.iscomplexobj(A)
 

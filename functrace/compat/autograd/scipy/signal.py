@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrace.compat.autograd.names import names_of as _names_of
+from functrace.compat.kinds import Values
 from functrace.errors import ArgumentError, ShapeError
 from functrace.numpy.operands import arrayed
 
@@ -19,7 +20,9 @@ __all__ = ["convolve"]
 __getattr__ = _names_of("functrace.scipy.signal", __name__)
 
 
-def convolve(A: Any, B: Any, axes: Any = None, dot_axes: Sequence[Sequence[int]] = ((), ()), mode: str = "full") -> Any:
+def convolve(
+    A: Values, B: Values, axes: Values = None, dot_axes: Sequence[Sequence[int]] = ((), ()), mode: str = "full"
+) -> Any:
     """Convolve arrays along pairs of axes, and contract others.
 
     Args:
