@@ -1,8 +1,9 @@
-"""Functions of neural networks: activations, softmax and its kin, normalisation, attention.
+"""Functions of neural networks: activations, softmax, normalisation, attention.
 
 They are written in NumPy: on arrays they return arrays, on traced values they are recorded, and every transform applies.
-Names, arguments and derivatives at kinks are those of ``jax.nn``. Values and gradients stay finite wherever the limit is, at
-infinities and in masked rows, too.
+Names and arguments are those of ``jax.nn``. Derivatives at kinks are PyTorch's; ``jax.nn`` has 1 at those of ``hard_tanh``
+and ``leaky_relu``. Values and gradients stay finite wherever the limit is, at infinities and in masked rows, too: a row of
+attention that is masked altogether is 0, as in PyTorch, and so is its gradient.
 
 Floor: 7 (api).
 """

@@ -56,15 +56,16 @@ def relu6(x: X) -> Any:
 
 
 def leaky_relu(x: X, negative_slope: X = 0.01) -> Any:
-    """Return ``x`` where it is positive, else ``negative_slope * x``; the derivative at 0 is 1."""
+    """Return ``x`` where it is positive, else ``negative_slope * x``; the derivative at 0 is ``negative_slope``."""
     value = floating(x, "the argument of leaky_relu")
-    right = value >= 0
+    right = value > 0
     return plain_scalar(np.where(right, value, negative_slope * _kept(~right, value)))
 
 
 def hard_tanh(x: X) -> Any:
-    """Return ``x`` between -1 and 1, and beyond the nearer of these; the derivative at both is 1."""
-    return np.clip(numeric(x, "the argument of hard_tanh"), -1, 1)
+    """Return ``x`` between -1 and 1, and beyond the nearer of these; the derivative at both is 0."""
+    value = numeric(x, "the argument of hard_tanh")
+    return plain_scalar(np.where(np.abs(value) < 1, value, ew.stop_gradient(np.clip(value, -1, 1))))
 
 
 def hard_sigmoid(x: X) -> Any:
@@ -200,12 +201,21 @@ def _gelu_by_tanh(x: Array) -> Any:
 
 
 def mish(x: X) -> Any:
-    """Return ``x * tanh(softplus(x))``.
+    """Return ``x * tanh(softplus(x))``, whose derivatives of any order keep their digits far from 0.
 
     Source:
         Misra, "Mish: a self regularized non-monotonic activation function" (2019).
     """
-    return _with_tails(floating(x, "the argument of mish"), lambda value: value * np.tanh(np.logaddexp(value, 0.0)))
+    return _with_tails(floating(x, "the argument of mish"), _mish)
+
+
+def _mish(x: Array) -> Any:
+    # tanh(log(1 + exp(x))) is a quotient of polynomials in exp(x); right of 0 its distance from 1, in exp(-x)
+    right = x > 0
+    u = np.exp(np.where(right, -x, x))
+    left = u * (u + 2.0)
+    rest = 2.0 * np.square(u)
+    return np.where(right, x - x * (rest / (1.0 + 2.0 * u + rest)), x * (left / (left + 2.0))).astype(x.dtype)
 
 
 def soft_sign(x: X) -> Any:

@@ -40,13 +40,15 @@ def dot_product_attention(
         query: shape ``(B, T, N, H)`` or ``(T, N, H)``: examples, positions, heads, features.
         key, value: shape ``(B, S, K, H)`` or ``(S, K, H)``; N is a multiple of K, and that many heads share a key.
         bias: added to the logits; broadcasts against ``(B, N, T, S)``.
-        mask: bools, which logits take part; broadcasts likewise.
+        mask: bools, which logits take part; broadcasts likewise. Where none of a row does, or all of its logits are -inf by
+            ``bias``, the result is 0, and so is its gradient, as in PyTorch (``jax.nn`` has the mean of the values there).
         scale: of the logits; ``1 / sqrt(H)`` by default.
         is_causal: whether positions see only those before them, and themselves.
         query_seq_lengths, key_value_seq_lengths: shape ``(B,)``: how many positions of every example there are. Results of
             positions that there are not are 0.
         local_window_size: how many positions to the left and to the right are seen; one number for both.
-        return_residual: whether the logarithms of the softmax's denominators are returned, too, as constants.
+        return_residual: whether the logarithms of the softmax's denominators are returned, too, as constants; -inf where
+            nothing takes part.
 
     Returns:
         an array like ``query``; with ``return_residual`` a pair, the second of shape ``(B, T, N)``.
@@ -88,8 +90,10 @@ def dot_product_attention(
     ]
     taken = _taken(targets, sources, mask, is_causal, local_window_size, *lengths)
     if taken is not None:
-        logits = np.where(taken, logits, -0.7 * np.finfo(precision).max).astype(precision)
-    shares = softmax(logits).astype(values.dtype).reshape(examples, shared, heads // shared, targets, sources)
+        logits = np.where(taken, logits, -np.inf).astype(precision)
+    is_partial = taken is not None or bias is not None
+    shares = softmax(logits, where=logits != -np.inf if is_partial else None)
+    shares = shares.astype(values.dtype).reshape(examples, shared, heads // shared, targets, sources)
     result = np.einsum("bkgts,bskh->btkgh", shares, values).reshape(examples, targets, heads, features)
     if lengths[0] is not None:
         result = result * (np.arange(targets)[None, :] < lengths[0][:, None])[:, :, None, None]

@@ -38,8 +38,8 @@ def softmax(x: X, axis: Axis = -1, where: X | None = None) -> Any:
     Args:
         x: any array of floats.
         axis: the axis or axes along which results add up to 1; ``None`` for all.
-        where: which elements take part; the others are 0, also where none takes part. Without it, a row that is -inf
-            everywhere is nan, as it is in NumPy.
+        where: which elements take part; the others are 0, also where none takes part, and so is their gradient. Without
+            it, a row that is -inf everywhere is nan, as it is in NumPy, in JAX and in PyTorch.
 
     Example:
         >>> import numpy as np
@@ -59,8 +59,8 @@ def log_softmax(x: X, axis: Axis = -1, where: X | None = None) -> Any:
     """Return the logarithm of `softmax`, without its rounding.
 
     Args:
-        x, axis: as `softmax` has them.
-        where: which elements take part; the others are -inf.
+        x, axis: as `softmax` has them; a row that is -inf everywhere is nan likewise.
+        where: which elements take part; the others are -inf, and their gradient 0.
 
     Example:
         >>> import numpy as np
@@ -102,8 +102,8 @@ def logsumexp(
         where: which elements take part.
 
     Returns:
-        the logarithms, -inf where no element takes part or all are -inf, the derivative being 0 there; with
-        ``return_sign`` a pair.
+        the logarithms, -inf where no element takes part or all are -inf, the derivative being 0 there (in JAX and in
+        PyTorch it is nan, which one masked row hands to all parameters); with ``return_sign`` a pair.
 
     Example:
         >>> import numpy as np
@@ -150,6 +150,10 @@ def standardize(
 ) -> Any:
     """Return ``(x - mean) / sqrt(variance + epsilon)``.
 
+    Rows far from 0 keep their digits: float32 at 1e8, whose neighbours are 8 apart, is standardized to 1e-6 of what the same
+    numbers are in double precision. Where squares are beyond all numbers (from 1e19 on in float32), results are 0 and in
+    PyTorch NaN: divide such rows by a constant first.
+
     Args:
         x: any array of floats.
         axis: the axis or axes that mean and variance are taken along.
@@ -165,8 +169,11 @@ def standardize(
     value, axes = floating(x, "the argument of standardize"), _axes(axis)
     options: dict[str, Any] = {} if where is None else {"where": numeric(where, "where of standardize")}
     if mean is None:
-        mean = np.mean(value, axis=axes, keepdims=True, **options)
-    centred = value - mean
+        centred = value - np.mean(value, axis=axes, keepdims=True, **options)
+        # The mean of large numbers is rounded; that of the differences, which are not, says by how much.
+        centred = centred - stop_gradient(np.mean(centred, axis=axes, keepdims=True, **options))
+    else:
+        centred = value - mean
     if variance is None:
         variance = np.mean(np.square(centred), axis=axes, keepdims=True, **options)
     return centred / np.sqrt(variance + epsilon)  # type: ignore[operator]
@@ -174,6 +181,8 @@ def standardize(
 
 def layer_norm(x: X, scale: X | None = None, bias: X | None = None, axis: Axis = -1, epsilon: float = 1e-5) -> Any:
     """Standardize along an axis, then scale and shift.
+
+    Far from 0, and of rows that are constant (0, and a finite gradient), see `standardize`.
 
     Args:
         x: any array of floats.

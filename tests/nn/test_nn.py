@@ -160,11 +160,54 @@ def test_attention_is_a_loop_over_heads() -> None:
     check_grads(lambda *x: ft.nn.dot_product_attention(*x, is_causal=True), (q, k, v), order=1)
 
 
-def test_attention_where_nothing_is_seen_is_finite() -> None:
+def test_attention_where_nothing_is_seen_is_0() -> None:
     x = np.ones((1, 2, 1, 3))
     mask = np.zeros((1, 1, 2, 2), bool)
-    assert np.isfinite(ft.nn.dot_product_attention(x, x, x, mask=mask)).all()
-    assert np.isfinite(ft.grad(lambda x: np.sum(ft.nn.dot_product_attention(x, x, x, mask=mask)))(x)).all()
+    forms: list[dict[str, Any]] = [{"mask": mask}, {"bias": np.where(mask, 0.0, -INF)}]
+    for given in forms:
+        y, residual = ft.nn.dot_product_attention(x, x, x, **given, return_residual=True)
+        np.testing.assert_array_equal(y, 0.0)
+        np.testing.assert_array_equal(residual, -INF)
+        f = lambda x, given=given: np.sum(ft.nn.dot_product_attention(x, x, x, **given) ** 2)  # noqa: E731
+        np.testing.assert_array_equal(ft.grad(f)(x), 0.0)
+    with np.errstate(invalid="ignore"):
+        nans = ft.nn.dot_product_attention(np.full_like(x, np.nan), x, x, mask=~mask)
+    assert np.isnan(nans).all()
+
+
+def test_derivatives_at_kinks() -> None:
+    for f, kinks, slopes in (
+        (ft.nn.hard_tanh, [-1.0, 1.0], [0.0, 0.0]),
+        (ft.nn.leaky_relu, [-0.0, 0.0], [0.01, 0.01]),
+        (ft.nn.relu, [-0.0, 0.0], [0.0, 0.0]),
+        (ft.nn.relu6, [0.0, 6.0], [0.0, 0.0]),
+        (ft.nn.hard_silu, [-3.0, 3.0], [0.0, 1.0]),
+    ):
+        x = np.array(kinks)
+        np.testing.assert_array_equal(ft.elementwise_grad(f)(x), slopes)
+        np.testing.assert_array_equal(ft.jvp(f, (x,), (np.ones(2),))[1], slopes)
+
+
+def test_second_derivative_of_mish_keeps_its_digits() -> None:
+    """mpmath 1.3 with 40 digits."""
+    x = np.array([-50.0, -20.0, -5.0, 0.0, 5.0, 15.0])
+    expected = [
+        -9.2579992702268053e-21, -3.7100765042456579e-8, -0.019850678262608361, 0.64, -0.0014056704791877501,
+        -1.0480522954513246e-11,
+    ]  # fmt: skip
+    second: Any = ft.elementwise_grad(ft.elementwise_grad(ft.nn.mish))
+    np.testing.assert_allclose(second(x), expected, rtol=1e-13)
+    np.testing.assert_array_equal(second(np.array([999.0, 1001.0, -1001.0])), 0.0)
+
+
+def test_layer_norm_of_rows_far_from_0() -> None:
+    row = 1e8 + 8.0 * np.array([3.0, -1.0, 7.0, 2.0, -12.0])
+    for dtype in (np.float32, np.float64):
+        x = row.astype(dtype)
+        np.testing.assert_array_equal(x, row)
+        expected = (row - np.mean(row)) / np.sqrt(np.var(row) + 1e-5)
+        np.testing.assert_allclose(ft.nn.layer_norm(x), expected, rtol=1e-6)
+    np.testing.assert_array_equal(ft.nn.layer_norm(np.full(4, 1e8, np.float32)), 0.0)
 
 
 BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
