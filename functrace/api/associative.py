@@ -13,10 +13,12 @@ import numpy as np
 from functrace.api.calls import as_value, function_name
 from functrace.errors import AxisError, DtypeError, ShapeError, TreeError
 from functrace.ir.aval import aval_of, shape_of
+from functrace.source import entry
 from functrace.tree import flatten, paths, unflatten
 from functrace.typing import Array, T
 
 
+@entry
 def associative_scan(fn: Callable[[T, T], T], elems: T, reverse: bool = False, axis: int = 0) -> T:
     """Return all running combinations along an axis: ``e0``, ``fn(e0, e1)``, ``fn(fn(e0, e1), e2)`` and so on.
 

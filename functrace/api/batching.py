@@ -19,6 +19,7 @@ from functrace.errors import ArgumentError, TreeError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import with_inputs
 from functrace.ir.program import Program
+from functrace.source import entry
 from functrace.tracing.binding import BODY
 from functrace.tracing.capture import own_constants
 from functrace.tracing.recording import Recording
@@ -76,6 +77,7 @@ class custom_vmap(Custom[P, R]):
         self.rule = rule
         return rule
 
+    @entry
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function; on traced values, as one operation that has the rule."""
         given = self.positional(args, kwargs)

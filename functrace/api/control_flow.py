@@ -22,12 +22,14 @@ from functrace.ir.program import Program
 from functrace.numpy.number import as_number
 from functrace.ops.elementwise import not_equal
 from functrace.ops.shaping import convert_p
+from functrace.source import entry
 from functrace.tracing.answers import known_value
 from functrace.tracing.tracer import Tracer, Value
 from functrace.tree import paths, unflatten
 from functrace.typing import A, Array, B, Scalar, Ts
 
 
+@entry
 def cond(
     pred: Scalar | Array | np.generic | Tracer, true_fun: Callable[[*Ts], A], false_fun: Callable[[*Ts], B], *operands: *Ts
 ) -> A | B:
@@ -68,6 +70,7 @@ def cond(
     return _staged(which, operands, "cond", {"false": false_fun, "true": true_fun})
 
 
+@entry
 def switch(index: int | Array | np.generic | Tracer, branches: Sequence[Callable[[*Ts], A]], *operands: *Ts) -> A:
     """Return ``branches[index](*operands)``; an index beyond either end is that of the branch there.
 

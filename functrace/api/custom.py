@@ -31,6 +31,7 @@ from functrace.ir.program import Program
 from functrace.keys import static_key
 from functrace.numpy.number import TracedNumber
 from functrace.ops.shaping import convert
+from functrace.source import entry
 from functrace.tracing.binding import is_recording
 from functrace.tracing.tracer import Tracer, as_array
 from functrace.transforms import is_differentiable
@@ -232,6 +233,7 @@ class custom_vjp(Custom[P, R]):
         self.rule = rule
         return rule
 
+    @entry
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function; on traced values, with its rules."""
         given = self.positional(args, kwargs)
@@ -473,6 +475,7 @@ class custom_jvp(Custom[P, R]):
 
         self.rule = rule
 
+    @entry
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function; on traced values, with its rule."""
         given = self.positional(args, kwargs)

@@ -36,6 +36,7 @@ from functrace.executor import Runner, at_sight, first_sight
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program, placed
 from functrace.numpy.array import TracedArray
+from functrace.source import hide_own_frames
 from functrace.tracing.capture import held_array
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
@@ -129,7 +130,11 @@ def value_and_grad(
     Cost:
         2 to 4 times ``f``, whatever the size of the arguments; the intermediate values are kept.
     """
-    return _differentiate(f, argnums, has_aux, holomorphic, allow_int, with_value=True)
+    try:
+        return _differentiate(f, argnums, has_aux, holomorphic, allow_int, with_value=True)
+    except BaseException as error:
+        hide_own_frames(error)
+        raise
 
 
 @overload
@@ -191,7 +196,11 @@ def grad(
         >>> grad(lambda x: np.sum(np.sin(x)))(np.zeros(2))
         array([1., 1.])
     """
-    return _differentiate(f, argnums, has_aux, holomorphic, allow_int, with_value=False)
+    try:
+        return _differentiate(f, argnums, has_aux, holomorphic, allow_int, with_value=False)
+    except BaseException as error:
+        hide_own_frames(error)
+        raise
 
 
 def _differentiate(
@@ -210,53 +219,59 @@ def _differentiate(
 
 def _differentiated(of: tuple[Any, ...], /, *args: object, **kwargs: object) -> Any:
     """Compute a gradient; ``of`` is what and how. (A function made for each would cost 1 us per gradient.)"""
-    f, owner, argnums, has_aux, holomorphic, allow_int, with_value = of
-    code = None
-    if f.__class__ is FunctionType and not (kwargs or has_aux or holomorphic or allow_int) and args:
-        code = seen(f, argnums, with_value)
-        served = None if code is None else code.results(f, args)
-        if served is not None:
-            results, treedef = served
-            gradients = [x[()] if type(x) is np.ndarray and not x.ndim else x for x in results[1 if with_value else 0 :]]
-            if treedef is not None:
-                gradients = unflatten(treedef, gradients)
-            gradient = gradients[0] if is_position(argnums) else tuple(gradients)
-            return (results[0], gradient) if with_value else gradient
-    first_only = type(argnums) is int and argnums == 0
-    chosen = (0,) if first_only and args else normalize_argnums(argnums, len(args), owner)
-    leaf = args[chosen[0]] if len(chosen) == 1 else None
-    if type(leaf) in LEAVES:
-        leaves, treedef = [leaf], None
-    else:
-        leaves, treedef = flatten(tuple([args[k] for k in chosen]))
     try:
-        values = [_floats(leaf, owner, holomorphic, allow_int) for leaf in leaves]
-    except DtypeError:
-        _refuse_leaf(args, chosen, owner, holomorphic, allow_int)
+        f, owner, argnums, has_aux, holomorphic, allow_int, with_value = of
+        code = None
+        if f.__class__ is FunctionType and not (kwargs or has_aux or holomorphic or allow_int) and args:
+            code = seen(f, argnums, with_value)
+            served = None if code is None else code.results(f, args)
+            if served is not None:
+                results, treedef = served
+                gradients = [x[()] if type(x) is np.ndarray and not x.ndim else x for x in results[1 if with_value else 0 :]]
+                if treedef is not None:
+                    gradients = unflatten(treedef, gradients)
+                gradient = gradients[0] if is_position(argnums) else tuple(gradients)
+                return (results[0], gradient) if with_value else gradient
+        first_only = type(argnums) is int and argnums == 0
+        chosen = (0,) if first_only and args else normalize_argnums(argnums, len(args), owner)
+        leaf = args[chosen[0]] if len(chosen) == 1 else None
+        if type(leaf) in LEAVES:
+            leaves, treedef = [leaf], None
+        else:
+            leaves, treedef = flatten(tuple([args[k] for k in chosen]))
+        try:
+            values = [_floats(leaf, owner, holomorphic, allow_int) for leaf in leaves]
+        except DtypeError:
+            _refuse_leaf(args, chosen, owner, holomorphic, allow_int)
+            raise
+        active = tuple([value.dtype.kind in "fc" for value in values]) if allow_int else None
+        inputs = functools.partial(_inputs, args, kwargs, chosen, leaves, values, treedef)
+        with Recording(owner, is_run=True) as recording:
+            call = Recorded(
+                recording, f, inputs, has_aux=has_aux, wanted=_holomorphic_scalar if holomorphic else _real_scalar
+            )
+            runner, arguments = call.transformed(*grad_transform(active or len(values), with_value))
+            results = runner(arguments, recording.positions or ())
+            if code is not None:
+                code.came(f, args, results, functools.partial(_served, of, args, call, runner))
+        start = 1 if with_value else 0
+        count = start + call.auxiliary if has_aux else start
+        gradients = [x[()] if type(x) is np.ndarray and not x.ndim else x for x in results[count:]]
+        if active is not None:
+            found = iter(gradients)
+            gradients = [next(found) if flag else None for flag in active]
+        if treedef is None:
+            gradient = gradients[0] if first_only or is_position(argnums) else (gradients[0],)
+        else:
+            gradient = unflatten(treedef, gradients)
+            gradient = gradient[0] if is_position(argnums) else gradient
+        if not has_aux:
+            return (results[0], gradient) if with_value else gradient
+        aux = call.aux(results[start:count])
+        return ((results[0], aux), gradient) if with_value else (gradient, aux)
+    except BaseException as error:
+        hide_own_frames(error)
         raise
-    active = tuple([value.dtype.kind in "fc" for value in values]) if allow_int else None
-    inputs = functools.partial(_inputs, args, kwargs, chosen, leaves, values, treedef)
-    with Recording(owner, is_run=True) as recording:
-        call = Recorded(recording, f, inputs, has_aux=has_aux, wanted=_holomorphic_scalar if holomorphic else _real_scalar)
-        runner, arguments = call.transformed(*grad_transform(active or len(values), with_value))
-        results = runner(arguments, recording.positions or ())
-        if code is not None:
-            code.came(f, args, results, functools.partial(_served, of, args, call, runner))
-    start = 1 if with_value else 0
-    count = start + call.auxiliary if has_aux else start
-    gradients = [x[()] if type(x) is np.ndarray and not x.ndim else x for x in results[count:]]
-    if active is not None:
-        found = iter(gradients)
-        gradients = [next(found) if flag else None for flag in active]
-    if treedef is None:
-        gradient = gradients[0] if first_only or is_position(argnums) else (gradients[0],)
-    else:
-        gradient = unflatten(treedef, gradients)
-        gradient = gradient[0] if is_position(argnums) else gradient
-    if not has_aux:
-        return (results[0], gradient) if with_value else gradient
-    aux = call.aux(results[start:count])
-    return ((results[0], aux), gradient) if with_value else (gradient, aux)
 
 
 def _served(of: tuple[Any, ...], args: tuple[Any, ...], called: Recorded, runner: Runner, guard: Guard) -> Proof:
@@ -480,10 +495,14 @@ class Pullback(_Linear):
 
     def __call__(self, cotangent: PyTree) -> Any:
         """Return one cotangent per argument of the function that was call."""
-        cotangents = check_like(cotangent, self.out_tree, self.out_avals, COTANGENTS, f"the results of {self.owner}")
-        results = self.runner([*self.residuals, *cotangents], self.lines)
-        found = iter([x[()] if type(x) is np.ndarray and not x.ndim else x for x in results])
-        return unflatten(self.in_tree, [next(found) if flag else None for flag in self.active])
+        try:
+            cotangents = check_like(cotangent, self.out_tree, self.out_avals, COTANGENTS, f"the results of {self.owner}")
+            results = self.runner([*self.residuals, *cotangents], self.lines)
+            found = iter([x[()] if type(x) is np.ndarray and not x.ndim else x for x in results])
+            return unflatten(self.in_tree, [next(found) if flag else None for flag in self.active])
+        except BaseException as error:
+            hide_own_frames(error)
+            raise
 
 
 @final
@@ -494,8 +513,12 @@ class Pushforward(_Linear):
 
     def __call__(self, *tangents: object) -> Any:
         """Return the tangent of the result."""
-        chosen = _directions(tangents, self.in_tree, self.in_avals, self.active, self.owner)
-        return unflatten(self.out_tree, self.runner([*self.residuals, *chosen], self.lines))
+        try:
+            chosen = _directions(tangents, self.in_tree, self.in_avals, self.active, self.owner)
+            return unflatten(self.out_tree, self.runner([*self.residuals, *chosen], self.lines))
+        except BaseException as error:
+            hide_own_frames(error)
+            raise
 
 
 def linearized(kind: type[_Linear], call: Recorded, point: Primals, has_aux: bool) -> Any:
@@ -559,11 +582,15 @@ def vjp(f: Callable[..., Any], *primals: object, has_aux: bool = False, **kwargs
     Cost:
         ``f``, and about twice ``f`` per pullback; the residuals are kept as long as the pullback.
     """
-    owner = f"vjp of {function_name(f)}"
-    point = Primals(f, primals, kwargs, owner)
-    with Recording(owner, is_run=True) as recording:
-        call = Recorded(recording, f, point.inputs, has_aux=has_aux)
-        return linearized(Pullback, call, point, has_aux)
+    try:
+        owner = f"vjp of {function_name(f)}"
+        point = Primals(f, primals, kwargs, owner)
+        with Recording(owner, is_run=True) as recording:
+            call = Recorded(recording, f, point.inputs, has_aux=has_aux)
+            return linearized(Pullback, call, point, has_aux)
+    except BaseException as error:
+        hide_own_frames(error)
+        raise
 
 
 @overload
@@ -607,29 +634,33 @@ def jvp(
     Cost:
         2 to 3 times ``f``.
     """
-    owner = f"jvp of {function_name(f)}"
-    for what, given in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(given, tuple | list):
-            raise ArgumentError(
-                f"jvp: {what} is a {type(given).__name__}, not a tuple with one entry per argument",
-                fix="jvp(f, (x,), (x_dot,))",
-            )
-    tangents = map_leaves(held_array, tuple(tangents))
-    point = Primals(f, tuple(primals), kwargs, owner)
-    with Recording(owner, is_run=True) as recording:
-        call = Recorded(recording, f, point.inputs, has_aux=has_aux)
-        chosen = _directions(tangents, point.tree, point.avals, point.active, owner)
-        count = len(call.outputs)
+    try:
+        owner = f"jvp of {function_name(f)}"
+        for what, given in (("primals", primals), ("tangents", tangents)):
+            if not isinstance(given, tuple | list):
+                raise ArgumentError(
+                    f"jvp: {what} is a {type(given).__name__}, not a tuple with one entry per argument",
+                    fix="jvp(f, (x,), (x_dot,))",
+                )
+        tangents = map_leaves(held_array, tuple(tangents))
+        point = Primals(f, tuple(primals), kwargs, owner)
+        with Recording(owner, is_run=True) as recording:
+            call = Recorded(recording, f, point.inputs, has_aux=has_aux)
+            chosen = _directions(tangents, point.tree, point.avals, point.active, owner)
+            count = len(call.outputs)
 
-        def build(program: Program) -> Runner:
-            begin = perf_counter()
-            return Runner(at_sight(jvp_program(program, point.flags(program), count), begin))
+            def build(program: Program) -> Runner:
+                begin = perf_counter()
+                return Runner(at_sight(jvp_program(program, point.flags(program), count), begin))
 
-        runner, arguments = call.transformed(("jvp", point.active, count), build)
-        flat = runner([*arguments, *chosen], call.lines)
-    end = count + call.auxiliary
-    out, tangent = unflatten(call.out_tree, flat[:count]), unflatten(call.out_tree, flat[end:])
-    return (out, tangent, call.aux(flat[count:end])) if has_aux else (out, tangent)
+            runner, arguments = call.transformed(("jvp", point.active, count), build)
+            flat = runner([*arguments, *chosen], call.lines)
+        end = count + call.auxiliary
+        out, tangent = unflatten(call.out_tree, flat[:count]), unflatten(call.out_tree, flat[end:])
+        return (out, tangent, call.aux(flat[count:end])) if has_aux else (out, tangent)
+    except BaseException as error:
+        hide_own_frames(error)
+        raise
 
 
 @overload
@@ -669,8 +700,12 @@ def linearize(f: Callable[..., Any], *primals: object, has_aux: bool = False, **
         >>> f_jvp(np.float64(3.0))
         np.float64(3.0)
     """
-    owner = f"linearize of {function_name(f)}"
-    point = Primals(f, primals, kwargs, owner)
-    with Recording(owner, is_run=True) as recording:
-        call = Recorded(recording, f, point.inputs, has_aux=has_aux)
-        return linearized(Pushforward, call, point, has_aux)
+    try:
+        owner = f"linearize of {function_name(f)}"
+        point = Primals(f, primals, kwargs, owner)
+        with Recording(owner, is_run=True) as recording:
+            call = Recorded(recording, f, point.inputs, has_aux=has_aux)
+            return linearized(Pushforward, call, point, has_aux)
+    except BaseException as error:
+        hide_own_frames(error)
+        raise

@@ -22,6 +22,7 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.keys import static_key
 from functrace.numpy.number import TracedNumber
 from functrace.ops.foreign import METHODS, Foreign, callback_p, returned, returning
+from functrace.source import entry
 from functrace.tracing.answers import known_value
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Tracer, as_array
@@ -31,6 +32,7 @@ from functrace.typing import P, PyTree, R
 Q = ParamSpec("Q")
 
 
+@entry
 def pure_callback(
     f: Callable[..., Any], result_shapes: PyTree, *args: PyTree, vmap: str = "sequential", **kwargs: PyTree
 ) -> Any:
@@ -177,6 +179,7 @@ class primitive(Generic[P, R]):
         self.jvp = jvp
         return jvp
 
+    @entry
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function; on traced values, as an operation."""
         boxed = _boxed((args, kwargs))

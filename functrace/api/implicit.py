@@ -25,6 +25,7 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.check import held_programs
 from functrace.ir.parts import Rewrite
 from functrace.ir.program import Program
+from functrace.source import entry
 from functrace.tracing.binding import is_recording
 from functrace.tracing.capture import held_array
 from functrace.tracing.evaluate import evaluate_program
@@ -36,6 +37,7 @@ from functrace.typing import PyTree
 Function = Callable[..., Any]
 
 
+@entry
 def custom_root(f: Function, initial_guess: PyTree, solve: Function, tangent_solve: Function, has_aux: bool = False) -> Any:
     """Solve ``f(x) = 0`` in a way of your own; derivatives are those of the solution, not of the way.
 
@@ -129,6 +131,7 @@ def root_of(
     return (unflatten(tree, found), aux) if has_aux else unflatten(tree, found)
 
 
+@entry
 def custom_linear_solve(
     matvec: Function,
     b: PyTree,
@@ -225,6 +228,7 @@ def custom_linear_solve(
     return (unflatten(tree, found), aux) if has_aux else unflatten(tree, found)
 
 
+@entry
 def closure_convert(fun: Function, *example_args: PyTree) -> tuple[Function, list[Any]]:
     """Make arguments of the traced values that a function closes over.
 

@@ -32,6 +32,7 @@ from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.parts import inline, restrict
 from functrace.ir.program import Program
 from functrace.ops.shaping import moveaxis, reshape
+from functrace.source import entry
 from functrace.tracing.recording import Recording
 from functrace.transforms import is_differentiable, jvp_program, vmap_program
 from functrace.transforms.gradient import pullback_programs
@@ -51,6 +52,7 @@ def jacrev(
 def jacrev(
     f: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: Literal[False] = False, holomorphic: bool = False
 ) -> Callable[P, Any]: ...
+@entry
 def jacrev(
     f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
@@ -163,6 +165,7 @@ def jacfwd(
 def jacfwd(
     f: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: Literal[False] = False, holomorphic: bool = False
 ) -> Callable[P, Any]: ...
+@entry
 def jacfwd(
     f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
@@ -251,6 +254,7 @@ def hessian(
 def hessian(
     f: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: Literal[False] = False, holomorphic: bool = False
 ) -> Callable[P, Any]: ...
+@entry
 def hessian(
     f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
@@ -277,6 +281,7 @@ def hvp(
 ) -> tuple[A, B, *Ts]: ...
 @overload
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], **kwargs: object) -> Any: ...
+@entry
 def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], **kwargs: object) -> Any:
     """Return the product of the Hessian of ``f`` with ``tangents``, forward over reverse.
 
@@ -309,6 +314,7 @@ def elementwise_grad(f: Callable[Concatenate[A, P], Any], argnums: Literal[0] = 
 def elementwise_grad(f: Callable[P, Any], argnums: int) -> Callable[P, Any]: ...
 @overload
 def elementwise_grad(f: Callable[P, Any], argnums: Sequence[int]) -> Callable[P, tuple[Any, ...]]: ...
+@entry
 def elementwise_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
     """Return a function that computes the derivative of an elementwise function at every element.
 

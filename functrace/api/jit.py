@@ -45,7 +45,7 @@ from functrace.ir.program import Program
 from functrace.locks import cached_property
 from functrace.numpy.number import DTYPES, TracedNumber
 from functrace.passes import Own, Pass, rows_of
-from functrace.source import hide_own_frames
+from functrace.source import entry, hide_own_frames
 from functrace.tracing.binding import BODY, renewed
 from functrace.tracing.capture import Reads, held_array, own_constants
 from functrace.tracing.recording import Recording
@@ -139,6 +139,7 @@ def jit(
     max_paths: int = ...,
     passes: Sequence[Own] = ...,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
+@entry
 def jit(
     f: Callable[..., Any] | None = None,
     *,

@@ -17,6 +17,7 @@ from functrace.errors import ConcretizationError, NotDifferentiableError
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.program import Program
+from functrace.source import entry
 from functrace.tracing.capture import own_constants
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import Recording
@@ -26,6 +27,7 @@ from functrace.tree import PyTreeSpec, flatten, unflatten
 from functrace.typing import PyTree
 
 
+@entry
 def linear_transpose(f: Callable[..., Any], *primals: object, **kwargs: object) -> Callable[[Any], Any]:
     """Return the transpose of a linear function.
 
@@ -74,6 +76,7 @@ class LinearTranspose:
         self.out_tree = out_tree
         self.out_avals = out_avals
 
+    @entry
     def __call__(self, cotangent: PyTree) -> Any:
         """Return one cotangent per argument."""
         what = f"the results of {self.owner}"

@@ -33,6 +33,7 @@ from functrace.numpy.array import TracedArray
 from functrace.numpy.number import TracedNumber, as_number
 from functrace.numpy.views import guard
 from functrace.ops.shaping import convert
+from functrace.source import entry
 from functrace.tracing.answers import known_value
 from functrace.tracing.capture import held_array
 from functrace.tracing.tracer import Tracer
@@ -40,6 +41,7 @@ from functrace.tree import PyTreeSpec, flatten, paths, unflatten
 from functrace.typing import Array, PyTree, R, T
 
 
+@entry
 def scan(
     f: Callable[[Any, Any], tuple[R, Any]],
     init: PyTree,
@@ -111,6 +113,7 @@ def scan(
     return final_carry, stacked
 
 
+@entry
 def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_val: T, *, max_steps: int | None = None) -> T:
     """Carry out ``val = body_fun(val)`` for as long as ``cond_fun(val)`` holds; returns ``val``.
 
@@ -174,6 +177,7 @@ def while_loop(cond_fun: Callable[[T], Any], body_fun: Callable[[T], T], init_va
     return unflatten(carry.tree, results)
 
 
+@entry
 def fori_loop(
     lower: int | Array | np.generic | Tracer,
     upper: int | Array | np.generic | Tracer,
@@ -262,6 +266,7 @@ def _bound(value: object, word: str, f: Callable[..., Any]) -> Any:
     return found
 
 
+@entry
 def map(f: Callable[[Any], R], xs: PyTree, *, batch_size: int | None = None) -> R:
     """Return ``f(x)`` for each ``x`` along the first axis of ``xs``, stacked: `vmap` one example after the other.
 

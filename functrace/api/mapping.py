@@ -20,6 +20,7 @@ from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program
 from functrace.ops.shaping import moveaxis
+from functrace.source import entry, hide_own_frames
 from functrace.tracing.binding import MAPPED
 from functrace.tracing.capture import held_array
 from functrace.tracing.recording import Recording
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from functrace.tree import PyTreeSpec
 
 
+@entry
 def vmap(
     f: Callable[P, R],
     in_axes: PyTree = 0,
@@ -87,32 +89,36 @@ def vmap(
 
     @transformed("vmap", f)
     def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        leaves, treedef = flatten((args, kwargs))
-        if isinstance(in_axes, list):
-            axes_given: Any = tuple(in_axes)
-        else:
-            axes_given = in_axes
-        if isinstance(axes_given, tuple) and len(axes_given) != len(args):
-            raise ArgumentError(
-                f"{owner}: in_axes has {len(axes_given)} entries, but {len(args)} positional arguments were given",
-                fix="give one entry per positional argument (None for those not mapped)",
-            )
-        if axes_given == 0 and type(axes_given) is int:
-            axes: list[int | None] = [0] * len(leaves)
-        else:
-            of_args, of_kwargs = treedef.children()
-            axes = prefix_leaves(axes_given, of_args, "in_axes") + [0] * of_kwargs.num_leaves
-        values = as_values(leaves, owner, lambda: argument_names(treedef), [axis is not None for axis in axes])
-        places = [_normalize(axis, value, owner) for axis, value in zip(axes, values, strict=True)]
-        size = _batch_size(places, values, treedef, axis_size, owner)
-        batched = [v if k is None else _to_front(v, k) for k, v in zip(places, values, strict=True)]
+        try:
+            leaves, treedef = flatten((args, kwargs))
+            if isinstance(in_axes, list):
+                axes_given: Any = tuple(in_axes)
+            else:
+                axes_given = in_axes
+            if isinstance(axes_given, tuple) and len(axes_given) != len(args):
+                raise ArgumentError(
+                    f"{owner}: in_axes has {len(axes_given)} entries, but {len(args)} positional arguments were given",
+                    fix="give one entry per positional argument (None for those not mapped)",
+                )
+            if axes_given == 0 and type(axes_given) is int:
+                axes: list[int | None] = [0] * len(leaves)
+            else:
+                of_args, of_kwargs = treedef.children()
+                axes = prefix_leaves(axes_given, of_args, "in_axes") + [0] * of_kwargs.num_leaves
+            values = as_values(leaves, owner, lambda: argument_names(treedef), [axis is not None for axis in axes])
+            places = [_normalize(axis, value, owner) for axis, value in zip(axes, values, strict=True)]
+            size = _batch_size(places, values, treedef, axis_size, owner)
+            batched = [v if k is None else _to_front(v, k) for k, v in zip(places, values, strict=True)]
 
-        call = _Call(f, owner, treedef, places, batched, size, out_axes)
-        runs = Paths(owner, size, max_paths)
-        while runs.waiting:
-            call.run(runs, runs.take())
-        results = [_from_front(r, k, owner) for r, k in zip(call.results(), call.out_places, strict=True)]
-        return unflatten(call.out_tree, results)
+            call = _Call(f, owner, treedef, places, batched, size, out_axes)
+            runs = Paths(owner, size, max_paths)
+            while runs.waiting:
+                call.run(runs, runs.take())
+            results = [_from_front(r, k, owner) for r, k in zip(call.results(), call.out_places, strict=True)]
+            return unflatten(call.out_tree, results)
+        except BaseException as error:
+            hide_own_frames(error)
+            raise
 
     return mapped
 

@@ -23,7 +23,7 @@ from functrace.numpy.array import TracedArray
 from functrace.numpy.masked import MaskedSelection
 from functrace.numpy.views import new_array
 from functrace.ops import elementwise as ew
-from functrace.source import user_frame
+from functrace.source import entry, user_frame
 from functrace.tracing.capture import own_constants
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
@@ -31,6 +31,7 @@ from functrace.tree import flatten, map_leaves, paths, structure, unflatten
 from functrace.typing import PyTree, T
 
 
+@entry
 def trace(f: Callable[..., Any]) -> Callable[..., Program]:
     """Return a function that records ``f`` as a program, without computing anything.
 
@@ -51,6 +52,7 @@ def trace(f: Callable[..., Any]) -> Callable[..., Program]:
     name = function_name(f)
 
     @transformed("trace", f)
+    @entry
     def traced(*args: object, **kwargs: object) -> Program:
         owner = f"trace of {name}"
         frame = user_frame()
@@ -79,6 +81,7 @@ def trace(f: Callable[..., Any]) -> Callable[..., Program]:
     return traced
 
 
+@entry
 def eval_shape(f: Callable[..., Any], *args: object, **kwargs: object) -> Any:
     """Return the shapes and dtypes of ``f(*args, **kwargs)``, without computing anything.
 
@@ -132,6 +135,7 @@ def input_names(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     return names
 
 
+@entry
 def evaluate(program: Program, *arguments: object) -> Any:
     """Evaluate a program on flat arguments, by the reference evaluator.
 

@@ -30,7 +30,7 @@ from functrace.numpy.number import as_number
 from functrace.numpy.views import View, linked
 from functrace.ops.naming import name_p, named
 from functrace.passes import in_line
-from functrace.source import Source
+from functrace.source import Source, entry
 from functrace.tracing.binding import OPEN
 from functrace.tracing.tracer import Tracer
 from functrace.transforms import is_differentiable, linearize_program
@@ -46,6 +46,7 @@ def checkpoint(
 def checkpoint(
     f: None = None, *, policy: Policy | Budget = ..., static_argnums: int | Sequence[int] = ...
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+@entry
 def checkpoint(
     f: Callable[..., Any] | None = None, *, policy: Policy | Budget = RECOMPUTE, static_argnums: int | Sequence[int] = ()
 ) -> Any:
@@ -87,6 +88,7 @@ def checkpoint(
     static = check_argnums(static_argnums, "checkpoint", "static_argnums")
 
     @transformed("checkpoint", f)
+    @entry
     def checkpointed(*args: object, **kwargs: object) -> Any:
         called = f
         if static:
@@ -237,6 +239,7 @@ def _line(source: Source) -> str:
     return f"{source.short}  {source.expression}".rstrip()
 
 
+@entry
 def saved_residuals(f: Callable[P, Any]) -> Callable[P, Residuals]:
     """Return a function of ``f``'s arguments that lists what its reverse-mode derivative keeps.
 

@@ -90,7 +90,7 @@ class MultivariateNormal:
         """As SciPy's: the distribution with these parameters."""
         if _is_traced(mean, cov):
             return Frozen(self, {"mean": mean, "cov": cov}, seed, allow_singular=allow_singular)
-        return scipy.stats.multivariate_normal(mean, cov, allow_singular, seed)
+        return scipy.stats.multivariate_normal(mean, cov, allow_singular, seed)  # type: ignore[arg-type]
 
     def rvs(self, mean: Operand | None = None, cov: Operand = 1, size: Size = 1, random_state: RandomState = None) -> Any:
         """As SciPy's: a sample, which moves with the mean and with the Cholesky factor of the covariance.
