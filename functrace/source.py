@@ -24,10 +24,11 @@ import linecache
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from opcode import opname
 from types import CodeType, FrameType, TracebackType
-from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, final
+from typing import Any, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
 
@@ -45,6 +46,7 @@ OWN_AND_NUMPYS = (PACKAGE_PREFIX, os.path.dirname(np.__file__) + os.sep, GENERAT
 CYTHONS = (".pyx", ".pxd", ".pxi", "<stringsource>")
 """Files of frames that Cython adds to a traceback end with one of these."""
 
+_STORES = ("STORE_SUBSCR", "STORE_SLICE", "STORE_ATTR")
 _STANDARD_LIBRARY = os.path.dirname(contextlib.__file__) + os.sep
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
@@ -53,7 +55,6 @@ Span: TypeAlias = tuple[int | None, int | None, int | None, int | None]
 
 Names: TypeAlias = tuple[str | None, ...]
 T = TypeVar("T")
-P = ParamSpec("P")
 
 
 @final
@@ -117,17 +118,45 @@ class Source:
     @property
     def called(self) -> str:
         """What the instruction calls, as it is written (``np.array``); empty if it is no call, or there is no source."""
+        node = self._expression_tree
+        return ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+
+    @property
+    def stored_into(self) -> str:
+        """The object that the instruction writes into, as it is written: ``y`` of ``y[0] = x`` and of ``y.flat = x``.
+
+        Empty if the instruction is no assignment to an item or to an attribute; ``"an array"`` without the source.
+        """
+        if isinstance(self.code, Place) or not opname[self.code.co_code[self.offset]].startswith(_STORES):
+            return ""
+        node = self._expression_tree
+        return ast.unparse(node.value) if isinstance(node, ast.Subscript | ast.Attribute) else "an array"
+
+    @property
+    def formats(self) -> bool:
+        """Whether the instruction makes a text of a value: in an f-string, or by ``%``."""
+        if isinstance(self.code, Place):
+            return False
+        if opname[self.code.co_code[self.offset]].startswith("FORMAT"):
+            return True
+        node = self._expression_tree
+        if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Constant)):
+            return False
+        return isinstance(node.left.value, str)
+
+    @property
+    def _expression_tree(self) -> ast.expr | None:
+        """The expression that the instruction was compiled from; ``None`` if it is none, or there is no source."""
         first, last, start, stop = (None,) * 4 if isinstance(self.code, Place) else self._span
         lines = _lines(self.file)
         if first is None or last is None or start is None or stop is None or last > len(lines):
-            return ""
+            return None
         text = b"".join([line.encode() for line in lines[first - 1 : last]])
         text = text[start : len(text) - len(lines[last - 1].encode()) + stop]
         try:
-            node = ast.parse(b"(" + text + b")", mode="eval").body
+            return ast.parse(b"(" + text + b")", mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):  # a file that has been changed since
-            return ""
-        return ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            return None
 
     @property
     def short(self) -> str:
@@ -200,24 +229,6 @@ def source_of_traceback(traceback: TracebackType | None) -> Source | None:
 # -- tracebacks ------------------------------------------------------------------------------------------------------------
 
 
-def entry(function: Callable[P, T]) -> Callable[P, T]:
-    """Let errors leave a public function without functrace's own frames: see `hide_own_frames`.
-
-    Cost:
-        0.2 us per call. Functions whose calls take a few microseconds have the same ``try`` themselves, which is free.
-    """
-
-    @functools.wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return function(*args, **kwargs)
-        except BaseException as error:
-            hide_own_frames(error)
-            raise
-
-    return run
-
-
 def hide_own_frames(error: BaseException) -> None:
     """Take functrace's own frames out of the traceback of an error that leaves a public function.
 
@@ -234,7 +245,9 @@ def hide_own_frames(error: BaseException) -> None:
         current.__traceback__ = _users_part(current.__traceback__)
         if current.__cause__ is not None and _is_internal(current.__cause__):
             current.__cause__ = None  # (`__suppress_context__` stays true)
-        if current.__context__ is not None and _is_internal(current.__context__):
+        context = current.__context__
+        is_hidden = current.__suppress_context__ and current.__cause__ is None
+        if context is not None and (is_hidden or _is_internal(context)):
             current.__context__ = None
         current = current.__cause__ or current.__context__
 

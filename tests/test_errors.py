@@ -273,7 +273,8 @@ def test_value_while_staging(apply: Any) -> None:
 
 @everywhere
 def test_float_would_lose_the_derivative(apply: Any) -> None:
-    with raises(errors.LostGradientError, TypeError, "functrace.value"):
+    has_values = apply is not TRANSFORMS["trace"]
+    with raises(errors.LostGradientError, TypeError, "functrace.value" if has_values else "functrace.debug.callback"):
         apply(lambda x: x * float(x[0]))
 
 

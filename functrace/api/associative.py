@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from functrace.api.calls import as_value, function_name
-from functrace.errors import AxisError, DtypeError, ShapeError, TreeError
+from functrace.errors import AxisError, DtypeError, ShapeError, TreeError, entry
 from functrace.ir.aval import aval_of, shape_of
-from functrace.source import entry
 from functrace.tree import flatten, paths, unflatten
 from functrace.typing import Array, T
 

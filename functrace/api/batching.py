@@ -15,11 +15,10 @@ from functrace.api.custom import Custom, check_like
 from functrace.api.record import Operands, Recorded, Staged
 from functrace.api.results import guard_results
 from functrace.control.custom import Mapped, custom_batch_program
-from functrace.errors import ArgumentError, TreeError
+from functrace.errors import ArgumentError, TreeError, entry
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import with_inputs
 from functrace.ir.program import Program
-from functrace.source import entry
 from functrace.tracing.binding import BODY
 from functrace.tracing.capture import own_constants
 from functrace.tracing.recording import Recording

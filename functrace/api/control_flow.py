@@ -15,14 +15,13 @@ from functrace.api.calls import as_value, function_name
 from functrace.api.record import Operands, Staged, stage
 from functrace.api.results import guard_results
 from functrace.control.cond import cond_program
-from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
+from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError, entry
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.parts import Rewrite, with_inputs
 from functrace.ir.program import Program
 from functrace.numpy.number import as_number
 from functrace.ops.elementwise import not_equal
 from functrace.ops.shaping import convert_p
-from functrace.source import entry
 from functrace.tracing.answers import known_value
 from functrace.tracing.tracer import Tracer, Value
 from functrace.tree import paths, unflatten

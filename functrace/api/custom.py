@@ -24,14 +24,13 @@ from functrace.api.results import guard_results, whole_result
 from functrace.api.rules import CustomVJPPrimal, SymbolicZero, record_jvp, record_vjp, with_captured
 from functrace.api.transformed import SignatureOfWrapped
 from functrace.control.custom import Rule, Symbolic, custom_derivative_program, custom_jvp_program, custom_vjp_program
-from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
+from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError, entry
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import with_inputs
 from functrace.ir.program import Program
 from functrace.keys import static_key
 from functrace.numpy.number import TracedNumber
 from functrace.ops.shaping import convert
-from functrace.source import entry
 from functrace.tracing.binding import is_recording
 from functrace.tracing.tracer import Tracer, as_array
 from functrace.transforms import is_differentiable

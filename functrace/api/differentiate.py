@@ -31,7 +31,7 @@ from functrace.api.closed import Known, Proof, seen
 from functrace.api.directions import COTANGENTS, TANGENTS, check_like
 from functrace.api.record import Called, Recorded, add_input, own_arrays
 from functrace.api.transformed import as_transformed
-from functrace.errors import ArgumentError, DtypeError, ShapeError
+from functrace.errors import ArgumentError, DtypeError, ShapeError, entry
 from functrace.executor import Runner, at_sight, first_sight
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program, placed
@@ -98,6 +98,7 @@ def value_and_grad(
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Callable[P, tuple[tuple[R, Aux], tuple[Any, ...]]]: ...
+@entry
 def value_and_grad(
     f: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -130,11 +131,7 @@ def value_and_grad(
     Cost:
         2 to 4 times ``f``, whatever the size of the arguments; the intermediate values are kept.
     """
-    try:
-        return _differentiate(f, argnums, has_aux, holomorphic, allow_int, with_value=True)
-    except BaseException as error:
-        hide_own_frames(error)
-        raise
+    return _differentiate(f, argnums, has_aux, holomorphic, allow_int, with_value=True)
 
 
 @overload
@@ -180,6 +177,7 @@ def grad(
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Callable[P, tuple[tuple[Any, ...], Aux]]: ...
+@entry
 def grad(
     f: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -196,11 +194,7 @@ def grad(
         >>> grad(lambda x: np.sum(np.sin(x)))(np.zeros(2))
         array([1., 1.])
     """
-    try:
-        return _differentiate(f, argnums, has_aux, holomorphic, allow_int, with_value=False)
-    except BaseException as error:
-        hide_own_frames(error)
-        raise
+    return _differentiate(f, argnums, has_aux, holomorphic, allow_int, with_value=False)
 
 
 def _differentiate(
@@ -375,12 +369,14 @@ def check_differentiable(leaf: Any, owner: str, holomorphic: bool, name: str = "
     """
     aval = aval_of(as_value(leaf, owner))
     if not is_differentiable(aval):
-        shown = f"{aval}" if isinstance(leaf, ARRAYS) else f"the {type(leaf).__name__} {leaf!r}"
+        is_array = isinstance(leaf, ARRAYS)
+        shown = f"{aval}" if is_array else f"the {type(leaf).__name__} {leaf!r}"
+        floats = "floats (x.astype(float))" if is_array or isinstance(leaf, bool) else f"a float ({leaf}.0)"
         raise DtypeError(
             f"{owner}: {name} is {shown}, and integers and bools have no derivative",
-            fix="pass floats (x.astype(float)), or leave the argument out of argnums; of a nest that holds other things, "
-            "differentiate by the part that functrace.tree.partition splits off, or declare the field of a dataclass static "
-            "(functrace.tree.static); allow_int=True of grad gives None there",
+            fix=f"pass {floats}, or leave the argument out of argnums. If only a part of a pytree has derivatives: "
+            "functrace.tree.partition splits it off, functrace.tree.static declares a field of a dataclass to be none of "
+            "them, and allow_int=True of grad gives None for integers",
         )
     if holomorphic and aval.dtype.kind != "c":
         raise DtypeError(f"{owner}: holomorphic=True needs complex arguments, and {name} is {aval}", fix="pass complex")

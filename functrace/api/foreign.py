@@ -17,12 +17,11 @@ from functrace.api.custom import custom_jvp, custom_vjp, positional
 from functrace.api.programs import stop_gradient
 from functrace.api.record import Operands
 from functrace.api.transformed import SignatureOfWrapped
-from functrace.errors import ArgumentError, ConcretizationError, DtypeError, TreeError
+from functrace.errors import ArgumentError, ConcretizationError, DtypeError, TreeError, entry
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.keys import static_key
 from functrace.numpy.number import TracedNumber
 from functrace.ops.foreign import METHODS, Foreign, callback_p, returned, returning
-from functrace.source import entry
 from functrace.tracing.answers import known_value
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Tracer, as_array

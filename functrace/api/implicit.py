@@ -20,12 +20,11 @@ from functrace.api.record import Operands, Staged, stage
 from functrace.api.results import guard_results
 from functrace.control.linear_solve import linear_solve_p, linear_solve_program
 from functrace.control.root import root_p, root_program
-from functrace.errors import NotDifferentiableError, TreeError
+from functrace.errors import NotDifferentiableError, TreeError, entry
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.check import held_programs
 from functrace.ir.parts import Rewrite
 from functrace.ir.program import Program
-from functrace.source import entry
 from functrace.tracing.binding import is_recording
 from functrace.tracing.capture import held_array
 from functrace.tracing.evaluate import evaluate_program

@@ -26,13 +26,12 @@ from functrace.api.mapping import vmap
 from functrace.api.record import Recorded, own_arrays
 from functrace.api.transformed import transformed
 from functrace.control.call import call_p
-from functrace.errors import DtypeError
+from functrace.errors import DtypeError, entry
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.parts import inline, restrict
 from functrace.ir.program import Program
 from functrace.ops.shaping import moveaxis, reshape
-from functrace.source import entry
 from functrace.tracing.recording import Recording
 from functrace.transforms import is_differentiable, jvp_program, vmap_program
 from functrace.transforms.gradient import pullback_programs

@@ -38,14 +38,14 @@ from functrace.api.surroundings import reads_of
 from functrace.api.transformed import transformed
 from functrace.caches import BYTES_PER_OP, Bounded, Kept
 from functrace.control.call import call_program
-from functrace.errors import ArgumentError, ConcretizationError
+from functrace.errors import ArgumentError, ConcretizationError, entry
 from functrace.executor.runner import compile_at_once, run_compiled
 from functrace.ir.parts import closed_over
 from functrace.ir.program import Program
 from functrace.locks import cached_property
 from functrace.numpy.number import DTYPES, TracedNumber
 from functrace.passes import Own, Pass, rows_of
-from functrace.source import entry, hide_own_frames
+from functrace.source import hide_own_frames
 from functrace.tracing.binding import BODY, renewed
 from functrace.tracing.capture import Reads, held_array, own_constants
 from functrace.tracing.recording import Recording
@@ -622,15 +622,15 @@ def _stage(f: Callable[..., Any], signature: Signature, owner: str, name: str) -
             staged = own_constants(program), call.out_tree
         return Compiled(*staged, reads_of(f, name, call.watches)), None
     except ConcretizationError as error:
-        raise _with_way_out(error) from error
+        _add_way_out(error)
+        raise
     finally:
         if signature.numbers is not None:
             signature.numbers.close()
 
 
-def _with_way_out(error: ConcretizationError) -> ConcretizationError:
+def _add_way_out(error: ConcretizationError) -> None:
     """Name the way out that only `jit` has."""
-    if error.fix is not None and ("static_arg" in error.fix or "functrace.jit" in error.fix):
-        return error
-    fix = f"{error.fix}; an argument that is no array can be named in static_argnums or static_argnames of jit"
-    return ConcretizationError(error.what, at=error.at, made=error.made, equation=error.equation, fix=fix)
+    fix = error.fix or ""
+    if "static_arg" not in fix and "functrace.jit" not in fix and not fix.startswith(("use np.", "leave ")):
+        error.amend(fix=f"{fix}; an argument that is no array can be named in static_argnums or static_argnames of jit")

@@ -13,11 +13,10 @@ import numpy as np
 from functrace.api.calls import as_value, function_name
 from functrace.api.directions import COTANGENTS, check_like
 from functrace.api.record import Called, Recorded
-from functrace.errors import ConcretizationError, NotDifferentiableError
+from functrace.errors import ConcretizationError, NotDifferentiableError, entry
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.program import Program
-from functrace.source import entry
 from functrace.tracing.capture import own_constants
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import Recording

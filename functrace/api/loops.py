@@ -25,7 +25,7 @@ from functrace.control.scan import scan_program
 from functrace.control.unrolling import repeated
 from functrace.control.while_loop import while_program
 from functrace.control.while_trips import Trip
-from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
+from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError, entry
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.parts import reordered, with_inputs
 from functrace.ir.program import Program
@@ -33,7 +33,6 @@ from functrace.numpy.array import TracedArray
 from functrace.numpy.number import TracedNumber, as_number
 from functrace.numpy.views import guard
 from functrace.ops.shaping import convert
-from functrace.source import entry
 from functrace.tracing.answers import known_value
 from functrace.tracing.capture import held_array
 from functrace.tracing.tracer import Tracer

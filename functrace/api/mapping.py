@@ -5,7 +5,7 @@ Floor: 7.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -15,12 +15,12 @@ from functrace.api.paths import Leaf, Path, merged
 from functrace.api.record import Called, Recorded
 from functrace.api.results import number_type
 from functrace.api.transformed import transformed
-from functrace.errors import ArgumentError, AxisError, ShapeError
+from functrace.errors import ArgumentError, AxisError, ShapeError, entry
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program
 from functrace.ops.shaping import moveaxis
-from functrace.source import entry, hide_own_frames
+from functrace.source import hide_own_frames
 from functrace.tracing.binding import MAPPED
 from functrace.tracing.capture import held_array
 from functrace.tracing.recording import Recording
@@ -106,7 +106,9 @@ def vmap(
                 of_args, of_kwargs = treedef.children()
                 axes = prefix_leaves(axes_given, of_args, "in_axes") + [0] * of_kwargs.num_leaves
             values = as_values(leaves, owner, lambda: argument_names(treedef), [axis is not None for axis in axes])
-            places = [_normalize(axis, value, owner) for axis, value in zip(axes, values, strict=True)]
+            places = [_place(axis, value) for axis, value in zip(axes, values, strict=True)]
+            if -1 in places:
+                raise _no_such_axis(places.index(-1), axes, values, treedef, owner)
             size = _batch_size(places, values, treedef, axis_size, owner)
             batched = [v if k is None else _to_front(v, k) for k, v in zip(places, values, strict=True)]
 
@@ -240,15 +242,24 @@ def _input(recording: Recording, value: Any, array: Any, is_mapped: bool) -> Any
     return tracer
 
 
-def _normalize(axis: int | None, value: Value, owner: str) -> int | None:
+def _place(axis: int | None, value: Value) -> int | None:
+    """The mapped axis of a leaf, counted from the front; -1 if the leaf has no such axis."""
     if axis is None:
         return None
     rank = len(shape_of(value))
-    if not -rank <= axis < rank:
-        raise AxisError(
-            f"{owner}: in_axes={axis}, but the argument is {aval_of(value)}", fix="use None for arguments not mapped"
-        )
-    return axis % rank
+    return axis % rank if -rank <= axis < rank else -1
+
+
+def _no_such_axis(k: int, axes: Sequence[int | None], values: Sequence[Any], treedef: PyTreeSpec, owner: str) -> AxisError:
+    name, aval = argument_names(treedef)[k], aval_of(values[k])
+    rank = len(aval.shape)
+    if rank == 0:
+        what = f"{name} is {aval}, which has no axis to map"
+        fix = "pass an array with the examples along an axis; in_axes=None for it gives the same to all examples"
+    else:
+        what = f"in_axes={axes[k]}, but {name} is {aval}"
+        fix = "use in_axes=0: it has one axis" if rank == 1 else f"its axes are between {-rank} and {rank - 1}"
+    return AxisError(f"{owner}: {what}", fix=fix)
 
 
 def _batch_size(places: list[int | None], values: list[Any], treedef: PyTreeSpec, axis_size: int | None, owner: str) -> int:

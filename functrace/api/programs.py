@@ -15,7 +15,7 @@ import numpy as np
 from functrace.api.calls import argument_names, as_value, as_values, function_name
 from functrace.api.record import Called, Recorded
 from functrace.api.transformed import transformed
-from functrace.errors import ShapeError
+from functrace.errors import ShapeError, entry
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.program import Program
@@ -23,7 +23,7 @@ from functrace.numpy.array import TracedArray
 from functrace.numpy.masked import MaskedSelection
 from functrace.numpy.views import new_array
 from functrace.ops import elementwise as ew
-from functrace.source import entry, user_frame
+from functrace.source import user_frame
 from functrace.tracing.capture import own_constants
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer

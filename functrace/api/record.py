@@ -23,7 +23,6 @@ from functrace.api.results import Origin, check_lent, computed_leaves, number_ty
 from functrace.errors import (
     ArgumentError,
     CapturedArrayError,
-    ConcretizationError,
     DtypeError,
     FunctraceError,
     UnsupportedFunctionError,
@@ -33,6 +32,8 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import closed_over
 from functrace.ir.program import Position, Program
 from functrace.numpy.array import TracedArray
+from functrace.numpy.conversions import REFUSED, called_at, forget_refusals, replaced_refusal
+from functrace.numpy.foreign_names import in_numpy, library_of
 from functrace.numpy.masked import MaskedSelection, Unanswerable
 from functrace.numpy.number import TracedNumber
 from functrace.numpy.operands import holds_tracer
@@ -101,6 +102,8 @@ class Recorded:
             result = call_recorded(recording, f, args, kwargs)
             if recording.lent is not None:
                 check_lent(recording)
+            if REFUSED:
+                forget_refusals()
         except Exception as error:
             explain(error, recording.owner)
             raise
@@ -161,17 +164,16 @@ def explain(error: Exception, owner: str) -> None:
     """Undo what NumPy makes of our errors: raise what an exception of the user's function really says, if it is ours."""
     if _is_users_own(error):
         return
+    if not isinstance(error, FunctraceError):
+        hidden = replaced_refusal(error.__traceback__)
+        if hidden is not None:  # "setting an array element with a sequence", "required argument is not a float"
+            raise hidden.with_traceback(error.__traceback__) from None
+        _explain_library(error)
     if not isinstance(error, ValueError | SystemError):
-        if "a single integer, got 'TracedArray" in str(error):  # NumPy hides that the size was refused: np.zeros(n)
-            raise ConcretizationError(
-                f"a shape depends on values, but {owner} records without values",
-                at=source_of_traceback(error.__traceback__),
-                fix="take sizes from shapes or from arguments that are not traced",
-            ) from None
         if not isinstance(error, FunctraceError):
             _explain_refusal(error)
         return
-    # C code hides it: "setting an array element with a sequence", "returned a result with an exception set"
+    # C code hides it: "returned a result with an exception set"
     if isinstance(error.__cause__, FunctraceError):
         raise error.__cause__ from None
     if "read-only" in str(error) and not isinstance(error, FunctraceError):
@@ -179,7 +181,25 @@ def explain(error: Exception, owner: str) -> None:
             f"an array that {owner} was given, or has read, is written in place, and cannot be",
             at=source_of_traceback(error.__traceback__),
             fix="write into a copy: x = x.copy()",
-        ) from error
+        ).with_traceback(error.__traceback__) from None
+
+
+def _explain_library(error: Exception) -> None:
+    """Raise what to do where another array library was given a traced value."""
+    if "Traced" not in str(error):
+        return
+    traceback = users = error.__traceback__
+    while traceback is not None:
+        users = traceback if is_users(traceback.tb_frame.f_code.co_filename) else users
+        traceback = traceback.tb_next
+    name = "" if users is None else called_at(users.tb_frame, users.tb_lasti)
+    library = library_of(name)
+    if library:
+        raise UnsupportedFunctionError(
+            f"{name} is a function of {library}'s, and does not take traced values of functrace",
+            at=source_of_traceback(error.__traceback__),
+            fix=in_numpy(name),
+        ).with_traceback(error.__traceback__) from None
 
 
 def _explain_refusal(error: Exception) -> None:
@@ -202,7 +222,7 @@ def _explain_refusal(error: Exception) -> None:
             at=source_of_traceback(error.__traceback__),
             fix="use np.convolve of the coefficients (p.coef), or np.polymul and its kin, highest coefficient first; "
             "functrace.jit(f, guards=True), grad and vmap know values",
-        ) from error
+        ).with_traceback(error.__traceback__) from None
     frame, file = innermost.tb_frame, innermost.tb_frame.f_code.co_filename
     if not is_users(file) and not file.startswith(OWN_AND_NUMPYS) and isinstance(error, TypeError) and not line:
         is_raised = frame.f_code.co_code[innermost.tb_lasti] in _RAISE
@@ -221,13 +241,16 @@ def _explain_refusal(error: Exception) -> None:
             "functrace.value(x)",
         ) from error
     if line:
+        at = source_of_traceback(error.__traceback__)
+        name = "" if at is None else at.called
         raise UnsupportedFunctionError(
-            f"code that takes plain arrays only was given a traced value ({line})",
-            at=source_of_traceback(error.__traceback__),
-            fix="call it by functrace.pure_callback, or give it a derivative with functrace.primitive "
+            f"{name or 'code that'} takes plain arrays only, and was given a traced value ({line})",
+            at=at,
+            fix=in_numpy(name)
+            or "call it by functrace.pure_callback, or give it a derivative with functrace.primitive "
             "(docs/foreign_code.md); functrace.scipy has functions of SciPy's; functrace.value(x) gives the plain value, "
-            "without derivative",
-        ) from error
+            "without derivative, where it is known",
+        ).with_traceback(error.__traceback__) from None
 
 
 _EXPLAINED = ("builtins", "numba.core.errors")

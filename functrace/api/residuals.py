@@ -22,7 +22,7 @@ from functrace.api.transformed import transformed
 from functrace.control.call import call_program
 from functrace.control.cond import cond_p
 from functrace.control.residuals import RECOMPUTE, SAVE, Policy, is_policy, pack_p, unpack_p
-from functrace.errors import ArgumentError
+from functrace.errors import ArgumentError, entry
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
@@ -30,7 +30,7 @@ from functrace.numpy.number import as_number
 from functrace.numpy.views import View, linked
 from functrace.ops.naming import name_p, named
 from functrace.passes import in_line
-from functrace.source import Source, entry
+from functrace.source import Source
 from functrace.tracing.binding import OPEN
 from functrace.tracing.tracer import Tracer
 from functrace.transforms import is_differentiable, linearize_program

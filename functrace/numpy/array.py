@@ -23,7 +23,6 @@ from functrace.caches import Facts
 from functrace.errors import (
     ConcretizationError,
     DtypeError,
-    LostGradientError,
     ShapeError,
     TracedIndexError,
     UnsupportedFunctionError,
@@ -32,7 +31,7 @@ from functrace.ir.aval import dtype_name, refuse_subclass, shape_of
 from functrace.ir.primitive import Primitive
 from functrace.ir.tape import at_sight, inferred
 from functrace.numpy.at import At
-from functrace.numpy.conversions import lost_in_array, unknown_values
+from functrace.numpy.conversions import explain_reading, lost_in_array, lost_in_python, unknown_values
 from functrace.numpy.evaluations import EVALUATIONS, refuse_several_polynomials
 from functrace.numpy.flags import Flags
 from functrace.numpy.indexing import has_array, parse_index, select, store
@@ -508,12 +507,12 @@ class TracedArray(Tracer):
     # -- Python's questions --------------------------------------------------------------------
 
     def __bool__(self) -> bool:
-        return bool(self._concrete())
+        return bool(self._read_by_python())
 
     def __int__(self) -> int:
         if not self._has_no_derivative:
-            raise self._lost("int(x)")
-        return int(self._concrete())
+            raise lost_in_python(self, "int(x)")
+        return int(self._read_by_python())
 
     def __index__(self) -> int:
         if self.dtype.kind not in "iu":
@@ -529,46 +528,44 @@ class TracedArray(Tracer):
 
     def __float__(self) -> float:
         if not self._has_no_derivative:
-            raise self._lost("float(x)")
-        return float(self._concrete())
+            raise lost_in_python(self, "float(x)")
+        return float(self._read_by_python())
 
     def __complex__(self) -> complex:
         if not self._has_no_derivative:
-            raise self._lost("complex(x)")
-        return complex(self._concrete())
+            raise lost_in_python(self, "complex(x)")
+        return complex(self._read_by_python())
+
+    def _read_by_python(self) -> Any:
+        """The plain value, for Python or compiled code; raises where values are not known, and says who has asked."""
+        try:
+            return self._concrete()
+        except ConcretizationError as error:
+            explain_reading(error)
+            raise
 
     @property
     def _has_no_derivative(self) -> bool:
         """Whether nothing is lost if Python or compiled code takes the plain value."""
         return has_no_derivative(self)
 
-    def _lost(self, what: str) -> LostGradientError:
-        return LostGradientError(
-            f"{what} would lose the derivative of a traced value ({self.aval}) in silence",
-            made=self._recording.source(self._id),
-            fix="keep it an array (np.sin instead of math.sin, np.zeros_like(x) of a traced x to write into); "
-            "functrace.value(x) gives the plain number, functrace.stop_gradient(x) a constant. For z[i] = x of a plain z, "
-            "import functrace.numpy as np above the code, or call it under @functrace.numpy.lift (docs/numpy.md)"
-            + naming_modules(),
-        )
-
     def item(self, *args: SupportsIndex | tuple[SupportsIndex, ...]) -> Any:
         """The element as a Python number; refused for floats that depend on an input, whose derivative would be lost."""
         if not self._has_no_derivative:
-            raise self._lost("x.item()")
-        return self._concrete().item(*args)
+            raise lost_in_python(self, "x.item()")
+        return self._read_by_python().item(*args)
 
     def tolist(self) -> Any:
         """The elements as nested lists; refused for floats that depend on an input, whose derivative would be lost."""
         if not self._has_no_derivative:
-            raise self._lost("x.tolist()")
-        return np.asarray(self._concrete()).tolist()
+            raise lost_in_python(self, "x.tolist()")
+        return np.asarray(self._read_by_python()).tolist()
 
     def tobytes(self, order: str = "C") -> bytes:
         """The elements as bytes; refused for floats that depend on an input, whose derivative would be lost."""
         if not self._has_no_derivative:
-            raise self._lost("x.tobytes()")
-        return np.asarray(self._concrete()).tobytes(order)  # type: ignore[arg-type]
+            raise lost_in_python(self, "x.tobytes()")
+        return np.asarray(self._read_by_python()).tobytes(order)  # type: ignore[arg-type]
 
     def __hash__(self) -> int:
         if self.aval.shape or is_scalar(self) is False:
@@ -597,7 +594,7 @@ class TracedArray(Tracer):
         return f"TracedArray({self.aval}, value={np.array2string(np.asarray(value), threshold=20)})"
 
     def __format__(self, spec: str) -> str:
-        return format(self._concrete(), spec) if spec else str(self)
+        return format(self._read_by_python(), spec) if spec else str(self)
 
     def __str__(self) -> str:
         return repr(self)
@@ -611,7 +608,8 @@ class TracedArray(Tracer):
         raise UnsupportedFunctionError(
             f"a traced value ({self.aval}) cannot be pickled, nor sent to another process (multiprocessing, joblib): it is "
             f"part of {self._recording.owner}, which runs here",
-            fix="map with functrace.vmap, or in threads; functrace.value(x) gives the plain values, without derivative",
+            fix="to write it to a file: return it, and pickle what the call returns; to work on parts of it: map with "
+            "functrace.vmap, or in threads",
         )
 
     def __deepcopy__(self, memo: object) -> Any:
@@ -630,10 +628,10 @@ class TracedArray(Tracer):
             raise UnsupportedFunctionError(
                 f"Python's round() takes numbers, not {self.aval} (an array, a bool or complex)", fix="use np.round(x)"
             )
-        return round(self._concrete()) if ndigits is None else FUNCTIONS[np.round](self, ndigits)
+        return round(self._read_by_python()) if ndigits is None else FUNCTIONS[np.round](self, ndigits)
 
     def __trunc__(self) -> int:
-        return math.trunc(self._concrete())
+        return math.trunc(self._read_by_python())
 
     # -- methods: the others are set from the rows, in functrace/numpy/methods.py ---------------------
 

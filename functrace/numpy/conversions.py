@@ -9,16 +9,19 @@ Floor: 6.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Hashable
-from types import FrameType, ModuleType
+from types import BuiltinFunctionType, FrameType, ModuleType, TracebackType
 from typing import Any
 
 import numpy as np
 
-from functrace.errors import ConcretizationError, LostGradientError
+from functrace.errors import ConcretizationError, FunctraceError, LostGradientError
+from functrace.numpy.foreign_names import PRINT, in_numpy
 from functrace.numpy.instances import naming_modules
 from functrace.numpy.tables import FUNCTIONS, OR_LIFT, function_name
-from functrace.source import OWN_AND_NUMPYS, PACKAGE_PREFIX, Source, is_users
+from functrace.source import OWN_AND_NUMPYS, PACKAGE_PREFIX, Source, is_users, user_frame
+from functrace.tracing.answers import is_known
 from functrace.tracing.tracer import Tracer
 
 _ITSELF = (
@@ -76,20 +79,80 @@ _OF_MODULES = {
 }
 
 _ANY = (
-    "use np.stack([...]) or functrace.numpy.array([...]) to build an array from traced values, functrace.value(x) for the "
-    "plain values; write into np.zeros_like(x) or np.zeros(shape, like=x) instead of a plain ndarray; functrace.primitive "
-    "or functrace.pure_callback call code that takes plain arrays"
+    "use np.stack([...]) or functrace.numpy.array([...]) to build an array from traced values; write into np.zeros_like(x) "
+    "or np.zeros(shape, like=x) instead of a plain ndarray; functrace.primitive or functrace.pure_callback call code that "
+    "takes plain arrays"
 )
-_VALUE = "; functrace.value(x) gives the plain values"
+_WRITERS = frozenset({"fill", "put", "put_along_axis", "fill_diagonal", "itemset", "partition", "sort", "__setitem__"})
+"""Functions and methods that write into their first argument."""
+_TARGET = (
+    "let the array be traced as well: np.zeros_like(x) or np.zeros(shape, like=x) of a traced x; or collect the values in a "
+    f"list, and use np.stack. {OR_LIFT}"
+)
+"""The ways out where a traced value is written into a plain array."""
+
+
+def plain_values(x: Tracer) -> str:
+    """Say how the plain value of a traced one can be had, if at all."""
+    recording = x._recording
+    if recording.closed or recording.asked is not None or is_known(recording, x._id):
+        return "functrace.value(x) gives the plain values, functrace.stop_gradient(x) a constant"
+    return (
+        f"plain values are not known in {recording.owner}: return x, or let functrace.debug.callback(f, x) call a function "
+        "with them when the program runs"
+    )
 
 
 def lost_in_array(x: Tracer) -> LostGradientError:
     """Return the error of a traced value that is to become a plain ndarray."""
-    name = converter(sys._getframe(2))
+    frame = sys._getframe(2)
+    target, name = _target(), converter(frame)
+    made = x._recording.source(x._id)
+    if (target and not name) or name.rpartition(".")[2] in _WRITERS:
+        return _refused(_written(x, name or f"the assignment to {target}", made))
     what = f"a traced value ({x.aval}) cannot become a plain ndarray without losing its derivative"
-    return LostGradientError(
-        f"{name}: {what}" if name else what, made=x._recording.source(x._id), fix=way_out(name) + naming_modules()
+    way = f"{way_out(name)}; {plain_values(x)}"
+    return _refused(LostGradientError(f"{name}: {what}" if name else what, made=made, fix=_lift_last(way)))
+
+
+def lost_in_python(x: Tracer, what: str) -> LostGradientError:
+    """Return the error of a traced value whose plain value Python, or compiled code, asks for.
+
+    Args:
+        x: the traced value.
+        what: how it was asked for, as it would be written: ``"float(x)"``.
+    """
+    frame = user_frame()
+    source = None if frame is None else Source(frame.f_code, frame.f_lasti)
+    target, name = "" if source is None else source.stored_into, converter(sys._getframe(2))
+    made = x._recording.source(x._id)
+    if (target and not name) or name.rpartition(".")[2] in _WRITERS:
+        return _refused(_written(x, name or f"the assignment to {target}", made))
+    if name and name.rpartition(".")[2] != what.partition("(")[0].rpartition(".")[2]:
+        what = name if name.endswith(")") else f"{name}(x)"
+    if source is not None and not name and source.formats:
+        what, way = "formatting x", PRINT
+    else:
+        way = in_numpy(name) or (way_out(name) if name.startswith(("numpy.", "scipy.")) else "")
+    way = way or "keep it an array: NumPy's functions take it as it is (np.sin instead of math.sin)"
+    return _refused(
+        LostGradientError(
+            f"{what} would lose the derivative of a traced value ({x.aval}) in silence",
+            made=made,
+            fix=_lift_last(f"{way}; {plain_values(x)}"),
+        )
     )
+
+
+def explain_reading(error: ConcretizationError) -> None:
+    """Say in an error about a value that is not known who has asked for it, and what to use instead."""
+    name = converter(sys._getframe(2))
+    frame = user_frame()
+    if not name and frame is not None and Source(frame.f_code, frame.f_lasti).formats:
+        error.amend(what=f"formatting a traced value: {error.what}", fix=PRINT)
+    elif name and not name.startswith("numpy."):
+        error.amend(what=f"{name}: {error.what}", fix=in_numpy(name) or None)
+    _refused(error)
 
 
 def unknown_values(x: Tracer, error: ConcretizationError) -> ConcretizationError:
@@ -106,12 +169,70 @@ def unknown_values(x: Tracer, error: ConcretizationError) -> ConcretizationError
             "take sizes from x.shape, or from arguments that are not traced; functrace.fori_loop repeats as often as a "
             f"traced integer says, functrace.numpy.take(T, i) reads a plain T there. {OR_LIFT}"
         )
-    return ConcretizationError(f"{what}, which is not known here", made=error.made, fix=fix)
+    return _refused(ConcretizationError(f"{what}, which is not known here", made=error.made, fix=fix))
+
+
+def _target() -> str:
+    """What the user's line that runs now writes into; empty if it does not."""
+    frame = user_frame()
+    return "" if frame is None else Source(frame.f_code, frame.f_lasti).stored_into
+
+
+def _written(x: Tracer, writer: str, made: Source | None) -> LostGradientError:
+    return LostGradientError(
+        f"{writer} would write a traced value ({x.aval}) into a plain ndarray and lose its derivative",
+        made=made,
+        fix=_TARGET + naming_modules(),
+    )
+
+
+def _lift_last(way: str) -> str:
+    """Let the advice to lift, which concerns the whole program, stand behind what concerns the line."""
+    return (f"{way.replace(f'. {OR_LIFT}', '')}. {OR_LIFT}" if OR_LIFT in way else way) + naming_modules()
+
+
+# -- errors that compiled code replaces -------------------------------------------------------------------------------
+
+REFUSED: dict[int, FunctraceError] = {}
+"""The last refusal in a thread that records: compiled code may raise another error instead, which says nothing of it."""
+
+
+def _refused(error: FunctraceError) -> Any:
+    REFUSED[threading.get_ident()] = error
+    return error
+
+
+def forget_refusals() -> None:
+    """Let go the last refusal of this thread: what it was about has ended."""
+    REFUSED.pop(threading.get_ident(), None)
+
+
+def replaced_refusal(traceback: TracebackType | None) -> FunctraceError | None:
+    """Return our own error, if the one with this traceback was raised instead of it, by the same instruction.
+
+    Where Python code has handled our error, its traceback leads to that code; compiled code leaves none.
+    """
+    last = REFUSED.pop(threading.get_ident(), None)
+    if last is None or last.at is None:
+        return None
+    handled = last.__traceback__
+    while handled is not None:
+        if not handled.tb_frame.f_code.co_filename.startswith(OWN_AND_NUMPYS):
+            return None
+        handled = handled.tb_next
+    while traceback is not None:
+        if traceback.tb_frame.f_code is last.at.code and traceback.tb_lasti == last.at.offset:
+            return last
+        traceback = traceback.tb_next
+    return None
 
 
 def way_out(name: str) -> str:
     """Return what to write instead of the call of a function, given by its dotted name (empty if it is not known)."""
     module, _, last = name.rpartition(".")
+    other = in_numpy(name)
+    if other:
+        return other
     for prefix, way in _OF_MODULES.items():
         if f"{module}.".startswith(f"{prefix}."):
             return way
@@ -120,16 +241,14 @@ def way_out(name: str) -> str:
     if not module.startswith("numpy"):
         return f"{_ANY}. {OR_LIFT}"
     if last in REACHED:
-        return f"{REACHED[last]}{_VALUE}. {OR_LIFT}"
+        return f"{REACHED[last]}. {OR_LIFT}"
     if last in BEYOND:
-        return BEYOND[last] + _VALUE
+        return BEYOND[last]
     short, found = name.replace("numpy.", "np.", 1), _found(name)
     if isinstance(found, type) and issubclass(found, np.generic):
-        return f"use x.astype({short}), which keeps the derivative{_VALUE}"
+        return f"use x.astype({short}), which keeps the derivative"
     if isinstance(found, Hashable) and found in FUNCTIONS:
-        return (
-            f"let an array be among its arguments, not a list of traced values: {short}(np.stack([...])){_VALUE}. {OR_LIFT}"
-        )
+        return f"let an array be among its arguments, not a list of traced values: {short}(np.stack([...])). {OR_LIFT}"
     return f"{_ANY}. {OR_LIFT}"
 
 
@@ -158,11 +277,11 @@ def converter(frame: FrameType | None) -> str:
         inner: FrameType = frame
         while (outer := inner.f_back) is not None:
             if is_users(outer.f_code.co_filename):  # what the user has called of a library
-                return _called_at(outer) or f"{_public(inner.f_globals.get('__name__'))}.{inner.f_code.co_qualname}"
+                return called_at(outer) or f"{_public(inner.f_globals.get('__name__'))}.{inner.f_code.co_qualname}"
             inner = outer
     if numpys is not None:
         return _name_of(numpys)
-    return "" if frame is None else _called_at(frame)
+    return "" if frame is None else called_at(frame)
 
 
 def _public(module: object) -> str:
@@ -186,9 +305,9 @@ def _name_of(frame: FrameType) -> str:
     return f"{_public(frame.f_globals.get('__name__'))}.{first}"
 
 
-def _called_at(frame: FrameType) -> str:
-    """The name of what a frame calls: compiled functions have no frames of their own."""
-    text = Source(frame.f_code, frame.f_lasti).called
+def called_at(frame: FrameType, offset: int | None = None) -> str:
+    """Return the name of what a frame calls, now or at an instruction: compiled functions have no frames of their own."""
+    text = Source(frame.f_code, frame.f_lasti if offset is None else offset).called
     if not text:
         return ""
     root, *path = text.split(".")
@@ -204,6 +323,9 @@ def _called_at(frame: FrameType) -> str:
     maker = type(found).__module__  # nothing of the user's is run to find a name
     if maker.startswith("functrace."):
         found = found.__wrapped__
+    own = getattr(found, "__module__", None)
+    if not path and isinstance(own, str) and (in_numpy(f"{own}.{root}") or isinstance(found, BuiltinFunctionType)):
+        return root if own == "builtins" else f"{own}.{getattr(found, '__name__', root)}"
     if maker.startswith("scipy"):
         return f"{_public(maker)}.{type(found).__name__}"
     module = str(getattr(found, "__module__", "")) if maker.startswith(("builtins", "numpy", "functrace.")) else ""

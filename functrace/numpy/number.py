@@ -386,15 +386,15 @@ class TracedNumber(TracedArray):
 
     def __int__(self) -> int:
         self._check_constant("int(x)")
-        return int(self._concrete())
+        return int(self._read_by_python())
 
     def __float__(self) -> float:
         self._check_constant("float(x)")
-        return self._concrete()
+        return self._read_by_python()
 
     def __complex__(self) -> complex:
         self._check_constant("complex(x)")
-        return self._concrete()
+        return self._read_by_python()
 
     def __index__(self) -> int:
         return self._concrete()

@@ -21,6 +21,7 @@ import numpy as np
 
 from functrace.errors import UnsupportedFunctionError
 from functrace.later import LaterTable
+from functrace.numpy.foreign_names import SAVE, SAVED
 from functrace.ops.elementwise import logical_or, positive
 from functrace.tracing.tracer import Tracer
 
@@ -179,8 +180,12 @@ def function_name(func: object) -> str:
 
 def unsupported_function(func: object, why: str = "has no implementation on traced values") -> UnsupportedFunctionError:
     """The error for a NumPy function that traced values cannot go through; names it and the way out."""
+    name = function_name(func)
+    if name.rpartition(".")[2] in SAVED:
+        return UnsupportedFunctionError(f"{name} takes plain arrays, not traced values", fix=SAVE)
     return UnsupportedFunctionError(
-        f"{function_name(func)} {why}",
-        fix="write it with functions that are supported (see functrace.numpy), or take the plain value with "
-        "functrace.value(x) if no derivative is needed through it; functrace.primitive gives it a derivative of yours",
+        f"{name} {why}",
+        fix="write it with functions that are supported (docs/numpy_coverage.md). Without a derivative: "
+        "functrace.pure_callback calls it when the program runs; functrace.value(x) gives the plain value, where it is "
+        "known. functrace.primitive gives it a derivative of yours",
     )
