@@ -116,9 +116,9 @@ else:
             return found
         if name in _LATER:
             return importlib.import_module(f"functrace.{name}")
-        from functrace.api.names import unknown_name
+        from functrace.names import unknown_name
 
-        raise unknown_name(name)
+        raise unknown_name("functrace", name, __dir__())
 
 
 def __dir__() -> list[str]:

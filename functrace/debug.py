@@ -15,7 +15,7 @@ import builtins
 import sys
 from collections.abc import Callable, Sequence
 from string import Formatter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -315,3 +315,12 @@ def _has_values(recording: Recording) -> bool:
 def __dir__() -> list[str]:
     """The public names."""
     return __all__
+
+
+if not TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
+
+    def __getattr__(name: str) -> object:
+        """Say what a name that is not here is called."""
+        from functrace.names import unknown_name
+
+        raise unknown_name(__name__, name, __all__)

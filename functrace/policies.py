@@ -6,7 +6,7 @@ Floor: 7 (api).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -97,3 +97,12 @@ def budget(size: int | str) -> Budget:
 def __dir__() -> list[str]:
     """The public names."""
     return __all__
+
+
+if not TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
+
+    def __getattr__(name: str) -> object:
+        """Say what a name that is not here is called."""
+        from functrace.names import unknown_name
+
+        raise unknown_name(__name__, name, __all__)

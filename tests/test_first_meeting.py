@@ -19,8 +19,8 @@ import scipy.special
 
 import functrace as ft
 import functrace.torch as torch
-from functrace.api.names import ELSEWHERE
 from functrace.errors import ArgumentError, ConcretizationError, FunctraceError, LostGradientError, ShapeError
+from functrace.names import ELSEWHERE
 
 W, X = np.ones(5), np.ones((4, 3))
 OWN = os.path.dirname(os.path.abspath(ft.__file__)) + os.sep
@@ -157,22 +157,43 @@ def test_functions_of_scipy_and_pytorch_are_called_by_their_names() -> None:
             ft.grad(lambda x, make=make: make(x))(W)
 
 
-@pytest.mark.parametrize("name", ELSEWHERE)
-def test_names_of_other_libraries_say_what_they_are_here(name: str) -> None:
-    with pytest.raises(AttributeError, match=f"no attribute '{name}'; here it is "):
-        getattr(ft, name)
-    said = ELSEWHERE[name]
+PLACES: dict[str, Any] = {
+    "functrace": ft, "functrace.random": ft.random, "functrace.tree": ft.tree, "functrace.policies": ft.policies,
+    "functrace.nn": ft.nn, "functrace.debug": ft.debug, "functrace.testing": ft.testing, "functrace.torch": torch,
+    "functrace.config": ft.config,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "name"), [(place, name) for place, names in ELSEWHERE.items() for name in names])
+def test_names_of_other_libraries_say_what_they_are_here(place: str, name: str) -> None:
+    with pytest.raises(AttributeError, match=f"{place}' has no attribute '{name}'; here it is "):
+        getattr(PLACES[place], name)
+    said = ELSEWHERE[place][name]
     for word in said.replace(",", " ").replace(";", " ").replace(":", " ").replace("(", " ").split():
         if word.startswith("functrace."):
             found: Any = ft
-            for part in word.split(".")[1:]:
+            for part in word.removesuffix(".").split(".")[1:]:
                 found = getattr(found, part)
 
 
-def test_other_names_are_plain_attribute_errors() -> None:
-    with pytest.raises(AttributeError, match=r"has no attribute 'no_such_thing'$"):
-        ft.no_such_thing
-    assert not hasattr(ft, "jax")
+@pytest.mark.parametrize("place", PLACES)
+def test_misspelt_names_ask_what_was_meant(place: str) -> None:
+    names = [name for name in getattr(PLACES[place], "__all__", ["threads", "block"]) if len(name) > 3]
+    for name in names[:60]:
+        for wrong in (name[0] + name[2] + name[1] + name[3:], name[:-1]):
+            if not hasattr(PLACES[place], wrong) and wrong not in ELSEWHERE[place]:
+                with pytest.raises(AttributeError, match=r"Did you mean '\w+'\?$") as caught:
+                    getattr(PLACES[place], wrong)
+                assert caught.value.name == wrong
+    with pytest.raises(AttributeError, match=r"has no attribute 'no_such_thing'(; docs/torch_coverage\.md .*)?$"):
+        PLACES[place].no_such_thing
+    assert not hasattr(PLACES[place], "jax") and not hasattr(PLACES[place], "__wrapped__")
+
+
+def test_some_first_typos() -> None:
+    for wrong, right in {"vmpa": "vmap", "gard": "grad", "jti": "jit", "value_and_gard": "value_and_grad"}.items():
+        with pytest.raises(AttributeError, match=f"'functrace' has no attribute '{wrong}'. Did you mean '{right}'"):
+            getattr(ft, wrong)
 
 
 # -- what things say they are ----------------------------------------------------------------------------------------------

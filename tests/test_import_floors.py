@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "functrace"
-BASE = {"caches", "errors", "keys", "later", "locks", "source", "steps", "tree", "typing", "version"}
+BASE = {"caches", "errors", "keys", "later", "locks", "names", "source", "steps", "tree", "typing", "version"}
 FLOORS = [
     {"base"}, {"ir"}, {"tracing"}, {"ops"}, {"transforms"}, {"control"}, {"passes"}, {"numpy", "executor"}, {"api"},
     {"scipy", "torch"}, {"compat"},

@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from functrace.errors import ArgumentError
 from functrace.executor.threads import THREADS
@@ -66,6 +66,14 @@ class Config:
             yield
         finally:
             self.threads, self.block = before
+
+    if not TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
+
+        def __getattr__(self, name: str) -> object:
+            """Say how a setting that is not here is made."""
+            from functrace.names import unknown_name
+
+            raise unknown_name("functrace.config", name, ("block", "threads"))
 
     def __repr__(self) -> str:
         return f"Config(threads={self.threads}, block={self.block})"

@@ -8,6 +8,8 @@ attention that is masked altogether is 0, as in PyTorch, and so is its gradient.
 Floor: 7 (api).
 """
 
+from typing import TYPE_CHECKING
+
 from functrace.nn.activations import (
     celu,
     elu,
@@ -43,3 +45,12 @@ __all__ = [
 def __dir__() -> list[str]:
     """The public names."""
     return __all__
+
+
+if not TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
+
+    def __getattr__(name: str) -> object:
+        """Say what a name that is not here is called."""
+        from functrace.names import unknown_name
+
+        raise unknown_name(__name__, name, __all__)

@@ -19,6 +19,8 @@ otherwise). The numbers are those of NumPy's Philox: ``key(seed)`` is the key of
 Floor: 7.
 """
 
+from typing import TYPE_CHECKING
+
 from functrace.random.continuous import (
     cauchy,
     double_sided_maxwell,
@@ -61,3 +63,12 @@ __all__ = [
     "pareto", "permutation", "poisson", "rademacher", "randint", "rayleigh", "split", "t", "triangular", "truncated_normal",
     "uniform", "wald", "weibull_min",
 ]  # fmt: skip
+
+
+if not TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
+
+    def __getattr__(name: str) -> object:
+        """Say what a name that is not here is called."""
+        from functrace.names import unknown_name
+
+        raise unknown_name(__name__, name, __all__)

@@ -6,6 +6,8 @@ Eager tensors over NumPy arrays with PyTorch 2.13's observable behaviour: ``back
 Floor: 8.
 """
 
+from typing import TYPE_CHECKING
+
 from functrace.torch import _C as _C
 from functrace.torch import _ops as _ops
 from functrace.torch import autograd, func, kinds, namespace, nn, utils
@@ -59,3 +61,12 @@ __all__ = [
 ]  # fmt: skip
 __all__ += namespace.__all__
 __all__ += kinds.__all__
+
+
+if not TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
+
+    def __getattr__(name: str) -> object:
+        """Say what a name that is not here is called."""
+        from functrace.names import unknown_name
+
+        raise unknown_name(__name__, name, __all__)

@@ -419,7 +419,9 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         if name == "PyTreeSpec":
             return optree.PyTreeSpec
-        raise AttributeError(f"functrace.tree has no {name}")
+        from functrace.names import unknown_name
+
+        raise unknown_name(__name__, name, __all__)
 
 
 def tree_key(tree: PyTreeSpec) -> Hashable:

@@ -1,0 +1,141 @@
+"""Names that are not there: what is called otherwise in other libraries, and what is misspelt.
+
+Imported when such a name is looked up.
+
+Floor: b (base).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+_ONE_DEVICE = "nothing: there is one device"
+_ARRAYS = "nothing: arrays are NumPy's own"
+
+ELSEWHERE: dict[str, dict[str, str]] = {
+    "functrace": {
+        "GradientTape": "functrace.grad(f)(x), or functrace.vjp(f, x)",
+        "ShapeDtypeStruct": "functrace.ShapeDtype",
+        "Tensor": "functrace.torch.Tensor",
+        "Variable": "functrace.torch.tensor(..., requires_grad=True); functrace.grad(f)(x) differentiates by arguments",
+        "array": "np.array, or functrace.numpy.array of traced values",
+        "asarray": "np.asarray, or functrace.numpy.asarray of traced values",
+        "autograd": "functrace.torch.autograd; functrace.grad, functrace.vjp for functions of arrays",
+        "backward": "functrace.grad(f)(x); tensors of functrace.torch have backward()",
+        "block_until_ready": _ARRAYS,
+        "check_grads": "functrace.testing.check_grads",
+        "checkpoint_policies": "functrace.policies",
+        "compile": "functrace.jit",
+        "custom_gradient": "functrace.custom_vjp",
+        "defjvp": "a method of what functrace.primitive and functrace.custom_jvp return: f.defjvp(rule)",
+        "defvjp": "a method of what functrace.primitive and functrace.custom_vjp return: f.defvjp(rule)",
+        "device_get": _ARRAYS,
+        "device_put": _ARRAYS,
+        "devices": _ONE_DEVICE,
+        "enable_grad": "nothing: derivatives are taken by functrace.grad(f)(x), not by a mode",
+        "extend": "functrace.primitive",
+        "flatten": "functrace.tree.flatten, or functrace.tree.ravel for one vector; np.ravel for an array",
+        "function": "functrace.jit",
+        "grad_and_aux": "functrace.grad(f, has_aux=True)",
+        "gradcheck": "functrace.testing.check_grads; functrace.torch.autograd.gradcheck for PyTorch's tensors",
+        "hessian_vector_product": "functrace.hvp",
+        "holomorphic_grad": "functrace.grad(f, holomorphic=True)",
+        "jacobian": "functrace.jacrev, or functrace.jacfwd",
+        "jnp": "NumPy itself: import numpy as np",
+        "lax": "functrace.cond, functrace.scan, functrace.while_loop, functrace.fori_loop, functrace.switch for control "
+        "flow (also map, associative_scan, stop_gradient, custom_root); the rest of lax is NumPy",
+        "linalg": "np.linalg",
+        "make_hvp": "functrace.hvp",
+        "make_jaxpr": "functrace.trace",
+        "make_jvp": "functrace.jvp, or functrace.linearize",
+        "make_vjp": "functrace.vjp(f, x), which returns the result and the pullback",
+        "named_call": "functrace.jit",
+        "njit": "functrace.jit",
+        "no_grad": "functrace.stop_gradient(x) in a function; functrace.torch.no_grad for PyTorch's tensors",
+        "np": "NumPy itself: import numpy as np",
+        "pmap": "functrace.vmap: there is one device",
+        "ravel_pytree": "functrace.tree.ravel",
+        "remat": "functrace.checkpoint",
+        "requires_grad": "nothing: functrace.grad(f)(x) differentiates by arguments",
+        "tensor": "np.array; functrace.torch.tensor for PyTorch's tensors",
+        "tree_map": "functrace.tree.map",
+        "tree_util": "functrace.tree",
+        "unflatten": "functrace.tree.unflatten",
+        "vector_jacobian_product": "functrace.vjp",
+        "vectorize": "functrace.vmap, or functrace.numpy.vectorize",
+    },
+    "functrace.random": {
+        "PRNGKey": "functrace.random.key",
+        "default_rng": "functrace.random.key(seed), which every draw takes; np.random.default_rng outside of functions",
+        "key_data": "nothing: keys are arrays",
+        "rand": "functrace.random.uniform(key, shape)",
+        "randn": "functrace.random.normal(key, shape)",
+        "random": "functrace.random.uniform(key, shape)",
+        "seed": "functrace.random.key(seed), which every draw takes: there is no state",
+        "shuffle": "functrace.random.permutation",
+        "standard_normal": "functrace.random.normal",
+        "wrap_key_data": "nothing: keys are arrays",
+    },
+    "functrace.tree": {
+        "ravel_pytree": "functrace.tree.ravel",
+        "register_dataclass": "functrace.tree.register",
+        "register_pytree_node": "functrace.tree.register",
+        "register_pytree_node_class": "functrace.tree.register",
+        "tree_map_with_path": "functrace.tree.map_with_path",
+        "tree_reduce": "functrace.tree.reduce",
+    },
+    "functrace.policies": {
+        "checkpoint_dots": "functrace.policies.save",
+        "dots_saveable": "functrace.policies.save",
+        "everything_saveable": "functrace.policies.save",
+        "nothing_saveable": "functrace.policies.recompute",
+        "save_only_these_names": "functrace.policies.save_names",
+    },
+    "functrace.nn": {
+        "standardise": "functrace.nn.standardize",
+    },
+    "functrace.debug": {
+        "visualize_array_sharding": _ONE_DEVICE,
+    },
+    "functrace.testing": {
+        "assert_allclose": "np.testing.assert_allclose",
+        "gradcheck": "functrace.testing.check_grads",
+    },
+    "functrace.torch": {
+        "compile": "functrace.jit, for functions of arrays; functions of tensors run as they are",
+        "cuda": _ONE_DEVICE,
+        "distributed": _ONE_DEVICE,
+        "jit": "functrace.jit, for functions of arrays",
+        "load": "pickle.load, or np.load",
+        "optim": "nothing: the shim has autograd and functions; optimizers work on .grad",
+        "save": "pickle.dump, or np.save(file, t.detach().numpy())",
+    },
+    "functrace.config": {
+        "update": "an assignment: functrace.config.threads = 2. Dtypes are NumPy's: 64 bits need no switch",
+        "jax_enable_x64": "nothing: dtypes are NumPy's, and float64 is as good as float32",
+    },
+}
+"""By place, and by a name that users of JAX, PyTorch or HIPS autograd look for there: what it is called here."""
+
+_WHERE = {"functrace.torch": "; docs/torch_coverage.md says what of PyTorch is here"}
+
+
+def unknown_name(place: str, name: str, known: Iterable[str]) -> AttributeError:
+    """Return the error for a name that is looked up and not there.
+
+    Args:
+        place: the dotted name of the module, or of the object, that it is looked up in.
+        name: the name.
+        known: the names that there are.
+    """
+    what = f"{'' if place == 'functrace.config' else 'module '}{place!r} has no attribute {name!r}"
+    if name.startswith("__"):
+        return AttributeError(what, name=name)
+    found = ELSEWHERE.get(place, {}).get(name)
+    if found is not None:
+        return AttributeError(f"{what}; here it is {found}", name=name)
+    close = difflib.get_close_matches(name, list(known), n=1)
+    if close:
+        return AttributeError(f"{what}. Did you mean {close[0]!r}?", name=name)
+    return AttributeError(f"{what}{_WHERE.get(place, '')}", name=name)
