@@ -200,6 +200,34 @@ row("vmap of a scalar", lambda: ft.vmap(np.sin)(2.0), "args[0] is f64[], which h
 for wrong, right in {"argnum": "argnums", "has_auxx": "has_aux"}.items():
     options: dict[str, Any] = {wrong: 0}
     row(f"grad: {wrong}=", lambda o=options: ft.grad(np.sin, **o), f"{wrong!r}. Did you mean {right!r}?", "argnums, has_aux")
+row(
+    "scan: carry",
+    lambda: ft.scan(lambda c, x: ((c, c), x), 0.0, X),
+    "the carry is one value before and a tuple of 2",
+    "before",
+)
+row(
+    "scan: part of the carry",
+    lambda: ft.scan(lambda c, x: ({"a": c["a"], "b": [x]}, x), {"a": X, "b": (1.0,)}, X),
+    "carry['b'] is a tuple of 1 value before and a list of 1 value after a step",
+    "with the structure that it has before",
+)
+row(
+    "while_loop: carry",
+    lambda: ft.while_loop(lambda c: c < 3, lambda c: [c], 0.0),
+    "and a list of 1 value after",
+    "structure",
+)
+row("fori_loop: carry", lambda: ft.fori_loop(0, 3, lambda i, c: {"c": c}, 0.0), "a dict with the key 'c' after", "structure")
+row(
+    "cond",
+    lambda: ft.jit(lambda p: ft.cond(p, lambda: (1.0, 2.0), lambda: 1.0))(True),
+    "the true branch returns a tuple of 2 values, the false branch one value",
+    "with the same structure from all branches",
+)
+row("scan: no pair", lambda: ft.scan(lambda c, x: c, 0.0, X), "the body returned one value, not a pair", "return carry, y")
+row("pullback", lambda: ft.vjp(np.sin, X)[1]((X, X)), "have the structure of a tuple of 2 values", "the same structure")
+row("in_axes of a dict", lambda: ft.vmap(np.sin, in_axes=({"b": 0},))(X), "where there is one value", "from the top")
 row("vmap: in_axis=", lambda: ft.vmap(np.sin, in_axis=0), "Did you mean 'in_axes'?", "out_axes")  # type: ignore[call-arg]
 row("scan: len=", lambda: ft.scan(np.add, 0.0, lenght=3), "Did you mean 'length'?", "reverse")  # type: ignore[call-arg]
 
@@ -232,6 +260,7 @@ def test_first_mistakes_are_explained(name: str) -> None:
         assert error.fix is not None and part in error.fix, str(error)
     for part in absent:
         assert part not in str(error).replace(error.at.expression, ""), str(error)
+    assert "PyTreeSpec" not in str(error)
     assert not described(error), described(error)
 
 

@@ -14,6 +14,7 @@ from functrace.api.calls import as_value, function_name
 from functrace.errors import AxisError, DtypeError, ShapeError, TreeError, entry
 from functrace.ir.aval import aval_of, shape_of
 from functrace.tree import flatten, paths, unflatten
+from functrace.tree.describing import difference
 from functrace.typing import Array, T
 
 
@@ -79,7 +80,9 @@ def associative_scan(fn: Callable[[T, T], T], elems: T, reverse: bool = False, a
     def combined(first: list[Any], second: list[Any]) -> list[Any]:
         found, nest = flatten(fn(unflatten(tree, first), unflatten(tree, second)))
         if nest != tree:
-            raise TreeError(f"{owner}: the function takes {tree} and returns {nest}", fix="return it in the same nest")
+            path, taken, returned = difference(tree, nest)
+            what = f"{owner}: the function takes {taken} and returns {returned}"
+            raise TreeError(f"{what}{path and f' at {path}'}", fix="return a pytree with the structure of its arguments")
         found = [as_value(x, f"{owner}: a result") for x in found]
         for name, before, after in zip(names, first, found, strict=True):
             if aval_of(before) is not aval_of(after):

@@ -25,6 +25,7 @@ from functrace.ops.shaping import convert_p
 from functrace.tracing.answers import known_value
 from functrace.tracing.tracer import Tracer, Value
 from functrace.tree import paths, unflatten
+from functrace.tree.describing import difference
 from functrace.typing import A, Array, B, Scalar, Ts
 
 
@@ -165,9 +166,11 @@ def _agreeing(owner: str, branches: dict[str, Staged]) -> tuple[list[Staged], li
     (word, first), *others = reversed(branches.items())
     for other, branch in others:
         if branch.out_tree != first.out_tree:
+            path, one, another = difference(first.out_tree, branch.out_tree)
+            place = f"as result{path} " if path else ""
             raise TreeError(
-                f"{owner}: the {_branch(word)} returns {first.out_tree}, the {_branch(other)} {branch.out_tree}",
-                fix="return the same nest from all",
+                f"{owner}: the {_branch(word)} returns {place}{one}, the {_branch(other)} {another}",
+                fix="return pytrees with the same structure from all branches",
             )
     names = paths(first.out_tree)
     dtypes: list[np.dtype[Any]] = []

@@ -35,6 +35,7 @@ from functrace.tracing.binding import is_recording
 from functrace.tracing.tracer import Tracer, as_array
 from functrace.transforms import is_differentiable
 from functrace.tree import PyTreeSpec, flatten, leaves_or_none, paths, tree_key, unflatten
+from functrace.tree.describing import difference
 from functrace.typing import P, PyTree, R
 
 Q = ParamSpec("Q")
@@ -386,7 +387,10 @@ def check_like(
         except TreeError:
             leaves = None
         if leaves is None:
-            raise TreeError(f"{what} has the structure {found}, but {of} has {treedef}", fix="return the same nest")
+            path, returned, expected = difference(found, treedef)
+            place = f" at {path}" if path else ""
+            fix = "return a pytree with the same structure"
+            raise TreeError(f"{what} has the structure of {returned}{place}, but {of} that of {expected}", fix=fix)
     values = []
     for path, leaf, aval in zip(paths(treedef), leaves, avals, strict=True):
         if partial and (leaf is None or _is_symbolic(leaf) or is_float0(leaf)):

@@ -37,6 +37,7 @@ from functrace.tracing.answers import known_value
 from functrace.tracing.capture import held_array
 from functrace.tracing.tracer import Tracer
 from functrace.tree import PyTreeSpec, flatten, paths, unflatten
+from functrace.tree.describing import described
 from functrace.typing import Array, PyTree, R, T
 
 
@@ -384,7 +385,8 @@ class _Body:
             staged = carry.stage(body, carry.owner, reads, slices)
             tree = staged.out_tree
             if tree.type is not tuple or tree.num_children != 2:
-                raise TreeError(f"{carry.owner}: the body returned {tree}, not a pair (carry, y)", fix="return carry, y")
+                what = f"{carry.owner}: the body returned {described(tree)}, not a pair (carry, y)"
+                raise TreeError(what, fix="return carry, y")
             carry.check_tree(tree.children()[0])
             if not carry.widen(staged.numbers, staged.out_avals):
                 break

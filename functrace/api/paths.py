@@ -26,6 +26,7 @@ from functrace.ops.shaping import broadcast_to, convert
 from functrace.source import Source
 from functrace.tracing.tracer import Tracer, Value
 from functrace.transforms.examples import Fork, Rows
+from functrace.tree.describing import difference
 
 if TYPE_CHECKING:
     from functrace.tree import PyTreeSpec
@@ -80,9 +81,11 @@ def merged(paths: Sequence[Path], places: Sequence[int | None], owner: str) -> l
     first = paths[0]
     for path in paths[1:]:
         if path.tree != first.tree:
+            place, one, another = difference(first.tree, path.tree)
             raise TreeError(
-                f"{owner}: one path returns {first.tree}, another {path.tree}; {_parted(first, path)}",
-                fix="return the same nest on every path",
+                f"{owner}: one path returns {f'as result{place} ' if place else ''}{one}, another {another}; "
+                f"{_parted(first, path)}",
+                fix="return pytrees with the same structure on every path",
             )
     results = []
     for k, place in enumerate(places):

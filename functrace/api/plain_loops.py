@@ -23,6 +23,7 @@ from functrace.tracing.binding import renewed, running
 from functrace.tracing.capture import held_array
 from functrace.tracing.tracer import Tracer
 from functrace.tree import PyTreeSpec, flatten, paths, unflatten
+from functrace.tree.describing import described, difference
 from functrace.typing import PyTree
 
 
@@ -77,9 +78,10 @@ class Carry:
     def check_tree(self, returned: PyTreeSpec) -> None:
         """Check the structure of what a step returns."""
         if returned != self.tree:
+            path, before, after = difference(self.tree, returned)
             raise TreeError(
-                f"{self.owner}: the carry is {self.tree} before and {returned} after a step",
-                fix="return it in the same nest",
+                f"{self.owner}: {f'carry{path}' if path else 'the carry'} is {before} before and {after} after a step",
+                fix="return the carry with the structure that it has before",
             )
 
     def widen(self, numbers: Sequence[type | None], avals: Sequence[ShapeDtype]) -> bool:
@@ -241,7 +243,8 @@ def scan_plainly(
                 pair = f(val, x)
                 if type(pair) is not tuple or len(pair) != 2:
                     raise TreeError(
-                        f"{carry.owner}: the body returned {flatten(pair)[1]}, not a pair (carry, y)", fix="return carry, y"
+                        f"{carry.owner}: the body returned {described(flatten(pair)[1])}, not a pair (carry, y)",
+                        fix="return carry, y",
                     )
                 val, y = pair
                 if type(val) is not kind or (shape and (val.shape != shape or val.dtype != dtype)):
@@ -279,8 +282,7 @@ class _Stacks:
                 self._kinds = [type(leaf) for leaf in leaves] if nest.is_leaf() else []
                 self.stacks = [np.empty((self.steps, *a.shape), a.dtype) for a in self._avals]
             elif nest != self._nest:
-                what = f"{self.owner}: a step returned y as {nest}, another one as {self._nest}"
-                raise TreeError(what, fix="return one nest")
+                raise _other_results(self.owner, nest, self._nest)
         for stack, leaf, aval in zip(self.stacks, leaves, self._avals, strict=True):
             if type(leaf) is not np.ndarray or leaf.shape != aval.shape or leaf.dtype != aval.dtype:
                 if isinstance(leaf, Tracer):
@@ -334,13 +336,13 @@ def scan_eagerly(
                 pair = f(val, unflatten(arrays_tree, [x[t] for x in arrays]))
                 if type(pair) is not tuple or len(pair) != 2:
                     raise TreeError(
-                        f"{carry.owner}: the body returned {flatten(pair)[1]}, not a pair (carry, y)", fix="return carry, y"
+                        f"{carry.owner}: the body returned {described(flatten(pair)[1])}, not a pair (carry, y)",
+                        fix="return carry, y",
                     )
                 val = _next(carry, pair[0])
                 leaves, found = flatten(pair[1])
                 if ys and found != nest:
-                    what = f"{carry.owner}: a step returned y as {found}, another one as {nest}"
-                    raise TreeError(what, fix="return one nest")
+                    raise _other_results(carry.owner, found, nest)
                 nest = found
                 ys.append([as_value(leaf, carry.owner) for leaf in leaves])
                 if [aval_of(y) for y in ys[-1]] != [aval_of(y) for y in ys[0]]:
@@ -391,3 +393,10 @@ def _next(carry: Carry, val: PyTree) -> Any:
 def _ended(carry: Carry, val: PyTree) -> Any:
     leaves = [as_value(leaf, carry.owner) for leaf in flatten(val)[0]]
     return unflatten(carry.tree, [renewed(x) if isinstance(x, Tracer) else np.array(x)[()] for x in leaves])
+
+
+def _other_results(owner: str, found: PyTreeSpec, before: PyTreeSpec) -> TreeError:
+    """The error for steps of a loop that return results of different structures."""
+    path, one, another = difference(found, before)
+    what = f"{owner}: a step returned y{path} as {one}, another one as {another}"
+    return TreeError(what, fix="return the same structure at every step")

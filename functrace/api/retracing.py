@@ -17,6 +17,7 @@ from functrace.api.calls import argument_names
 from functrace.api.signatures import Signature
 from functrace.ir.aval import ShapeDtype
 from functrace.source import Source, user_source
+from functrace.tree.describing import difference
 
 if TYPE_CHECKING:
     from functrace.tree import PyTreeSpec
@@ -165,9 +166,6 @@ def _differences(new: Described, old: Described) -> Iterator[str]:
         for path in less:
             yield f"{path} is missing: it was {old.leaves[path]}"
         if not (more or less) and new.keywords == old.keywords:
-            yield f"the structure is {_nest(new.tree)}, instead of {_nest(old.tree)}"
-
-
-def _nest(tree: PyTreeSpec) -> str:
-    shown = str(tree).removeprefix("PyTreeSpec(").removesuffix(")")
-    return shown if len(shown) <= 200 else f"{shown[:200]} …"
+            path, now, before = difference(new.tree, old.tree)
+            place = f"args{path[3:]}" if path.startswith("[0]") else f"kwargs{path[3:]}"
+            yield f"the structure is {now} at {place}, instead of {before}"

@@ -25,6 +25,7 @@ from functrace.ops.shaping import broadcast_to
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
 from functrace.tree import PyTreeSpec, flatten
+from functrace.tree.describing import difference
 
 if TYPE_CHECKING:
     from functrace.ir.numpy_source import Spelling, Writer
@@ -85,9 +86,10 @@ class Foreign:
         """
         leaves, tree = flatten(result)
         if tree != self.tree:
-            raise TreeError(
-                f"{self.name} returned the structure {tree}, but {self.tree} was declared", fix="declare that nest"
-            )
+            path, returned, declared = difference(tree, self.tree)
+            place = f" as result{path}" if path else ""
+            what = f"{self.name} returned {returned}{place}, but {declared} was declared"
+            raise TreeError(what, fix="declare what it returns (results=)")
         several = len(leaves) > 1
         return [
             _checked(leaf, aval, f"result {k} of {self.name}" if several else f"the result of {self.name}")

@@ -22,6 +22,7 @@ from functrace.testing.grads import check_grads
 from functrace.testing.points import Point, aval, directions, errors, is_inexact, settings
 from functrace.tracing.binding import bind
 from functrace.tree import flatten, paths, unflatten
+from functrace.tree.describing import difference
 from functrace.typing import PyTree
 
 Call = Callable[..., Any]
@@ -139,7 +140,9 @@ def _array(value: PyTree) -> Any:
 def _compare(what: str, values: PyTree, expected: PyTree, tolerance: float, fix: str) -> None:
     (found, tree), (wanted, structure) = flatten(values), flatten(expected)
     if tree != structure:
-        raise CheckError(f"{what} has the structure {tree}, and should have {structure}", fix=fix)
+        path, one, another = difference(tree, structure)
+        place = f" at {path}" if path else ""
+        raise CheckError(f"{what} has the structure of {one}{place}, and should have that of {another}", fix=fix)
     for path, a, b in zip(paths(expected), found, wanted, strict=True):
         if aval(a) is not aval(b):
             raise CheckError(f"{what} is {aval(a)}, and should be {aval(b)}{path and f' at {path}'}", fix=fix)

@@ -19,6 +19,7 @@ import numpy as np
 
 from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from functrace.later import LaterModule
+from functrace.tree.describing import described, difference
 from functrace.tree.nodes import LEAVES, NAMESPACE, check_depth, is_exact, register, see, shown, static
 from functrace.typing import PyTree
 
@@ -126,8 +127,8 @@ def broadcast(prefix: PyTree, tree: PyTree, is_leaf: IsLeaf = None) -> Any:
         return optree.tree_broadcast_prefix(prefix, tree, is_leaf=is_leaf, namespace=NAMESPACE)  # type: ignore[type-var]
     except ValueError as error:
         raise TreeError(
-            f"broadcast: {_show(structure(prefix, is_leaf))} is not a prefix of {_show(treedef)}",
-            fix="the prefix has the nest of the tree, with leaves where it ends",
+            f"broadcast: {described(structure(prefix, is_leaf))} is not a prefix of {described(treedef)}",
+            fix="the prefix has the structure of the tree from the top, with leaves where it ends",
         ) from error
 
 
@@ -316,9 +317,11 @@ def flatten_like(treedef: PyTreeSpec, tree: PyTree, what: str, of: str) -> list[
     """
     found, structure_found = flatten(tree)
     if structure_found != treedef:
+        path, given, expected = difference(structure_found, treedef)
+        place = f" at {path}" if path else ""
         raise TreeError(
-            f"{what} have the structure {_show(structure_found)}, but {of} have {_show(treedef)}",
-            fix=f"pass {what} in the same nest as {of}",
+            f"{what} have the structure of {given}{place}, but {of} that of {expected}{place and ' there'}",
+            fix=f"pass {what} as a pytree with the same structure as {of}",
         )
     return found
 
@@ -372,8 +375,8 @@ def prefix_leaves(prefix: PyTree, treedef: PyTreeSpec, what: str) -> list[Any]:
         children = _children_like(p, spec)
         if children is None:
             raise TreeError(
-                f"{what} {prefix!r} does not fit the nest {_show(treedef)}",
-                fix=f"{what} is an int, None, or a nest of them that is a prefix of the arguments",
+                f"{what} {prefix!r} does not fit the arguments: {p!r} stands where there is {described(spec)}",
+                fix=f"{what} is an int, None, or a pytree of them that has the structure of the arguments from the top",
             )
         pairs += reversed(list(zip(children, spec.children(), strict=True)))
     return result
@@ -394,10 +397,6 @@ def _children_like(tree: PyTree, spec: PyTreeSpec) -> list[Any] | None:
         return list(tree) if issubclass(kind, (tuple, list)) and len(tree) == spec.num_children else None
     children, level = flatten(tree, lambda x: x is not tree)
     return children if level == spec.one_level() else None
-
-
-def _show(treedef: PyTreeSpec) -> str:
-    return str(treedef).removeprefix("PyTreeSpec(").removesuffix(")")
 
 
 def map_leaves(function: Callable[[Any], Any], tree: PyTree) -> Any:

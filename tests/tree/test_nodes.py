@@ -169,7 +169,7 @@ def test_what_is_static_belongs_to_the_signature(kind: Any) -> None:
         assert f(double) == 2 * f(single)
     assert calls == ["double", "dense"]
     assert ft.tree.structure(single) != ft.tree.structure(double)
-    with pytest.raises(TreeError, match=r"carry(.|\n)*same nest"):
+    with pytest.raises(TreeError, match=r"carry(.|\n)*the structure that it has before"):
         ft.scan(lambda c, _: (kind(w=c.w, b=c.b, name="other"), None), kind(w=1.0, b=2.0), None, length=2)
     with pytest.raises(TreeError):
         ft.vjp(lambda p: p, single)[1](double)

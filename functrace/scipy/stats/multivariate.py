@@ -52,7 +52,9 @@ class Frozen:
         options: by name, of the densities only.
     """
 
-    def __init__(self, dist: Any, parameters: dict[str, Any], seed: RandomState, **options: Any) -> None:
+    dist: Any
+
+    def __init__(self, dist: object, parameters: dict[str, Any], seed: RandomState, **options: bool) -> None:
         self.dist, self.parameters, self.seed, self.options = dist, parameters, seed, options
 
     def logpdf(self, x: Operand) -> Any:
