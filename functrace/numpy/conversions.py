@@ -134,7 +134,7 @@ def lost_in_python(x: Tracer, what: str) -> LostGradientError:
         what, way = "formatting x", PRINT
     else:
         way = in_numpy(name) or (way_out(name) if name.startswith(("numpy.", "scipy.")) else "")
-    way = way or "keep it an array: NumPy's functions take it as it is (np.sin instead of math.sin)"
+    way = way or f"keep it an array: NumPy's functions take it as it is (np.sin instead of math.sin). {OR_LIFT}"
     return _refused(
         LostGradientError(
             f"{what} would lose the derivative of a traced value ({x.aval}) in silence",

@@ -30,6 +30,7 @@ from functrace.errors import ConcretizationError, DtypeError, UnsupportedFunctio
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import INPUT, Primitive
 from functrace.numpy.array import TracedArray
+from functrace.numpy.conversions import lost_in_python
 from functrace.numpy.operands import Arrayed, DtypeLike, Operand, operand
 from functrace.numpy.operators import Operator, set_operators
 from functrace.numpy.tables import ROWS
@@ -411,7 +412,7 @@ class TracedNumber(TracedArray):
     def _check_constant(self, what: str) -> None:
         """Refuse to lose the derivative of a number whose value is known."""
         if self.kind in (float, complex) and self._has_known_value and not has_no_derivative(self.strong()):
-            raise self._lost(what)
+            raise lost_in_python(self, what)
 
     # -- operators -----------------------------------------------------------------------------
 
