@@ -23,6 +23,7 @@ from functrace.caches import Facts
 from functrace.errors import (
     ConcretizationError,
     DtypeError,
+    LostGradientError,
     ShapeError,
     TracedIndexError,
     UnsupportedFunctionError,
@@ -35,7 +36,7 @@ from functrace.numpy.conversions import explain_reading, lost_in_array, lost_in_
 from functrace.numpy.evaluations import EVALUATIONS, refuse_several_polynomials
 from functrace.numpy.flags import Flags
 from functrace.numpy.indexing import has_array, parse_index, select, store
-from functrace.numpy.instances import class_asked_for, naming_modules
+from functrace.numpy.instances import class_asked_for
 from functrace.numpy.layout import layout_of
 from functrace.numpy.operands import (
     Arrayed,
