@@ -16,7 +16,7 @@ from functrace.api.record import Called, Recorded
 from functrace.control.custom import Symbolic, custom_derivative_program
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program
-from functrace.ops.foreign import Foreign, callback_p
+from functrace.ops.foreign import Foreign, as_declared, callback_p
 from functrace.ops.solutions import reverse_only_p
 from functrace.tracing.binding import BODY, bind
 from functrace.tracing.capture import own_constants
@@ -118,7 +118,7 @@ def called_later(what: str, f: Function, key: Hashable, operands: Sequence[Any],
         operands: what it is called with.
         results: the avals of what it returns.
     """
-    foreign = Foreign(lambda *values: list(f(*values)), (what, key), what, flatten([0.0] * len(results))[1])
+    foreign = Foreign(lambda *values: as_declared(f(*values), results), (what, key), what, flatten([0.0] * len(results))[1])
     held = [stop_gradient(x) if isinstance(x, Tracer) else x for x in operands]
     return list(bind(callback_p, tuple(held), (foreign, tuple(results), (), "sequential")))
 

@@ -10,7 +10,7 @@ Floor: 2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, final
@@ -105,6 +105,15 @@ def returning(foreign: Foreign, results: list[Any]) -> Iterator[None]:
         yield
     finally:
         _made.reset(token)
+
+
+def as_declared(results: Iterable[Any], avals: Sequence[ShapeDtype]) -> list[Any]:
+    """Cast what a library's solver returns to the dtypes that are declared, within a kind: it may compute in wider ones."""
+    arrays = map(np.asarray, results)
+    return [
+        array.astype(aval.dtype) if np.can_cast(array.dtype, aval.dtype, "same_kind") else array
+        for array, aval in zip(arrays, avals, strict=True)
+    ]
 
 
 def _own(value: Any) -> Any:

@@ -26,7 +26,7 @@ from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.keys import static_key
 from functrace.numpy.operands import arrayed
-from functrace.ops.foreign import Foreign, callback_p
+from functrace.ops.foreign import Foreign, as_declared, callback_p
 from functrace.ops.solutions import required, undifferentiated
 from functrace.scipy.kinds import Found, Given, Numbers
 from functrace.tracing.answers import known_value
@@ -180,7 +180,7 @@ class Solving:
         """
 
         def called(*values: Numbers) -> Any:
-            return list(solve(*self._given(values)))
+            return as_declared(solve(*self._given(values)), results)
 
         programs = tuple([f.staged.program.interned() for f in self.functions])
         key: Hashable = (self.what, programs, tuple(map(static_key, self.static)), tuple(results))

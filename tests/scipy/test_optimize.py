@@ -325,3 +325,14 @@ def test_a_name_that_is_scipys_refuses_traced_values() -> None:
         ft.grad(lambda c: optimize.linprog(c, bounds=[(0, 1)] * 3).fun)(A)
     with pytest.raises(AttributeError):
         optimize.nothing_of_the_sort
+
+
+def test_solvers_that_compute_in_float64_return_the_dtype_of_the_problem() -> None:
+    a, start = np.full(2, 2.0, np.float32), np.ones(2, np.float32)
+    for solve in (
+        lambda a: optimize.root(lambda x: x**2 - a, start).x,
+        lambda a: optimize.minimize(lambda x: np.sum((x**2 - a) ** 2), start).x,
+    ):
+        found = ft.jit(solve)(a)
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, np.sqrt(2.0), rtol=1e-3)

@@ -24,7 +24,7 @@ from functrace.typing import Array
 
 def _pivots(a: Array) -> Any:
     found: Any = scipy.linalg.qr(a, mode="r", pivoting=True)
-    return found[1]
+    return found[1].astype(np.int32)
 
 
 @on_traced(scipy.linalg.qr)

@@ -98,7 +98,7 @@ def _iterative(name: str) -> Callable[..., tuple[Any, Any]]:
                 if not first:
                     given.pop("callback", None)
                 x, info = theirs(a.T if turned else a, b, x0 if first else None, **given)
-                return x, np.int64(info)
+                return x.astype(dtype), np.int64(info)
 
             shapes = (ShapeDtype(right.shape, np.dtype(dtype)), ShapeDtype((), np.dtype(np.int64)))
             return lambda _, b: pure_callback(call, shapes, matrix.data, b, start)
