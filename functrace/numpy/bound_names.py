@@ -105,6 +105,7 @@ class _Plan(NamedTuple):
         )
 
 
+_NO_CODE = compile("", "", "exec")
 _plans = Facts("names that lift puts into modules", 500)
 """By module, and code of the lifted function."""
 
@@ -120,6 +121,9 @@ def _planned(namespace: Namespace, function: object, handed_out: Search, *, keep
         found = handed_out(value) if isinstance(value, _KINDS) else None
         if found is not None:
             put[name] = value, found
+    for value in list(namespace.values()):  # what a compiler reads of the module stays: numba's functions
+        for name in getattr(getattr(value, "py_func", None), "__code__", _NO_CODE).co_names:
+            put.pop(name, None)
     cells = []
     for value in list(namespace.values()):
         for cell in value.__closure__ or () if isinstance(value, FunctionType) and _is_own(value) else ():

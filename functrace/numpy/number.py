@@ -37,7 +37,7 @@ from functrace.numpy.tables import ROWS
 from functrace.ops import elementwise as ew
 from functrace.ops.checks import require
 from functrace.ops.shaping import convert
-from functrace.tracing.answers import has_no_derivative, is_hidden
+from functrace.tracing.answers import has_no_derivative
 from functrace.tracing.binding import bind
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import LITERALS, Tracer, leaked
@@ -134,8 +134,12 @@ class Numbers(Recording):
 
     def value(self, variable: int) -> Any:
         """Return the value of a number, if somebody answers; otherwise refuse."""
-        if not self.is_over and (self.target.asked is not None or not is_hidden(self.target, variable)):
-            return self.handle(variable)._concrete().item()
+        refused: ConcretizationError | None = None
+        if not self.is_over:
+            try:
+                return self.handle(variable)._concrete().item()
+            except ConcretizationError as error:
+                refused = error
         kind = _KINDS[self.target.avals[variable].dtype.kind].__name__
         fix = self.way_out
         if kind == "float" or (kind == "bool" and self.target.primitives[variable] is not INPUT):
@@ -146,7 +150,7 @@ class Numbers(Recording):
             f"the value of {'an' if kind == 'int' else 'a'} {kind} is needed, but {self.owner} records without values",
             made=self.target.source(variable),
             fix=fix,
-        )
+        ) from refused
 
 
 @functools.lru_cache(maxsize=1)
@@ -386,39 +390,33 @@ class TracedNumber(TracedArray):
     # -- what Python asks ----------------------------------------------------------------------
 
     def __int__(self) -> int:
-        self._check_constant("int(x)")
-        return int(self._read_by_python())
+        return int(self._plain("int(x)"))
 
     def __float__(self) -> float:
-        self._check_constant("float(x)")
-        return self._read_by_python()
+        return self._plain("float(x)")
 
     def __complex__(self) -> complex:
-        self._check_constant("complex(x)")
-        return self._read_by_python()
+        return self._plain("complex(x)")
 
     def __index__(self) -> int:
         return self._concrete()
 
     def __array__(self, dtype: DtypeLike = None, copy: bool | None = None) -> Any:
-        return self.strong().__array__(dtype, copy) if self._has_known_value else self._concrete()
+        value = self._concrete()
+        return value if self._recording.target.asked is not None else self.strong().__array__(dtype, copy)
 
-    @property
-    def _has_known_value(self) -> bool:
-        """Whether its value is known without asking anybody, as that of what lifted code has made by ``float(x)`` is."""
-        target = self._recording.target
-        return not self._recording.is_over and target.asked is None and not is_hidden(target, self._id)
-
-    def _check_constant(self, what: str) -> None:
-        """Refuse to lose the derivative of a number whose value is known."""
-        if self.kind in (float, complex) and self._has_known_value and not has_no_derivative(self.strong()):
+    def _plain(self, what: str) -> Any:
+        """Return the value; refuse to lose the derivative of what lifted code has made by ``float(x)``."""
+        value = self._read_by_python()
+        asked = self._recording.target.asked
+        if asked is None and self.kind in (float, complex) and not has_no_derivative(self.strong()):
             raise lost_in_python(self, what)
+        return value
 
     # -- operators -----------------------------------------------------------------------------
 
     def __hash__(self) -> int:
-        self._check_constant("hash(x)")
-        return hash(self._concrete())
+        return hash(self._plain("hash(x)"))
 
     def __pow__(self, n: Operand, modulo: None = None) -> Any:
         if modulo is not None:

@@ -328,3 +328,88 @@ def test_no_derivative_is_lost_in_a_number() -> None:
 
 def test_scipys_own_are_back() -> None:
     assert scipy.linalg.solve is bound_solve
+
+
+def by_cond(x: Any) -> Any:
+    return ft.cond(x[0] > 0, lambda v: math.sqrt(v[0]) * v[1], lambda v: v[2] * float(v[0]), x)
+
+
+def by_scan(x: Any) -> Any:
+    last, parts = ft.scan(lambda c, v: (c * math.cos(float(v)) + v, math.exp(v) * c), x[0], x)
+    return last + np.sum(parts)
+
+
+def by_loop(x: Any) -> Any:
+    return ft.fori_loop(0, 3, lambda k, c: c * math.sin(c) + float(x[1]), x[0])
+
+
+def by_checkpoint(x: Any) -> Any:
+    return ft.checkpoint(lambda v: math.exp(float(v[0])) * np.sum(v))(x)
+
+
+def written(x: Any) -> Any:
+    z = np.zeros(4)
+    z[0] = float(x[0])
+    z[1:3] = [math.sqrt(x[1]), float(x[2])]
+    z[3] += math.hypot(*x)
+    return np.sum(z**2) + sum([float(v) for v in x])
+
+
+def compared(x: Any) -> Any:
+    return x[0] * float(x[1]) if math.sqrt(x[0]) < math.sqrt(x[1]) <= float(x[2]) else max(x[1], math.sin(x[0]))
+
+
+def looked_up(x: Any) -> Any:
+    table = np.linspace(0, 1, 5)
+    return table[int(x[2])] * x[0] + float(table[2]) * x[1]
+
+
+def python_operators(x: Any) -> Any:
+    a, b, c = float(x[0]), float(x[1]), float(x[2])
+    return -a // 0.3 * x[1] + a % 0.3 + b**c + 2**a + divmod(c, 0.5)[1] + abs(complex(a) + 1j) + math.fsum(v * v for v in x)
+
+
+def rotated(x: Any) -> Any:
+    c, s = math.cos(x[0]), math.sin(x[0])
+    return np.array([[c, -s], [s, c]])[0] @ x[1:] + np.array([c, 1, s]) @ x
+
+
+@pytest.mark.parametrize(
+    "f", [by_cond, by_scan, by_loop, by_checkpoint, written, compared, looked_up, python_operators, rotated]
+)
+def test_numbers_go_through_all_transforms(f: Callable[[Any], Any]) -> None:
+    lifted, e, h = lift(f), np.eye(3), 1e-6
+    expected = np.array([(lifted(X + h * d) - lifted(X - h * d)) / (2 * h) for d in e])
+    gradient = ft.grad(lifted)
+    second = np.array([(gradient(X + h * d) - gradient(X - h * d)) / (2 * h) for d in e])
+    np.testing.assert_allclose(gradient(X), expected, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose([ft.jvp(lifted, (X,), (d,))[1] for d in e], expected, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(ft.vmap(gradient)(np.stack([X, X]))[1], expected, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(ft.hessian(lifted)(X), second, rtol=1e-5, atol=1e-6)
+    if f is compared:
+        with pytest.raises(ConcretizationError):
+            ft.jit(gradient)(X)
+    else:
+        np.testing.assert_allclose(ft.jit(gradient)(X), expected, rtol=1e-6, atol=1e-8)
+
+
+def test_c_takes_no_number_without_its_derivative_under_vmap() -> None:
+    f = lift(lambda x: x[0] * np.random.default_rng(0).normal(float(x[1])))
+    for run in (ft.grad(f), lambda x: ft.vmap(ft.grad(f))(np.stack([x, x]))):
+        with pytest.raises(LostGradientError):
+            run(X)
+
+
+def test_what_numba_compiles_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    (tmp_path / "with_numba.py").write_text(
+        "import math\nfrom math import sqrt\nfrom numpy import array, zeros\nimport numba\n"
+        "@numba.njit\ndef fast(x):\n    return sqrt(x) + len(zeros(2))\n"
+        "def f(x):\n    return float(x[0]) * fast(4.0) + array([x[1], 1.0]).sum()\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module("with_numba")
+    try:
+        np.testing.assert_allclose(ft.grad(lift(module.f, modules=["with_numba"]))(X), [4.0, 1.0, 0.0])
+    finally:
+        del sys.modules["with_numba"]
