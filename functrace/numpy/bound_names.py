@@ -21,6 +21,7 @@ import dis
 import functools
 import importlib
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, final
@@ -145,19 +146,36 @@ def take_names_back(namespaces: Iterable[Namespace]) -> None:
     for namespace in namespaces:
         bound = _bound[id(namespace)]
         bound.count -= 1
-        if bound.count:
+        if not bound.count:
+            _restore(bound)
+
+
+def keep_names(namespaces: Iterable[Namespace]) -> None:
+    """Restore all but what these dictionaries hold, in a forked child: other threads may have been putting names.
+
+    Args:
+        namespaces: those of the lifts that the child goes on with, each as often as it is lifted.
+    """
+    counts = Counter(map(id, namespaces))
+    for key, bound in list(_bound.items()):
+        bound.count = counts[key]
+        if not bound.count:
+            _restore(bound)
+
+
+def _restore(bound: _Bound) -> None:
+    namespace = bound.namespace
+    for cell, before, found in bound.cells:
+        if is_filled(cell) and cell.cell_contents is found:
+            cell.cell_contents = before
+    for name, (before, found) in bound.put.items():
+        if namespace.get(name) is not found:
             continue
-        del _bound[id(namespace)]
-        for cell, before, found in bound.cells:
-            if is_filled(cell) and cell.cell_contents is found:
-                cell.cell_contents = before
-        for name, (before, found) in bound.put.items():
-            if namespace.get(name) is not found:
-                continue
-            if before is _ABSENT:
-                del namespace[name]
-            else:
-                namespace[name] = before
+        if before is _ABSENT:
+            del namespace[name]
+        else:
+            namespace[name] = before
+    del _bound[id(namespace)]
 
 
 def modules_below(names: Iterable[str]) -> list[Namespace]:

@@ -38,6 +38,7 @@ from functrace.numpy import namespace
 from functrace.numpy.bound_names import (
     MATH,
     innermost,
+    keep_names,
     math_function,
     modules_below,
     namespaces_of,
@@ -330,10 +331,8 @@ def _lower_modules() -> None:
 @after_fork
 def _forget_other_threads() -> None:
     """Keep only the lifts of the thread that has forked: nobody closes the others in the child."""
-    for lifted in _open:
-        if lifted._thread != threading.get_ident():
-            take_names_back(lifted._namespaces)
     _open[:] = [lifted for lifted in _open if lifted._thread == threading.get_ident()]
+    keep_names([namespace for lifted in _open for namespace in lifted._namespaces])
     if not _open:
         _lower_modules()
 
