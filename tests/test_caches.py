@@ -7,8 +7,10 @@ import gc
 import importlib
 import pkgutil
 import threading
+import tracemalloc
 import warnings
 import weakref
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,16 +19,27 @@ import pytest
 import functrace
 import functrace as ft
 import functrace.torch as torch
-from functrace.caches import LOOKS, Bounded, Facts, Kept, caches
+from functrace.caches import LOOKS, Bounded, Facts, Kept, caches, measured
 from functrace.transforms.templates import TEMPLATES
 
 X = np.array([0.3, -0.7, 1.1])
 
 
-def filled(count: int, most: int) -> Bounded[Kept]:
-    cache: Bounded[Kept] = Bounded("test", 10**9, most)
+class Sized(Kept):
+    """An entry that takes as many bytes as it says."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+    def measure(self) -> int:
+        return self.size
+
+
+def filled(count: int, most: int) -> Bounded[Sized]:
+    cache: Bounded[Sized] = Bounded("test", 10**9, most)
     for k in range(count):
-        cache.add(k, Kept(10))
+        cache.add(k, Sized(10))
     return cache
 
 
@@ -35,7 +48,7 @@ def test_the_least_recently_used_goes() -> None:
     for k in (0, 2, 3):
         cache.entries[k].used = cache.tick()
     for k in range(100, 100 + LOOKS - 4):
-        cache.add(k, Kept(10))
+        cache.add(k, Sized(10))
     assert sorted(cache.entries) == [0, 2, 3, *range(100, 100 + LOOKS - 4)]
 
 
@@ -43,21 +56,21 @@ def test_what_is_used_stays_among_many() -> None:
     cache = filled(1000, 1000)
     for k in range(5000):
         cache.entries[7].used = cache.tick()
-        cache.add(1000 + k, Kept(10))
+        cache.add(1000 + k, Sized(10))
         assert len(cache) == 1000
     assert 7 in cache.entries
     assert 5999 in cache.entries
 
 
 def test_an_entry_has_one_key() -> None:
-    cache: Bounded[Kept] = Bounded("tests", 1000, 10)
-    entry = Kept(1)
+    cache: Bounded[Sized] = Bounded("tests", 1000, 10)
+    entry = Sized(1)
     cache.add("a", entry)
     cache.add("a", entry)  # again
     with pytest.raises(ValueError, match="second key"):
         cache.add("b", entry)
     assert list(cache.entries) == ["a"]
-    assert cache.nbytes == 1
+    assert cache.measure() == 1
 
 
 def test_gradients_do_not_depend_on_how_many_templates_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,18 +88,52 @@ def test_gradients_do_not_depend_on_how_many_templates_are_kept(monkeypatch: pyt
 
 
 def test_bytes_are_bounded_and_counted() -> None:
-    cache: Bounded[Kept] = Bounded("test", 100, 1000)
+    cache: Bounded[Sized] = Bounded("test", 100, 1000)
     for k in range(50):
-        cache.add(k, Kept(10))
+        cache.add(k, Sized(10))
         assert cache.nbytes == sum(entry.nbytes for entry in cache.entries.values()) <= 100
-    cache.resize(cache.entries[49], 95)
+        assert cache.entries[k].nbytes == 0  # it is measured when the next one comes
+        assert len(cache) == min(k + 1, 11)
+    cache.entries[49].size = 95
+    assert cache.measure() == 95
     assert list(cache.entries) == [49]
-    cache.add(49, Kept(200))  # replaced; one is kept in any case
-    assert cache.nbytes == 200
-    cache.resize(Kept(5), 50)  # not kept
+    cache.add(49, Sized(200))  # replaced; one is kept in any case
+    assert cache.measure() == 200
+    cache.changed(Sized(5))  # not kept
     assert cache.nbytes == 200
     cache.clear()
     assert (len(cache), cache.nbytes) == (0, 0)
+
+
+def test_what_grows_while_it_is_used_is_measured_again() -> None:
+    cache = filled(20, 1000)
+    cache.most_bytes = 1000
+    for entry in cache.entries.values():
+        entry.size, entry.used = 90, cache.tick()
+    for k in range(20, 60):
+        cache.add(k, Sized(10))
+    assert cache.nbytes == sum(entry.nbytes for entry in cache.entries.values()) <= 1000
+    assert cache.measure() <= 1000
+    entry = cache.entries[59]
+    entry.size = 950
+    cache.changed(entry)
+    cache.add(60, Sized(10))
+    assert cache.nbytes <= 1000
+
+
+def test_bytes_are_those_of_what_is_held() -> None:
+    array, text = np.zeros(1000), "x" * 5000
+    assert 8000 < measured(array) < 8300
+    assert 8000 < measured({"a": [array, array[::2]], "b": (array,)}) < 8900
+    assert 5000 < measured([text, text, {text}]) < 5700
+    assert measured(TEMPLATES) < measured([*range(1000, 2000)]) < 50_000  # caches, modules and classes belong to nobody
+    assert measured([np, ft, Kept, np.sin, ft.grad]) < 2000
+
+    def users() -> Any:
+        return array, text
+
+    assert measured(users) < 500
+    assert measured(partial(measured, array)) > 8000
 
 
 class Counted:
@@ -107,19 +154,19 @@ class Counted:
 
 @pytest.mark.parametrize("count", [50, 5000])
 def test_the_cost_of_a_miss_does_not_grow(count: int) -> None:
-    cache: Bounded[Kept] = Bounded("test", 10**9, count)
+    cache: Bounded[Sized] = Bounded("test", 10**9, count)
     for k in range(count):
-        cache.add(Counted(k), Kept(10))
+        cache.add(Counted(k), Sized(10))
     for entry in cache.entries.values():
         entry.used = cache.tick()  # all of them used since they were looked at: the worst case
     Counted.hashed = 0
     for k in range(count, count + 40):
-        cache.add(Counted(k), Kept(10))
+        cache.add(Counted(k), Sized(10))
     assert Counted.hashed <= 40 * 3
 
 
 def test_threads() -> None:
-    cache: Bounded[Kept] = Bounded("test", 10**9, 20)
+    cache: Bounded[Sized] = Bounded("test", 10**9, 20)
     failures: list[BaseException] = []
 
     def work(seed: int) -> None:
@@ -128,10 +175,11 @@ def test_threads() -> None:
                 key = (k * seed) % 50
                 entry = cache.entries.get(key)
                 if entry is None:
-                    cache.add(key, Kept(1))
+                    cache.add(key, Sized(1))
                 else:
                     entry.used = cache.tick()
-                    cache.resize(entry, 1 + k % 3)
+                    entry.size = 1 + k % 3
+                    cache.changed(entry)
         except BaseException as error:
             failures.append(error)
 
@@ -248,15 +296,75 @@ def test_work_keeps_the_bytes_under_their_bounds(monkeypatch: pytest.MonkeyPatch
     for _ in range(12):
         work(rng)
         for cache in bounded:
+            filled[cache] = max(filled[cache], len(cache))
+            newest = max([entry.place for entry in cache.entries.values()], default=-1)
+            assert sum([e.nbytes for e in cache.entries.values() if e.place != newest]) <= 60_000
+            cache.measure()
             entries = list(cache.entries.values())
             assert cache.nbytes == sum(entry.nbytes for entry in entries)
             assert cache.nbytes <= 60_000 or len(entries) == 1
-            filled[cache] = max(filled[cache], len(entries))
     names = {"transformed programs", "plans of tensor operations", "memory for copies of arrays"}
     names.add("avals of results of operations that hold programs")
     assert names <= {cache.name for cache, most in filled.items() if most}
     ft.clear_caches()
     assert [cache for cache in caches() if len(cache)] == []
+
+
+def fresh(n: int) -> None:
+    """Work on shapes that were not met before."""
+    x = np.linspace(0.5, 1.5, n)
+    for _ in range(3):
+        ft.grad(lambda v: np.sum(np.tanh(v) * v**2) + np.prod(v[::2]))(x)
+    ft.jit(lambda v: np.cumsum(np.sin(v)) * np.arange(float(n)))(x)
+    jitted(x)
+    guarded(x)
+    t = torch.tensor(x, requires_grad=True)
+    (t.sin() * t[1:].sum() + t.cumsum(0)).sum().backward()
+
+
+jitted = ft.jit(ft.grad(lambda v: np.sum(np.exp(v) * np.sin(v) ** 2)))
+guarded = ft.jit(lambda v: v * 2.0 if v[0] > 0.2 else np.sin(v), guards=True)
+
+
+def test_bytes_are_those_that_are_freed() -> None:
+    for n in range(2, 6):
+        fresh(n)
+    ft.clear_caches()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for n in range(10, 20):
+            fresh(n)
+        gc.collect()
+        wrong: list[str] = []
+        counted = 0
+        for cache in caches():
+            if not isinstance(cache, Bounded):
+                counted += cache.nbytes
+                cache.clear()
+        for cache in [cache for cache in caches() if isinstance(cache, Bounded) and len(cache) > 5]:
+            held, told = tracemalloc.get_traced_memory()[0], cache.measure()
+            counted += told
+            cache.clear()
+            gc.collect()
+            freed = held - tracemalloc.get_traced_memory()[0]
+            if not 0.5 < told / freed < 2.0:
+                wrong.append(f"{cache.name}: {told} bytes are told, {freed} were freed")
+        assert wrong == []
+        left = tracemalloc.get_traced_memory()[0] - before
+        assert left < counted / 4
+    finally:
+        tracemalloc.stop()
+
+
+def test_facts_are_bounded_in_bytes() -> None:
+    facts = Facts("test", 10**6, 100_000)
+    for k in range(3000):
+        facts.keep(k, "x" * 1000)
+        assert len(facts) < 150
+    facts.clear()
+    assert facts.nbytes == 0
 
 
 def test_facts_are_emptied_when_there_are_too_many() -> None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from functrace.api.eager import ENTERED
-from functrace.caches import BYTES_PER_OP, Bounded, Kept
+from functrace.caches import Bounded, Kept
 from functrace.ir.program import Position
 from functrace.later import LaterModules
 from functrace.source import hide_own_frames
@@ -82,11 +82,6 @@ class Known:
         self._order = None if like.order == sorted(like.order) else tuple(like.order)
         self._run, self._more, self._lines = run, tuple(more), tuple(lines)
 
-    @property
-    def nbytes(self) -> int:
-        """Estimated bytes held, if nobody else holds the program."""
-        return BYTES_PER_OP * len(self._lines) + sum([x.nbytes for x in self._more if isinstance(x, np.ndarray)])
-
     def run(self, f: FunctionType, args: tuple[Any, ...]) -> Sequence[Any] | None:
         """Return the results for a call; ``None`` if it is not like those."""
         values = self._take(args)
@@ -116,7 +111,7 @@ class Seen(Kept):
     __slots__ = ("_calls", "_candidate", "_code", "_known", "_missed", "_tries")
 
     def __init__(self, code: CodeType) -> None:
-        super().__init__(BYTES_PER_OP)
+        super().__init__()
         self._code = code
         self._calls = self._tries = self._missed = 0
         self._known: tuple[Known, ...] = ()
@@ -135,7 +130,7 @@ class Seen(Kept):
         self._missed += 1
         if self._missed == MOST_MISSES:
             self._known, self._missed = (), 0
-            SEEN.resize(self, BYTES_PER_OP)
+            SEEN.changed(self)
         return None
 
     def came(self, f: FunctionType, args: tuple[Any, ...], results: Sequence[Any], record: Callable[[Guard], Proof]) -> None:
@@ -192,7 +187,7 @@ class Seen(Kept):
 
     def _keep(self, known: Known) -> None:
         self._known = (*self._known, known)
-        SEEN.resize(self, self.nbytes + known.nbytes)
+        SEEN.changed(self)
 
 
 def _are_the_same(a: Any, b: Any) -> bool:

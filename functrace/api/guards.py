@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from functrace.api.retracing import Described, Retraces
-from functrace.caches import BYTES_PER_OP, Bounded, Kept
+from functrace.caches import Bounded, Kept
 from functrace.errors import ArgumentError
 from functrace.executor.runner import compile_at_once
 from functrace.ir.parts import restrict
@@ -228,13 +228,12 @@ class Fork:
 class Leaf:
     """The end of a path: its results."""
 
-    __slots__ = ("is_leaf", "nbytes", "out_tree", "piece", "used")
+    __slots__ = ("is_leaf", "out_tree", "piece", "used")
 
-    def __init__(self, piece: Piece, out_tree: PyTreeSpec, nbytes: int) -> None:
+    def __init__(self, piece: Piece, out_tree: PyTreeSpec) -> None:
         self.piece = piece
         self.out_tree = out_tree
         self.is_leaf = out_tree.is_leaf()
-        self.nbytes = nbytes
         self.used = 0
 
 
@@ -320,7 +319,7 @@ class Tree(Kept):
     __slots__ = ("_lock", "_tick", "described", "most", "reads", "root")
 
     def __init__(self, most: int) -> None:
-        super().__init__(BYTES_PER_OP)
+        super().__init__()
         self.most = most
         self.root: Fork | Leaf | None = None
         self.reads: Reads | None = None
@@ -379,10 +378,6 @@ class Tree(Kept):
             if len(leaves) > self.most:
                 oldest = min(leaves, key=lambda leaf: leaf.used)
                 self.root = _without(self.root, oldest)
-                leaves.remove(oldest)
-            self.nbytes = sum(
-                [leaf.nbytes for leaf in leaves], BYTES_PER_OP + (0 if self.reads is None else self.reads.nbytes)
-            )
 
     def clear(self) -> None:
         """Forget all paths: an array that they read has changed."""
@@ -417,7 +412,7 @@ class Tree(Kept):
             before = node, answer
             node = node.next.get(answer)
         piece, _ = _piece(program, program.output_ids, made, is_last=True)
-        leaf = Leaf(piece, taken.out_tree, BYTES_PER_OP * (len(program.ops) + 4) + _constants(program))
+        leaf = Leaf(piece, taken.out_tree)
         leaf.used = self._tick()
         self._put(before, leaf)
 
@@ -426,10 +421,6 @@ class Tree(Kept):
             self.root = node
         else:
             before[0].next[before[1]] = node
-
-
-def _constants(program: Program) -> int:
-    return sum([program.avals[i].nbytes for i in program.constant_values])
 
 
 def _piece(

@@ -36,7 +36,7 @@ from functrace.api.retracing import Described, Retraces
 from functrace.api.signatures import NO_STATICS, BoxedArrays, Jit, Parameters, Signature
 from functrace.api.surroundings import reads_of
 from functrace.api.transformed import transformed
-from functrace.caches import BYTES_PER_OP, Bounded, Kept
+from functrace.caches import Bounded, Kept
 from functrace.control.call import call_program
 from functrace.errors import ArgumentError, ConcretizationError, entry
 from functrace.executor.runner import compile_at_once, run_compiled
@@ -382,7 +382,7 @@ def _new_path(
         if not guards.is_faulty:
             tree.reads, tree.described = reads_of(f, name, call.watches, tree.reads), described
             tree.add(Taken(closed, list(guards.questions.items()), call.out_tree))
-            cache.kept.resize(tree, tree.nbytes)
+            cache.kept.changed(tree)
         results = [x.copy("K") if isinstance(x, np.ndarray) else x for x in results]
     return results[0] if call.out_tree.is_leaf() else unflatten(call.out_tree, results)
 
@@ -531,8 +531,7 @@ class Compiled(Kept):
     """Those of the user's."""
 
     def __init__(self, program: Program, out_tree: PyTreeSpec, reads: Reads | None = None) -> None:
-        constants = sum(program.avals[i].nbytes for i in program.constant_values)
-        super().__init__(BYTES_PER_OP * (len(program.ops) + 4) + constants + (0 if reads is None else reads.nbytes))
+        super().__init__(sum(program.avals[i].nbytes for i in program.constant_values))
         self.program = program
         self.out_tree = out_tree
         self.is_leaf = out_tree.is_leaf()

@@ -30,7 +30,7 @@ from typing import Any, final
 
 import numpy as np
 
-from functrace.caches import BYTES_PER_OP, Bounded, Facts, Kept
+from functrace.caches import Bounded, Facts, Kept
 from functrace.executor.inner import with_inner
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import INPUT, Primitive
@@ -136,7 +136,7 @@ class Entry(Kept):
     __slots__ = ("forms", "tape")
 
     def __init__(self, tape: tuple[Any, ...]) -> None:
-        super().__init__(0)
+        super().__init__()
         self.tape = tape
         self.forms: tuple[Form, ...] = ()
 
@@ -204,7 +204,7 @@ class TransformCache:
 
     @property
     def nbytes(self) -> int:
-        """Estimated bytes held."""
+        """Bytes held, as measured."""
         return self._kept.nbytes
 
     def clear(self) -> None:
@@ -265,8 +265,8 @@ class TransformCache:
             entry.forms = (*entry.forms[1 - MOST_FORMS :], form)
             if is_new:
                 kept.add(key, entry)
-            size = len(recording.avals) + sum([len(recording.params[k][0].avals) for k in recording.inner or ()])
-            kept.resize(entry, BYTES_PER_OP * (size + 4) * len(entry.forms))
+            else:
+                kept.changed(entry)
             found = form, form.values(literals) or []
         arguments.extend(found[1])
         return found[0].made, arguments

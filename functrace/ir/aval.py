@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeAlias, final
 
 import numpy as np
 
-from functrace.caches import Facts
+from functrace.caches import Facts, shared
 from functrace.errors import DtypeError, ShapeError
 from functrace.ir.unknown import Unknown
 from functrace.locks import Lock
@@ -43,6 +43,7 @@ _recent = Facts("avals asked for lately", 4096)
 """By shape and dtype: in front of the weak dictionary, which takes 0.5 us."""
 
 
+@shared
 @final
 class ShapeDtype:
     """Shape and dtype of an array, without its values.

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, TypeAlias, final
 
 import numpy as np
 
+from functrace.caches import shared
 from functrace.errors import NotDifferentiableError, ProgramError
 from functrace.ir.aval import ShapeDtype
 from functrace.typing import Array
@@ -213,6 +214,7 @@ def always(*_specs_and_params: object) -> bool:
     return True
 
 
+@shared
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Primitive:
     """One primitive and its rules; see the module's docstring for what each rule is given.

@@ -26,9 +26,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, final, overload
 
-from functrace.caches import BYTES_PER_OP, Bounded, Facts, Kept
+from functrace.caches import Bounded, Facts, Kept
 from functrace.ir.aval import Constant, ShapeDtype
-from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Holds, Primitive
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.typing import Scalar
 
 Op = tuple[Primitive, tuple[int, ...], tuple[Any, ...]]
@@ -55,12 +55,9 @@ class _Avals(Kept):
 
     __slots__ = ("avals", "made_for")
 
-    def __init__(
-        self, avals: tuple[ShapeDtype, ...], holds: Holds, specs: tuple[Spec, ...], params: tuple[Any, ...], made_for: object
-    ) -> None:
-        runs = holds.runs(specs, *params)
+    def __init__(self, avals: tuple[ShapeDtype, ...], made_for: object) -> None:
+        super().__init__()
         self.made_for = made_for
-        super().__init__(BYTES_PER_OP * (1 + sum(len(program.ops) for choice in runs for _, program in choice)))
         self.avals = avals
 
 
@@ -85,7 +82,7 @@ def infer(primitive: Primitive, specs: tuple[Spec, ...], params: tuple[Any, ...]
         return failing.keep(key, found)
     if primitive.holds is None:
         return inferred.keep(key, found)
-    _held.add(hash(key), _Avals(found, primitive.holds, specs, params, key))
+    _held.add(hash(key), _Avals(found, key))
     return found
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functrace.caches import shared
 from functrace.ir.primitive import Primitive
 from functrace.torch.autograd.graph import OpNode, node_class
 from functrace.torch.promotion import Promote
@@ -21,6 +22,7 @@ NUMBERS = frozenset({bool, int, float, complex})
 _KINDS: tuple[type[Any], ...] = (int, float, complex)
 
 
+@shared
 @dataclass(eq=False, repr=False)
 class Op:
     """One operation on tensors; what users see of it is a row (rows.py).

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from functrace.caches import BYTES_PER_OP, Bounded, Kept
+from functrace.caches import Bounded, Kept, measured
 from functrace.executor import Runner, instructions
 from functrace.executor.groups import FEWEST_BLOCKS
 from functrace.executor.instructions import Instructions, Unfilled
@@ -81,7 +81,7 @@ class Plan(Kept):
     """
 
     def __init__(self, op: Op, specs: tuple[Any, ...], params: tuple[Any, ...], active: tuple[bool, ...]) -> None:
-        super().__init__(BYTES_PER_OP)
+        super().__init__()
         self.op = op
         self.params = params
         self.specs = specs
@@ -209,6 +209,14 @@ class Plan(Kept):
         self._take(conjugated(backward, len(needed)))
         return True
 
+    def measure(self) -> int:
+        """Return the bytes that are the plan's own: not what it has from the one that was derived for unknown numbers."""
+        whole = self._unknown
+        if whole is None:
+            return measured(self)
+        own = [x for name, x in vars(self).items() if x is not getattr(whole, name, None) and not isinstance(x, Kept)]
+        return measured(vars(self).keys(), *own)
+
     def given(self, specs: tuple[Any, ...], params: tuple[Any, ...], given: Sequence[Any]) -> Plan:
         """Return the plan for known operands, from one that was derived for unknown sizes and numbers.
 
@@ -217,7 +225,7 @@ class Plan(Kept):
             given: the numbers, by their places.
         """
         made = _new(Plan)
-        made.key, made.place, made.seen, made.used, made.nbytes = None, 0, 0, 0, BYTES_PER_OP // 2
+        made.key, made.place, made.seen, made.used, made.nbytes = None, 0, 0, 0, 0
         made.__dict__.update(self.__dict__)
         made.specs, made.params, made._of_results = specs, params, {}
         made.outputs = tuple([
@@ -292,7 +300,6 @@ class Plan(Kept):
     def _take(self, backward: Program) -> None:
         """Split off the outputs that are a cotangent as it came, or a view of it: no copy is made of them."""
         self._backward = backward
-        self.nbytes += BYTES_PER_OP * len(backward.ops)
         count = self._needed
         arriving = {variable: k - count for k, variable in enumerate(backward.input_ids) if k >= count}
         shown = [views_of_cotangent(backward, i, arriving) for i in backward.output_ids]
@@ -584,11 +591,15 @@ def make_plan(key: tuple[Any, ...], operands: Sequence[Any], mask: int) -> Plan:
 class Family(Kept):
     """The plans that were derived for one pattern: more than one where rules looked at unknown numbers."""
 
-    def __init__(self, nbytes: int) -> None:
-        super().__init__(nbytes)
+    def __init__(self) -> None:
+        super().__init__()
         self.members: tuple[tuple[Questions, Plan], ...] = ()
         self.is_open = True
         """Whether plans can be derived for this pattern."""
+
+    def measure(self) -> int:
+        """Return the bytes of the plans that were derived."""
+        return measured(self, *[plan for _, plan in self.members])
 
     def find(self, given: Sequence[Any]) -> Plan | None:
         """Return the plan that holds for given numbers."""
@@ -614,7 +625,7 @@ class Family(Kept):
         questions.is_closed = True
         self.is_open = len(self.members) + 1 < MOST_MEMBERS
         self.members = (*self.members, (questions, plan))
-        FAMILIES.resize(self, self.nbytes + plan.nbytes)
+        FAMILIES.changed(self)
         return plan
 
 
@@ -633,7 +644,7 @@ def plan_of(op: Op, specs: tuple[Any, ...], params: tuple[Any, ...], active: tup
         key = (op, active, *pattern.key)
         family = FAMILIES.get(key)
         if family is None:
-            family = Family(BYTES_PER_OP)
+            family = Family()
             FAMILIES.add(key, family)
         found = family.find(given)
         if found is None and family.is_open:

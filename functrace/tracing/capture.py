@@ -248,8 +248,12 @@ class _Piece(Kept):
     __slots__ = ("memory",)
 
     def __init__(self, size: int) -> None:
-        super().__init__(size)
+        super().__init__()
         self.memory = np.empty(size, np.uint8)
+
+    def measure(self) -> int:
+        """Return the size of the memory."""
+        return self.memory.nbytes
 
 
 _pieces: Bounded[_Piece] = Bounded("memory for copies of arrays", _MOST_KEPT, 1 << 10)
@@ -269,7 +273,7 @@ def _copied(memory: Array) -> Array:
 def _piece(size: int) -> Array:
     """Return memory of at least ``size`` bytes that nobody uses."""
     for piece in list(_pieces.entries.values()):  # at once: another thread may clear it
-        if size <= piece.nbytes <= 2 * size and sys.getrefcount(piece.memory) == _UNUSED:
+        if size <= piece.memory.nbytes <= 2 * size and sys.getrefcount(piece.memory) == _UNUSED:
             piece.used = _pieces.tick()
             return piece.memory
     made = _Piece(size)
@@ -395,7 +399,7 @@ class Reads:
         before: what else it was made of.
     """
 
-    __slots__ = ("_large", "_passed", "_small", "nbytes")
+    __slots__ = ("_large", "_passed", "_small")
 
     def __init__(self, arrays: Iterable[tuple[str, Array]], watches: Iterable[Watch], before: Reads | None = None) -> None:
         self._small: list[tuple[weakref.ref[Array], tuple[int, ...], np.dtype[Any], bytes, str]] = []
@@ -419,7 +423,6 @@ class Reads:
                 self._small.append((weakref.ref(array), array.shape, array.dtype, array.tobytes(), name))
             else:
                 self._large.append((Held(array), name))
-        self.nbytes = sum([len(data) for *_, data, _ in self._small]) + sum([x.array.nbytes for x, _ in self._large])
 
     def __bool__(self) -> bool:
         return bool(self._small or self._large or self._passed)

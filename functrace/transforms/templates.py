@@ -33,7 +33,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
-from functrace.caches import BYTES_PER_OP, Bounded, Facts, Kept
+from functrace.caches import Bounded, Facts, Kept
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, ZERO, Joint, Primitive
 from functrace.ir.program import Program
@@ -129,8 +129,7 @@ class Template(Kept):
         self.moves, self.alias, self.captured = moves, alias, captured
         self.kernel: Any = None
         """What the executor makes of it."""
-        arrays = sum([getattr(value, "nbytes", 0) for value in self.constants.values()])
-        super().__init__(BYTES_PER_OP * (1 + len(pieces) + len(pushing)) // 4 + arrays)
+        super().__init__()
 
 
 def nothing() -> Template:
