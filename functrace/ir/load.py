@@ -11,10 +11,16 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from functrace.errors import ParseError
+from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Position, Program, is_name
 from functrace.ir.reading import (
@@ -27,23 +33,70 @@ from functrace.ir.reading import (
     named_ufunc,
     place,
     read,
+    repeated,
     shortened,
 )
-from functrace.ir.serial import DEEPEST, VERSION
+from functrace.ir.serial import DEEPEST, VERSION, digest, text_path
 from functrace.ir.tape import Builder
 
 _UNCHANGED = "pass what Program.to_json() returned, unchanged"
+_TOGETHER = "keep the two files that Program.save wrote together"
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 """What a JSON document holds."""
 
 
-def program_from_json(text: str, primitives: Mapping[str, Primitive], root: str | os.PathLike[str] | None = None) -> Program:
+Arrays: TypeAlias = Callable[[str, ShapeDtype], bytes]
+"""Returns the bytes of an array by its name, of which the aval is stated."""
+
+
+def load_program(
+    path: str | os.PathLike[str], primitives: Mapping[str, Primitive], root: str | os.PathLike[str] | None = None
+) -> Program:
+    """Read a program, and its large constants from the file beside it; see `Program.load`."""
+    path = text_path(path)
+    return program_from_json(
+        path.read_text(encoding="utf-8"), primitives, root, partial(_array_beside, path.with_suffix(".npz"))
+    )
+
+
+def _array_beside(path: Path, name: str, aval: ShapeDtype) -> bytes:
+    """Return the bytes of an array of an ``.npz`` file, which has the stated aval, and is not compressed.
+
+    So no more memory is taken than the file has bytes; and nothing in it is unpickled.
+    """
+    what = f"array {shortened(name)} of {path.name}"
+    unfit = ParseError(f"{what} is not one of {aval}", fix=_TOGETHER)
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
+            if archive.getinfo(f"{name}.npy").compress_type != zipfile.ZIP_STORED:
+                raise unfit
+            if np.lib.format.read_magic(file) != (1, 0):
+                raise unfit
+            shape, is_turned, dtype = np.lib.format.read_array_header_1_0(file)
+            if shape != aval.shape or dtype != aval.dtype.newbyteorder("<") or (is_turned and len(shape) > 1):
+                raise unfit
+            return file.read(aval.nbytes + 1)
+    except FileNotFoundError:
+        raise ParseError(f"{path.name} is missing, which holds {what}", fix=_TOGETHER) from None
+    except (KeyError, ValueError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        if error is unfit:
+            raise
+        raise ParseError(f"{what} cannot be read: {error}", fix=_TOGETHER) from None
+
+
+def program_from_json(
+    text: str,
+    primitives: Mapping[str, Primitive],
+    root: str | os.PathLike[str] | None = None,
+    arrays: Arrays | None = None,
+) -> Program:
     """Read a program back from JSON text.
 
     Args:
         text: what `functrace.ir.serial.program_to_json` returned.
         primitives: by name.
         root: the directory that names of files are relative to, if it is known.
+        arrays: where to find constants that do not stand in the text.
 
     Raises:
         ParseError: if the text is not a program, or of a version that is not known.
@@ -54,13 +107,13 @@ def program_from_json(text: str, primitives: Mapping[str, Primitive], root: str 
         if not isinstance(data, dict) or "functrace_program" not in data:
             raise ParseError("the JSON text is not a program", fix="pass what Program.to_json() returned")
         version = data.pop("functrace_program")
-        if type(version) is not int or version != VERSION:
+        if type(version) is not int or not 1 <= version <= VERSION:
             raise ParseError(
                 f"the program has version {version if type(version) is int else shortened(version)}, "
-                f"but this functrace reads version {VERSION}",
+                f"but this functrace reads versions up to {VERSION}",
                 fix="write the program again with this functrace, or read it with the one that wrote it",
             )
-        return _Decoder(primitives, root).program(data, 0)
+        return _Decoder(primitives, root, arrays).program(data, 0)
 
     return read(whole, _UNCHANGED)
 
@@ -94,8 +147,11 @@ def _record(value: Json, keys: tuple[str, ...], what: str) -> list[Json]:
 class _Decoder:
     """Programs and static values from JSON data."""
 
-    def __init__(self, primitives: Mapping[str, Primitive], root: str | os.PathLike[str] | None) -> None:
+    def __init__(
+        self, primitives: Mapping[str, Primitive], root: str | os.PathLike[str] | None, arrays: Arrays | None = None
+    ) -> None:
         self.primitives = primitives
+        self.arrays = arrays
         self.root: str | None = None if root is None else os.path.abspath(os.fspath(root))
 
     @staticmethod
@@ -130,9 +186,7 @@ class _Decoder:
             var, aval = _record(entry, ("name", "aval"), "an input")
             tape.write(tape.builder.input(aval_named(aval)), var)
         for entry in _list(constants, "the constants"):
-            var, aval, encoded = _record(entry, ("name", "aval", "data"), "a constant")
-            aval = aval_named(aval)
-            value = array_from_bytes(_from_base64(encoded, f"constant {shortened(var)}"), aval)
+            var, aval, value = self.constant(entry)
             tape.write(tape.builder.constant(value, aval), var)
         for entry in _list(equations, "the equations"):
             self.equation(tape, entry, depth)
@@ -143,6 +197,30 @@ class _Decoder:
             names=tape.names,
             positions=[tape.positions.get(i) for i in range(len(tape.builder.ops))],
         )
+
+    def constant(self, entry: Json) -> tuple[Json, ShapeDtype, Any]:
+        """Return the name, the aval and the value of a constant."""
+        data = dict(_object(entry, "a constant"))
+        written = data.pop("broadcast", None)
+        is_beside = "array" in data
+        var, name, *rest = _record(data, ("name", "aval", *(("array", "sha256") if is_beside else ("data",))), "a constant")
+        aval = aval_named(name)
+        distinct = aval if written is None else aval_named(written)
+        read = self.beside(rest[0], rest[1], distinct) if is_beside else _from_base64(rest[0], f"constant {shortened(var)}")
+        value = array_from_bytes(read, distinct)
+        return var, aval, value if written is None else repeated(value, distinct, aval)
+
+    def beside(self, name: Json, stated: Json, aval: ShapeDtype) -> bytes:
+        """Return the bytes of a constant that stands in the file beside the text."""
+        what = f"array {shortened(name)}"
+        if self.arrays is None:
+            raise ParseError(
+                f"{what} stands in another file", fix="read it with Program.load, from where Program.save wrote it"
+            )
+        data = self.arrays(_text(name, "the name of an array"), aval)
+        if digest(data) != stated:
+            raise ParseError(f"{what} is not the one that was saved", fix=_TOGETHER)
+        return data
 
     def equation(self, tape: _Tape, entry: Json, depth: int) -> None:
         """Read an equation onto the tape."""

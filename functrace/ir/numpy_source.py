@@ -39,7 +39,7 @@ from functrace.errors import FunctraceError, ProgramError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import WRITTEN_AS, Primitive
 from functrace.ir.program import Program
-from functrace.ir.serial import array_bytes, constant_array, plain_number
+from functrace.ir.serial import array_bytes, constant_array, plain_number, without_repeats
 from functrace.ir.text import inline_elements
 from functrace.typing import Scalar
 
@@ -197,14 +197,22 @@ class Writer:
         return names
 
     def large_constant(self, program: Program, variable: int) -> str | None:
-        """Write a constant at the level of the module, if it is too large for a line; returns its name."""
-        array = constant_array(program.constant_values[variable], str(program.variables[variable].name))
-        if inline_elements(array) is not None:
-            return None
+        """Return what stands for a constant that is too large for a line: it is written at the level of the module."""
+        what = str(program.variables[variable].name)
+        whole = constant_array(program.constant_values[variable], what)
+        array = without_repeats(whole)
+        is_small = inline_elements(array) is not None
+        if array.shape != whole.shape:
+            distinct = small_constant(array[()], what) if is_small else self.encoded(array, what)
+            return f"np.broadcast_to({distinct}, {whole.shape})"
+        return None if is_small else self.encoded(array, what)
+
+    def encoded(self, array: Array, what: str) -> str:
+        """Write an array at the level of the module; returns its name."""
         decode = f"{self.module('base64')}.b64decode"
-        name = self.free(f"_{ascii_name(str(program.variables[variable].name))}_data")
+        name = self.free(f"_{ascii_name(what)}_data")
         data = base64.b64encode(array_bytes(array)).decode("ascii")
-        chunks = "\n".join(f'    "{line}"' for line in textwrap.wrap(data, 100)) or '    ""'
+        chunks = "\n".join([f'    "{data[k : k + 100]}"' for k in range(0, len(data), 100)]) or '    ""'
         dtype = array.dtype.newbyteorder("<").str
         self.blocks.append(f'{name} = np.frombuffer({decode}(\n{chunks}\n), "{dtype}").reshape({array.shape})')
         return name if array.ndim else f"{name}[()]"

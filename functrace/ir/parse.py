@@ -31,6 +31,7 @@ from functrace.ir.reading import (
     named_ufunc,
     place,
     read,
+    repeated,
     shortened,
 )
 from functrace.ir.serial import DEEPEST
@@ -258,6 +259,10 @@ class _Parser:
 
     def constant(self, aval: ShapeDtype) -> Any:
         """The value of a constant."""
+        if self.kind == "name" and self.token == "broadcast":
+            self.advance()
+            distinct = self.aval(self.name("a dtype"))
+            return self.lookup(repeated, self.constant(distinct), distinct, aval)
         if self.kind == "blob":
             return self.blob(aval)
         texts: list[str] = []

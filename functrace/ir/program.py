@@ -465,6 +465,52 @@ class Program:
         """
         return Program.forms.program_from_json(text, cls._known(primitives), root)
 
+    def save(self, path: str | os.PathLike[str], *, root: str | os.PathLike[str] | None = None) -> None:
+        """Write the program into a file, as JSON, and its constants of more than 16 elements into one beside it.
+
+        That one has the same name but for its ending, ``.npz``, which ``numpy.load`` reads, too; it is not written if there
+        are no such constants. Elements that are repeated in memory (a number that was broadcast) are written once.
+
+        Args:
+            path: of the JSON text, e.g. ``"step.json"``.
+            root: as of `to_json`.
+
+        Raises:
+            ProgramError: if a param has no written form, or a constant is a traced value.
+            ArgumentError: if the path ends in ``.npz``.
+            OSError: if a file cannot be written.
+
+        Example:
+            >>> import os, tempfile, functrace as ft
+            >>> program = ft.trace(lambda x: np.ones((40, 50)) @ x)(np.ones(50))
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     path = os.path.join(folder, "step.json")
+            ...     program.save(path)
+            ...     print(sorted(os.listdir(folder)), ft.Program.load(path) == program)
+            ['step.json', 'step.npz'] True
+        """
+        Program.forms.save_program(self, path, root)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        primitives: Mapping[str, Primitive] | None = None,
+        *,
+        root: str | os.PathLike[str] | None = None,
+    ) -> Program:
+        """Read a program back from the files that `save` wrote; never executes code, nor unpickles anything.
+
+        Args:
+            path: of the JSON text.
+            primitives, root: as of `from_json`.
+
+        Raises:
+            ParseError: if the text is not a program, or the file beside it is not the one that was saved with it.
+            OSError: if the text cannot be read.
+        """
+        return Program.forms.load_program(path, cls._known(primitives), root)
+
     def as_python(self, name: str | None = None) -> str:
         """Return NumPy source that runs on its own and computes the same numbers."""
         return Program.forms.program_source(self, name)
@@ -501,7 +547,7 @@ class Program:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:
         """Copy with constants of its own; what programs are made of otherwise does not change."""
-        return self.with_constants(self._written_constants(np.copy))
+        return self.with_constants(self._written_constants(lambda array: np.copy(array)[()]))
 
     def __reduce__(self) -> Any:
         """Pickle all but what can be made again; positions become lines (`functrace.source.Place`), names stay as listed.
@@ -511,12 +557,12 @@ class Program:
         """
         names = {i: str(var.name) for i, var in enumerate(self.variables)}
         return _restored, self._parts(
-            placed(self.positions), placed(self.lines), self._written_constants(np.asarray), names, ()
+            placed(self.positions), placed(self.lines), self._written_constants(_distinct), names, ()
         )
 
     def _written_constants(self, change: Callable[[Any], Any]) -> dict[int, Any]:
         as_array, values = Program.forms.constant_array, self.constant_values
-        return {i: change(as_array(value, str(self.variables[i].name)))[()] for i, value in values.items()}
+        return {i: change(as_array(value, str(self.variables[i].name))) for i, value in values.items()}
 
     def _parts(
         self,
@@ -610,7 +656,7 @@ def _restored(
     avals: Sequence[ShapeDtype],
     literals: Sequence[Scalar],
     inputs: Sequence[int],
-    constants: Mapping[int, Constant],
+    constants: Mapping[int, Any],
     outputs: Sequence[int],
     positions: Sequence[Position],
     lines: Sequence[Position],
@@ -619,10 +665,25 @@ def _restored(
     names: Mapping[int, str | None],
 ) -> Program:
     """Make a copied or pickled program."""
+    values = {i: _whole(value) for i, value in constants.items()}
     return Program(
-        ops, avals, literals, inputs, constants, outputs,
+        ops, avals, literals, inputs, values, outputs,
         positions=positions, name=name, input_names=input_names, names=names, lines=lines,
     )  # fmt: skip
+
+
+def _whole(pickled: object) -> Any:
+    """A constant from what `_distinct` has made of it."""
+    if type(pickled) is not tuple:
+        return pickled
+    distinct, shape = cast("tuple[Any, Any]", pickled)
+    return np.broadcast_to(distinct, shape)
+
+
+def _distinct(array: np.ndarray[Any, Any]) -> Any:
+    """A constant as it is pickled; of one that is broadcast, the elements that have memory, and the shape."""
+    distinct = Program.forms.without_repeats(array)
+    return array[()] if distinct.shape == array.shape else (distinct[()], array.shape)
 
 
 def _comparable(value: Param) -> Any:

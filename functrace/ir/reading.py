@@ -2,7 +2,9 @@
 
 Note [Reading what anybody wrote]
     A text or JSON document is data: reading it runs no code of its own, imports nothing, opens no file, and takes time and
-    memory in proportion to its length (a compressed constant: to what it holds, at most about a thousand times its length).
+    memory in proportion to its length (a compressed constant: to what it holds, at most about a thousand times its length;
+    one that is broadcast: to the elements before, until it is computed with). Only `Program.load` opens a file beside the
+    text, of the text's own name, from which arrays are read and nothing is unpickled.
     Whatever is wrong with it is a ParseError. What comes out is well formed (`functrace.ir.check`), so that all that is done
     with programs may rely on it; and nothing in it can become source unescaped (Note [What a program may bring into source]
     in ir/numpy_source.py).
@@ -107,6 +109,16 @@ def array_from_bytes(data: bytes, aval: ShapeDtype) -> Any:
     array = np.frombuffer(data, aval.dtype.newbyteorder("<")).astype(aval.dtype).reshape(aval.shape)
     array.setflags(write=False)
     return array[()]
+
+
+def repeated(value: np.ndarray[Any, Any] | np.generic, distinct: ShapeDtype, aval: ShapeDtype) -> Any:
+    """Return a constant of which all elements are those of a smaller one: a view, which takes no memory."""
+    if distinct.dtype != aval.dtype:
+        raise ParseError(f"{distinct} is broadcast, but the constant is {aval}", fix="do not edit constants")
+    try:
+        return np.broadcast_to(value, aval.shape)[()]
+    except ValueError:
+        raise ParseError(f"{distinct} cannot be broadcast to {aval}", fix="do not edit constants") from None
 
 
 def named_dtype(name: object) -> np.dtype[Any]:

@@ -10,22 +10,26 @@ Floor: 0.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import math
 import os
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 
-from functrace.errors import ProgramError
-from functrace.ir.aval import Constant, ShapeDtype, dtype_name
+from functrace.errors import ArgumentError, ProgramError
+from functrace.ir.aval import Constant, ShapeDtype, aval_of, dtype_name
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.ir.program import Program, Static
 from functrace.keys import exact_bytes
 from functrace.source import printable
 
-VERSION = 1
+VERSION = 2
+"""Of the JSON form: 2 since constants may be broadcast, or stand in another file; what has version 1 is read, too."""
+MOST_INLINE = 16
+"""Constants of at most this many elements are written out."""
 DEEPEST = 50
 """How deep programs and tuples may be held by each other, in what is written and read."""
 LONGEST_NUMBER = 1000
@@ -44,8 +48,35 @@ def program_to_json(program: Program, root: str | os.PathLike[str] | None = None
     Raises:
         ProgramError: if a param has no written form, or a constant is a traced value.
     """
-    encoded = _Encoder(root).program(program, 0)
+    return _json(_Encoder(root).program(program, 0))
+
+
+def save_program(program: Program, path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None) -> None:
+    """Write a program as JSON, and its large constants into an ``.npz`` file beside it; see `Program.save`."""
+    path = text_path(path)
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    text = _json(_Encoder(root, arrays).program(program, 0))
+    if arrays:
+        np.savez(path.with_suffix(".npz"), allow_pickle=False, **arrays)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def _json(encoded: dict[str, Any]) -> str:
     return json.dumps({"functrace_program": VERSION, **encoded}, allow_nan=False)
+
+
+def text_path(path: str | os.PathLike[str]) -> Path:
+    """Return the path of a program's text.
+
+    Raises:
+        ArgumentError: if it is that of the file with its constants.
+    """
+    found = Path(path)
+    if found.suffix == ".npz":
+        raise ArgumentError(
+            f"{found.name} is the file of constants beside a program's text", fix="name the text, e.g. step.json"
+        )
+    return found
 
 
 # -- pieces that the text form shares ------------------------------------------------------------------
@@ -63,6 +94,23 @@ def constant_array(value: Constant, name: str) -> np.ndarray[Any, Any]:
             fix="make it an argument of the function, or write the program outside the transform that made it",
         )
     return np.asarray(value)
+
+
+def without_repeats(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the elements that an array has memory for, which are broadcast to its shape; small ones as they are."""
+    if array.size <= MOST_INLINE or all(array.strides):
+        return array
+    distinct = array[tuple([slice(0, 1 if step == 0 else None) for step in array.strides])]
+    if distinct.size == array.size:
+        return array
+    while distinct.ndim and len(distinct) == 1:
+        distinct = distinct[0, ...]
+    return distinct
+
+
+def digest(data: bytes) -> str:
+    """Return what tells the bytes of one constant from those of another."""
+    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def array_bytes(array: np.ndarray[Any, Any]) -> bytes:
@@ -113,8 +161,22 @@ def plain_number(value: Static) -> Static:
 class _Encoder:
     """Programs and static values as JSON data."""
 
-    def __init__(self, root: str | os.PathLike[str] | None) -> None:
+    def __init__(self, root: str | os.PathLike[str] | None, arrays: dict[str, np.ndarray[Any, Any]] | None = None) -> None:
         self.root: str | None = None if root is None else os.path.abspath(os.fspath(root))
+        self.arrays = arrays
+        """Where large constants go by name, if not into the text."""
+
+    def constant(self, var: dict[str, Any], value: Constant) -> dict[str, Any]:
+        """Return a constant: its elements, or where they stand; those that are repeated once."""
+        whole = constant_array(value, str(var["name"]))
+        array = without_repeats(whole)
+        entry = dict(var) if array.shape == whole.shape else {**var, "broadcast": repr(aval_of(array))}
+        data = array_bytes(array)
+        if self.arrays is None or array.size <= MOST_INLINE:
+            return {**entry, "data": base64.b64encode(data).decode("ascii")}
+        name = f"constant{len(self.arrays)}"
+        self.arrays[name] = np.frombuffer(data, array.dtype.newbyteorder("<")).reshape(array.shape)
+        return {**entry, "array": name, "sha256": digest(data)}
 
     def program(self, program: Program, depth: int) -> dict[str, Any]:
         """Return a program that ``depth`` programs and tuples hold."""
@@ -123,10 +185,7 @@ class _Encoder:
         number = {i: k for k, i in enumerate(order)}
         variables = [{"name": var.name, "aval": repr(var.aval)} for var in program.variables]
         equations = [self.equation(program, i, number, variables, depth) for i in order if _is_equation(program, i)]
-        constants: list[dict[str, Any]] = []
-        for i, value in program.constant_values.items():
-            data = array_bytes(constant_array(value, str(variables[i]["name"])))
-            constants.append({**variables[i], "data": base64.b64encode(data).decode("ascii")})
+        constants = [self.constant(variables[i], value) for i, value in program.constant_values.items()]
         return {
             "name": printable(program.name),
             "inputs": [variables[i] for i in program.input_ids],

@@ -11,7 +11,8 @@
     }
 
 A constant of more than 16 elements is written compressed, ``<f64[784,64] zlib:…>``, or abbreviated to a digest,
-``<f64[784,64] #1a2b3c4d>``. A param that is a program is an indented listing between braces of its own. A variable is shown
+``<f64[784,64] #1a2b3c4d>``. One whose elements are repeated in memory is written without the repeats,
+``broadcast f64[] 0.1``. A param that is a program is an indented listing between braces of its own. A variable is shown
 under the user's name in any script, as long as Python cannot read two of them as one (`functrace.ir.program.is_name`).
 
 Floor: 0.
@@ -30,22 +31,22 @@ from typing import Any
 
 import numpy as np
 
-from functrace.ir.aval import Constant, ShapeDtype, dtype_name
+from functrace.ir.aval import Constant, ShapeDtype, aval_of, dtype_name
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Equation, Literal, Program, Static, Var
 from functrace.ir.serial import (
+    MOST_INLINE,
     array_bytes,
     check_depth,
     constant_array,
     number_is_writable,
     plain_number,
     unwritable,
+    without_repeats,
     written_number,
 )
 from functrace.keys import exact_bytes
 
-MOST_INLINE = 16
-"""Constants of at most this many elements are written out."""
 _WIDEST_ALIGNED = 72
 """Comments line up behind equations up to this width."""
 
@@ -99,7 +100,12 @@ def _listing_name(name: str) -> str:
 def _constant_text(var: Var, value: Constant, full: bool) -> str:
     if not full and not isinstance(value, np.ndarray | np.generic):
         return f"<{var.aval} traced>"
-    array = np.ascontiguousarray(constant_array(value, str(var.name))).reshape(var.aval.shape)
+    whole = constant_array(value, str(var.name))
+    array = without_repeats(whole)
+    if array.shape != whole.shape:
+        distinct = Var(aval_of(array), var.name)
+        return f"broadcast {distinct.aval} {_constant_text(distinct, array, full)}"
+    array = np.ascontiguousarray(whole).reshape(var.aval.shape)
     texts = inline_elements(array)
     if texts is not None:
         return _nested(iter(texts), array.shape)

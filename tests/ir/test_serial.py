@@ -35,9 +35,9 @@ def test_json_round_trips_with_names_and_lines():
 
 def test_json_is_versioned_and_strict():
     data = json.loads(record(two, aval(40)).to_json(), parse_constant=pytest.fail)
-    assert data["functrace_program"] == 1
-    data["functrace_program"] = 2
-    with pytest.raises(ParseError, match="version 2"):
+    assert data["functrace_program"] == 2
+    data["functrace_program"] = 3
+    with pytest.raises(ParseError, match="version 3"):
         load(json.dumps(data))
 
 
