@@ -9,6 +9,7 @@ Floor: 8.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -195,7 +196,7 @@ def entropy(
 
 @on_traced(scipy.stats.rankdata)
 def rankdata(a: Operand, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate") -> Any:
-    """As ``scipy.stats.rankdata``: numbers from 1, whose derivative is 0.
+    """As ``scipy.stats.rankdata``: numbers from 1, whose derivative is 0, in the dtype that the installed SciPy gives them.
 
     Args:
         a: the sample, without NaN.
@@ -207,7 +208,7 @@ def rankdata(a: Operand, method: str = "average", *, axis: int | None = None, na
     rows = np.moveaxis(x, along, -1)
     if method == "ordinal":
         order = np.argsort(np.argsort(rows, axis=-1, kind="stable"), axis=-1) + 1
-        return np.moveaxis(order, -1, along)
+        return np.moveaxis(order, -1, along).astype(_dtype_of_ranks(x.dtype, method))
     if method not in ("average", "min", "max", "dense"):
         raise ShapeError(f'unknown method "{method}"', fix="leave it out for 'average'")
     one, other = rows[..., :, None], rows[..., None, :]
@@ -218,4 +219,10 @@ def rankdata(a: Operand, method: str = "average", *, axis: int | None = None, na
         found = np.sum(first[..., None, :] & (ordered[..., None, :] <= one), axis=-1)
     else:
         found = {"min": least, "max": most, "average": (least + most) / 2}[method]
-    return np.moveaxis(found, -1, along)
+    return np.moveaxis(found, -1, along).astype(_dtype_of_ranks(x.dtype, method))
+
+
+@functools.lru_cache(maxsize=256)
+def _dtype_of_ranks(dtype: np.dtype[Any], method: str) -> np.dtype[Any]:
+    """What SciPy's has for samples of a dtype: from version 1.18 on the sample's, before int64, and float64 for averages."""
+    return scipy.stats.rankdata(np.zeros(1, dtype), method).dtype
