@@ -28,11 +28,11 @@ from functrace.tracing.capture import own_constants
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
 from functrace.tree import flatten, map_leaves, paths, structure, unflatten
-from functrace.typing import PyTree, T
+from functrace.typing import P, PyTree, T
 
 
 @entry
-def trace(f: Callable[..., Any]) -> Callable[..., Program]:
+def trace(f: Callable[P, Any]) -> Callable[..., Program]:
     """Return a function that records ``f`` as a program, without computing anything.
 
     Args:

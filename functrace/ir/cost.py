@@ -47,7 +47,7 @@ class EquationCost:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Cost:
     """What a program costs; equations that no output depends on are counted too.
 
@@ -65,6 +65,9 @@ class Cost:
     def intensity(self) -> float:
         """Flops per byte; 0 for a program that moves nothing."""
         return self.flops / self.bytes if self.bytes else 0.0
+
+    def __repr__(self) -> str:
+        return f"<Cost: {shown(self.flops)}flop, {shown(self.bytes)}B, {len(self.equations)} equations>"
 
     def __str__(self) -> str:
         lines = [f"{shown(self.flops)}flop, {shown(self.bytes)}B, {len(self.equations)} equations"]

@@ -8,6 +8,7 @@ Floor: 0.
 from __future__ import annotations
 
 import html
+from collections.abc import Iterator
 from textwrap import indent
 from typing import Any
 
@@ -117,13 +118,38 @@ def program_html(program: Program) -> str:
     constants = [f"  {line.strip()}" for line in listing[1 : 1 + len(program.constant_values)]]
     rows = [(listing[0], ""), *[(line, "") for line in constants]]
     for equation in program.equations[:_MOST_LINES]:
-        source = equation.source
-        where = "" if source is None else f"{source.short}  {source.expression}".rstrip()
-        rows.append((indent(equation_text(equation), "  "), where))
+        where = "" if equation.source is None else f"{equation.source.short}  {equation.source.expression}".rstrip()
+        first, *rest = indent(equation_text(equation), "  ").split("\n")
+        rows.append((first, where))
+        rows += _lines_inside(rest, _expressions(equation) if rest else {})
     if len(program.equations) > _MOST_LINES:
         rows.append((f"  … {len(program.equations) - _MOST_LINES} more equations", ""))
     rows += [(line, "") for line in listing[-2:]]
     return table([], rows)
+
+
+def _lines_inside(lines: list[str], expressions: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield a row for each line of the programs that an equation holds, with its comment in the second column."""
+    for line in lines:
+        text, comment, where = line.rpartition("  # ")
+        if comment and where in expressions:
+            yield text.rstrip(), f"{where}  {expressions[where]}".rstrip()
+        else:
+            yield line, ""
+
+
+def _expressions(equation: Equation) -> dict[str, str]:
+    """The lines of source of all equations inside of one, by file and number."""
+    found: dict[str, str] = {}
+    todo = [equation]
+    while todo:
+        for value in todo.pop().params.values():
+            for _, program in held_programs(value, ""):
+                for inner in program.equations:
+                    todo.append(inner)
+                    if inner.source is not None:
+                        found[inner.source.short] = inner.source.expression
+    return found
 
 
 def table(titles: list[str], rows: list[tuple[Any, ...]], *, right: tuple[int, ...] = ()) -> str:
@@ -137,7 +163,8 @@ def table(titles: list[str], rows: list[tuple[Any, ...]], *, right: tuple[int, .
 
     def cell(tag: str, k: int, text: str) -> str:
         side, text = "right" if k in right else "left", "\n".join(map(printable, text.split("\n")))
-        return f'<{tag} style="text-align:{side};white-space:pre;font-family:monospace">{html.escape(text)}</{tag}>'
+        style = f"text-align:{side};white-space:pre;font-family:monospace;vertical-align:top"
+        return f'<{tag} style="{style}">{html.escape(text)}</{tag}>'
 
     lines = ["<table>"]
     for tag, row in [*([("th", tuple(titles))] if titles else []), *[("td", row) for row in rows]]:

@@ -19,7 +19,7 @@ otherwise). The numbers are those of NumPy's Philox: ``key(seed)`` is the key of
 Floor: 7.
 """
 
-from typing import TYPE_CHECKING
+import typing as _typing
 
 from functrace.random.continuous import (
     cauchy,
@@ -65,7 +65,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-if not TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
+if not _typing.TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
 
     def __getattr__(name: str) -> object:
         """Say what a name that is not here is called."""

@@ -6,7 +6,7 @@ Eager tensors over NumPy arrays with PyTorch 2.13's observable behaviour: ``back
 Floor: 8.
 """
 
-from typing import TYPE_CHECKING
+import typing as _typing
 
 from functrace.torch import _C as _C
 from functrace.torch import _ops as _ops
@@ -63,7 +63,7 @@ __all__ += namespace.__all__
 __all__ += kinds.__all__
 
 
-if not TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
+if not _typing.TYPE_CHECKING:  # so that a misspelt name is an error to type checkers
 
     def __getattr__(name: str) -> object:
         """Say what a name that is not here is called."""

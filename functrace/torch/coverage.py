@@ -161,10 +161,24 @@ def page() -> str:
             lines += ["", "| not here | because |", "|---|---|"]
             because = reasons()
             lines += [f"| `{name}` | {because.get(f'{area}.{name}', 'no reason is given')} |" for name in found.absent]
-    lines += ["", "## What is different", "", "Both outputs of each example are compared by tests.", ""]
+    lines += [
+        "",
+        "## What is different",
+        "",
+        "Both outputs of each example are compared by tests (PyTorch's with `import torch`).",
+        "",
+    ]
     for k, difference in enumerate(DIFFERENCES, 1):
         lines += [f"### {k}. {difference.what}", "", *_paragraph(difference.because), "", "```python"]
-        lines += [*difference.example.strip().splitlines(), "```", "", "```text", "PyTorch:"]
+        lines += [
+            "from functrace import torch",
+            "",
+            *difference.example.strip().splitlines(),
+            "```",
+            "",
+            "```text",
+            "PyTorch:",
+        ]
         lines += [*difference.pytorch.strip().splitlines(), "here:", *difference.here.strip().splitlines(), "```", ""]
     return "\n".join(lines).rstrip() + "\n"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import functrace as ft
 from functrace.ir.primitive import LINEAR, Primitive, absent
 from functrace.ops import PRIMITIVES
 from functrace.ops.elementwise import add, exp, mul, where
@@ -68,6 +69,11 @@ def test_text_has_a_row_per_equation():
     text = str(record(lambda x: mul(exp(x), 2.0), aval(1000)).cost()).splitlines()
     assert text[0] == "2 kflop, 32 kB, 2 equations"
     assert len(text) == 3 and "1 kflop  16 kB" in text[1] and "# test_cost.py:" in text[1]
+
+
+def test_the_repr_of_a_cost_is_one_line():
+    cost = ft.trace(lambda x: np.sin(x) @ x)(np.ones(3)).cost()
+    assert repr(cost) == "<Cost: 9 flop, 104 B, 2 equations>"
 
 
 def test_an_empty_program_costs_nothing():

@@ -119,9 +119,27 @@ def test_html_shows_the_listing_and_the_lines(f):
     assert found.tags == {"table", "tr", "td"}
     shown = re.sub(r"\s+", " ", "".join(found.text))
     for equation in program.equations:
-        assert re.sub(r"\s+", " ", str(equation)) in shown
+        for line in str(equation).splitlines():
+            assert re.sub(r"\s+", " ", line.partition("  # ")[0].strip()) in shown
         assert equation.source.short in shown and re.sub(r"\s+", " ", equation.source.expression) in shown
     assert program.text(full=False).splitlines()[-2].strip() in shown
+
+
+def test_html_of_loops_has_a_row_per_line_beside_its_own_source():
+    def step(c, x):
+        c = np.tanh(c + x)
+        return c, c * 2.0
+
+    def f(x):
+        carry, ys = ft.scan(step, 0.0, np.sin(x))
+        return carry + ys.sum()
+
+    rows = ft.trace(f)(np.ones(3))._repr_html_().splitlines()[1:-1]
+    assert all(row.startswith("<tr>") and row.endswith("</tr>") for row in rows)  # no cell has several lines
+    inner = [row for row in rows if "tanh" in row.partition("</td>")[0]]
+    assert len(inner) == 1 and "c = np.tanh(c + x)" in inner[0].partition("</td>")[2] and "# " not in inner[0]
+    outer = [row for row in rows if "= scan" in row]
+    assert len(outer) == 1 and "carry, ys = ft.scan(step, 0.0, np.sin(x))" in outer[0]
 
 
 def test_html_escapes_what_a_program_says():

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 import functrace.torch
-from functrace.torch.coverage import coverage, main, reasons, record
+from functrace.torch.coverage import PAGE, coverage, main, reasons, record
 from functrace.torch.differences import ABSENT, DIFFERENCES, Difference
 
 UPDATE = "then run `python -m functrace.torch.coverage`"
@@ -66,3 +66,9 @@ def test_the_record_is_read_whole() -> None:
 
 def test_the_page_is_what_the_code_says(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--check"]) == 0, capsys.readouterr().out
+
+
+def test_every_block_of_the_page_runs_as_it_stands() -> None:
+    blocks = PAGE.read_text(encoding="utf-8").split("```python\n")[1:]
+    assert len(blocks) == len(DIFFERENCES)
+    assert all(block.startswith("from functrace import torch\n") for block in blocks)
