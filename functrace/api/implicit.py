@@ -29,7 +29,7 @@ from functrace.tracing.binding import is_recording
 from functrace.tracing.capture import held_array
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.tracer import Tracer
-from functrace.transforms import transpose_program
+from functrace.transforms.linear_part import transposed_part
 from functrace.tree import flatten, unflatten
 from functrace.typing import PyTree
 
@@ -207,7 +207,7 @@ def custom_linear_solve(
     if transpose_solve is not None and not symmetric:
         count = len(leaves)
         flags = [False] * len(forward.captured) + [True] * count
-        turned = transpose_program(_captured_first(forward, count), flags)
+        turned = transposed_part(_captured_first(forward, count), flags)
         pulled = Staged(turned, forward.captured, forward.out_tree, forward.numbers, forward.origins)
 
         def vecmat(y: PyTree) -> Any:
@@ -288,7 +288,7 @@ def _check_linear(matvec: Staged, count: int, name: str) -> None:
     fix = "make it linear: functrace.jvp(f, (x,), (v,))[1] is linear in v, and constant terms belong to b"
     flags = [False] * len(matvec.captured) + [True] * count
     try:
-        transpose_program(_captured_first(matvec, count), flags)
+        transposed_part(_captured_first(matvec, count), flags)
     except NotDifferentiableError as error:
         raise NotDifferentiableError(f"custom_linear_solve: matvec {name} is not linear: {error.what}", fix=fix) from None
     # Stand-ins take no memory: an element each.

@@ -16,12 +16,14 @@ from functrace.api.record import Called, Recorded
 from functrace.errors import ConcretizationError, NotDifferentiableError, entry
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.parts import closed_over
 from functrace.ir.program import Program
 from functrace.tracing.capture import own_constants
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
-from functrace.transforms import is_differentiable, transpose_program
+from functrace.transforms import is_differentiable
+from functrace.transforms.linear_part import transposed_part
 from functrace.tree import PyTreeSpec, flatten, unflatten
 from functrace.typing import PyTree
 
@@ -55,32 +57,42 @@ def linear_transpose(f: Callable[..., Any], *primals: object, **kwargs: object) 
     with Recording(owner) as recording:
         call = Recorded(recording, f, inputs)
         program = own_constants(call.program(function_name(f)))
-        runner = Runner(transpose_program(program))
+        count, made, captured = len(program.input_ids), program, list[Any]()
+        if any(isinstance(value, Tracer) for value in program.constant_values.values()):
+            made, captured = closed_over(program)  # what runs holds no traced values
+        runner = Runner(transposed_part(made, [True] * count + [False] * len(captured)))
         _check_zero_at_zero(program, owner)
-        return LinearTranspose(owner, runner, in_tree, call.out_tree, call.out_avals)
+        return LinearTranspose(owner, runner, in_tree, call.out_tree, call.out_avals, captured)
 
 
 @final
 class LinearTranspose:
     """What `linear_transpose` returns: from a cotangent of the result to cotangents of the arguments. It can be pickled."""
 
-    __slots__ = ("in_tree", "out_avals", "out_tree", "owner", "runner")
+    __slots__ = ("captured", "in_tree", "out_avals", "out_tree", "owner", "runner")
 
     def __init__(
-        self, owner: str, runner: Runner, in_tree: PyTreeSpec, out_tree: PyTreeSpec, out_avals: Sequence[ShapeDtype]
+        self,
+        owner: str,
+        runner: Runner,
+        in_tree: PyTreeSpec,
+        out_tree: PyTreeSpec,
+        out_avals: Sequence[ShapeDtype],
+        captured: Sequence[Any],
     ) -> None:
         self.owner = owner
         self.runner = runner
         self.in_tree = in_tree
         self.out_tree = out_tree
         self.out_avals = out_avals
+        self.captured = captured
 
     @entry
     def __call__(self, cotangent: PyTree) -> Any:
         """Return one cotangent per argument."""
         what = f"the results of {self.owner}"
         given = check_like(cotangent, self.out_tree, self.out_avals, COTANGENTS, what, linear=True)
-        return unflatten(self.in_tree, self.runner(given))
+        return unflatten(self.in_tree, self.runner([*self.captured, *given]))
 
     def __repr__(self) -> str:
         return f"<{self.owner}: ({', '.join(map(repr, self.out_avals))}) -> cotangents of its arguments>"

@@ -252,7 +252,7 @@ class _Own:
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
-            isinstance(other, _Own)
+            type(other) is type(self)
             and (self.between, self.takes, self.part) == (other.between, other.takes, other.part)
             and self.rule.same(other.rule, by_values=not self.takes)
         )
@@ -288,7 +288,7 @@ class _Later:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if not isinstance(other, _Later) or self.rule.function is not other.rule.function:
+        if type(other) is not type(self) or self.rule.function is not other.rule.function:
             return False
         if (self.key, self.part) != (other.key, other.part):
             return False

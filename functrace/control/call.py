@@ -301,8 +301,12 @@ def reached_by(flags: Sequence[bool], program: Program, *_: object) -> Sequence[
     return reached_outputs(program, flags)
 
 
-def _itself(program: Program, *_: object) -> Program:
-    """The program that an operation stands for: its first param."""
+def _moving(flags: Sequence[bool], program: Program, *_: object) -> list[tuple[Program, Sequence[bool]]]:
+    return [(program, flags)]
+
+
+def itself(program: Program, *_: object) -> Program:
+    """Return the program that an operation stands for: its first param."""
     return program
 
 
@@ -322,7 +326,7 @@ call_p = Primitive(
     many=True,
     written=written,
     kept=holds_kept,
-    holds=Holds(run_once, stands_for=_itself, depends=reached_by),
+    holds=Holds(run_once, stands_for=itself, depends=reached_by, moving=_moving),
     mapped=_mapped,
 )
 """``call x y {program={…}, policy=()}``: the outputs of a program."""

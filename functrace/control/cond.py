@@ -315,6 +315,10 @@ def _depends(flags: Sequence[bool], branches: tuple[Program, ...], _batched: Fla
     return [any(found) for found in zip(*[reached_outputs(b, flags[1:]) for b in branches], strict=True)]
 
 
+def _moving(flags: Sequence[bool], branches: tuple[Program, ...], _batched: Flags) -> list[tuple[Program, Sequence[bool]]]:
+    return [(branch, flags[1:]) for branch in branches]
+
+
 def _flattened(x: Array, sizes: tuple[int, int], outer: bool, flag: bool, shape: tuple[int, ...]) -> Any:
     """Give ``x`` one axis for both batches."""
     present = (sizes[0] if outer else 1, sizes[1] if flag else 1)
@@ -376,6 +380,7 @@ cond_p = Primitive(
         lowers=_lowers,
         feeds=_feeds,
         depends=_depends,
+        moving=_moving,
     ),
     written=_written,
     mapped=_mapped,

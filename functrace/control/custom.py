@@ -26,7 +26,18 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from functrace.control.call import SAVE, at_places, call_p, call_program, check_operands, evaluate_fresh, run_once, written
+from functrace.control.call import (
+    SAVE,
+    at_places,
+    call_p,
+    call_program,
+    check_operands,
+    evaluate_fresh,
+    itself,
+    reached_by,
+    run_once,
+    written,
+)
 from functrace.errors import ArgumentError, NotDifferentiableError, ProgramError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Assembly, Rewrite, holds_kept, output_avals, restrict
@@ -100,6 +111,8 @@ class Symbolic:
 
 Rule = Program | Failed | Deferred | Symbolic
 _of_call: Any = call_p.jvp
+_HOLDS = Holds(run_once, stands_for=itself, depends=reached_by)
+"""What runs is the function; how it depends on what moves is what the rules say."""
 
 
 def _check_rules(name: str, program: Program, explicit: int, *rules: object) -> None:
@@ -306,7 +319,7 @@ custom_jvp_p = Primitive(
     many=True,
     written=written,
     kept=holds_kept,
-    holds=call_p.holds,
+    holds=_HOLDS,
     by_rule=True,
 )
 """``custom_jvp x {program={…}, rule={…}, explicit=1}``: the outputs of a function that brings its jvp."""
@@ -320,11 +333,6 @@ def _transposed(primitive: Primitive, cts: Tangents, operands: Sequence[Operand]
     alone = build.program(range(first, first + len(cts)), params[0].name)
     linear = [is_linear(x) for x in operands]
     back = transposed_part(alone, linear)
-    if back is None:
-        raise NotDifferentiableError(
-            f"{alone.name} is transposed as a linear function, but its rule depends on its arguments",
-            fix="use it in reverse mode only, or give it a jvp rule too",
-        )
     known = [x for x, flag in zip(operands, linear, strict=True) if not flag]
     given = [_zeros(a) if ct is None else ct for ct, a in zip(cts, output_avals(alone), strict=True)]
     results = call_program(back.interned(), [*known, *given])
@@ -433,7 +441,7 @@ custom_vjp_p = Primitive(
     many=True,
     written=written,
     kept=holds_kept,
-    holds=call_p.holds,
+    holds=_HOLDS,
     by_rule=True,
 )
 """``custom_vjp x {program={…}, forward={…}, backward={…}, explicit=1}``: the outputs of a function that brings its vjp."""
@@ -499,7 +507,7 @@ custom_derivative_p = Primitive(
     many=True,
     written=written,
     kept=holds_kept,
-    holds=call_p.holds,
+    holds=_HOLDS,
     by_rule=True,
 )
 """``custom_derivative x {program={…}, forward={…}, backward={…}, rule={…}, explicit=1}``: the outputs of a function that
@@ -579,13 +587,7 @@ def pushed(backward: Program, residuals: int) -> Program:
         NotDifferentiableError: if the backward program is not linear in the cotangents.
     """
     linear = [False] * residuals + [True] * (len(backward.input_ids) - residuals)
-    found = remembered(transposed_part, backward, linear)
-    if found is None:
-        raise NotDifferentiableError(
-            f"{backward.name} is not linear in the cotangents: its derivative by them depends on them",
-            fix="use it in reverse mode only, or give the function a jvp rule too",
-        )
-    return found
+    return remembered(transposed_part, backward, linear)
 
 
 def _pushforward_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, int]) -> Any:

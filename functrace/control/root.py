@@ -8,7 +8,7 @@ Floor: 4.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from functrace.control.call import SAVE, call_p, check_operands, evaluate_fresh, written, zeros_of
@@ -22,6 +22,7 @@ from functrace.ir.tape import Spec
 from functrace.ops.elementwise import neg
 from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
+from functrace.transforms.linear_part import apply_linear
 from functrace.transforms.vmap import batch_size, vmap_program
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def _aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Program, Program, int]
     return output_avals(solve)
 
 
-def _differentiated(through: JointRule) -> JointRule:
+def _differentiated(through: JointRule, solved: Callable[[Program, Sequence[Any], Sequence[Any]], list[Any]]) -> JointRule:
     def rule(
         primals: Values, tangents: Tangents, equations: Program, solve: Program, tangent_solve: Program, captured: int
     ) -> tuple[Any, Any]:
@@ -72,11 +73,14 @@ def _differentiated(through: JointRule) -> JointRule:
         if all(t is None for t in moved):
             return outputs, [None] * len(outputs)
         right = [zeros_of(x) if t is None else neg(t) for t, x in zip(moved, at, strict=True)]
-        # Bound equation by equation: what depends on primals only is recorded with them, the rest is linear.
-        pushed = evaluate_program(tangent_solve, [*known, *at, *right])
+        pushed = solved(tangent_solve, (*known, *at), right)
         return outputs, [*pushed, *[None] * (len(outputs) - len(at))]
 
     return rule
+
+
+def _run(program: Program, known: Sequence[Any], moved: Sequence[Any]) -> list[Any]:
+    return list(evaluate_program(program, [*known, *moved]))
 
 
 def _batch(
@@ -117,7 +121,7 @@ root_p = Primitive(
     "root",
     eval=lambda *rest: evaluate_fresh(rest[-3], rest[:-4]),
     aval=_aval,
-    jvp=Joint(jvp=_differentiated(_of_call.jvp), linearize=_differentiated(_of_call.linearize)),
+    jvp=Joint(jvp=_differentiated(_of_call.jvp, _run), linearize=_differentiated(_of_call.linearize, apply_linear)),
     transpose=absent(because="the root of equations is not linear in what they depend on", instead="differentiate it"),
     batch=_batch,
     params=("equations", "solve", "tangent_solve", "captured"),

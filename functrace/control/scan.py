@@ -354,6 +354,12 @@ def _depends(flags: Sequence[bool], body: Program, _length: int, _reverse: bool,
     return settled(reached_outputs, body, flags, constants, carries)[1]
 
 
+def _moving(
+    flags: Sequence[bool], body: Program, _length: int, _reverse: bool, constants: int, carries: int
+) -> list[tuple[Program, Sequence[bool]]]:
+    return [(body, settled(reached_outputs, body, flags, constants, carries)[0])]
+
+
 scan_p = Primitive(
     "scan",
     eval=_eval,
@@ -370,6 +376,7 @@ scan_p = Primitive(
         feeds=_feeds,
         gives=_gives,
         depends=_depends,
+        moving=_moving,
         lowers=_lowers,
     ),
     written=_written,

@@ -18,7 +18,7 @@ from functrace.control.residuals import packs
 from functrace.control.while_tangents import linearized, pushed
 from functrace.control.while_transpose import transposed
 from functrace.control.while_trips import Derived, Trip, pruned
-from functrace.control.while_vmap import batched, mapped_results
+from functrace.control.while_vmap import batched, mapped_results, moving_inputs
 from functrace.errors import ArgumentError, ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Assembly, Compiled, Loop, Lowering, holds_kept, output_avals
@@ -233,6 +233,10 @@ def _depends(flags: Sequence[bool], *params: Param) -> list[bool]:
     return mapped_results(Trip._make(params), flags, reached_outputs)
 
 
+def _moving(flags: Sequence[bool], *params: Param) -> list[tuple[Program, Sequence[bool]]]:
+    return moving_inputs(Trip._make(params), flags)
+
+
 # -- forms -----------------------------------------------------------------------------------------------------------------
 
 
@@ -328,7 +332,7 @@ while_p = Primitive(
     params=Trip._fields,
     many=True,
     kept=holds_kept,
-    holds=Holds(_runs, feeds=_feeds, keeps=_keeps, depends=_depends, lowers=_lowers),
+    holds=Holds(_runs, feeds=_feeds, keeps=_keeps, depends=_depends, moving=_moving, lowers=_lowers),
     written=_written,
     mapped=_mapped,
 )

@@ -29,7 +29,7 @@ from functrace.ops.shaping import broadcast_to
 from functrace.tracing.binding import bind
 from functrace.tracing.recording import Recording
 from functrace.transforms.linearize import finish, operand_of
-from functrace.transforms.vmap import batch_size, mapped_outputs, vmap_program
+from functrace.transforms.vmap import batch_size, mapped_outputs, reached_outputs, vmap_program
 
 _FLAG = np.dtype(bool)
 Flagged: TypeAlias = Callable[[Program, Sequence[bool]], Sequence[bool]]
@@ -72,6 +72,12 @@ def mapped_results(trip: Trip, is_batched: Sequence[bool], flagged: Flagged = ma
     """Say which results have a batch axis, or what else ``flagged`` says of the outputs of a program."""
     outputs = _mapped_flags(trip, is_batched, flagged).outputs
     return [flag for p in range(trip.hidden, len(trip.bodies)) for flag in outputs[p][: trip.carries[p]]]
+
+
+def moving_inputs(trip: Trip, flags: Sequence[bool]) -> list[tuple[Program, Sequence[bool]]]:
+    """Return the condition and the bodies, with a flag per input: whether it depends on a flagged operand at any step."""
+    inputs = _mapped_flags(trip, flags, reached_outputs).inputs
+    return [(trip.cond, inputs[0]), *zip(trip.bodies, inputs, strict=True)]
 
 
 class _Mapped(NamedTuple):

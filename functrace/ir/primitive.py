@@ -171,6 +171,8 @@ class Holds:
             output, what to call the program's inputs, and the programs that read it, with the input's place. For listings.
         depends: called as ``depends(flags, *params)``, with one flag per operand: which results depend on a flagged one.
             Without it, all do.
+        moving: called likewise: the programs that run, each with one flag per input: whether that depends on a flagged
+            operand at any step. Without it, what the programs do with their inputs is left to the jvp rule.
         lowers: called as ``lowers(specs, *params)``, with what ``aval`` is told of the operands: a
             `functrace.ir.parts.Lowering`. Without it, what runs is the eval rule.
     """
@@ -182,6 +184,7 @@ class Holds:
     gives: Callable[Concatenate[int, ...], tuple[Program, int, Sequence[str], str] | None] | None = None
     keeps: Callable[..., Sequence[tuple[Program, int, Sequence[str], Sequence[tuple[Program, int]]]]] | None = None
     depends: Callable[Concatenate[Sequence[bool], ...], Sequence[bool]] | None = None
+    moving: Callable[Concatenate[Sequence[bool], ...], Sequence[tuple[Program, Sequence[bool]]]] | None = None
     lowers: Callable[Concatenate[Sequence[Spec], ...], Lowering] | None = None
 
 

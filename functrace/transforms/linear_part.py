@@ -4,7 +4,8 @@ A rule that a user brings is linear in tangents or cotangents, and may compute a
 that it consists of, loops and calls above all, often do both at once. Where the linear part alone is wanted, to be
 transposed or to be put onto a linear tape, the program is linearized: the derivative of a linear function is that function,
 and `linearize` tells what depends on tangents from what does not, inside of whatever holds programs and by the rules of
-whatever has rules. A program that is not linear shows by residuals that depend on what it should be linear in.
+whatever has rules. A program that is not linear shows by residuals that depend on what it should be linear in, or by
+operations on that which have no derivative (``round``, comparisons).
 
 Floor: 3.
 """
@@ -12,13 +13,15 @@ Floor: 3.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from functrace.errors import NotDifferentiableError
 from functrace.ir.parts import Assembly, Rewrite, restrict
-from functrace.ir.primitive import Joint
+from functrace.ir.primitive import ZERO, Joint
 from functrace.ir.program import Program
 from functrace.ops.shaping import broadcast_to_p
-from functrace.transforms.linearize import remembered, split_program
+from functrace.tracing.evaluate import evaluate_program
+from functrace.transforms.linearize import is_differentiable, remembered, split_program
 from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import reached_outputs
 
@@ -42,6 +45,31 @@ def is_mixed(program: Program) -> bool:
     return any(type(primitive.jvp) is Joint for primitive in program.kinds)
 
 
+def _is_smooth(program: Program, moving: Sequence[bool]) -> bool:
+    """Whether everything that matters, and depends on inputs that move, does so by operations that have derivatives."""
+    return remembered(_has_derivatives, program, moving)
+
+
+def _has_derivatives(program: Program, moving: Sequence[bool]) -> bool:
+    found = {i for i, flag in zip(program.input_ids, moving, strict=True) if flag}
+    for k, _ in program.schedule:
+        primitive, operands, params = program.ops[k]
+        flags = [i in found for i in operands]
+        if not any(flags) or (primitive.kept is not None and primitive.kept(*params) and primitive.holds is None):
+            continue
+        results: Sequence[int] = range(k, k + program.result_count(k))
+        holds = primitive.holds
+        if holds is not None and holds.moving is not None:
+            if not all(_is_smooth(held, inputs) for held, inputs in holds.moving(flags, *params)):
+                return False
+        elif primitive.jvp is ZERO or not any(is_differentiable(program.avals[j]) for j in results):
+            return False
+        if holds is not None and holds.depends is not None:
+            results = [j for j, flag in zip(results, holds.depends(flags, *params), strict=True) if flag]
+        found.update(results)
+    return True
+
+
 def linear_part(program: Program, moving: Sequence[bool], first: int = 0, *, effects: bool = False) -> LinearPart | None:
     """Return the linear part of a program, made once; ``None`` if it is not linear.
 
@@ -55,6 +83,8 @@ def linear_part(program: Program, moving: Sequence[bool], first: int = 0, *, eff
 
 
 def _linear_part(program: Program, moving: Sequence[bool], first: int, effects: bool) -> LinearPart | None:
+    if not _is_smooth(program, moving):
+        return None
     split = split_program(program, moving)
     forward, total = split.forward, len(program.output_ids)
     by_output = iter(split.linear.output_ids)
@@ -81,25 +111,43 @@ def _linear_part(program: Program, moving: Sequence[bool], first: int, effects: 
     return LinearPart(known, linear, tuple([i is not None for i in moved]))
 
 
-def transposed_part(program: Program, moving: Sequence[bool]) -> Program | None:
-    """Return the transpose of a program that is linear in the inputs flagged by ``moving``; ``None`` if it is not.
+def apply_linear(program: Program, known: Sequence[Any], moved: Sequence[Any]) -> list[Any]:
+    """Apply a program that is linear in its last inputs; what it computes of the others is recorded with these.
+
+    Returns:
+        its outputs, ``None`` for those that do not depend on ``moved``. One that is not linear is applied as it is: where it
+        is transposed, that is refused.
+    """
+    part = linear_part(program, [False] * len(known) + [True] * len(moved)) if is_mixed(program) else None
+    if part is None:
+        return list(evaluate_program(program, [*known, *moved]))
+    found = iter(evaluate_program(part.linear, [*evaluate_program(part.known, known), *moved]))
+    return [next(found) if flag else None for flag in part.active]
+
+
+def transposed_part(program: Program, moving: Sequence[bool]) -> Program:
+    """Return the transpose of a program that is linear in the inputs flagged by ``moving``, and may hold programs.
 
     Returns:
         A program like that of `functrace.transforms.transpose.transpose_program`.
 
     Raises:
-        NotDifferentiableError: if it is not linear, and shows so by an operation that cannot be transposed.
+        NotDifferentiableError: if it is not linear.
     """
-    if not is_mixed(program):
+    inputs = [program.avals[i] for i, flag in zip(program.input_ids, moving, strict=True) if flag]
+    if not is_mixed(program) or not all(map(is_differentiable, inputs)):
         return transpose_program(program, moving)
     part = linear_part(program, moving)
     if part is None:
-        return None
+        raise NotDifferentiableError(
+            f"what is transposed here, {program.name}, is not linear: its derivative depends on what it should be linear in",
+            fix="make it linear; a custom_vjp whose backward rule is not linear has forward mode by a jvp rule of its own",
+        )
     count = len(part.known.output_ids)
     back = transpose_program(part.linear, [False] * count + [True] * sum(moving))
     build = Assembly()
-    inputs = [build.input(program.avals[i]) for i, flag in zip(program.input_ids, moving, strict=True) if not flag]
+    known = [build.input(program.avals[i]) for i, flag in zip(program.input_ids, moving, strict=True) if not flag]
     given = [build.input(program.avals[i]) for i in program.output_ids]
     reached = [i for i, flag in zip(given, part.active, strict=True) if flag]
-    outputs = build.splice(back, [*build.splice(part.known, inputs), *reached])
+    outputs = build.splice(back, [*build.splice(part.known, known), *reached])
     return build.program(outputs, back.name)
