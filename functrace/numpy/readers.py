@@ -33,7 +33,7 @@ PLAIN = tuple(
     [
         f"{name}."
         for name in (
-            "autograd", "cupy", "h5py", "jax", "jaxlib", "llvmlite", "matplotlib", "numba", "pandas", "PIL", "polars",
+            "autograd", "cupy", "h5py", "jax", "jaxlib", "llvmlite", "numba", "pandas", "PIL", "polars",
             "pyarrow", "scipy.sparse", "tensorflow", "torch", "xarray",
         )
     ]
@@ -141,6 +141,8 @@ def _is_made_inside(x: Tracer) -> bool:
 
 def _held(value: Any) -> Iterable[object]:
     """The objects that an object holds."""
+    if f"{type(value).__module__}.".startswith(PLAIN):
+        return ()
     if isinstance(value, (list, tuple, set, frozenset)):
         return value
     if isinstance(value, Mapping):
