@@ -352,8 +352,12 @@ def continue_in_thread(task: Task, grads: Sequence[Tensor | None], depth: int) -
             failure.append(error)
 
     thread = threading.Thread(target=body, name="functrace backward")
-    thread.start()
-    thread.join()
+    try:
+        thread.start()
+    except RuntimeError:  # Python 3.12 begins none once the main thread has ended
+        body()
+    else:
+        thread.join()
     if failure:
         raise failure.pop()  # popped, or this frame and the error's traceback would hold each other
 
