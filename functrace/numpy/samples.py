@@ -150,6 +150,8 @@ def _gradient_along(f: Arrayed, spacing: Operand, axis: int, edge_order: int) ->
             fix=f"at least {edge_order + 1} elements are required",
         )
     spacing = arrayed(spacing)
+    if spacing.dtype.kind in "iu":
+        spacing = convert(spacing, float)
 
     def part(a: int | None, b: int | None) -> Any:
         return index_static(f, along(axis, (a, b, None)))

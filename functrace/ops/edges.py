@@ -19,7 +19,16 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Tangents, Values, absent
 from functrace.ir.unknown import computed
 from functrace.ops import elementwise as ew
-from functrace.ops.elementwise import ELEMENTWISE, Elementwise, broadcast_shape, elementwise, jvp_from, result_dtype
+from functrace.ops.elementwise import (
+    ELEMENTWISE,
+    Elementwise,
+    broadcast_shape,
+    elementwise,
+    in_loop_dtypes,
+    jvp_from,
+    result_dtype,
+)
+from functrace.ops.shaping import convert
 from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
@@ -41,7 +50,8 @@ def _is_settled(n: Array) -> Any:
 
 def _power_jvp(power: Callable[..., Any]) -> Callable[..., Any]:
     def jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
-        (x, n), (o,), (a, b) = primals, outputs, tangents
+        (o,), (a, b) = outputs, tangents
+        x, n = in_loop_dtypes(np.power, primals, o)
         first = None
         if a is not None:
             if n.__class__ in (int, float, complex):
@@ -204,7 +214,8 @@ lerp = Elementwise(
             lambda x, end, weight, o: ew.sub(1.0, weight),
             lambda x, end, weight, o: weight,
             lambda x, end, weight, o: ew.sub(end, x),
-        )
+        ),
+        lambda operands, o: [x if x.__class__ in ew.WEAK else convert(x, o.dtype) for x in operands],
     ),
     transpose=absent(because="lerp is not linear", instead="differentiate with functrace.vjp instead"),
     batch=ELEMENTWISE,

@@ -11,13 +11,20 @@ Note [Kinks and ties]
     each operand all of it; on a tie of fmax and fmin it is the first operand's. PyTorch's derivative of hypot at (0, 0), and
     of logaddexp where both operands are the same infinity, is nan; here it is 0, and half of each.
 
+Note [Precision of partial derivatives]
+    A ufunc casts its operands to the dtypes of one of its loops: ``arctan2(float64, int8)`` is computed in float64. Its
+    partial derivatives are computed from operands that are cast likewise (`in_loop_dtypes`), or they would overflow, and
+    round, where the function does not: 100 squared is 16 in int8. Python numbers are left as they are (NEP 50), since rules
+    look at them; a rule that computes with one alone gives it the dtype of the output first (`_typed`).
+
 Floor: 2.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +48,7 @@ from functrace.ir.primitive import (
 from functrace.ir.tape import Spec
 from functrace.ir.unknown import computed
 from functrace.ops import counts
+from functrace.ops.shaping import convert
 from functrace.tracing.binding import bind, claimed
 from functrace.tracing.tracer import Tracer, Value
 from functrace.typing import Array
@@ -51,6 +59,9 @@ ELEMENTWISE = Marker("ELEMENTWISE")
 Partial = Callable[..., Any] | None
 
 _EXAMPLES: dict[type, Any] = {bool: False, int: 0, float: 0.0, complex: 0j}
+WEAK = (int, float, complex)
+"""Types of Python numbers that take on the dtype of the arrays beside them."""
+_BOOL = np.dtype(bool)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -109,8 +120,35 @@ def ufunc_aval(name: str, ufunc: np.ufunc) -> Rule:
     return aval
 
 
-def jvp_from(partials: tuple[Partial, ...]) -> Rule | Marker:
-    """Return the rule of partial derivatives, one for each operand; see `elementwise`."""
+def in_loop_dtypes(ufunc: np.ufunc, operands: Values, output: Array) -> Values:
+    """Return operands in the dtypes of the loop that a ufunc runs on them; see Note [Precision of partial derivatives]."""
+    dtype = output.dtype
+    for x in operands:
+        if getattr(x, "dtype", dtype) is not dtype or x.__class__ is bool:
+            break
+    else:
+        return operands
+    kinds = tuple([_BOOL if x.__class__ is bool else getattr(x, "dtype", x.__class__) for x in operands])
+    loop = ufunc.resolve_dtypes(kinds + (None,) * ufunc.nout)[: ufunc.nin]
+    return tuple([x if x.__class__ in WEAK else _cast(x, to) for x, to in zip(operands, loop, strict=True)])
+
+
+def _cast(x: Value, dtype: np.dtype[Any]) -> Any:
+    """Convert to the precision of a dtype; real numbers stay real."""
+    if x.__class__ is bool:
+        return dtype.type(x)
+    if dtype.kind == "c" and x.dtype.kind != "c":  # type: ignore[union-attr]
+        dtype = dtype.type(0).real.dtype
+    return convert(x, dtype)  # type: ignore[type-var]
+
+
+def jvp_from(partials: tuple[Partial, ...], cast: Callable[[Values, Array], Sequence[Value]] | None = None) -> Rule | Marker:
+    """Return the rule of partial derivatives, one for each operand; see `elementwise`.
+
+    Args:
+        partials: one for each operand, or ``None``.
+        cast: called with the operands (if there are several) and the output; gives operands in the dtypes to compute in.
+    """
     if not any(partials):
         return ZERO
     if len(partials) == 1:
@@ -122,10 +160,11 @@ def jvp_from(partials: tuple[Partial, ...]) -> Rule | Marker:
         return unary
 
     def jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
-        total = None
+        output, total = outputs[0], None
+        operands = primals if cast is None else cast(primals, output)
         for tangent, partial in zip(tangents, partials, strict=True):
             if tangent is not None and partial is not None:
-                term = mul(tangent, partial(*primals, outputs[0]))
+                term = mul(tangent, partial(*operands, output))
                 total = term if total is None else add(total, term)
         return total
 
@@ -157,7 +196,7 @@ def elementwise(
         blind: whether the rule hands numbers on without a look at them, see `Primitive`.
     """
     if jvp is None:
-        jvp = jvp_from(deriv)
+        jvp = jvp_from(deriv, functools.partial(in_loop_dtypes, ufunc))
         home = next((partial.__module__ for partial in deriv if partial is not None), None)
         if home is not None and not isinstance(jvp, Marker):
             jvp.__module__ = home  # where the primitive is a name, by which it is pickled
@@ -309,7 +348,8 @@ log1p = elementwise("log1p", np.log1p, lambda x, o: reciprocal(add(x, 1.0)))
 
 
 def _logaddexp_partials(scale: float) -> tuple[Partial, Partial]:
-    def share(x: Array, y: Array, _o: Array) -> Any:
+    def share(x: Value, y: Value, o: Array) -> Any:
+        x, y = _typed(x, o), _typed(y, o)
         # Of the difference, which is exact where exp(x - o) is not; the same infinity twice has half each.
         same = logical_and(isinf(x), equal(x, y))
         apart = sub(where(same, 0.0, x), where(same, 0.0, y))
@@ -338,13 +378,12 @@ arccos = elementwise("arccos", np.arccos, lambda x, o: neg(reciprocal(_root_of_r
 arctan = elementwise("arctan", np.arctan, lambda x, o: reciprocal(add(square(x), 1.0)))
 
 
-def _squares(x: Value, y: Value, o: Array) -> Any:
-    return add(square(_typed(x, o)), square(_typed(y, o)))
-
-
 def _over_squares(part: Value, x: Value, y: Value, o: Array) -> Any:
-    squares = _squares(x, y, o)
-    return where(equal(squares, 0), 0.0, div(part, squares))
+    """part / (x**2 + y**2), and 0 where that is 0 / 0; the squares alone would overflow sooner."""
+    size = hypot(_typed(x, o), _typed(y, o))
+    is_zero = equal(size, 0)
+    size = where(is_zero, 1.0, size)
+    return where(is_zero, 0.0, div(div(part, size), size))
 
 
 arctan2 = elementwise(
@@ -424,16 +463,23 @@ clip_above = _bound("clip_above", np.minimum, lambda x, high: less_equal(x, high
 remainder = elementwise(
     "remainder", np.remainder, lambda x, y, o: 1.0, lambda x, y, o: neg(floor_divide(x, y)), source="NumPy remainder"
 )
+
+
+def _trunc_divide_eval(x: Array, y: Array) -> Any:
+    # A quotient just below an integer may be rounded to it, so the whole part is taken of what fmod leaves.
+    quotient = np.trunc(np.divide(x, y))
+    return np.where(np.isfinite(quotient), np.rint(np.divide(np.subtract(x, np.fmod(x, y)), y)), quotient)[()]
+
+
 trunc_divide = Elementwise(
     "trunc_divide",
-    eval=lambda x, y: np.trunc(np.divide(x, y)),
+    eval=_trunc_divide_eval,
     aval=lambda x, y: ShapeDtype(broadcast_shape("trunc_divide", (x, y)), result_dtype(x, y)),
     jvp=ZERO,
     transpose=absent(because="trunc_divide is piecewise constant", instead="leave it out of the derivative"),
     batch=ELEMENTWISE,
-    written="np.trunc({0} / {1})",
 )
-"""The quotient of floats, rounded towards zero."""
+"""The quotient of floats, rounded towards zero; where it is finite, exactly that of ``fmod``."""
 fmod = elementwise("fmod", np.fmod, lambda x, y, o: 1.0, lambda x, y, o: neg(trunc_divide(x, y)))
 
 

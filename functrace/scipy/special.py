@@ -58,7 +58,8 @@ def logsumexp(
     x = _floating(a)
     if b is not None:
         factor = _floating(b)
-        x, factor = np.broadcast_arrays(x, factor)
+        dtype = np.result_type(x.dtype, factor.dtype)
+        x, factor = np.broadcast_arrays(x.astype(dtype), factor.astype(dtype))
         x = np.where(factor == 0, -np.inf, x)
     else:
         factor = None

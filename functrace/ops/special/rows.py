@@ -15,6 +15,7 @@ from functrace.errors import NotDifferentiableError
 from functrace.ir.primitive import Absent, Rule, Tangents, Values, absent
 from functrace.ops import elementwise as ew
 from functrace.ops.elementwise import ELEMENTWISE, Elementwise
+from functrace.ops.shaping import convert
 from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
@@ -54,7 +55,7 @@ def special(ufunc: np.ufunc, *deriv: Partial, source: str, named: str = "", jvp:
         name,
         eval=ufunc,
         aval=ew.ufunc_aval(name, ufunc),
-        jvp=jvp if jvp is not None else _jvp_of(name, ufunc, deriv),
+        jvp=_in_loop_dtypes(ufunc, jvp if jvp is not None else _jvp_of(name, ufunc, deriv)),
         transpose=absent(
             because=f"scipy.special.{name} is not linear",
             instead="differentiate with functrace.vjp or functrace.grad instead",
@@ -90,6 +91,18 @@ def _jvp_of(name: str, ufunc: np.ufunc, deriv: tuple[Partial, ...]) -> Rule:
             if tangent is not None and partial is not None:
                 total = ew.plus(total, ew.mul(tangent, partial(*operands, output)))
         return total
+
+    return jvp
+
+
+def _in_loop_dtypes(ufunc: np.ufunc, rule: Rule) -> Rule:
+    """The rule, with operands in the dtypes in which the ufunc is computed; and tangents, which it may add up."""
+
+    def jvp(primals: Values, outputs: Values, tangents: Tangents) -> Any:
+        operands = ew.in_loop_dtypes(ufunc, primals, outputs[0])
+        if operands is not primals:
+            tangents = tuple([t if t is None else convert(t, x.dtype) for t, x in zip(tangents, operands, strict=True)])
+        return rule(operands, outputs, tangents)
 
     return jvp
 

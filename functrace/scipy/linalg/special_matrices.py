@@ -167,7 +167,9 @@ def matmul_toeplitz(c_or_cr: Operand, x: Operand, check_finite: bool = False, wo
     if columns.shape[0] != n:
         raise ShapeError(f"matmul_toeplitz of {n} columns and {columns.shape[0]} rows", fix="pass x of shape (n, ...)")
     ring = np.concatenate([column, row[:0:-1]])
-    if ring.dtype.kind == "c" or columns.dtype.kind == "c":
+    dtype = np.result_type(ring.dtype, columns.dtype)
+    ring, columns = ring.astype(dtype), columns.astype(dtype)
+    if dtype.kind == "c":
         found = np.fft.ifft(np.fft.fft(ring)[:, None] * np.fft.fft(columns, n=m + n - 1, axis=0), axis=0)[:m]
     else:
         spectrum = np.fft.rfft(ring)[:, None] * np.fft.rfft(columns, n=m + n - 1, axis=0)

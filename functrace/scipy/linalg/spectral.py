@@ -187,8 +187,11 @@ def lstsq(
 ) -> Any:
     """As ``scipy.linalg.lstsq``: solution, residuals, rank and singular values; by `numpy.linalg.lstsq`."""
     matrix = matrices("lstsq", a, square=False)
-    rcond = np.finfo(matrix.dtype).eps if cond is None else cond
-    return tuple(np.linalg.lstsq(matrix, arrayed(b), rcond))  # type: ignore[arg-type]
+    right: Any = arrayed(b)
+    dtype = np.result_type(matrix.dtype, right.dtype)
+    dtype = dtype if dtype != np.float16 else np.dtype(np.float64)  # LAPACK has no half precision
+    rcond = np.finfo(dtype).eps if cond is None else cond
+    return tuple(np.linalg.lstsq(matrix.astype(dtype), right.astype(dtype), rcond))
 
 
 @on_traced(scipy.linalg.norm)

@@ -23,9 +23,11 @@ from functrace.scipy.signal.convolving import numbers
 from functrace.typing import Array
 
 
-def _coefficients(name: str, b: Operand, a: Operand) -> tuple[Any, Any]:
-    """Return both with ``a[0]`` divided out, as vectors."""
+def _coefficients(name: str, b: Operand, a: Operand, *others: Array) -> tuple[Any, Any]:
+    """Return both with ``a[0]`` divided out, as vectors of the dtype that they and other arrays have in common."""
     b, a = np.atleast_1d(numbers(b)), np.atleast_1d(numbers(a))
+    dtype = np.result_type(b.dtype, a.dtype, *[x.dtype for x in others])
+    b, a = b.astype(dtype), a.astype(dtype)
     if b.ndim != 1 or a.ndim != 1 or not b.shape[0] or not a.shape[0]:
         raise ShapeError(f"scipy.signal.{name}: b and a must be vectors, got {b.shape} and {a.shape}", fix="map with vmap")
     if not holds_tracer(a) and not a[0]:
@@ -76,12 +78,11 @@ def lfilter(b: Operand, a: Operand, x: Operand, axis: SupportsIndex = -1, zi: Op
     Cost:
         SciPy's loop, twice in reverse.
     """
-    numerator, denominator = _coefficients("lfilter", b, a)
     samples = numbers(x)
     start = None if zi is None else numbers(zi)
-    kinds = [v.dtype for v in (numerator, denominator, samples, start) if v is not None]
-    dtype = np.result_type(*kinds)
-    numerator, denominator, samples = (v.astype(dtype) for v in (numerator, denominator, samples))
+    numerator, denominator = _coefficients("lfilter", b, a, samples, *([] if start is None else [start]))
+    dtype = numerator.dtype
+    samples = samples.astype(dtype)
     place = one_axis(axis, samples.ndim)
     samples = np.moveaxis(samples, place, -1)
     if start is not None:
@@ -220,8 +221,9 @@ def filtfilt(
     """As ``scipy.signal.filtfilt``: forwards, and backwards; ``method="gust"`` too."""
     if method not in ("pad", "gust"):
         raise ShapeError(f"scipy.signal.filtfilt: method={method!r} must be 'pad' or 'gust'", fix="leave it out for 'pad'")
-    numerator, denominator = _coefficients("filtfilt", b, a)
     samples = numbers(x)
+    numerator, denominator = _coefficients("filtfilt", b, a, samples)
+    samples = samples.astype(numerator.dtype)
     place = one_axis(axis, samples.ndim)
     samples = np.moveaxis(samples, place, -1)
     if method == "gust":

@@ -50,6 +50,13 @@ def _is_constant(x: Array, m2: Array, axis: int) -> Any:
     return m2 <= (np.finfo(x.dtype).eps * np.mean(x, axis=axis)) ** 2
 
 
+def _also(x: Operand, other: Operand | None) -> Any:
+    """Return an array in the floating-point dtype that it has in common with another: SciPy promotes first."""
+    made: Any = arrayed(x)
+    kinds = [made.dtype] if other is None else [made.dtype, arrayed(other).dtype]
+    return made.astype(np.result_type(*[kind if kind.kind in "fc" else np.float64 for kind in kinds]))
+
+
 @on_traced(scipy.stats.moment)
 def moment(
     a: Operand,
@@ -114,9 +121,10 @@ def sem(a: Operand, axis: int | None = 0, ddof: int = 1, nan_policy: str = "prop
 def zmap(scores: Operand, compare: Operand, axis: int | None = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
     """As ``scipy.stats.zmap``: distances from the mean of ``compare``, in its standard deviations; NaN of constants."""
     x, along = _sample("zmap", compare, axis, nan_policy)
+    x = _also(x, scores)
     mean, spread = np.mean(x, axis=along, keepdims=True), np.std(x, axis=along, ddof=ddof, keepdims=True)
     flat = np.all(x == np.take(x, [0], axis=along), axis=along, keepdims=True)
-    found = (arrayed(scores) - (mean if axis is not None else mean[0])) / np.where(flat, 1.0, spread)  # type: ignore[operator]
+    found = (_also(scores, x) - (mean if axis is not None else mean[0])) / np.where(flat, 1.0, spread)  # type: ignore[operator]
     return np.where(flat, np.nan, found)
 
 
@@ -137,6 +145,7 @@ def gmean(
 ) -> Any:
     """As ``scipy.stats.gmean``: the exponential of the mean of logarithms."""
     x, along = _sample("gmean", a, axis, nan_policy)
+    x = _also(x, weights)
     found = np.exp(_weighted(np.log(x), along, weights, axis))
     return _shape(found, a, axis, keepdims)
 
@@ -153,13 +162,14 @@ def hmean(
 ) -> Any:
     """As ``scipy.stats.hmean``: the reciprocal of the mean of reciprocals."""
     x, along = _sample("hmean", a, axis, nan_policy)
+    x = _also(x, weights)
     return _shape(1.0 / _weighted(1.0 / x, along, weights, axis), a, axis, keepdims)
 
 
 def _weighted(x: Array, along: int, weights: Operand | None, axis: int | None) -> Any:
     if weights is None:
         return np.mean(x, axis=along)
-    given: Any = arrayed(weights)
+    given = _also(weights, x)
     return np.average(x, axis=along, weights=given.ravel() if axis is None else given)
 
 
@@ -184,11 +194,13 @@ def entropy(
     if base is not None and base <= 0:
         raise ShapeError("`base` must be a positive number or `None`.", fix="leave it out")
     x, along = _sample("entropy", pk, axis, nan_policy)
+    x = _also(x, qk)
     p = x / np.sum(x, axis=along, keepdims=True)
     if qk is None:
         found = np.sum(scipy.special.entr(p), axis=along)
     else:
         y, _ = _sample("entropy", qk, axis, nan_policy)
+        y = _also(y, x)
         found = np.sum(scipy.special.rel_entr(p, y / np.sum(y, axis=along, keepdims=True)), axis=along)
     found = found if base is None else found / np.log(base)
     return _shape(found, pk, axis, keepdims)
