@@ -40,6 +40,7 @@ from functrace.ir.parts import Compiled
 from functrace.ir.program import Program
 from functrace.ops.blas import one_thread
 from functrace.ops.contraction import matmul_in_parts_p
+from functrace.ops.elementwise import loop_dtypes
 from functrace.ops.indexing import decode_index, embed_p
 from functrace.ops.joining import concatenate_p, stack_p
 from functrace.ops.shaping import broadcast_to_p, convert_p, permute_p, reshape_p
@@ -399,9 +400,9 @@ def _is_taken_as_it_is(program: Program, k: int) -> bool:
     ufunc: Any = primitive.eval
     if not isinstance(ufunc, np.ufunc):
         return True
-    kinds = tuple([program.avals[i].dtype if i >= 0 else type(program.literals[~i]) for i in operands])
-    found = ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))
-    return all(kind == dtype for i, kind, dtype in zip(operands, kinds, found, strict=False) if i >= 0)
+    specs = [program.avals[i] if i >= 0 else type(program.literals[~i]) for i in operands]
+    found = loop_dtypes(ufunc, specs)
+    return all(program.avals[i].dtype == dtype for i, dtype in zip(operands, found, strict=False) if i >= 0)
 
 
 def _aligned(nbytes: int) -> Array:

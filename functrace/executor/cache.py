@@ -37,7 +37,7 @@ from functrace.ir.primitive import INPUT, Primitive
 from functrace.ir.program import Program, goes_by_rule
 from functrace.ir.tape import Columns, Spec, infer
 from functrace.locks import after_fork
-from functrace.ops.elementwise import where
+from functrace.ops.elementwise import loop_dtypes, where
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
 from functrace.transforms.given import with_given
@@ -333,7 +333,7 @@ def argument_aval(
     if isinstance(ufunc, np.ufunc):
         if all(isinstance(k, type) for k in kinds):
             return None
-        dtype = ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))[place]
+        dtype = loop_dtypes(ufunc, specs)[place]
     elif primitive is where:
         dtype = (
             np.dtype(bool)

@@ -20,7 +20,7 @@ from functrace.executor.products import in_parts
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.ops.contraction import dot_p, matmul_in_parts_p
-from functrace.ops.elementwise import ELEMENTWISE
+from functrace.ops.elementwise import ELEMENTWISE, loop_dtypes
 from functrace.ops.indexing import decode_index, embed_p, index_p
 from functrace.ops.joining import stack_p
 from functrace.ops.reductions import reduce_max_p, reduce_min_p, reduce_sum_p
@@ -211,9 +211,9 @@ def spelled_literal(program: Program, i: int, k: int, bind_value: Callable[[Any]
     kind: type[Scalar] = type(value)
     primitive, operands, _ = program.ops[k]
     ufunc = primitive.eval
-    kinds: tuple[Any, ...] = tuple([program.avals[j].dtype if j >= 0 else type(program.literals[~j]) for j in operands])
-    if isinstance(ufunc, np.ufunc) and kind in (int, float) and bool not in kinds:
-        wanted = ufunc.resolve_dtypes(kinds + (None,) * ufunc.nout)[operands.index(i)]
+    if isinstance(ufunc, np.ufunc) and kind in (int, float):
+        specs = [program.avals[j] if j >= 0 else type(program.literals[~j]) for j in operands]
+        wanted = loop_dtypes(ufunc, specs)[operands.index(i)]
         if wanted.kind == "f" and holds(wanted, value):
             return bind_value(np.asarray(value, wanted))
     if kind is bool or (kind is int and abs(value) < 1 << 63) or (type(value) is float and math.isfinite(value)):

@@ -26,6 +26,7 @@ from functrace.executor.threads import THREADS, Take
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.program import Program
 from functrace.ops.contraction import dot_p, matmul_p
+from functrace.ops.elementwise import loop_dtypes
 from functrace.tracing.lines import warn
 from functrace.typing import Array, Scalar
 
@@ -89,8 +90,7 @@ def spread_ufunc(ufunc: np.ufunc, specs: Sequence[Any], made: ShapeDtype | None 
     if ufunc.nout != 1 or not _are_large(ufunc, avals if made is None else [*avals, made]):
         return None
     if made is None:
-        kinds = [s.dtype if isinstance(s, ShapeDtype) else np.dtype(bool) if s is bool else s for s in specs]
-        dtype = ufunc.resolve_dtypes((*kinds, None))[-1]
+        dtype = loop_dtypes(ufunc, specs)[-1]
         made = ShapeDtype(np.broadcast_shapes(*[aval.shape for aval in avals]), dtype)
     return Spread(ufunc, made)
 

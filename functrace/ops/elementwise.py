@@ -101,15 +101,24 @@ def result_dtype(*specs: Spec) -> np.dtype[Any]:
     return np.result_type(*(s.dtype if isinstance(s, ShapeDtype) else _EXAMPLES[s] for s in specs))
 
 
+def loop_dtypes(ufunc: np.ufunc, specs: Sequence[Spec]) -> tuple[np.dtype[Any], ...]:
+    """Return the dtypes of the loop that NumPy chooses, of operands and then of results (Python bools are never weak).
+
+    Raises:
+        TypeError: if there is no such loop.
+    """
+    kinds = tuple([s.dtype if isinstance(s, ShapeDtype) else _BOOL if s is bool else s for s in specs])
+    if all(isinstance(kind, type) for kind in kinds):
+        kinds = tuple([np.dtype(kind) for kind in kinds])
+    return ufunc.resolve_dtypes(kinds + (None,) * ufunc.nout)
+
+
 def ufunc_aval(name: str, ufunc: np.ufunc) -> Rule:
     """Return the aval rule of a ufunc, which asks NumPy for the dtypes of its results."""
 
     def aval(*specs: Spec) -> Any:
-        kinds = tuple(s.dtype if isinstance(s, ShapeDtype) else (np.dtype(bool) if s is bool else s) for s in specs)
-        if all(isinstance(kind, type) for kind in kinds):
-            kinds = tuple(np.dtype(kind) for kind in kinds)
         try:
-            dtypes = ufunc.resolve_dtypes(kinds + (None,) * ufunc.nout)[ufunc.nin :]
+            dtypes = loop_dtypes(ufunc, specs)[ufunc.nin :]
         except TypeError as error:
             avals = ", ".join(repr(s) if isinstance(s, ShapeDtype) else s.__name__ for s in specs)
             raise DtypeError(f"{name} is not defined for {avals}", fix="convert the operands with .astype") from error
@@ -128,9 +137,8 @@ def in_loop_dtypes(ufunc: np.ufunc, operands: Values, output: Array) -> Values:
             break
     else:
         return operands
-    kinds = tuple([_BOOL if x.__class__ is bool else getattr(x, "dtype", x.__class__) for x in operands])
-    loop = ufunc.resolve_dtypes(kinds + (None,) * ufunc.nout)[: ufunc.nin]
-    return tuple([x if x.__class__ in WEAK else _cast(x, to) for x, to in zip(operands, loop, strict=True)])
+    loop = loop_dtypes(ufunc, [x.__class__ if x.__class__ in _EXAMPLES else ShapeDtype((), x.dtype) for x in operands])
+    return tuple([x if x.__class__ in WEAK else _cast(x, to) for x, to in zip(operands, loop, strict=False)])
 
 
 def _cast(x: Value, dtype: np.dtype[Any]) -> Any:

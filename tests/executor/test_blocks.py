@@ -17,6 +17,7 @@ from functrace.executor.groups import FEWEST_BLOCKS
 from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import planned
 from functrace.executor.threads import BLOCK, THREADS, Threads
+from tests.fuzz.literals import OPERATIONS, outcome
 
 SIZE = FEWEST_BLOCKS * BLOCK + 12_346  # no whole number of blocks
 
@@ -172,3 +173,49 @@ def test_threads_are_counted() -> None:
         Threads().resize(0)
     assert Threads(3).count == 3
     assert Threads().count >= 1
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["bool", "int8", "int64", "float32", "float64", "complex128"])
+def test_python_numbers_of_every_kind_in_blocks(kind: str) -> None:
+    """Of 1,024 elements in blocks of 4: any operation, beside any kind of number, and then another operation."""
+    x = (np.arange(1024) % 5).astype(kind)
+    wrong: list[str] = []
+    checked = 0
+    with ft.config(block=4, threads=2), np.errstate(all="ignore"):
+        for name, operation in OPERATIONS.items():
+            for number in (True, 3, 0.5, 1 - 2j):
+
+                def twice(v: Any, operation: Any = operation, number: Any = number) -> Any:
+                    found = operation(v, number)
+                    return np.where((found == 3) & True, v, found) * found
+
+                plain, jitted = outcome(lambda twice=twice: twice(x)), outcome(lambda twice=twice: ft.jit(twice)(x))
+                if plain[0] == "value":
+                    checked += 1
+                    fits = jitted[0] == "value" and are_equal(plain[1], jitted[1])
+                else:
+                    fits = jitted[0] != "value"
+                if not fits:
+                    wrong.append(f"{name} with {number!r}: {jitted}, not {plain}")
+    assert not wrong, "\n".join(wrong)
+    assert checked > 40
+
+
+def are_equal(a: Any, b: Any) -> bool:
+    """Whether two arrays have one dtype and the same elements; their powers by integers are products in compiled code."""
+    return a.dtype == b.dtype and np.allclose(a, b, rtol=4 * np.finfo(np.float32).eps, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("size", [262_143, 300_000])
+def test_python_numbers_of_every_kind_beside_large_arrays(size: int) -> None:
+    x = np.linspace(-2.0, 2.0, size)
+    functions: list[Callable[[Any], Any]] = [
+        lambda v: np.where((v > 0) & True, v, 0.0) + 1,
+        lambda v: np.logical_or(v > 1, False) * 2.5 + True,
+        lambda v: np.maximum(v, True) - 3,
+        lambda v: (v * (1 - 2j) + True) * 0.5,
+        lambda v: np.copysign(v, True) / 7,
+    ]
+    for f in functions:
+        np.testing.assert_array_equal(ft.jit(f)(x), f(x), strict=True)

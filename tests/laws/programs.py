@@ -33,6 +33,13 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "-{0}": lambda x: -x,
     "0.5 * {0}": lambda x: 0.5 * x,
     "np.logaddexp({0}, 0.5)": lambda x: np.logaddexp(x, 0.5),
+    # Python numbers of every kind, which NumPy promotes each in its own way.
+    "np.where((np.cos({0}) < 2) & True, {0}, False)": lambda x: np.where((np.cos(x) < 2) & True, x, False),
+    "np.where((np.sin({0}) > 2.0) | False, 7, np.sin({0}))": lambda x: np.where((np.sin(x) > 2.0) | False, 7, np.sin(x)),
+    "np.real((0.5 + 2j) * {0} - (1 - 1j))": lambda x: np.real((0.5 + 2j) * x - (1 - 1j)),
+    "True * np.sin({0}) - 2 * True": lambda x: True * np.sin(x) - 2 * True,
+    "np.power(np.cos({0}) + 2, True)": lambda x: np.power(np.cos(x) + 2, True),
+    "np.hypot(True, {0})": lambda x: np.hypot(True, x),
 }
 
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
