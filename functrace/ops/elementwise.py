@@ -25,7 +25,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,13 +47,11 @@ from functrace.ir.primitive import (
 from functrace.ir.tape import Spec
 from functrace.ir.unknown import computed
 from functrace.ops import counts
-from functrace.ops.shaping import convert
-from functrace.tracing.binding import bind, claimed
-from functrace.tracing.tracer import Tracer, Value
+from functrace.ops.broadcasting import ELEMENTWISE, Elementwise
+from functrace.ops.shaping import convert, part_aval, real
+from functrace.tracing.binding import bind
+from functrace.tracing.tracer import Value
 from functrace.typing import Array
-
-ELEMENTWISE = Marker("ELEMENTWISE")
-"""batch rule of a primitive that broadcasts: align ranks, then the same primitive."""
 
 Partial = Callable[..., Any] | None
 
@@ -62,25 +59,6 @@ _EXAMPLES: dict[type, Any] = {bool: False, int: 0, float: 0.0, complex: 0j}
 WEAK = (int, float, complex)
 """Types of Python numbers that take on the dtype of the arrays beside them."""
 _BOOL = np.dtype(bool)
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Elementwise(Primitive):
-    """A primitive without parameters that can be called like the ufunc that it stands for."""
-
-    source: str = ""
-
-    def __call__(self, *operands: Value) -> Array:
-        """Apply to arrays or traced values: `bind`, in line, since rules call primitives more than anything else does."""
-        newest = None
-        for value in operands:
-            if isinstance(value, Tracer):
-                recording = value._recording
-                if newest is None or recording.serial > newest.serial:
-                    newest = recording
-        if newest is None:
-            return self.eval(*operands)
-        return (claimed(newest) if newest.shadows else newest).record(self, operands)
 
 
 def broadcast_shape(name: str, specs: tuple[Spec, ...]) -> tuple[int, ...]:
@@ -645,25 +623,10 @@ relu = Elementwise(
 )
 
 
-def _part_aval(spec: ShapeDtype) -> ShapeDtype:
-    return ShapeDtype(spec.shape, spec.dtype.type(0).real.dtype)
-
-
-real = Elementwise(
-    "real",
-    eval=np.real,
-    aval=_part_aval,
-    jvp=lambda p, o, t: real(t[0]),
-    transpose=lambda ct, x: (ct,),
-    batch=ELEMENTWISE,
-    view=True,
-    written="np.real({0})",
-    flops=counts.moved,
-)
 imag = Elementwise(
     "imag",
     eval=np.imag,
-    aval=_part_aval,
+    aval=part_aval,
     jvp=lambda p, o, t: imag(t[0]),
     transpose=lambda ct, x: (mul(ct, -1j),),
     batch=ELEMENTWISE,

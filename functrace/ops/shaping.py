@@ -16,6 +16,7 @@ from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, broadcast_shapes, shape_of
 from functrace.ir.primitive import LINEAR, Flags, Primitive, Values
 from functrace.ops import counts
+from functrace.ops.broadcasting import ELEMENTWISE, Elementwise
 from functrace.tracing.binding import bind, claimed
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer, Value
@@ -160,6 +161,24 @@ def broadcast_to(x: V, shape: Shape) -> V:
 # -- dtype -------------------------------------------------------------------------------------------
 
 
+def part_aval(spec: ShapeDtype) -> ShapeDtype:
+    """Predict the real or the imaginary part."""
+    return ShapeDtype(spec.shape, spec.dtype.type(0).real.dtype)
+
+
+real = Elementwise(
+    "real",
+    eval=np.real,
+    aval=part_aval,
+    jvp=lambda p, o, t: real(t[0]),
+    transpose=lambda ct, x: (ct,),
+    batch=ELEMENTWISE,
+    view=True,
+    written="np.real({0})",
+    flops=counts.moved,
+)
+
+
 def _convert_eval(x: Array, dtype: np.dtype[Any]) -> Any:
     return np.asarray(x).astype(dtype)[()]
 
@@ -184,8 +203,6 @@ def convert(x: V, dtype: DTypeLike) -> V:
     if known == dtype:
         return x
     if known is not None and known.kind == "c" and dtype.kind == "f":
-        from functrace.ops.elementwise import real
-
         part: Any = real(x)
         return convert(part, dtype)
     return bind(convert_p, (x,), (dtype,))

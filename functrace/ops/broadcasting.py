@@ -1,0 +1,35 @@
+"""Primitives that broadcast as ufuncs do: `Elementwise`.
+
+Floor: 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from functrace.ir.primitive import Marker, Primitive
+from functrace.tracing.binding import claimed
+from functrace.tracing.tracer import Tracer, Value
+from functrace.typing import Array
+
+ELEMENTWISE = Marker("ELEMENTWISE")
+"""batch rule of a primitive that broadcasts: align ranks, then the same primitive."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Elementwise(Primitive):
+    """A primitive without parameters that can be called like the ufunc that it stands for."""
+
+    source: str = ""
+
+    def __call__(self, *operands: Value) -> Array:
+        """Apply to arrays or traced values: `bind`, in line, since rules call primitives more than anything else does."""
+        newest = None
+        for value in operands:
+            if isinstance(value, Tracer):
+                recording = value._recording
+                if newest is None or recording.serial > newest.serial:
+                    newest = recording
+        if newest is None:
+            return self.eval(*operands)
+        return (claimed(newest) if newest.shadows else newest).record(self, operands)
