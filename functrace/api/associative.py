@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.api.calls import as_value, function_name
+from functrace.api.calls import as_value, function_name, is_position
 from functrace.errors import AxisError, DtypeError, ShapeError, TreeError, entry
 from functrace.ir.aval import aval_of, shape_of
 from functrace.tree import flatten, paths, unflatten
@@ -61,7 +61,7 @@ def associative_scan(fn: Callable[[T, T], T], elems: T, reverse: bool = False, a
     names = paths(elems)
     for name, x in zip(names, leaves, strict=True):
         rank = len(shape_of(x))
-        if not -rank <= axis < rank:
+        if not is_position(axis) or not -rank <= axis < rank:
             raise AxisError(f"{owner}: axis={axis}, but elems{name} is {aval_of(x)}", fix="name an axis that all have")
     sizes = {f"elems{name}": shape_of(x)[axis] for name, x in zip(names, leaves, strict=True)}
     if len(set(sizes.values())) > 1:

@@ -111,8 +111,8 @@ NO_LEAF = (
 
 
 def is_position(argnums: object) -> TypeGuard[int]:
-    """Whether ``argnums`` names one argument, so that there is one derivative and not a tuple of them."""
-    return isinstance(argnums, (int, np.integer))
+    """Whether ``argnums`` names one argument, so that there is one derivative and not a tuple of them; bools name none."""
+    return isinstance(argnums, (int, np.integer)) and not isinstance(argnums, bool)
 
 
 def check_argnums(argnums: object, transform: str, name: str = "argnums") -> tuple[int, ...]:
@@ -126,11 +126,11 @@ def check_argnums(argnums: object, transform: str, name: str = "argnums") -> tup
     if isinstance(argnums, tuple | list | range) and all(map(is_position, argnums)):
         return tuple(argnums)
     is_name = isinstance(argnums, str)
-    shown = repr(argnums) if isinstance(argnums, str | tuple | list) else f"a {type(argnums).__name__}"
+    shown = repr(argnums) if isinstance(argnums, bool | str | tuple | list) else f"a {type(argnums).__name__}"
     raise ArgumentError(
         f"{transform}: {name} is {shown}, not a position or a sequence of positions",
         fix=f"count positional arguments from 0: {name}=0, {name}=(0, 2)"
-        if is_name or name != "argnums"
+        if is_name or name != "argnums" or type(argnums) is bool
         else f"{transform}(f, argnums) returns a function: call {transform}(f)(x)",
     )
 

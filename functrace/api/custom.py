@@ -16,7 +16,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, final, overload
 
 import numpy as np
 
-from functrace.api.calls import ARRAYS, function_name
+from functrace.api.calls import ARRAYS, check_argnums, function_name
 from functrace.api.directions import is_float0
 from functrace.api.own_rules import MadeRule, OwnRule, rules_inside, with_avals, with_constants
 from functrace.api.record import Operands, Staged, stage
@@ -55,7 +55,7 @@ class Custom(Generic[P, R]):
     ) -> None:
         self.f: Callable[..., Any] = f
         self.name = function_name(f)
-        numbers = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
+        numbers = check_argnums(nondiff_argnums, type(self).__name__, "nondiff_argnums")
         self.nondiff_argnums = (*numbers, *_places(f, self.name, nondiff_argnames))
         self.symbolic_zeros = False
         functools.update_wrapper(self, f, updated=())  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ import numpy as np
 from functrace.api.calls import NUMERIC, as_value
 from functrace.errors import DtypeError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.tracing.tracer import Tracer
+from functrace.tracing.tracer import LITERALS, Tracer
 from functrace.transforms import is_differentiable
 from functrace.tree import leaves_or_none, paths
 from functrace.typing import PyTree
@@ -27,7 +27,7 @@ TANGENTS, COTANGENTS = "tangents", "cotangents"
 def check_like(
     tree: PyTree, treedef: PyTreeSpec, avals: Sequence[ShapeDtype], what: str, of: str, *, linear: bool = False
 ) -> Any:
-    """Flatten tangents or cotangents, which must fit avals; casts real numbers to the dtype wanted.
+    """Flatten tangents or cotangents, which must have the shapes and dtypes of avals; Python numbers take on the dtype.
 
     ``None`` inside the nest stands for zeros, and so do zeros of JAX's dtype float0. Cotangents of integers are of no
     consequence, tangents of integers must be zero, and what is ``linear`` is linear in integers, too.
@@ -61,9 +61,13 @@ def check_like(
                     fix="pass None there, or zeros",
                 )
             value = np.zeros(aval.shape, aval.dtype)
-        elif found is not aval:
-            if not np.can_cast(found.dtype, aval.dtype, "same_kind"):
-                raise DtypeError(f"{what}{place()} are {found} where {of} are {aval}", fix="pass numbers of that kind")
+        elif found.dtype != aval.dtype:
+            is_weak = type(leaf) in LITERALS or (isinstance(leaf, Tracer) and leaf.is_number)
+            if not is_weak or not np.can_cast(found.dtype, aval.dtype, "same_kind"):
+                raise DtypeError(
+                    f"{what}{place()} are {found} where {of} are {aval}",
+                    fix=f"convert them, e.g. with .astype(np.{aval.dtype})",
+                )
             value = value.astype(aval.dtype)
         values.append(value)
     return values

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from functrace.api.calls import ARRAYS, NO_LEAF, argument_names, as_value, function_name
+from functrace.api.calls import ARRAYS, NO_LEAF, argument_names, as_value, check_argnums, function_name
 from functrace.api.record import Called
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
@@ -46,7 +46,7 @@ class Parameters:
     def __init__(
         self, f: Callable[..., Any], argnums: int | Sequence[int], argnames: str | Sequence[str], word: str
     ) -> None:
-        numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        numbers = check_argnums(argnums, "jit", f"{word}_argnums")
         names = (argnames,) if isinstance(argnames, str) else tuple(argnames)
         self.any = bool(numbers or names)
         self.positions: frozenset[int] = frozenset()

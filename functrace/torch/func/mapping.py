@@ -73,13 +73,20 @@ def vmap(
         def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             before, MODES.randomness = MODES.randomness, randomness
             try:
-                return vmap_of_arrays(outputs, in_dims, out_dims, max_paths=0)(*args, **kwargs)
+                return vmap_of_arrays(outputs, _numbers(in_dims), _numbers(out_dims), max_paths=0)(*args, **kwargs)
             finally:
                 MODES.randomness = before
 
         return call.run(run)
 
     return wrapper
+
+
+def _numbers(dims: PyTree) -> PyTree:
+    """Return axes as ints: PyTorch takes bools for 0 and 1."""
+    if isinstance(dims, (tuple, list)):
+        return type(dims)([_numbers(dim) for dim in dims])
+    return int(dims) if isinstance(dims, bool) else dims
 
 
 def _check_dims(call: Call, args: tuple[Any, ...], in_dims: PyTree, what: str) -> None:
