@@ -105,9 +105,11 @@ def clip(
     # Integers between two numbers: all three decide the dtype together.
     if a.dtype.kind in "biu" and low is not None and high is not None and dtype is None:
         result = convert(result, common_dtype((a, operand(low), operand(high))))
-    if low is not None:
+    if low is not None and high is not None:
+        result = ew.clip(result, operand(low), operand(high))
+    elif low is not None:
         result = ew.clip_below(result, operand(low))
-    if high is not None:
+    elif high is not None:
         result = ew.clip_above(result, operand(high))
     if result is a:
         result = FUNCTIONS[np.copy](a)
@@ -144,8 +146,7 @@ def nan_to_num(
         result = FUNCTIONS[np.copy](x)
     elif x.dtype.kind == "c":
         parts = (_numbers_only(part, nan, posinf, neginf) for part in (ew.real(x), ew.imag(x)))
-        first, second = parts
-        result = convert(ew.add(first, ew.mul(second, 1j)), x.dtype)
+        result = ew.complex_of(*parts)
     else:
         result = _numbers_only(x, nan, posinf, neginf)
     if copy:

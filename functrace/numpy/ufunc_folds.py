@@ -14,7 +14,6 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from functrace.errors import ConcretizationError, DtypeError
-from functrace.ir.aval import shape_of
 from functrace.ir.primitive import Primitive
 from functrace.numpy.layout import UNKNOWN
 from functrace.numpy.operands import (
@@ -34,9 +33,10 @@ from functrace.numpy.operands import (
 from functrace.numpy.tables import UFUNC_METHODS
 from functrace.numpy.views import laid_out
 from functrace.ops import elementwise as ew
-from functrace.ops.indexing import ARRAY, gather, index_static, scatter_add
+from functrace.ops.indexing import index_static
 from functrace.ops.joining import concatenate, stack
 from functrace.ops.reductions import kept_shape, merge_reduced
+from functrace.ops.segments import sum_segments
 from functrace.ops.shaping import broadcast_to, convert, moveaxis, reshape
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
@@ -91,7 +91,7 @@ def _reduce(ufunc: np.ufunc, primitive: Primitive) -> Callable[..., Any]:
         if initial is not NOT_GIVEN and initial is not None:
             total = broadcast_to(convert(arrayed(initial), expected.dtype), x.shape[:-1])
         elif mask is not None or not x.shape[-1]:
-            total = broadcast_to(np.asarray(ufunc.identity, expected.dtype)[()], x.shape[:-1])
+            total = broadcast_to(np.asarray(ufunc.identity).astype(expected.dtype)[()], x.shape[:-1])
         for k in range(x.shape[-1]):
             part = index_static(x, (Ellipsis, k))
             new = part if total is None else bind(primitive, (total, part))
@@ -111,7 +111,7 @@ def _accumulate(ufunc: np.ufunc, primitive: Primitive) -> Callable[..., Any]:
         for k in range(x.shape[place]):
             part = index_static(x, along(place, k))
             parts.append(bind(primitive, (parts[-1], part)) if parts else part)
-        return laid_out(stack(parts, place) if parts else ew.positive(x), UNKNOWN)
+        return laid_out(stack(parts, place) if parts else index_static(x, along(place, (0, 0, None))), UNKNOWN)
 
     return accumulate
 
@@ -135,18 +135,13 @@ def _reduceat(ufunc: np.ufunc, primitive: Primitive) -> Callable[..., Any]:
         stops = np.append(starts[1:], size)
         stops = np.where(stops > starts, stops, starts + 1)
         x = _in_loop(ufunc, "reduceat", x, expected)
-        if ufunc is np.add:  # all segments at once
-            lengths = stops - starts
-            segment = np.repeat(np.arange(len(starts)), lengths)
-            source = np.arange(len(segment)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + starts[segment]
-            rows = gather(moveaxis(x, place, 0), (ARRAY,), (source,))
-            sums = scatter_add(rows, (ARRAY,), (segment,), (len(starts), *shape_of(rows)[1:]))
-            return laid_out(moveaxis(sums, 0, place), UNKNOWN)
+        if ufunc is np.add and len(starts):  # all segments at once
+            return laid_out(moveaxis(sum_segments(moveaxis(x, place, 0), starts, stops), 0, place), UNKNOWN)
         reduce: Any = UFUNC_METHODS.get((ufunc, "reduce")) or _reduce(ufunc, primitive)
-        parts = [
-            reduce(index_static(x, along(place, (int(i), int(j), None))), axis=place, keepdims=True)
-            for i, j in zip(starts, stops, strict=True)
+        segments = [
+            index_static(x, along(place, (i, j, None))) for i, j in zip(starts.tolist(), stops.tolist(), strict=True)
         ]
+        parts = [s if s.shape[place] == 1 else reduce(s, axis=place, keepdims=True) for s in segments]
         if not parts:
             return index_static(x, along(place, (0, 0, None)))
         return laid_out(concatenate([convert(part, expected) for part in parts], place), UNKNOWN)

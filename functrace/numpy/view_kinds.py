@@ -144,7 +144,7 @@ class RealView(View):
         return ew.real(base)
 
     def write(self, base: Arrayed, new: Arrayed) -> Any:
-        return ew.add(ew.mul(ew.imag(base), 1j), new)
+        return ew.complex_of(new, ew.imag(base))
 
     def layout(self, base: Stand) -> Stand | None:
         return base.real
@@ -159,7 +159,7 @@ class ImagView(View):
         return ew.imag(base)
 
     def write(self, base: Arrayed, new: Arrayed) -> Any:
-        return ew.add(ew.real(base), ew.mul(new, 1j))
+        return ew.complex_of(ew.real(base), new)
 
     def layout(self, base: Stand) -> Stand | None:
         return base.imag

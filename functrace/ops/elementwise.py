@@ -25,7 +25,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -168,6 +168,7 @@ def elementwise(
     flops: Rule | None = None,
     source: str = "",
     blind: bool = False,
+    written: str | None = None,
 ) -> Elementwise:
     """Make the primitive of a ufunc.
 
@@ -180,6 +181,7 @@ def elementwise(
         fails, check, flops: what NumPy raises on values, and what it costs, see `Primitive`.
         source: where the formula stands (DLMF number, …), if it is not school mathematics.
         blind: whether the rule hands numbers on without a look at them, see `Primitive`.
+        written: how NumPy source spells it, where it is no name of NumPy's.
     """
     if jvp is None:
         jvp = jvp_from(deriv, functools.partial(in_loop_dtypes, ufunc))
@@ -200,6 +202,7 @@ def elementwise(
         flops=flops,
         source=source,
         blind=blind,
+        written=written,
     )
 
 
@@ -293,7 +296,11 @@ def _either(condition: Value, x: float, y: float, like: Array) -> Any:
 
 
 def _is_integer_power(x: Spec, n: Spec) -> bool:
-    return result_dtype(x, n).kind in "iu"
+    return result_dtype(x, n).kind in "iu" and not (_is_empty(x) or _is_empty(n))
+
+
+def _is_empty(spec: Spec) -> bool:
+    return isinstance(spec, ShapeDtype) and 0 in spec.shape
 
 
 def _power_check(value: Callable[[int], Any], _x: Spec, _n: Spec) -> None:
@@ -443,6 +450,22 @@ def _bound(name: str, ufunc: np.ufunc, inside: Callable[..., Array], outside: Ca
 
 clip_below = _bound("clip_below", np.maximum, lambda x, low: greater_equal(x, low), lambda x, low: less(x, low))
 clip_above = _bound("clip_above", np.minimum, lambda x, high: less_equal(x, high), lambda x, high: greater(x, high))
+
+
+def _clip_jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:
+    (x, low, high), (a, b, c) = primals, tangents
+    total = None
+    if a is not None:
+        total = where(logical_and(greater_equal(x, low), less_equal(x, high)), a, 0.0)
+    if b is not None:
+        total = plus(total, where(logical_and(less(x, low), less_equal(low, high)), b, 0.0))
+    if c is not None:
+        total = plus(total, where(logical_or(greater(x, high), greater(low, high)), c, 0.0))
+    return total
+
+
+clip = elementwise("clip", cast("Any", np)._core.umath.clip, jvp=_clip_jvp, blind=True, written="np.clip({0}, {1}, {2})")
+"""Both sides of ``clip``, whose zeros keep their signs, where those of ``maximum`` may be the bound's."""
 
 # -- remainders: x - y * floor(x / y), x - y * trunc(x / y) -------------------------------------------
 
@@ -623,6 +646,26 @@ relu = Elementwise(
 )
 
 
+def _complex_eval(x: Array | float, y: Array | float) -> Any:
+    out = np.empty(np.broadcast_shapes(np.shape(x), np.shape(y)), np.result_type(x, y, np.complex64))
+    out.real, out.imag = x, y
+    return out[()]
+
+
+def _complex_jvp(_primals: Values, _outputs: Values, tangents: Tangents) -> Any:
+    return complex_of(*[0.0 if t is None else t for t in tangents])
+
+
+complex_of = Elementwise(
+    "complex",
+    eval=_complex_eval,
+    aval=lambda x, y: ShapeDtype(broadcast_shape("complex", (x, y)), np.result_type(result_dtype(x, y), np.complex64)),
+    jvp=_complex_jvp,
+    transpose=lambda ct, x, y: (real(ct) if is_linear(x) else None, neg(imag(ct)) if is_linear(y) else None),
+    batch=ELEMENTWISE,
+    flops=counts.moved,
+)
+"""Complex numbers of real and imaginary parts: ``x + 1j * y`` is NaN where ``y`` is infinite, and loses signs of zero."""
 imag = Elementwise(
     "imag",
     eval=np.imag,

@@ -960,7 +960,7 @@ _of_products("addcmul", ew.mul, "*")
 _of_products("addcdiv", ew.div, "/")
 COMPLEX = Op(
     "ComplexBackward0",
-    lambda x, y: ew.add(x, ew.mul(y, 1j)),
+    lambda x, y: ew.complex_of(x, y),
     (("imag", 1), ("real", 0)),
     broadcasting,
     keeps=("imag", "real"),

@@ -369,7 +369,9 @@ def prefix_leaves(prefix: PyTree, treedef: PyTreeSpec, what: str) -> list[Any]:
     pairs = [(prefix, treedef)]
     while pairs:
         p, spec = pairs.pop()
-        if p is None or (isinstance(p, (int, np.integer)) and not isinstance(p, bool)):  # (`A | B` would build a new type at every call)
+        if p is None or (
+            isinstance(p, (int, np.integer)) and not isinstance(p, bool)
+        ):  # (`A | B` would build a new type at every call)
             result += [p if p is None else int(p)] * spec.num_leaves
             continue
         children = _children_like(p, spec)
