@@ -5,6 +5,7 @@ Floor: 6.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from functrace.numpy.taking import take
 from functrace.numpy.views import laid_out
 from functrace.ops import elementwise as ew
 from functrace.ops import joining
+from functrace.ops.checks import require
 from functrace.ops.indexing import index_static
 from functrace.ops.shaping import convert, reshape
 from functrace.tracing.tracer import Tracer, as_array
@@ -197,7 +199,7 @@ def cov(
     *,
     dtype: DtypeLike = None,
 ) -> Any:
-    """As ``numpy.cov``."""
+    """As ``numpy.cov``; where degrees of freedom are known to be 0 or less, it warns when it is recorded."""
     if ddof is not None and ddof != int(ddof):
         raise ShapeError("ddof must be integer", fix="pass 0 or 1")
     m = arrayed(m)
@@ -211,27 +213,37 @@ def cov(
         shape = shape_of(x)
         x = reshape(x, (1,) * (2 - len(shape)) + shape)
         made.append(np.transpose(x) if not rowvar and (len(shape) == 2 if k == 0 else shape_of(x)[0] != 1) else x)
+    if not shape_of(made[0])[0]:
+        return np.zeros((0, 0))
     x = made[0] if len(made) == 1 else joining.concatenate(made, 0)
     ddof = (0 if bias else 1) if ddof is None else ddof
     weights = None
-    for given in (fweights, aweights):
+    for name, given in (("fweights", fweights), ("aweights", aweights)):
         if given is not None:
-            given = arrayed(given)
+            given = convert(arrayed(given), float)
             if shape_of(given) != shape_of(x)[1:]:
                 raise ShapeError(
                     f"cov: weights of shape {shape_of(given)} do not fit {shape_of(x)[1]} observations", fix="give one each"
                 )
+            if name == "fweights":
+                given = require(given, ew.equal(given, np.round(given)), "TypeError", "fweights must be integer")
+            given = require(given, ew.greater_equal(given, 0), "ValueError", f"{name} cannot be negative")
             weights = given if weights is None else weights * given
     n = shape_of(x)[1]
     if weights is None:
         mean, total = np.mean(x, axis=1, keepdims=True), float(n)
         scale: Any = total - ddof
+        if scale <= 0:
+            warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=4)
+            scale = 0.0
     else:
         total = np.sum(weights)
-        mean = np.sum(x * weights, axis=1, keepdims=True) / total
+        total = require(total, ew.not_equal(total, 0), "ZeroDivisionError", "Weights sum to zero, can't be normalized")
+        mean = convert(np.sum(x * weights, axis=1, keepdims=True) / total, kind)
         scale = total - ddof
         if aweights is not None and ddof != 0:
             scale = total - ddof * np.sum(weights * arrayed(aweights)) / total
+        scale = ew.maximum(scale, 0.0)
     centred = x - mean
     other = np.transpose(centred if weights is None else centred * weights)
     result = np.matmul(centred, np.conj(other) if kind.kind == "c" else other) * ew.div(1.0, scale)

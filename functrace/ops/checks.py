@@ -18,9 +18,9 @@ from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
 from functrace.typing import Array
 
-Kind = Literal["IndexError", "OverflowError", "ValueError", "ZeroDivisionError"]
+Kind = Literal["IndexError", "OverflowError", "TypeError", "ValueError", "ZeroDivisionError"]
 _ERRORS: dict[str, type[Exception]] = {
-    error.__name__: error for error in (IndexError, OverflowError, ValueError, ZeroDivisionError)
+    error.__name__: error for error in (IndexError, OverflowError, TypeError, ValueError, ZeroDivisionError)
 }
 
 

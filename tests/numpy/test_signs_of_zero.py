@@ -1,4 +1,4 @@
-"""jit of ufuncs and of their methods, on zeros of both signs, NaN, infinities, and nothing: what NumPy gives, bit for bit."""
+"""jit of ufuncs and of their methods on zeros of both signs, NaN, infinities and nothing: what NumPy gives, bit for bit."""
 
 from __future__ import annotations
 
