@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import subprocess
 import sys
@@ -102,3 +103,26 @@ def test_programs_with_special_functions_are_read_and_pickled_elsewhere() -> Non
     root = Path(ft.__file__).parents[1]
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
     assert found.stdout == "True\n"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_derivatives_follow_orders_that_are_truncated() -> None:
+    """Where SciPy takes the whole part of an argument, the derivative is that of the function at the whole part."""
+    followed = set[str]()
+    for row, (place, last) in itertools.product(ROWS, [(0, 1), (0, 2), (1, 2), (0, 3)]):
+        ufunc = row.eval
+        kinds = {loop[place] for loop in ufunc.types if place < ufunc.nin}
+        if last != ufunc.nin - 1 or ufunc.nout != 1 or not kinds & set("liq") or "d" not in kinds:
+            continue
+        for order, exact in ((0.5, 0.0), (1.7, 1.0), (2.25, 2.0)):
+
+            def at(n: float, ufunc: Any = ufunc, place: int = place) -> Any:
+                others = [2.0] * place + [n] + [3.0] * (ufunc.nin - 2 - place)
+                return lambda x: ufunc(*others, x)
+
+            if at(order)(0.4) != at(exact)(0.4) or at(order)(0.7) != at(exact)(0.7):
+                continue
+            followed.add(row.name)
+            for f in (ft.grad, lambda f: ft.jit(ft.grad(f))):
+                np.testing.assert_allclose(f(at(order))(0.4), f(at(exact))(0.4), rtol=1e-13, err_msg=row.name)
+    assert followed >= {"expn", "yn", "kn", "bdtr"}

@@ -14,7 +14,7 @@ from functrace.ir.primitive import Tangents, Values
 from functrace.ops import elementwise as ew
 from functrace.ops.elementwise import imag, mul, real, sign
 from functrace.ops.special.gamma import rgamma
-from functrace.ops.special.rows import SpecialFunction, no_derivative, special, typed
+from functrace.ops.special.rows import SpecialFunction, no_derivative, special, typed, whole
 from functrace.typing import Array
 
 
@@ -54,7 +54,7 @@ y0 = special(sp.y0, lambda x, o: -y1(x), source="DLMF 10.6.3")
 y1 = special(sp.y1, lambda x, o: 0.5 * (y0(x) - yv(2.0, x)), source="DLMF 10.6.1")
 jv = special(sp.jv, "v", _difference("jv"), source="DLMF 10.6.1")
 yv = special(sp.yv, "v", _difference("yv"), source="DLMF 10.6.1")
-yn = special(sp.yn, "n", lambda n, x, o: 0.5 * (yv(n - 1.0, x) - yv(n + 1.0, x)), source="DLMF 10.6.1")
+yn = special(sp.yn, "n", lambda n, x, o: 0.5 * (yv(whole(n) - 1.0, x) - yv(whole(n) + 1.0, x)), source="DLMF 10.6.1")
 jve = special(
     sp.jve,
     jvp=_scaled(lambda: jve, _imaginary, lambda v, x: 0.5 * (jve(v - 1.0, x) - jve(v + 1.0, x))),
@@ -91,7 +91,7 @@ k1 = special(sp.k1, lambda x, o: -0.5 * (k0(x) + kv(2.0, x)), source="DLMF 10.29
 k0e = special(sp.k0e, lambda x, o: o - k1e(x), source="DLMF 10.29.3")
 k1e = special(sp.k1e, lambda x, o: o - 0.5 * (k0e(x) + kve(2.0, x)), source="DLMF 10.29.1")
 kv = special(sp.kv, "v", lambda v, x, o: -0.5 * (kv(v - 1.0, x) + kv(v + 1.0, x)), source="DLMF 10.29.1")
-kn = special(sp.kn, "n", lambda n, x, o: -0.5 * (kv(n - 1.0, x) + kv(n + 1.0, x)), source="DLMF 10.29.1")
+kn = special(sp.kn, "n", lambda n, x, o: -0.5 * (kv(whole(n) - 1.0, x) + kv(whole(n) + 1.0, x)), source="DLMF 10.29.1")
 kve = special(sp.kve, "v", lambda v, x, o: o - 0.5 * (kve(v - 1.0, x) + kve(v + 1.0, x)), source="DLMF 10.29.1")
 
 # -- Struve, Airy -----------------------------------------------

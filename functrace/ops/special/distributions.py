@@ -15,7 +15,7 @@ from functrace.ops.elementwise import exp
 from functrace.ops.special.gamma import betaln, gammaln
 from functrace.ops.special.incomplete import Order, by_shapes
 from functrace.ops.special.logarithms import xlog1py, xlogy
-from functrace.ops.special.rows import kept, special
+from functrace.ops.special.rows import kept, special, whole
 from functrace.typing import Array
 
 # -- incomplete functions, whose derivative by the last argument is the integrand ---------------------------------------
@@ -113,7 +113,7 @@ def _poisson(k: Array, m: Array) -> Any:
 
 
 def _binomial(k: Array, n: Array, p: Array) -> Any:
-    k = ew.floor(k)
+    k, n = ew.floor(k), whole(n)
     return beta_density(n - k, k + 1.0, 1.0 - p)
 
 

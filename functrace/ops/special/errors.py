@@ -15,7 +15,7 @@ from functrace.ops import elementwise as ew
 from functrace.ops.elementwise import exp, log, square, where
 from functrace.ops.special.hypergeometric import hyp2f1
 from functrace.ops.special.logarithms import exprel
-from functrace.ops.special.rows import kept, special
+from functrace.ops.special.rows import kept, special, whole
 from functrace.typing import Array
 
 _SLOPE = 2 / math.sqrt(math.pi)
@@ -82,6 +82,7 @@ def _spence(z: Array) -> Any:
 
 
 def _expn(n: Array, x: Array, o: Array) -> Any:
+    n = whole(n)
     is_zero = ew.equal(n, 0)
     first = where(is_zero, x, 1.0)
     return where(is_zero, -exp(-first) * (1.0 + first) / square(first), -expn(where(is_zero, 1, n) - 1, x))

@@ -115,6 +115,11 @@ def typed(x: Value, output: Array) -> Any:
     return kind.real.dtype.type(x)
 
 
+def whole(n: Value) -> Any:
+    """An order that SciPy takes the whole part of, with a warning, where it is given as a float."""
+    return ew.trunc(n) if getattr(n, "dtype", np.dtype(int)).kind == "f" else n
+
+
 def real_only(name: str, x: Array) -> None:
     """Refuse the derivative of a function by complex numbers.
 
