@@ -115,7 +115,7 @@ class custom_vmap(Custom[P, R]):
             if not (isinstance(found, tuple) and len(found) == 2):
                 raise TreeError(f"{what} returned a {type(found).__name__}, not a pair", fix="return result, out_batched")
             out, out_batched = found
-            marks = prefix_leaves(out_batched, run.out_tree, f"out_batched of {what}")
+            marks = prefix_leaves(out_batched, run.out_tree, f"out_batched of {what}", flags=True)
             avals = [_with_axis(a, size) if mark else a for a, mark in zip(run.out_avals, marks, strict=True)]
             leaves = check_like(out, run.out_tree, avals, f"the result of {what}", self.name)
             pairs = zip(leaves, marks, run.out_avals, strict=True)

@@ -359,8 +359,8 @@ def leaves_or_none(treedef: PyTreeSpec, tree: PyTree, what: str, of: str) -> lis
     return result
 
 
-def prefix_leaves(prefix: PyTree, treedef: PyTreeSpec, what: str) -> list[Any]:
-    """Spread a prefix nest (``in_axes``) over the leaves of a structure; ``None`` in it is a leaf.
+def prefix_leaves(prefix: PyTree, treedef: PyTreeSpec, what: str, *, flags: bool = False) -> list[Any]:
+    """Spread a prefix nest (``in_axes``) over the leaves of a structure; ``None`` in it is a leaf, and bools if ``flags``.
 
     Raises:
         TreeError: if ``prefix`` is not a prefix of it.
@@ -369,9 +369,8 @@ def prefix_leaves(prefix: PyTree, treedef: PyTreeSpec, what: str) -> list[Any]:
     pairs = [(prefix, treedef)]
     while pairs:
         p, spec = pairs.pop()
-        if p is None or (
-            isinstance(p, (int, np.integer)) and not isinstance(p, bool)
-        ):  # (`A | B` would build a new type at every call)
+        # (`A | B` would build a new type at every call)
+        if p is None or (isinstance(p, (int, np.integer)) and (flags or not isinstance(p, bool))):
             result += [p if p is None else int(p)] * spec.num_leaves
             continue
         children = _children_like(p, spec)
