@@ -1,4 +1,4 @@
-"""numpy.cov where degrees of freedom run out, of nothing, and with weights: what NumPy gives, and its warnings and errors."""
+"""numpy.cov where degrees of freedom run out, of nothing, and with weights: as NumPy, with its warnings and errors."""
 
 from __future__ import annotations
 
