@@ -379,13 +379,14 @@ class Writer:
             if used in function.__globals__:
                 renamed[used] = self.reference(used, function.__globals__[used], what)
         closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-        held = [f"{k} = {self.expression(cell.cell_contents, what)}" for k, cell in closure.items()]
+        held = [f"{k}={self.expression(cell.cell_contents, what)}" for k, cell in closure.items()]
         tree.name = name if not held else own
         source = ast.unparse(_Renamed(renamed).visit(tree))
         if held:
             maker = self.free(f"_make{name if name.startswith('_') else '_' + name}")
-            lines = textwrap.indent("\n".join([*held, "", source, "", f"return {own}"]), "    ")
-            source = f"def {maker}():\n{lines}\n\n\n{name} = {maker}()"
+            lines = textwrap.indent("\n".join([source, "", f"return {own}"]), "    ")
+            # Defaults are evaluated outside: what is captured may be called as the helper that it refers to.
+            source = f"def {maker}({', '.join(held)}):\n{lines}\n\n\n{name} = {maker}()"
         self.blocks.append(source)
 
     def reference(self, name: str, value: Any, what: str) -> str:

@@ -30,7 +30,7 @@ class Primitives(LaterTable[str, Primitive]):
         if "erf" in self or find_spec("scipy") is None:
             raise KeyError(name)
         special = importlib.import_module(f"{__name__}.special")
-        self.update({**special.TABLE, **special.BY_SHAPES})
+        self.update({**special.TABLE, **special.BY_SHAPES, **special.TAILS})
         return self[name]
 
 

@@ -76,7 +76,7 @@ def _length(fall: Callable[[Array], Array], slope: Callable[[Array], Array], sta
     return s
 
 
-def _blocks(function: Callable[..., Array], *operands: Array) -> Array:
+def in_blocks(function: Callable[..., Array], *operands: Array) -> Array:
     """Apply a function of vectors to arrays that broadcast, some elements at a time."""
     arrays = np.broadcast_arrays(*[np.asarray(x, np.float64) for x in operands])
     flat = [x.ravel() for x in arrays]
@@ -96,7 +96,8 @@ def _psi(order: int, x: Array) -> Array:
     return sp.psi(x) if order == 1 else (-1.0) ** order * math.factorial(order - 1) * sp.zeta(order, x)
 
 
-def _gamma_ratio(a: Array, x: Array, order: int) -> Array:
+def gamma_ratio(a: Array, x: Array, order: int) -> Array:
+    """``R_n``; for the order 0, ``P / p`` left of ``a``, and ``(P - 1) / p`` right of it."""
     u, weights = _rule()
     is_left = x <= np.maximum(a, 1e-8)
     is_inside = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
@@ -112,7 +113,7 @@ def _gamma_ratio(a: Array, x: Array, order: int) -> Array:
     length = np.where(is_left, left, right)[:, None]
     s = sign[:, None] * length * u
     bulk = np.exp(a[:, None] * s - z[:, None] * np.expm1(s))
-    scores = {k: -_psi(k, a)[:, None] for k in range(1, order + 1)}
+    scores = {k: -_psi(k, a)[:, None] for k in range(1, max(order, 1) + 1)}
     scores[1] = scores[1] + np.log(z)[:, None] + s
     integrand = bulk * _bell((order,), lambda k: scores[k[0]])
     found = -sign * z * length[:, 0] * (integrand @ weights)
@@ -123,6 +124,11 @@ def _operand_aval(*specs: Any) -> ShapeDtype:
     *operands, orders = specs
     if len(orders) != len(operands) - 1 or not any(orders):
         raise ProgramError(f"orders {orders} of {len(operands) - 1} shapes", fix="give one per shape, and not only 0")
+    return joined_aval(*operands)
+
+
+def joined_aval(*operands: Any) -> ShapeDtype:
+    """Shape and dtype of floats that operands broadcast to."""
     found: Any = float
     for spec in operands:
         kind = float if spec is int else spec
@@ -135,7 +141,8 @@ _JOINED = ew.ufunc_aval("the incomplete gamma function", np.arctan2)
 """Shape and dtype of what two operands broadcast to; integers become floats."""
 
 
-def _in_their_dtype(found: Array, values: tuple[Any, ...]) -> Any:
+def in_their_dtype(found: Array, values: tuple[Any, ...]) -> Any:
+    """A result in the precision of the arrays that it comes from."""
     arrays = [x for x in values if type(x) not in (int, float)]
     return found.astype(np.result_type(*arrays, np.float16) if arrays else np.float64)[()]
 
@@ -175,7 +182,7 @@ def by_shapes(order: Order, *operands: Value) -> Any:
 
 
 def _gamma_eval(a: Array, x: Array, orders: Order) -> Any:
-    return _in_their_dtype(_blocks(lambda a, x: _gamma_ratio(a, x, orders[0]), a, x), (a, x))
+    return in_their_dtype(in_blocks(lambda a, x: gamma_ratio(a, x, orders[0]), a, x), (a, x))
 
 
 def _gamma_scores(a: Array, x: Array) -> Score:
@@ -202,7 +209,8 @@ incomplete_gamma_p = Primitive(
 # -- beta -----------------------------------------------------------------------------------------------------------------
 
 
-def _beta_ratio(a: Array, b: Array, x: Array, n: int, m: int) -> Array:
+def beta_ratio(a: Array, b: Array, x: Array, n: int, m: int) -> Array:
+    """``R_nm``; for the orders 0, ``I / p`` left of ``a / (a + b)``, and ``(I - 1) / p`` right of it."""
     u, weights = _rule()
     is_inside = (a > 0) & (b > 0) & (x > 0) & (x < 1) & np.isfinite(a) & np.isfinite(b)
     is_left = x * (a + b) <= a
@@ -243,7 +251,7 @@ def _beta_ratio(a: Array, b: Array, x: Array, n: int, m: int) -> Array:
 
 
 def _beta_eval(a: Array, b: Array, x: Array, orders: Order) -> Any:
-    return _in_their_dtype(_blocks(lambda a, b, x: _beta_ratio(a, b, x, *orders), a, b, x), (a, b, x))
+    return in_their_dtype(in_blocks(lambda a, b, x: beta_ratio(a, b, x, *orders), a, b, x), (a, b, x))
 
 
 def _beta_scores(a: Array, b: Array, x: Array) -> Score:

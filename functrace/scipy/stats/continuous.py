@@ -36,9 +36,12 @@ from scipy.special import (
 )
 from scipy.special import expit as logistic_function
 
+from functrace.ops.elementwise import stop_gradient
 from functrace.ops.special.distributions import student_by_df
 from functrace.ops.special.incomplete import by_shapes
-from functrace.scipy.stats.distribution import Continuous, Formula, one, positive, zero
+from functrace.ops.special.tails import log_betainc, log_betaincc, log_gammainc, log_gammaincc
+from functrace.scipy.stats.distribution import Continuous, one, positive, zero
+from functrace.scipy.stats.tails import Formula, kept, log1p_square, log_expired, log_fisher
 from functrace.typing import Array
 
 LOG_2PI = math.log(2 * math.pi)
@@ -83,14 +86,30 @@ def _t_entropy(df: Array) -> Any:
     return half * (psi(half) - psi(df / 2)) + np.log(df) / 2 + betaln(df / 2, 0.5)
 
 
+def _t_density(x: Array, df: Array) -> Any:
+    scale = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * np.log(df * math.pi)
+    return scale - (df + 1) / 2 * log1p_square(x / np.sqrt(df))
+
+
+def _t_log_cdf(x: Array, df: Array) -> Any:
+    is_left, is_right = x < -1.0, x > 0.0
+    size = -kept(is_left, x, -1.0)
+    near = np.minimum(size, 1e100)  # beyond, a power
+    left = math.log(0.5) + log_fisher(near * near, near / near, df, upper=True) - df * np.log(size / near)
+    middle = np.log(stdtr(df, kept(~is_left & ~is_right, x, -0.5)))
+    return np.where(is_left, left, np.where(is_right, np.log1p(-stdtr(df, -kept(is_right, x, 1.0))), middle))
+
+
 t = Continuous(
     "t",
     ("df",),
-    lambda x, df: gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * np.log(df * math.pi) - (df + 1) / 2 * np.log1p(x * x / df),
+    _t_density,
     lambda x, df: stdtr(df, x),
     lambda x, df: stdtr(df, -x),
     lambda q, df: stdtrit(df, q),
     positive,
+    log_lower=_t_log_cdf,
+    log_upper=lambda x, df: _t_log_cdf(-x, df),
     upper_quantile=lambda q, df: -stdtrit(df, q),
     mean_formula=_t_mean,
     var_formula=_t_var,
@@ -136,6 +155,14 @@ def _asymmetric(x: Array, kappa: Array, upper: bool) -> Any:
     return np.where(x >= 0, above, 1.0 - below) if upper else np.where(x >= 0, 1.0 - above, below)
 
 
+def _asymmetric_log(x: Array, kappa: Array, upper: bool) -> Any:
+    left, right = _side(kappa)
+    above, below = np.log(right) - np.maximum(x, 0.0) * kappa, np.log(left) + np.minimum(x, 0.0) / kappa
+    far, near = (above, below) if upper else (below, above)
+    is_far = (x >= 0) if upper else (x < 0)
+    return np.where(is_far, far, np.log1p(-np.exp(near)))
+
+
 def _asymmetric_quantile(p: Array, rest: Array, kappa: Array) -> Any:
     left, right = _side(kappa)
     is_right = p >= left
@@ -150,6 +177,8 @@ laplace_asymmetric = Continuous(
     lambda x, kappa: _asymmetric(x, kappa, upper=True),
     lambda q, kappa: _asymmetric_quantile(q, 1.0 - q, kappa),
     positive,
+    log_lower=lambda x, kappa: _asymmetric_log(x, kappa, upper=False),
+    log_upper=lambda x, kappa: _asymmetric_log(x, kappa, upper=True),
     upper_quantile=lambda q, kappa: _asymmetric_quantile(1.0 - q, q, kappa),
     mean_formula=lambda kappa: 1.0 / kappa - kappa,
     var_formula=lambda kappa: 1.0 / (kappa * kappa) + kappa * kappa,
@@ -158,7 +187,7 @@ laplace_asymmetric = Continuous(
 cauchy = Continuous(
     "cauchy",
     (),
-    lambda x: -math.log(math.pi) - np.log1p(x * x),
+    lambda x: -math.log(math.pi) - log1p_square(x),
     lambda x: np.arctan2(1.0, -x) / math.pi,
     lambda x: np.arctan2(1.0, x) / math.pi,
     lambda q: np.where(q < 0.5, -1.0, 1.0) / np.tan(math.pi * np.minimum(q, 1.0 - q)),
@@ -189,6 +218,7 @@ gumbel_r = Continuous(
     lambda x: -np.expm1(-np.exp(-x)),
     lambda q: -np.log(-np.log(q)),
     log_lower=lambda x: -np.exp(-x),
+    log_upper=lambda x: log_expired(-x),
     upper_quantile=lambda q: -np.log(-np.log1p(-q)),
     mean_formula=lambda: EULER,
     var_formula=lambda: math.pi**2 / 6,
@@ -201,6 +231,7 @@ gumbel_l = Continuous(
     lambda x: -np.expm1(-np.exp(x)),
     lambda x: np.exp(-np.exp(x)),
     lambda q: np.log(-np.log1p(-q)),
+    log_lower=log_expired,
     log_upper=lambda x: -np.exp(x),
     upper_quantile=lambda q: np.log(-np.log(q)),
     mean_formula=lambda: -EULER,
@@ -215,9 +246,24 @@ def _power(x: Array, beta: Array) -> Any:
     return np.where(is_zero, 0.0, np.where(is_zero, 1.0, np.abs(x)) ** beta)
 
 
-def _gennorm_sf(x: Array, beta: Array) -> Any:
+def _gennorm_size(x: Array, beta: Array) -> tuple[Any, Any]:
+    """Whether a point is so near to 0 that the distribution function is linear, and the power of the others."""
     size = _power(x, beta)
-    return np.where(x > 0, 0.5 * gammaincc(1.0 / beta, size), 0.5 + 0.5 * gammainc(1.0 / beta, size))
+    is_near = size < 1e-17
+    return is_near, kept(~is_near, size, 1.0)
+
+
+def _gennorm_sf(x: Array, beta: Array) -> Any:
+    is_near, size = _gennorm_size(x, beta)
+    far = np.where(x > 0, 0.5 * gammaincc(1.0 / beta, size), 0.5 + 0.5 * gammainc(1.0 / beta, size))
+    return np.where(is_near, 0.5 - 0.5 * x * np.exp(-gammaln(1.0 + 1.0 / beta)), far)
+
+
+def _gennorm_log_sf(x: Array, beta: Array) -> Any:
+    is_near, size = _gennorm_size(x, beta)
+    tail = math.log(0.5) + log_gammaincc(1.0 / beta, size)
+    near = np.log(0.5 - 0.5 * kept(is_near, x, 0.0) * np.exp(-gammaln(1.0 + 1.0 / beta)))
+    return np.where(is_near, near, np.where(x > 0, tail, np.log1p(-np.exp(tail))))
 
 
 def _gennorm_isf(q: Array, beta: Array) -> Any:
@@ -235,11 +281,20 @@ gennorm = Continuous(
     _gennorm_sf,
     lambda q, beta: -_gennorm_isf(q, beta),
     positive,
+    log_lower=lambda x, beta: _gennorm_log_sf(-x, beta),
+    log_upper=_gennorm_log_sf,
     upper_quantile=_gennorm_isf,
     mean_formula=zero,
     var_formula=lambda beta: np.exp(gammaln(3.0 / beta) - gammaln(1.0 / beta)),
     entropy_formula=lambda beta: 1.0 / beta - np.log(0.5 * beta) + gammaln(1.0 / beta),
 )
+
+
+def _loggamma_log_cdf(x: Array, c: Array) -> Any:
+    is_far = x < -40.0  # where the incomplete gamma function is a power
+    return np.where(is_far, c * x - gammaln(c + 1.0), log_gammainc(c, np.exp(kept(~is_far, x, 0.0))))
+
+
 loggamma = Continuous(
     "loggamma",
     ("c",),
@@ -248,6 +303,8 @@ loggamma = Continuous(
     lambda x, c: gammaincc(c, np.exp(x)),
     lambda q, c: np.log(gammaincinv(c, q)),
     positive,
+    log_lower=_loggamma_log_cdf,
+    log_upper=lambda x, c: log_gammaincc(c, np.exp(x)),
     upper_quantile=lambda q, c: np.log(gammainccinv(c, q)),
     mean_formula=psi,
     moved=lambda z, c: (-by_shapes((1,), c, np.exp(z)) * np.exp(-z),),
@@ -285,6 +342,8 @@ beta = Continuous(
     positive,
     zero,
     one,
+    log_lower=lambda x, a, b: log_betainc(a, b, x),
+    log_upper=lambda x, a, b: log_betaincc(a, b, x),
     upper_quantile=lambda q, a, b: 1.0 - betaincinv(b, a, q),
     mean_formula=lambda a, b: a / (a + b),
     var_formula=lambda a, b: a * b / ((a + b) ** 2 * (a + b + 1.0)),
@@ -396,21 +455,33 @@ def _from_below(z: Array, kappa: Array, factor: Formula) -> Any:
     """The integral from -pi to z <= 0 of exp(kappa (cos t - cos z)) times a factor of cos t."""
     u, weights = _nodes()
     z, kappa = z[..., None], kappa[..., None]
-    at = z - (z + math.pi) * u
+    # The integrand has fallen by 45 powers of e there; what is beyond does not change it, nor does where that is.
+    fallen = stop_gradient(np.arccos(np.maximum(np.cos(z) - 45.0 / np.maximum(kappa, 1.0), -1.0)))
+    length = z + np.where(fallen < math.pi, fallen, math.pi)
+    at = z - length * u
     bulk = np.exp(kappa * (np.cos(at) - np.cos(z))) * factor(np.cos(at))
-    return (z[..., 0] + math.pi) * (bulk @ weights)
+    return length[..., 0] * (bulk @ weights)
 
 
 def _vonmises_cdf(x: Array, kappa: Array) -> Any:
     turns = np.round(x / (2 * math.pi))
     x = x - 2 * math.pi * turns
-    below = -np.abs(x)
+    below = np.where(x <= 0, x, -x)
     part = np.exp(_vonmises(below, kappa)) * _from_below(below, kappa, np.ones_like)
     return np.where(x <= 0, part, 1.0 - part) + turns
 
 
 def _vonmises(x: Array, kappa: Array) -> Any:
     return kappa * cosm1(x) - LOG_2PI - np.log(i0e(kappa))
+
+
+def _vonmises_log_cdf(x: Array, kappa: Array) -> Any:
+    is_turn = np.abs(x) <= math.pi
+    inside = kept(is_turn, x, 0.0)
+    below = np.where(inside <= 0, inside, -inside)
+    part = _vonmises(below, kappa) + np.log(_from_below(below, kappa, np.ones_like))
+    turn = np.where(x <= 0, part, np.log1p(-np.exp(part)))
+    return np.where(is_turn, turn, np.log(_vonmises_cdf(kept(~is_turn, x, 0.0), kappa)))
 
 
 def _vonmises_moved(z: Array, kappa: Array) -> tuple[Any]:
@@ -425,8 +496,10 @@ vonmises = Continuous(
     ("kappa",),
     _vonmises,
     _vonmises_cdf,
-    lambda x, kappa: 1.0 - _vonmises_cdf(x, kappa),
+    lambda x, kappa: _vonmises_cdf(-x, kappa),
     allowed=lambda kappa: kappa >= 0,
+    log_lower=_vonmises_log_cdf,
+    log_upper=lambda x, kappa: _vonmises_log_cdf(-x, kappa),
     entropy_formula=lambda kappa: -kappa * i1e(kappa) / i0e(kappa) + LOG_2PI + np.log(i0e(kappa)) + kappa,
     moved=_vonmises_moved,
     wrapped=lambda x: np.mod(x + math.pi, 2 * math.pi) - math.pi,
@@ -450,7 +523,7 @@ wrapcauchy = Continuous(
     ("c",),
     lambda x, c: np.log(1.0 - c * c) - LOG_2PI - np.log(1.0 + c * c - 2.0 * c * np.cos(x)),
     _wrapped_cdf,
-    lambda x, c: 1.0 - _wrapped_cdf(x, c),
+    lambda x, c: _wrapped_cdf(2 * math.pi - x, c),
     _wrapped_ppf,
     lambda c: (c > 0) & (c < 1),
     zero,

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from scipy.special import betainc, betaincc, betaln, entr, gammaln, pdtr, pdtrc, xlog1py, xlogy
 
+from functrace.ops.special.tails import log_betainc, log_betaincc, log_gammainc, log_gammaincc
 from functrace.scipy.stats.distribution import Discrete, one, zero
+from functrace.scipy.stats.tails import kept, log_expired
 from functrace.typing import Array
 
 
@@ -36,6 +38,23 @@ def _betabinom_var(n: Array, a: Array, b: Array) -> Any:
     return n * (total + n) * (a / total) * (b / total) / (total + 1.0)
 
 
+def _geom_sf(k: Array, p: Array) -> Any:
+    """A power; where that is inaccurate by logarithms, which are infinite where ``p`` is 1."""
+    is_low = p < 0.5
+    return np.where(is_low, np.exp(xlog1py(k, -kept(is_low, p, 0.25))), (1.0 - kept(~is_low, p, 0.75)) ** k)
+
+
+def _geom_cdf(k: Array, p: Array) -> Any:
+    is_low = p < 0.5
+    return np.where(is_low, -np.expm1(xlog1py(k, -kept(is_low, p, 0.25))), 1.0 - (1.0 - kept(~is_low, p, 0.75)) ** k)
+
+
+def _geom_log_cdf(k: Array, p: Array) -> Any:
+    is_low = p < 0.5
+    low = log_expired(np.log(-xlog1py(k, -kept(is_low, p, 0.25))))
+    return np.where(is_low, low, np.log1p(-((1.0 - kept(~is_low, p, 0.75)) ** k)))
+
+
 poisson = Discrete(
     "poisson",
     ("mu",),
@@ -45,6 +64,8 @@ poisson = Discrete(
     allowed=lambda mu: mu >= 0,
     low=zero,
     inside=1.0,
+    log_lower=lambda k, mu: log_gammaincc(k + 1.0, mu),
+    log_upper=lambda k, mu: log_gammainc(k + 1.0, mu),
     mean_formula=lambda mu: mu,
     var_formula=lambda mu: mu,
     is_scaled=False,
@@ -60,6 +81,8 @@ binom = Discrete(
     high=lambda n, p: n,
     inside=0.0,
     harmless=(1.0, 0.5),
+    log_lower=lambda k, n, p: log_betaincc(k + 1.0, np.maximum(n - k, 0.5), p),
+    log_upper=lambda k, n, p: log_betainc(k + 1.0, np.maximum(n - k, 0.5), p),
     mean_formula=lambda n, p: n * p,
     var_formula=lambda n, p: n * p * (1.0 - p),
     is_scaled=False,
@@ -90,6 +113,8 @@ nbinom = Discrete(
     low=zero,
     inside=1.0,
     harmless=(1.0, 0.5),
+    log_lower=lambda k, n, p: log_betainc(n, k + 1.0, p),
+    log_upper=lambda k, n, p: log_betaincc(n, k + 1.0, p),
     mean_formula=lambda n, p: n * (1.0 - p) / p,
     var_formula=lambda n, p: n * (1.0 - p) / (p * p),
     is_scaled=False,
@@ -98,12 +123,13 @@ geom = Discrete(
     "geom",
     ("p",),
     lambda k, p: xlog1py(k - 1.0, -p) + np.log(p),
-    lambda k, p: -np.expm1(xlog1py(k, -p)),
-    lambda k, p: np.exp(xlog1py(k, -p)),
+    _geom_cdf,
+    _geom_sf,
     allowed=lambda p: (p > 0) & (p <= 1),
     low=one,
     inside=1.0,
     harmless=(0.5,),
+    log_lower=_geom_log_cdf,
     log_upper=lambda k, p: xlog1py(k, -p),
     mean_formula=lambda p: 1.0 / p,
     var_formula=lambda p: (1.0 - p) / (p * p),

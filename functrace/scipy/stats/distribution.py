@@ -10,7 +10,6 @@ Floor: 8.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -21,9 +20,8 @@ from functrace.errors import ArgumentError, UnsupportedFunctionError
 from functrace.numpy.operands import Operand, arrayed, holds_tracer
 from functrace.ops.sampling import quantile_of_integers
 from functrace.scipy.stats.sampling import RandomState, Size, sampled
+from functrace.scipy.stats.tails import Formula, logarithm
 from functrace.typing import Array
-
-Formula = Callable[..., Any]
 
 
 def double(x: Operand) -> Any:
@@ -69,7 +67,8 @@ class Distribution:
         low, high: the ends of the support, from the shapes.
         inside: a point of the support, or a function of the shapes.
         harmless: shapes that stand in for those that are not allowed; 1 each by default.
-        log_lower, log_upper: logarithms of them, where these are not those of what they compute.
+        log_lower, log_upper: logarithms of them, where they keep their digits farther out than `logarithm` of what they
+            compute.
         mean_formula, var_formula, entropy_formula: of the standard form, where SciPy has one.
         moved: the derivatives of a sample by the shapes, from the sample and the shapes, where they are known better than
             from the distribution function.
@@ -208,7 +207,7 @@ class Distribution:
         if done:
             return result
         lower = self._formula("logcdf", self.lower)
-        formula = self.log_lower or (lambda *given: np.log(lower(*given)))
+        formula = self.log_lower or logarithm(lower, self.upper)
         return self._function(formula, (-math.inf, 0.0), x, args, kwargs)
 
     def logsf(self, x: Operand, *args: Operand, **kwargs: Operand) -> Any:
@@ -217,7 +216,7 @@ class Distribution:
         if done:
             return result
         upper = self._formula("logsf", self.upper)
-        formula = self.log_upper or (lambda *given: np.log(upper(*given)))
+        formula = self.log_upper or logarithm(upper, self.lower)
         return self._function(formula, (0.0, -math.inf), x, args, kwargs)
 
     # -- quantiles ---------------------------------------------------------------------------------------------------------

@@ -32,8 +32,10 @@ from scipy.special import gamma as gamma_function
 
 from functrace.ops.special.distributions import fisher_by_shapes
 from functrace.ops.special.incomplete import by_shapes
+from functrace.ops.special.tails import log_gammainc, log_gammaincc
 from functrace.scipy.stats.continuous import EULER, LOG_2PI
-from functrace.scipy.stats.distribution import Continuous, Formula, one, positive, zero
+from functrace.scipy.stats.distribution import Continuous, one, positive, zero
+from functrace.scipy.stats.tails import Formula, log_expired, log_fisher, log_rest
 from functrace.typing import Array
 
 
@@ -52,6 +54,8 @@ gamma = Continuous(
     lambda q, a: gammaincinv(a, q),
     positive,
     zero,
+    log_lower=lambda x, a: log_gammainc(a, x),
+    log_upper=lambda x, a: log_gammaincc(a, x),
     upper_quantile=lambda q, a: gammainccinv(a, q),
     mean_formula=lambda a: a,
     var_formula=lambda a: a,
@@ -67,6 +71,8 @@ chi2 = Continuous(
     lambda q, df: 2.0 * gammaincinv(df / 2, q),
     positive,
     zero,
+    log_lower=lambda x, df: log_gammainc(df / 2, x / 2),
+    log_upper=lambda x, df: log_gammaincc(df / 2, x / 2),
     upper_quantile=lambda q, df: 2.0 * gammainccinv(df / 2, q),
     mean_formula=lambda df: df,
     var_formula=lambda df: 2.0 * df,
@@ -103,6 +109,8 @@ invgamma = Continuous(
     lambda q, a: 1.0 / gammainccinv(a, q),
     positive,
     zero,
+    log_lower=lambda x, a: log_gammaincc(a, 1.0 / x),
+    log_upper=lambda x, a: np.where(x < 1e-100, 0.0, log_gammainc(a, 1.0 / np.maximum(x, 1e-100))),
     upper_quantile=lambda q, a: 1.0 / gammaincinv(a, q),
     mean_formula=lambda a: _where_above(a, 1.0, lambda a: 1.0 / (a - 1.0)),
     var_formula=lambda a: _where_above(a, 2.0, lambda a: 1.0 / ((a - 1.0) ** 2 * (a - 2.0))),
@@ -117,6 +125,7 @@ expon = Continuous(
     lambda x: np.exp(-x),
     lambda q: -np.log1p(-q),
     low=zero,
+    log_lower=lambda x: log_expired(np.log(x)),
     log_upper=lambda x: -x,
     upper_quantile=lambda q: -np.log(q),
     mean_formula=one,
@@ -157,6 +166,7 @@ pareto = Continuous(
     positive,
     one,
     inside=2.0,
+    log_lower=lambda x, b: log_expired(np.log(b) + np.log(np.log(x))),
     log_upper=lambda x, b: -b * np.log(x),
     upper_quantile=lambda q, b: q ** (-1.0 / b),
     mean_formula=lambda b: _where_above(b, 1.0, lambda b: b / (b - 1.0)),
@@ -186,6 +196,7 @@ weibull_min = Continuous(
     lambda q, c: (-np.log1p(-q)) ** (1.0 / c),
     positive,
     zero,
+    log_lower=lambda x, c: log_expired(c * np.log(x)),
     log_upper=lambda x, c: -_raised(x, c),
     upper_quantile=lambda q, c: (-np.log(q)) ** (1.0 / c),
     mean_formula=lambda c: gamma_function(1.0 + 1.0 / c),
@@ -227,6 +238,8 @@ f = Continuous(
     lambda q, n, d: fdtri(n, d, q),
     positive,
     zero,
+    log_lower=lambda x, n, d: log_fisher(x, n, d, upper=False),
+    log_upper=lambda x, n, d: log_fisher(x, n, d, upper=True),
     mean_formula=lambda n, d: _where_above(d, 2.0, lambda d: d / (d - 2.0)) + 0.0 * n,
     var_formula=_fisher_var,
     entropy_formula=_fisher_entropy,
@@ -252,6 +265,17 @@ def _inverse_gaussian_sf(x: Array, mu: Array) -> Any:
     return ndtr(-near) - np.exp(tail)
 
 
+def _inverse_gaussian_log_cdf(x: Array, mu: Array) -> Any:
+    near, tail = _inverse_gaussian_tail(x, mu)
+    return np.logaddexp(log_ndtr(near), tail)
+
+
+def _inverse_gaussian_log_sf(x: Array, mu: Array) -> Any:
+    near, tail = _inverse_gaussian_tail(x, mu)
+    whole = log_ndtr(-near)
+    return whole + log_rest(tail - whole)
+
+
 def _inverse_gaussian(x: Array, mu: Array) -> Any:
     some, x = _inner(x)
     return np.where(some, -0.5 * LOG_2PI - 1.5 * np.log(x) - (x / mu - 1.0) ** 2 / (2.0 * x), -np.inf)
@@ -265,6 +289,8 @@ invgauss = Continuous(
     _inverse_gaussian_sf,
     allowed=positive,
     low=zero,
+    log_lower=_inverse_gaussian_log_cdf,
+    log_upper=_inverse_gaussian_log_sf,
     mean_formula=lambda mu: mu,
     var_formula=lambda mu: mu**3,
 )

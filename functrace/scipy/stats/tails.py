@@ -1,0 +1,84 @@
+"""Logarithms of probabilities, in both tails: what distributions have in common.
+
+A distribution function is 1 to the last bit far out, and 0 before its logarithm is any number: so neither is taken the
+logarithm of where the other side, or a formula in logarithms, has all digits.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrace.ops.special.tails import log_betainc, log_betaincc
+from functrace.typing import Array
+
+Formula = Callable[..., Any]
+"""What a row says of a distribution: a function of the observed and of the shapes, or of the shapes alone."""
+
+
+def kept(condition: Array, x: Array, instead: float) -> Any:
+    """An operand where a formula is chosen, elsewhere a number at which it is harmless, forwards and backwards."""
+    return np.where(condition, x, instead)
+
+
+def logarithm(part: Formula, rest: Formula | None) -> Formula:
+    """The logarithm of a probability: above one half by the complement.
+
+    Args:
+        part, rest: the probability and its complement, of the same arguments.
+    """
+    if rest is None:
+        return lambda *given: np.log(part(*given))
+    complement = rest
+
+    def formula(*given: Array) -> Any:
+        one, other = part(*given), complement(*given)
+        is_most = one > 0.5
+        return np.where(is_most, np.log1p(-kept(is_most, other, 0.25)), np.log(kept(~is_most, one, 0.25)))
+
+    return formula
+
+
+def log_rest(log_part: Array) -> Any:
+    """``log(1 - exp(x))`` of ``x <= 0``."""
+    is_small = log_part < -0.7
+    by_small = np.log1p(-np.exp(kept(is_small, log_part, -1.0)))
+    return np.where(is_small, by_small, np.log(-np.expm1(kept(~is_small, log_part, -0.5))))
+
+
+def log_expired(log_x: Array) -> Any:
+    """``log(1 - exp(-x))`` of the logarithm of ``x``, which may be less than any number."""
+    is_tiny, is_large, is_huge = log_x < -40.0, log_x >= -0.3, log_x > 6.7
+    is_small, is_middle = ~is_tiny & ~is_large, is_large & ~is_huge
+    small = np.log(-np.expm1(-np.exp(kept(is_small, log_x, -1.0))))
+    large = np.log1p(-np.exp(-np.exp(kept(is_middle, log_x, 0.0))))
+    return np.where(is_tiny, log_x, np.where(is_small, small, np.where(is_huge, 0.0, large)))
+
+
+def log_fisher(x: Array, n: Array, d: Array, *, upper: bool) -> Any:
+    """The logarithm of F's distribution function, or of its complement.
+
+    Args:
+        x: where, positive.
+        n, d: the degrees of freedom.
+        upper: which of the two.
+    """
+    scaled = d + n * x
+    at, rest = n * x / scaled, d / scaled
+    is_left = at < 0.5  # the smaller of the two has all of its digits
+    at, rest = kept(is_left, at, 0.25), kept(~is_left, rest, 0.25)
+    a, b = 0.5 * n, 0.5 * d
+    if upper:
+        return np.where(is_left, log_betaincc(a, b, at), log_betainc(b, a, rest))
+    return np.where(is_left, log_betainc(a, b, at), log_betaincc(b, a, rest))
+
+
+def log1p_square(x: Array) -> Any:
+    """``log(1 + x**2)``, where the square is beyond all numbers, too."""
+    is_far = np.abs(x) > 1e9
+    far = 2.0 * np.log(np.abs(kept(is_far, x, 1e9)))
+    return np.where(is_far, far, np.log1p(np.square(kept(~is_far, x, 0.0))))
