@@ -165,7 +165,8 @@ def explain(error: Exception, owner: str) -> None:
     if _is_users_own(error):
         return
     if not isinstance(error, FunctraceError):
-        hidden = replaced_refusal(error.__traceback__)
+        is_operator = str(error).startswith("unsupported operand type(s)")  # of polynomials: `_explain_refusal` says more
+        hidden = None if is_operator else replaced_refusal(error.__traceback__)
         if hidden is not None:  # "setting an array element with a sequence", "required argument is not a float"
             raise hidden.with_traceback(error.__traceback__) from None
         _explain_library(error)
