@@ -22,12 +22,13 @@ import numpy as np
 
 from functrace.errors import DtypeError, NotDifferentiableError, ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.primitive import ZERO, Flags, Operand, Primitive, Tangents, Values, absent, always, is_linear
+from functrace.ir.primitive import ZERO, Operand, Primitive, Tangents, Values, absent, always, is_linear
 from functrace.ops.contraction import matmul, swap_last
 from functrace.ops.elementwise import add, equal, mul, sub
 from functrace.ops.indexing import index_static
 from functrace.ops.joining import concatenate
 from functrace.ops.linalg import solve
+from functrace.ops.matrices import aligned
 from functrace.ops.shaping import broadcast_to, convert, reshape
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
@@ -126,7 +127,7 @@ frechet_p = Primitive(
     aval=lambda x, t, name: ShapeDtype(np.broadcast_shapes(x.shape, t.shape), np.result_type(x.dtype, t.dtype)),
     jvp=_frechet_jvp,
     transpose=_frechet_transpose,
-    batch=lambda operands, _, name: bind(frechet_p, operands, (name,)),
+    batch=lambda operands, is_batched, name: bind(frechet_p, aligned(operands, is_batched, (2, 2)), (name,)),
     params=("name",),
     fails=always,
 )
@@ -169,23 +170,13 @@ def _sylvester_transpose(ct: Array, a: Operand, b: Operand, q: Operand) -> Any:
     return None, None, sylvester(swap_last(a), swap_last(b), ct)
 
 
-def _aligned(operands: Values, is_batched: Flags) -> list[Any]:
-    """Operands whose batch axis is the first one of a stack."""
-    rank = max(len(shape_of(x)) - flag for x, flag in zip(operands, is_batched, strict=True))
-    made = []
-    for x, flag in zip(operands, is_batched, strict=True):
-        shape = shape_of(x)
-        made.append(reshape(x, (shape[0], *(1,) * (rank + 1 - len(shape)), *shape[1:])) if flag else x)
-    return made
-
-
 sylvester_p = Primitive(
     "sylvester",
     eval=_sylvester_eval,
     aval=_sylvester_aval,
     jvp=_sylvester_jvp,
     transpose=_sylvester_transpose,
-    batch=lambda operands, is_batched: sylvester(*_aligned(operands, is_batched)),
+    batch=lambda operands, is_batched: sylvester(*aligned(operands, is_batched, (2, 2, 2))),
     fails=always,
 )
 

@@ -47,14 +47,18 @@ from functrace.scipy.linalg.dense import (
     sinhm,
     sinm,
     solve,
-    solve_continuous_lyapunov,
-    solve_discrete_lyapunov,
-    solve_sylvester,
     solve_triangular,
     sqrtm,
     svd,
     tanhm,
     tanm,
+)
+from functrace.scipy.linalg.equations import (
+    solve_continuous_are,
+    solve_continuous_lyapunov,
+    solve_discrete_are,
+    solve_discrete_lyapunov,
+    solve_sylvester,
 )
 from functrace.scipy.linalg.special_matrices import (
     block_diag,
@@ -97,7 +101,8 @@ __all__ = [
     "eigvals_banded", "eigvalsh", "eigvalsh_tridiagonal", "expm", "expm_frechet", "fiedler", "funm", "hankel", "hessenberg",
     "inv", "khatri_rao", "ldl", "leslie", "logm", "lstsq", "lu", "lu_factor", "lu_solve", "matmul_toeplitz", "norm",
     "null_space", "orth", "orthogonal_procrustes", "pinv", "pinvh", "polar", "qr", "schur", "sinhm", "sinm", "solve",
-    "solve_banded", "solve_circulant", "solve_continuous_lyapunov", "solve_discrete_lyapunov", "solve_sylvester",
+    "solve_banded", "solve_circulant", "solve_continuous_are", "solve_continuous_lyapunov", "solve_discrete_are",
+    "solve_discrete_lyapunov", "solve_sylvester",
     "solve_toeplitz", "solve_triangular", "solveh_banded", "sqrtm", "svd", "svdvals", "tanhm", "tanm", "toeplitz",
 ]  # fmt: skip
 

@@ -1,0 +1,209 @@
+"""Matrix equations: Sylvester, Lyapunov and Riccati; see `functrace.scipy.linalg`.
+
+Note [Derivatives of Riccati equations]
+    SciPy finds the stabilizing solution X of F(X, a, b, …) = 0. With the closed loop A - B K, the derivative of F by X is
+    E^H dX (A - B K) + (A - B K)^H dX E, or (A - B K)^H dX (A - B K) - E^H dX E in discrete time. So a tangent of X is the
+    solution of a Lyapunov equation for Y = E^H dX E, whose coefficient is the matrix E^-1 (A - B K) and whose right-hand
+    side is the tangent of F at fixed X. The coefficient depends on X, which is again a function of the arguments: every
+    order of derivatives follows.
+
+Source: Kao and Hennequin, "Automatic differentiation of Sylvester, Lyapunov, and algebraic Riccati equations" (2020).
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.linalg
+
+from functrace.api.differentiate import jvp, vjp
+from functrace.errors import ShapeError
+from functrace.ir.aval import ShapeDtype
+from functrace.numpy.operands import Operand, arrayed
+from functrace.ops import matrix_functions as mf
+from functrace.scipy.attaching import attached, called_later
+from functrace.scipy.dispatch import on_traced
+from functrace.scipy.kinds import Numbers
+from functrace.scipy.linalg.dense import adjoint, matrices, together
+
+Equation: TypeAlias = Callable[..., Any]
+
+
+@on_traced(scipy.linalg.solve_sylvester)
+def solve_sylvester(a: Operand, b: Operand, q: Operand) -> Any:
+    """As ``scipy.linalg.solve_sylvester``: solve ``a x + x b = q``."""
+    left, right = matrices("solve_sylvester", a), matrices("solve_sylvester", b)
+    return mf.sylvester(*together(left, right, matrices("solve_sylvester", q, square=False)))
+
+
+@on_traced(scipy.linalg.solve_continuous_lyapunov)
+def solve_continuous_lyapunov(a: Operand, q: Operand) -> Any:
+    """As ``scipy.linalg.solve_continuous_lyapunov``: solve ``a x + x a^H = q``."""
+    matrix = matrices("solve_continuous_lyapunov", a)
+    return solve_sylvester(matrix, adjoint(matrix), q)
+
+
+@on_traced(scipy.linalg.solve_discrete_lyapunov)
+def solve_discrete_lyapunov(a: Operand, q: Operand, method: str | None = None) -> Any:
+    """As ``scipy.linalg.solve_discrete_lyapunov``: solve ``a x a^H - x + q = 0``.
+
+    Args:
+        a, q: shape (..., n, n).
+        method: "direct" solves n**2 equations, "bilinear" a continuous one; by default the former for n < 10.
+    """
+    if method not in (None, "direct", "bilinear"):
+        raise ShapeError(f"Unknown solver {method}", fix="leave method out")
+    matrix, right = together(matrices("solve_discrete_lyapunov", a), matrices("solve_discrete_lyapunov", q))
+    n = matrix.shape[-1]
+    if method == "direct" or (method is None and n < 10):
+        stack = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
+        product = np.einsum("...ij,...kl->...ikjl", matrix, np.conj(matrix)).reshape(*matrix.shape[:-2], n * n, n * n)
+        columns = right.reshape(*right.shape[:-2], n * n, 1)
+        return np.linalg.solve(np.eye(n * n, dtype=matrix.dtype) - product, columns).reshape(*stack, n, n)
+    identity = np.eye(n, dtype=matrix.dtype)
+    turned = adjoint(matrix)
+    inverse = np.linalg.inv(turned + identity)
+    b = (turned - identity) @ inverse
+    c = 2 * np.linalg.solve(matrix + identity, right @ inverse)
+    return solve_continuous_lyapunov(adjoint(b), -c)
+
+
+# -- Riccati ------------------------------------------------------------------------------------------------------------
+
+
+@on_traced(scipy.linalg.solve_continuous_are)
+def solve_continuous_are(
+    a: Operand,
+    b: Operand,
+    q: Operand,
+    r: Operand,
+    e: Operand | None = None,
+    s: Operand | None = None,
+    balanced: bool = True,
+) -> Any:
+    """As ``scipy.linalg.solve_continuous_are``: ``e^H x a + a^H x e - (e^H x b + s) r^-1 (b^H x e + s^H) + q = 0``.
+
+    Args:
+        a, b, q, r, e, s: shapes (n, n), (n, k), (n, n), (k, k), (n, n) and (n, k). Map stacks with `functrace.vmap`.
+        balanced: SciPy's.
+
+    Raises:
+        ValueError, LinAlgError: SciPy's, when the program runs: ``q`` and ``r`` are to be symmetric (Hermitian).
+
+    Cost:
+        SciPy's; a derivative adds one Lyapunov equation. See Note [Derivatives of Riccati equations].
+    """
+    return _riccati("solve_continuous_are", scipy.linalg.solve_continuous_are, _continuous, (a, b, q, r, e, s), balanced)
+
+
+@on_traced(scipy.linalg.solve_discrete_are)
+def solve_discrete_are(
+    a: Operand,
+    b: Operand,
+    q: Operand,
+    r: Operand,
+    e: Operand | None = None,
+    s: Operand | None = None,
+    balanced: bool = True,
+) -> Any:
+    """As ``scipy.linalg.solve_discrete_are``.
+
+    ``a^H x a - e^H x e - (a^H x b + s) (r + b^H x b)^-1 (b^H x a + s^H) + q = 0``
+
+    Args:
+        a, b, q, r, e, s: shapes (n, n), (n, k), (n, n), (k, k), (n, n) and (n, k). Map stacks with `functrace.vmap`.
+        balanced: SciPy's.
+
+    Raises:
+        ValueError, LinAlgError: SciPy's, when the program runs: ``q`` and ``r`` are to be symmetric (Hermitian).
+
+    Cost:
+        SciPy's; a derivative adds one Lyapunov equation. See Note [Derivatives of Riccati equations].
+    """
+    return _riccati("solve_discrete_are", scipy.linalg.solve_discrete_are, _discrete, (a, b, q, r, e, s), balanced)
+
+
+def _continuous(x: Numbers, a: Numbers, b: Numbers, q: Numbers, r: Numbers, e: Numbers, s: Numbers) -> tuple[Any, Any]:
+    """Return the residual of the continuous equation, and the gain of the feedback."""
+    moved = adjoint(b) @ x @ e + adjoint(s)
+    gain = np.linalg.solve(r, moved)
+    return adjoint(e) @ x @ a + adjoint(a) @ x @ e - (adjoint(e) @ x @ b + s) @ gain + q, gain
+
+
+def _discrete(x: Numbers, a: Numbers, b: Numbers, q: Numbers, r: Numbers, e: Numbers, s: Numbers) -> tuple[Any, Any]:
+    """Return the residual of the discrete equation, and the gain of the feedback."""
+    moved = adjoint(b) @ x @ a + adjoint(s)
+    gain = np.linalg.solve(r + adjoint(b) @ x @ b, moved)
+    return adjoint(a) @ x @ a - adjoint(e) @ x @ e - (adjoint(a) @ x @ b + s) @ gain + q, gain
+
+
+def _riccati(name: str, solver: Equation, equation: Equation, given: Sequence[Operand | None], balanced: bool) -> Any:
+    optional = [x is not None for x in given]
+    made = [_matrix(name, x) for x in given if x is not None]
+    kind = np.result_type(np.float64, *[x.dtype for x in made])
+    made = [x.astype(kind) for x in made]
+    n, k = made[1].shape
+    shapes = [shape for shape, flag in zip(((n, n), (n, k), (n, n), (k, k), (n, n), (n, k)), optional, strict=True) if flag]
+    for x, shape in zip(made, shapes, strict=True):
+        if x.shape != shape:
+            raise ShapeError(
+                f"scipy.linalg.{name}: matrices of shapes {', '.join(str(x.shape) for x in made)} do not fit",
+                fix="pass a (n, n), b (n, k), q (n, n), r (k, k), e (n, n) and s (n, k)",
+            )
+
+    def whole(values: Sequence[Any]) -> list[Any]:
+        """All six matrices, with the identity for e and zeros for s where they were not given."""
+        found = iter(values)
+        missing = (None, None, None, None, np.eye(n, dtype=kind), np.zeros((n, k), kind))
+        return [next(found) if flag else other for flag, other in zip(optional, missing, strict=True)]
+
+    def solve(*values: Numbers) -> list[Any]:
+        found = iter(values)
+        return [np.asarray(solver(*[next(found) if flag else None for flag in optional], balanced), kind)]
+
+    def linearized(x: Numbers, values: Sequence[Any], moving: Sequence[int]) -> Equation:
+        """Return a function of the arguments that move, whose derivative is that of the solution."""
+        a, b, *_, e, _ = every = whole(values)
+        loop = np.linalg.solve(e, a - b @ equation(x, *every)[1])
+
+        def moved(*chosen: Numbers) -> Any:
+            at = list(values)
+            for place, value in zip(moving, chosen, strict=True):
+                at[place] = value
+            off, _ = equation(x, *whole(at))
+            if equation is _continuous:
+                y = solve_sylvester(adjoint(loop), loop, -off)
+            else:
+                y = solve_discrete_lyapunov(adjoint(loop), off)
+            return np.linalg.solve(adjoint(e), adjoint(np.linalg.solve(adjoint(e), adjoint(y))))
+
+        return moved
+
+    def push(outputs: Sequence[Any], values: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        moving = [place for place, t in enumerate(tangents) if t is not None]
+        f = linearized(outputs[0], values, moving)
+        return [jvp(f, [values[place] for place in moving], [tangents[place] for place in moving])[1]]
+
+    def pull(outputs: Sequence[Any], values: Sequence[Any], cotangents: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
+        moving = [place for place, flag in enumerate(wanted) if flag]
+        _, back = vjp(linearized(outputs[0], values, moving), *[values[place] for place in moving])
+        found = dict(zip(moving, back(cotangents[0]), strict=True))
+        return [found.get(place) for place in range(len(values))]
+
+    key = (name, tuple(optional), balanced)
+    found = called_later(f"scipy.linalg.{name}", solve, key, made, [ShapeDtype((n, n), kind)])
+    return attached(name, found, made, key, pull, push)[0]
+
+
+def _matrix(name: str, x: Operand) -> Any:
+    made: Any = arrayed(x)
+    if made.ndim > 2:
+        raise ShapeError(
+            f"scipy.linalg.{name} of traced values takes matrices, not stacks of them: shape {made.shape}",
+            fix="map the stack: functrace.vmap(scipy.linalg.…)",
+        )
+    return np.atleast_2d(made)
