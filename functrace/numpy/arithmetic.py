@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from functrace.errors import ConcretizationError
+from functrace.errors import ConcretizationError, DtypeError
 from functrace.ir.tape import at_sight, inferred
 from functrace.numpy.array import BINARY, QUICK, REFLECTED, TracedArray, record_one
 from functrace.numpy.operands import Arrayed, HasOperators, Operand
 from functrace.numpy.operators import Operator, set_operators
+from functrace.numpy.sparse_operands import is_sparse, with_sparse
 from functrace.numpy.views import in_place_number, is_scalar, may_be_array
 from functrace.numpy.without_masks import is_masked, operands_without_masks
 from functrace.ops import elementwise as ew
@@ -54,7 +55,12 @@ def _binary(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
             return NotImplemented
         else:
             pair: Any = (other, self) if reflected else (self, other)
-            return bind(primitive, operands_without_masks(primitive, pair) if is_masked(kind) else pair)
+            try:
+                return bind(primitive, operands_without_masks(primitive, pair) if is_masked(kind) else pair)
+            except DtypeError:
+                if not is_sparse(other):
+                    raise
+            return with_sparse(row, self, other, reflected=reflected)
         if reflected:
             key, operands = (primitive, spec, self.aval), (operand, self._id)
         else:

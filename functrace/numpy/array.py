@@ -49,6 +49,7 @@ from functrace.numpy.operands import (
     int_tuple,
     without_derivatives,
 )
+from functrace.numpy.sparse_operands import is_operator_of_sparse
 from functrace.numpy.tables import FUNCTIONS, LIKE, unsupported_function
 from functrace.numpy.ufuncs import call_ufunc
 from functrace.numpy.view_kinds import FlatView, ImagView, IndexView, RealView, View
@@ -229,6 +230,10 @@ class TracedArray(Tracer):
         return implementation(*args, **kwargs)
 
     def __array__(self, dtype: DtypeLike = None, copy: bool | None = None) -> Any:
+        if is_operator_of_sparse(_getframe(1)):
+            operand = np.empty((), object)
+            operand[()] = self
+            return operand
         if self._has_no_derivative:  # T[i] of a plain T
             try:
                 values = self._concrete()

@@ -19,6 +19,7 @@ import numpy as np
 from functrace.errors import ConcretizationError, FunctraceError, LostGradientError
 from functrace.numpy.foreign_names import PRINT, in_numpy
 from functrace.numpy.instances import naming_modules
+from functrace.numpy.sparse_operands import WAY_OUT, is_of_sparse
 from functrace.numpy.tables import FUNCTIONS, OR_LIFT, function_name
 from functrace.source import OWN_AND_NUMPYS, PACKAGE_PREFIX, Source, is_users, user_frame
 from functrace.tracing.answers import is_known
@@ -111,7 +112,7 @@ def lost_in_array(x: Tracer) -> LostGradientError:
     if (target and not name) or name.rpartition(".")[2] in _WRITERS:
         return _refused(_written(x, name or f"the assignment to {target}", made))
     what = f"a traced value ({x.aval}) cannot become a plain ndarray without losing its derivative"
-    way = f"{way_out(name)}; {plain_values(x)}"
+    way = f"{WAY_OUT if is_of_sparse(frame) else way_out(name)}; {plain_values(x)}"
     return _refused(LostGradientError(f"{name}: {what}" if name else what, made=made, fix=_lift_last(way)))
 
 
@@ -134,6 +135,8 @@ def lost_in_python(x: Tracer, what: str) -> LostGradientError:
         what, way = "formatting x", PRINT
     else:
         way = in_numpy(name) or (way_out(name) if name.startswith(("numpy.", "scipy.")) else "")
+    if is_of_sparse(sys._getframe(2)):
+        way = WAY_OUT
     way = way or f"keep it an array: NumPy's functions take it as it is (np.sin instead of math.sin). {OR_LIFT}"
     return _refused(
         LostGradientError(

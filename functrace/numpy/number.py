@@ -33,6 +33,7 @@ from functrace.numpy.array import TracedArray
 from functrace.numpy.conversions import lost_in_python
 from functrace.numpy.operands import Arrayed, DtypeLike, Operand, operand
 from functrace.numpy.operators import Operator, set_operators
+from functrace.numpy.sparse_operands import is_sparse, with_sparse
 from functrace.numpy.tables import ROWS
 from functrace.ops import elementwise as ew
 from functrace.ops.checks import require
@@ -314,6 +315,8 @@ def _operator(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
         if type(other) is str or other is None:
             return NotImplemented
         pair: tuple[Any, ...] = (other, self) if reflected else (self, other)
+        if is_sparse(other):
+            return with_sparse(row, self.strong(), other, reflected=reflected)
         if weak_kind(other) is None:
             return bind(primitive, pair)
         if primitive in _ORDERS and complex in map(_kind, pair):

@@ -25,7 +25,7 @@ from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.numpy.operands import Operand, arrayed
 from functrace.ops import matrix_functions as mf
-from functrace.scipy.attaching import attached, called_later
+from functrace.api.attaching import attached, called_later
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.kinds import Numbers
 from functrace.scipy.linalg.dense import adjoint, matrices, together

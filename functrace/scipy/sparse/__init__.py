@@ -21,6 +21,7 @@ from typing import Any
 import scipy.sparse
 
 from functrace.scipy.sparse import linalg  # noqa: F401
+from functrace.scipy.sparse.building import block_diag, hstack, kron, vstack  # noqa: F401
 from functrace.scipy.sparse.matrices import (  # noqa: F401
     Sparse,
     bsr_array,

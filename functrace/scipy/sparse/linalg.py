@@ -17,38 +17,16 @@ import scipy.sparse.linalg
 
 from functrace.api.foreign import pure_callback
 from functrace.api.implicit import custom_linear_solve
-from functrace.errors import ShapeError, UnsupportedFunctionError
+from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.numpy.operands import Operand, arrayed, holds_tracer
-from functrace.ops.sparse import sparse_solve
-from functrace.scipy.sparse.matrices import Sparse, csr_array, of
-from functrace.tracing.tracer import Tracer
+from functrace.scipy.sparse.factors import eigsh, factorized, inexact, solved, splu, square  # noqa: F401
+from functrace.scipy.sparse.matrices import Sparse
 from functrace.typing import Array
-
-
-def _inexact(x: Operand) -> Any:
-    made: Any = arrayed(x)
-    return made if made.dtype.kind in "fc" else made.astype(np.float64)
 
 
 def _is_traced(*values: object) -> bool:
     return any(isinstance(v, Sparse) or holds_tracer(v) for v in values)
-
-
-def _matrix(name: str, a: object) -> Sparse:
-    if isinstance(a, Sparse) or scipy.sparse.issparse(a):
-        made = of(a)
-    elif isinstance(a, Tracer | np.ndarray):
-        rows: Any = csr_array
-        made = of(rows(a))
-    else:
-        raise UnsupportedFunctionError(
-            f"scipy.sparse.linalg.{name} of traced values takes matrices, not a {type(a).__name__}",
-            fix="pass a sparse matrix, or use functrace.custom_linear_solve with the operator's own product",
-        )
-    if made.shape[0] != made.shape[1]:
-        raise ShapeError(f"scipy.sparse.linalg.{name} needs a square matrix, got shape {made.shape}", fix="make it square")
-    return made
 
 
 def spsolve(A: object, b: Operand, permc_spec: str | None = None, use_umfpack: bool = True) -> Any:
@@ -62,16 +40,7 @@ def spsolve(A: object, b: Operand, permc_spec: str | None = None, use_umfpack: b
     if not _is_traced(A, b):
         plain: Any = scipy.sparse.linalg
         return plain.spsolve(A, b, permc_spec, use_umfpack)
-    matrix, right = _matrix("spsolve", A), _inexact(b)
-    if right.ndim not in (1, 2) or right.shape[0] != matrix.shape[0]:
-        raise ShapeError(
-            f"scipy.sparse.linalg.spsolve: matrix {matrix.shape} and right-hand side {right.shape} do not fit",
-            fix="pass one row per equation",
-        )
-    columns = right if right.ndim == 2 else right[:, None]
-    data = matrix.data if matrix.data.dtype.kind in "fc" else matrix.data.astype(np.float64)
-    found = sparse_solve(data, matrix.pattern, columns, backwards=matrix.turned)
-    return found if right.ndim == 2 else found[:, 0]
+    return solved(square("spsolve", A), inexact(b))
 
 
 def _iterative(name: str) -> Callable[..., tuple[Any, Any]]:
@@ -80,7 +49,7 @@ def _iterative(name: str) -> Callable[..., tuple[Any, Any]]:
     def solver(A: object, b: Operand, x0: Operand | None = None, **options: object) -> tuple[Any, Any]:
         if not _is_traced(A, b, x0):
             return theirs(A, b, x0, **options)
-        matrix, right = _matrix(name, A), _inexact(b)
+        matrix, right = square(name, A), inexact(b)
         if right.shape != (matrix.shape[0],):
             raise ShapeError(
                 f"scipy.sparse.linalg.{name}: matrix {matrix.shape} and right-hand side {right.shape} do not fit",

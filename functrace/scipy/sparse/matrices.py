@@ -117,22 +117,23 @@ class Sparse(HasOperators):
 
     def conj(self) -> Sparse:
         """The complex conjugate."""
-        return self._with(np.conj(self.data))
+        return self.with_data(np.conj(self.data))
 
-    def _with(self, data: Array) -> Sparse:
+    def with_data(self, data: Array) -> Sparse:
+        """The matrix with other elements in the same places."""
         return Sparse(data, self.pattern, self.whole, self.turned, self.is_matrix)
 
     def astype(self, dtype: DTypeLike) -> Sparse:
         """The matrix with elements of another dtype."""
-        return self._with(self.data.astype(dtype))
+        return self.with_data(self.data.astype(dtype))
 
     def copy(self) -> Sparse:
         """A matrix of the same elements."""
-        return self._with(self.data.copy())
+        return self.with_data(self.data.copy())
 
     def tocsr(self) -> Sparse:
         """The matrix with elements row by row, those at one place added."""
-        (row, column), size = self._coordinates(), self.shape[1]
+        (row, column), size = self.coordinates(), self.shape[1]
         places, which = np.unique(row * size + column, return_inverse=True)
         if not self.turned and np.array_equal(which, np.arange(self.nnz)):
             return self
@@ -147,7 +148,8 @@ class Sparse(HasOperators):
         """The matrix as it is: its elements have rows and columns."""
         return self
 
-    def _coordinates(self) -> tuple[Any, Any]:
+    def coordinates(self) -> tuple[Any, Any]:
+        """Rows and columns of the elements."""
         index, _, row = self.pattern
         return (index, row) if self.turned else (row, index)
 
@@ -238,9 +240,9 @@ class Sparse(HasOperators):
             return self._both(of(other))
         x: Any = arrayed(other)
         if x.ndim == 0:
-            return self._with(self.data * x)
+            return self.with_data(self.data * x)
         whole = np.broadcast_to(x, self.shape) if x.ndim < 2 or x.shape != self.shape else x
-        return self._with(self.data * gather(whole, (ARRAY, ARRAY), self._coordinates()))
+        return self.with_data(self.data * gather(whole, (ARRAY, ARRAY), self.coordinates()))
 
     def _both(self, other: Sparse) -> Sparse:
         """The product with a matrix, element by element: where both have one."""
@@ -249,7 +251,7 @@ class Sparse(HasOperators):
                 f"multiply: inconsistent shapes {self.shape} and {other.shape}", fix="multiply sparse matrices of one shape"
             )
         left, right = self.tocsr(), other.tocsr()
-        (row, column), (r, c) = left._coordinates(), right._coordinates()
+        (row, column), (r, c) = left.coordinates(), right.coordinates()
         size = self.shape[1]
         _, k, m = np.intersect1d(row * size + column, r * size + c, assume_unique=True, return_indices=True)
         data = gather(left.data, (ARRAY,), (k,)) * gather(right.data, (ARRAY,), (m,))
@@ -266,7 +268,7 @@ class Sparse(HasOperators):
                 f"power of a sparse matrix by {n!r} has elements where it has none", fix="use A.toarray() ** n"
             )
         summed = self.tocsr()
-        return summed._with(summed.data**n)
+        return summed.with_data(summed.data**n)
 
     def __pow__(self, n: float) -> Sparse:
         if self.is_matrix:
@@ -278,7 +280,7 @@ class Sparse(HasOperators):
 
     def __abs__(self) -> Sparse:
         summed = self.tocsr()
-        return summed._with(abs(summed.data))
+        return summed.with_data(abs(summed.data))
 
     def __mul__(self, other: Operand | Sparse) -> Any:
         is_number = not isinstance(other, Sparse) and not scipy.sparse.issparse(other) and np.ndim(other) == 0  # type: ignore[arg-type]
@@ -291,7 +293,7 @@ class Sparse(HasOperators):
         return self.multiply(1.0 / arrayed(other))  # type: ignore[operator]
 
     def __neg__(self) -> Sparse:
-        return self._with(-self.data)
+        return self.with_data(-self.data)
 
     # -- sums ----------------------------------------------------------------------------------------------------------
 
@@ -300,7 +302,7 @@ class Sparse(HasOperators):
             right = other if isinstance(other, Sparse) else of(other)
             if right.shape != self.shape:
                 raise ShapeError(f"inconsistent shapes {self.shape} and {right.shape}", fix="add matrices of one shape")
-            (r0, c0), (r1, c1) = self._coordinates(), right._coordinates()
+            (r0, c0), (r1, c1) = self.coordinates(), right.coordinates()
             data = np.concatenate([self.data, right.data])
             return from_coordinates(data, np.concatenate([r0, r1]), np.concatenate([c0, c1]), self.shape, self.is_matrix)
         return self.toarray() + other
@@ -317,7 +319,7 @@ class Sparse(HasOperators):
 
     def toarray(self) -> Any:
         """The matrix with all of its zeros."""
-        return scatter_add(self.data, (ARRAY, ARRAY), self._coordinates(), self.shape)
+        return scatter_add(self.data, (ARRAY, ARRAY), self.coordinates(), self.shape)
 
     def todense(self) -> Any:
         """As `toarray`.
@@ -348,7 +350,7 @@ class Sparse(HasOperators):
         if axis not in (-2, -1, 0, 1):
             raise AxisError(f"axis={axis} of a sparse matrix, which has two", fix="pass 0, 1 or None")
         across = 1 if axis % 2 == 0 else 0
-        found = scatter_add(self.data, (ARRAY,), (self._coordinates()[across],), (self.shape[across],))
+        found = scatter_add(self.data, (ARRAY,), (self.coordinates()[across],), (self.shape[across],))
         return np.expand_dims(found, 1 - across) if self.is_matrix else found
 
     def mean(self, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Any:
@@ -358,7 +360,7 @@ class Sparse(HasOperators):
 
     def diagonal(self) -> Any:
         """As SciPy's: the main diagonal."""
-        row, column = self._coordinates()
+        row, column = self.coordinates()
         kept = np.flatnonzero(row == column)
         return scatter_add(gather(self.data, (ARRAY,), (kept,)), (ARRAY,), (row[kept],), (min(self.shape),))
 
@@ -367,12 +369,17 @@ class Sparse(HasOperators):
         return np.sum(self.diagonal())
 
 
-def from_coordinates(data: Array, row: Array, column: Array, shape: tuple[int, int], is_matrix: bool = False) -> Sparse:
-    """Return the matrix with elements at rows and columns, which need not be in order."""
+def coordinates_of(row: Array, column: Array, rows: int) -> tuple[Array, Pattern]:
+    """Return the order in which elements at rows and columns are kept, and their pattern."""
     order = np.argsort(row, kind="stable")
     row, column = row[order], column[order]
-    starts = np.searchsorted(row, np.arange(shape[0] + 1)).astype(np.intp)
-    return Sparse(gather(data, (ARRAY,), (order,)), (column, starts, row), shape, is_matrix=is_matrix)
+    return order, (column, np.searchsorted(row, np.arange(rows + 1)).astype(np.intp), row)
+
+
+def from_coordinates(data: Array, row: Array, column: Array, shape: tuple[int, int], is_matrix: bool = False) -> Sparse:
+    """Return the matrix with elements at rows and columns, which need not be in order."""
+    order, pattern = coordinates_of(row, column, shape[0])
+    return Sparse(gather(data, (ARRAY,), (order,)), pattern, shape, is_matrix=is_matrix)
 
 
 def of(matrix: object) -> Sparse:
@@ -384,12 +391,15 @@ def of(matrix: object) -> Sparse:
     if rows.ndim != 2:
         raise ShapeError(f"a sparse array of shape {rows.shape} is no matrix", fix="pass one of two axes")
     row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    data = rows.data if rows.data.dtype.kind in "fc" else rows.data.astype(np.float64)
     pattern = (rows.indices.astype(np.intp), rows.indptr.astype(np.intp), row)
-    return Sparse(data, pattern, rows.shape, is_matrix=not isinstance(plain, scipy.sparse.sparray))
+    return Sparse(rows.data, pattern, rows.shape, is_matrix=not isinstance(plain, scipy.sparse.sparray))
 
 
 def _made(kind: str, given: object, shape: tuple[int, int] | None) -> Sparse:
+    if isinstance(given, Sparse):
+        if kind not in ("csr", "csc", "coo"):
+            raise UnsupportedFunctionError(f"scipy.sparse: a {kind} matrix cannot have traced elements", fix=_FIX)
+        return given.tocsr() if kind == "csr" else given.tocsc() if kind == "csc" else given.copy()
     if isinstance(given, Tracer) and given.aval.ndim == 2:
         n, m = given.aval.shape
         row, column = (k.ravel() for k in np.indices((n, m)))
@@ -424,11 +434,10 @@ class Takes(HasOperators):
 
     def __new__(cls, *args: object, **kwargs: object) -> Any:
         """Make SciPy's own of plain arguments, and a `Sparse` of traced elements."""
-        if any(map(holds_tracer, args)):
+        if args and (isinstance(args[0], Sparse) or any(map(holds_tracer, args))):
             given: Any = (*args, kwargs.get("shape"))
             made = _made(cls.__name__[:3], given[0], given[1])
-            made.is_matrix = cls.__name__.endswith("matrix")
-            return made
+            return Sparse(made.data, made.pattern, made.whole, made.turned, cls.__name__.endswith("matrix"))
         return super().__new__(cls)
 
     def _matmul_dispatch(self, other: Operand) -> Any:

@@ -1,0 +1,295 @@
+"""``splu``, ``factorized`` and ``eigsh`` of sparse matrices with traced elements or right-hand sides.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+import scipy.sparse
+import scipy.sparse.linalg
+
+from functrace.api.foreign import pure_callback
+from functrace.api.implicit import custom_linear_solve
+from functrace.api.programs import stop_gradient
+from functrace.errors import DtypeError, ShapeError, UnsupportedFunctionError
+from functrace.ir.aval import ShapeDtype
+from functrace.numpy.operands import Operand, arrayed, holds_tracer
+from functrace.ops.indexing import ARRAY, gather
+from functrace.ops.sparse import sparse_solve
+from functrace.api.attaching import attached, called_later
+from functrace.scipy.kinds import Numbers
+from functrace.scipy.sparse.matrices import Sparse, coordinates_of, csr_array, of
+from functrace.tracing.tracer import Tracer
+from functrace.typing import Array
+
+
+def square(name: str, a: object) -> Sparse:
+    """Return an argument as a square sparse matrix.
+
+    Raises:
+        ShapeError: if it is not square.
+        UnsupportedFunctionError: if it is no matrix.
+    """
+    if isinstance(a, Sparse) or scipy.sparse.issparse(a):
+        made = of(a)
+    elif isinstance(a, Tracer | np.ndarray):
+        rows: Any = csr_array
+        made = of(rows(a))
+    else:
+        raise UnsupportedFunctionError(
+            f"scipy.sparse.linalg.{name} of traced values takes matrices, not a {type(a).__name__}",
+            fix="pass a sparse matrix, or use functrace.custom_linear_solve with the operator's own product",
+        )
+    if made.shape[0] != made.shape[1]:
+        raise ShapeError(f"scipy.sparse.linalg.{name} needs a square matrix, got shape {made.shape}", fix="make it square")
+    return made
+
+
+def inexact(x: Operand) -> Any:
+    """Return an operand as an array of floats or complex numbers."""
+    made: Any = arrayed(x)
+    return made if made.dtype.kind in "fc" else made.astype(np.float64)
+
+
+def solved(matrix: Sparse, right: Array, *, backwards: bool = False) -> Any:
+    """Solve with a matrix, or its transpose, for right-hand sides of shape (n,) or (n, k).
+
+    Raises:
+        ShapeError: if they do not fit.
+    """
+    if right.ndim not in (1, 2) or right.shape[0] != matrix.shape[0]:
+        raise ShapeError(
+            f"a sparse matrix {matrix.shape} and a right-hand side {right.shape} do not fit", fix="pass one row per equation"
+        )
+    columns = right if right.ndim == 2 else right[:, None]
+    found = sparse_solve(inexact(matrix.data), matrix.pattern, columns, backwards=matrix.turned != backwards)
+    return found if right.ndim == 2 else found[:, 0]
+
+
+# -- LU -----------------------------------------------------------------------------------------------------------------
+
+
+@final
+class Factors:
+    """LU factors of a sparse matrix, as ``scipy.sparse.linalg.SuperLU``, which solve for traced right-hand sides.
+
+    Args:
+        matrix: the matrix.
+        plain: SuperLU's own object, if the matrix is plain.
+    """
+
+    __slots__ = ("_matrix", "_plain")
+
+    def __init__(self, matrix: Sparse, plain: Any = None) -> None:
+        self._matrix, self._plain = matrix, plain
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the matrix."""
+        return self._matrix.shape
+
+    def __getattr__(self, name: str) -> Any:
+        if self._plain is not None:
+            return getattr(self._plain, name)
+        raise UnsupportedFunctionError(
+            f"splu of a matrix with traced elements has no {name}",
+            fix="use solve, shape; functrace.scipy.linalg.lu(A.toarray()) has dense factors",
+        )
+
+    def solve(self, rhs: Operand, trans: str = "N") -> Any:
+        """Solve ``A x = rhs``, ``A^T x = rhs`` ("T") or ``A^H x = rhs`` ("H").
+
+        Args:
+            rhs: shape (n,) or (n, k).
+            trans: which system.
+
+        Cost:
+            The factors of a plain matrix are used again by every solve, and by its derivatives; with traced elements, each
+            solve computes its own.
+        """
+        if trans not in ("N", "T", "H"):
+            raise ShapeError(f"trans must be N, T, or H, got {trans!r}", fix="leave trans out")
+        if self._plain is not None and not holds_tracer(rhs):
+            return self._plain.solve(rhs, trans)
+        right = inexact(rhs)
+        if trans == "H":
+            return np.conj(self.solve(np.conj(right), "T"))
+        if self._plain is None:
+            return solved(self._matrix, right, backwards=trans == "T")
+        if right.ndim not in (1, 2) or right.shape[0] != self.shape[0]:
+            raise ShapeError(f"rhs of shape {right.shape} is of incompatible size", fix=f"pass {self.shape[0]} rows")
+        matrix = self._matrix.T if trans == "T" else self._matrix
+        kind = np.result_type(self._plain.L.dtype, right.dtype)
+        if kind != self._plain.L.dtype:
+            raise DtypeError(
+                f"the factors of a matrix of {self._plain.L.dtype} do not solve for a right-hand side of {right.dtype}",
+                fix="pass A.astype(complex) to splu, or solve for rhs.real and rhs.imag",
+            )
+        right = right.astype(kind)
+        result = ShapeDtype(right.shape, right.dtype)
+
+        def solving(which: str) -> Callable[..., Any]:
+            return lambda _, b: pure_callback(lambda b: self._plain.solve(np.ascontiguousarray(b), which), result, b)
+
+        other = "N" if trans == "T" else "T"
+        return custom_linear_solve(lambda x: matrix @ x, right, solving(trans), solving(other))
+
+
+def splu(A: object, *args: object, **options: object) -> Any:
+    """As ``scipy.sparse.linalg.splu``: factors that solve for traced right-hand sides; ``A`` may have traced elements.
+
+    Args:
+        A: a sparse matrix, shape (n, n).
+        args, options: SciPy's; they are not needed where elements are traced.
+
+    Returns:
+        an object like SuperLU's: ``solve(rhs, trans="N")``, ``shape``; of plain matrices all else of it, too.
+
+    Raises:
+        RuntimeError: SciPy's, of a plain matrix that is singular.
+    """
+    if isinstance(A, Sparse) or holds_tracer(A):
+        return Factors(square("splu", A))
+    theirs: Any = scipy.sparse.linalg
+    return Factors(of(A), theirs.splu(A, *args, **options))
+
+
+def factorized(A: object) -> Callable[[Operand], Any]:
+    """As ``scipy.sparse.linalg.factorized``: a function that solves with ``A``, for traced right-hand sides, too.
+
+    Args:
+        A: a sparse matrix, shape (n, n); its elements may be traced.
+    """
+    if isinstance(A, Sparse) or holds_tracer(A):
+        return Factors(square("factorized", A)).solve
+    return splu(scipy.sparse.csc_array(A)).solve
+
+
+# -- eigenvalues --------------------------------------------------------------------------------------------------------
+
+
+def eigsh(
+    A: object,
+    k: int = 6,
+    M: object = None,
+    sigma: float | None = None,
+    which: str = "LM",
+    v0: Array | None = None,
+    ncv: int | None = None,
+    maxiter: int | None = None,
+    tol: float = 0,
+    return_eigenvectors: bool = True,
+    **options: object,
+) -> Any:
+    """As ``scipy.sparse.linalg.eigsh``, of a symmetric matrix with traced elements.
+
+    Args:
+        A: a real symmetric sparse matrix, shape (n, n).
+        k, sigma, which, v0, ncv, maxiter, tol: SciPy's.
+        return_eigenvectors: whether to return vectors, too.
+        M: not possible with traced elements, nor are other ``options`` than ``rng`` and ``mode``.
+
+    Returns:
+        eigenvalues, shape (k,); and eigenvectors, shape (n, k).
+
+    Raises:
+        UnsupportedFunctionError: for ``M`` and other operators; for complex matrices.
+
+    Cost:
+        SciPy's. Derivatives of the values need products only, those of vectors one sparse LU factorization of size n + 1
+        each. They are NaN where a value is not simple.
+
+    Source:
+        R. B. Nelson, "Simplified calculation of eigenvector derivatives" (1976), with the normalization as one more row.
+    """
+    theirs: Any = scipy.sparse.linalg
+    given = (sigma, which, v0, ncv, maxiter, tol, return_eigenvectors)
+    if not isinstance(A, Sparse) and not holds_tracer([A, M, v0]):
+        return theirs.eigsh(A, k, M, *given, **options)
+    matrix = square("eigsh", A)
+    refused = [name for name in ("OPinv", "Minv") if options.get(name) is not None] + ["M"] * (M is not None)
+    if refused or matrix.dtype.kind == "c":
+        raise UnsupportedFunctionError(
+            f"scipy.sparse.linalg.eigsh of traced values takes no {'complex matrix' if not refused else refused[0]}",
+            fix="use np.linalg.eigh(A.toarray()), or functrace.scipy.linalg.eigh(A.toarray(), M)",
+        )
+    if holds_tracer(v0):
+        raise UnsupportedFunctionError("scipy.sparse.linalg.eigsh: v0 is traced", fix="leave v0 out, or pass a plain array")
+    data, n = inexact(matrix.data), matrix.shape[0]
+    matrix = matrix.with_data(data)
+    index, starts, _ = matrix.pattern
+
+    def solve(data: Array) -> list[Any]:
+        a = scipy.sparse.csr_array((data, index, starts), shape=matrix.whole)
+        w, v = theirs.eigsh(a, k, None, *given[:-1], True, **options)
+        return [w, v]
+
+    key = ("eigsh", n, k, *map(_key, (index, starts, *given, *options.items())))
+    avals = [ShapeDtype((k,), data.dtype), ShapeDtype((n, k), data.dtype)]
+    w, v = called_later("scipy.sparse.linalg.eigsh", solve, key, [data], avals)
+    values = _eigenvalues(matrix, w, v, key)
+    return (values, _eigenvectors(matrix, w, v, key)[1]) if return_eigenvectors else values
+
+
+def _key(value: object) -> Any:
+    return (value.dtype.str, value.shape, value.tobytes()) if isinstance(value, np.ndarray) else repr(value)
+
+
+def _eigenvalues(matrix: Sparse, w: Numbers, v: Numbers, key: Any) -> Any:
+    """Attach eigenvalues to the elements: ``w_dot = v^T A_dot v``. Only higher derivatives differentiate v."""
+
+    def push(outputs: Sequence[Any], given: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        data, w, v = given
+        vectors = _eigenvectors(matrix.with_data(data), w, v, key)[1]
+        return [np.sum(vectors * (matrix.with_data(tangents[0]) @ vectors), axis=0)]
+
+    def pull(outputs: Sequence[Any], given: Sequence[Any], cotangents: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
+        data, w, v = given
+        vectors = _eigenvectors(matrix.with_data(data), w, v, key)[1]
+        return [_by_elements(matrix, vectors * cotangents[0], vectors), None, None]
+
+    held = [stop_gradient(x) for x in (w, v)]
+    return attached("eigsh", [w], [matrix.data, *held], (key, "values"), pull, push)[0]
+
+
+def _eigenvectors(matrix: Sparse, w: Numbers, v: Numbers, key: Any) -> list[Any]:
+    """Attach eigenvalues and eigenvectors to the elements, by the equations ``A v = w v`` and ``v^T v = 1``."""
+
+    def push(outputs: Sequence[Any], given: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        values, vectors = outputs
+        right = -(matrix.with_data(tangents[0]) @ vectors)
+        return _bordered(matrix.with_data(given[0]), values, vectors, right, np.zeros_like(values))
+
+    def pull(outputs: Sequence[Any], given: Sequence[Any], cotangents: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
+        values, vectors = outputs
+        _, found = _bordered(matrix.with_data(given[0]), values, vectors, cotangents[1], cotangents[0])
+        return [-_by_elements(matrix, found, vectors)]
+
+    return attached("eigsh", [w, v], [matrix.data], (key, "vectors"), pull, push)
+
+
+def _by_elements(matrix: Sparse, left: Numbers, right: Numbers) -> Any:
+    """For each element, the sum over k of ``left[row, k] * right[column, k]``."""
+    row, column = matrix.coordinates()
+    template = (ARRAY, (None, None, None))
+    return np.sum(gather(left, template, (row,)) * gather(right, template, (column,)), axis=1)
+
+
+def _bordered(matrix: Sparse, w: Numbers, v: Numbers, right: Numbers, below: Numbers) -> list[Any]:
+    """Solve ``[[A - w, -v], [-v^T, 0]] [x; y] = [right; below]`` for each pair: returns all y, shape (k,), and x, (n, k)."""
+    n, k = v.shape
+    row, column = matrix.coordinates()
+    diagonal, last = np.arange(n), np.full(n, n)
+    rows = np.concatenate([row, diagonal, diagonal, last])
+    columns = np.concatenate([column, diagonal, last, diagonal])
+    turned = np.transpose(v)
+    elements = [np.broadcast_to(matrix.data, (k, matrix.nnz)), np.broadcast_to(-w[:, None], (k, n)), -turned, -turned]
+    order, pattern = coordinates_of(rows, columns, n + 1)
+    data = gather(np.concatenate(elements, axis=1), ((None, None, None), ARRAY), (order,))
+    sides = np.concatenate([np.transpose(right), below[:, None]], axis=1)[..., None]
+    found = sparse_solve(data, pattern, sides)[..., 0]
+    return [found[:, n], np.transpose(found[:, :n])]
