@@ -15,7 +15,7 @@ import scipy.optimize
 from functrace.api.differentiate import grad
 from functrace.api.jacobians import jacfwd
 from functrace.api.programs import stop_gradient
-from functrace.errors import ArgumentError, ShapeError
+from functrace.errors import ArgumentError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.numpy.operands import Operand, arrayed, holds_tracer
 from functrace.scipy.kinds import Found, Given, Numbers
@@ -151,6 +151,81 @@ def _at_limits(raw: Found, lower: Numbers, upper: Numbers) -> Any:
     """Return the solution, with what is active at its limit, which interior methods only come near to."""
     mask = raw.active_mask
     return np.where(mask < 0, stop_gradient(lower), np.where(mask > 0, stop_gradient(upper), raw.x)) if mask.any() else raw.x
+
+
+def leastsq(
+    func: Function,
+    x0: Operand,
+    args: tuple[Any, ...] = (),
+    Dfun: Function | None = None,
+    full_output: bool = False,
+    col_deriv: bool = False,
+    ftol: float = 1.49012e-8,
+    xtol: float = 1.49012e-8,
+    gtol: float = 0.0,
+    maxfev: int = 0,
+    epsfcn: float | None = None,
+    factor: float = 100,
+    diag: Given = None,
+) -> Any:
+    """As ``scipy.optimize.leastsq``: the solution and ``cov_x`` are differentiated, by ``args`` and by closures.
+
+    It is given functrace's Jacobian, unless ``Dfun=`` is a function. The derivative is that of a minimum of the sum of
+    squares.
+
+    Args:
+        func, x0, args, Dfun, full_output, col_deriv, ftol, xtol, gtol, maxfev, epsfcn, factor, diag: SciPy's.
+
+    Returns:
+        SciPy's pair, or with ``full_output`` its five results; of ``infodict``, only ``fvec`` has a derivative.
+
+    Raises:
+        NotDifferentiableError: where the solution is differentiated and the solver did not succeed.
+        UnsupportedFunctionError: with ``full_output`` where values are not known (`jit`): the message is a text.
+    """
+    args = args if isinstance(args, tuple) else (args,)
+    rest = (ftol, xtol, gtol, maxfev, epsfcn, factor, diag)
+    if not is_recording() and not holds_tracer([x0, list(args)]):
+        return scipy.optimize.leastsq(func, x0, args, Dfun, full_output, col_deriv, *rest)
+    at = start_of(x0)
+    s = Solving("scipy.optimize.leastsq", [at], [col_deriv, *rest])
+    residuals = s.function(named(func, lambda x: np.reshape(arrayed(func(x, *args)), (-1,))), at)
+    s.function(jacfwd(residuals) if Dfun is None else lambda x: Dfun(x, *args), at)
+    turned = col_deriv and Dfun is not None
+    if not s.traced:
+        return scipy.optimize.leastsq(func, x0, args, Dfun, full_output, col_deriv, *rest)
+
+    def solve(operands: Sequence[Any], functions: Sequence[Function]) -> Any:
+        return scipy.optimize.leastsq(functions[0], operands[0], (), functions[1], True, turned, *rest)
+
+    def equations(x: Numbers) -> Any:
+        return grad(lambda x: 0.5 * np.sum(residuals(x) ** 2))(x)
+
+    if not s.is_known:
+        if full_output:
+            raise UnsupportedFunctionError(
+                "scipy.optimize.leastsq: full_output=True has a message, which is not known under jit and vmap",
+                fix="leave it out, or use functrace.scipy.optimize.least_squares",
+            )
+        avals = [ShapeDtype(shape_of(at), at.dtype), ShapeDtype((), _INT)]
+        x, status = s.run(lambda operands, functions: _pair(solve(operands, functions)), avals)
+        s.ok = (status > 0) & (status < 5)
+        return s.defined(x, equations, at_solution=False), status
+    found, spread, info, s.message, status = s.at_once(solve)
+    s.ok = status in (1, 2, 3, 4)
+    x = s.defined(np.asarray(found), equations, at_solution=True)
+    if not full_output:
+        return x, status
+    fields = {
+        name: s.undifferentiated(name, value) if np.asarray(value).dtype.kind == "f" else value
+        for name, value in info.items()
+    }
+    slope = jacfwd(residuals)(x)
+    return x, None if spread is None else np.linalg.inv(slope.T @ slope), {**fields, "fvec": residuals(x)}, s.message, status
+
+
+def _pair(raw: Found) -> list[Any]:
+    return [raw[0], np.int64(raw[4])]
 
 
 def curve_fit(

@@ -17,14 +17,15 @@ from typing import Any
 
 import scipy.integrate
 
+from functrace.scipy.boundary_values import solve_bvp
 from functrace.scipy.dispatch import scipys
 from functrace.scipy.initial_values import odeint, solve_ivp
 from functrace.scipy.quadrature import fixed_quad, quad, quad_vec
 from functrace.scipy.sampled import cumulative_simpson, cumulative_trapezoid, romb, simpson, trapezoid
 
 __all__ = [
-    "cumulative_simpson", "cumulative_trapezoid", "fixed_quad", "odeint", "quad", "quad_vec", "romb", "simpson", "solve_ivp",
-    "trapezoid",
+    "cumulative_simpson", "cumulative_trapezoid", "fixed_quad", "odeint", "quad", "quad_vec", "romb", "simpson", "solve_bvp",
+    "solve_ivp", "trapezoid",
 ]  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import scipy.optimize
 
 from functrace.scipy.dispatch import scipys
-from functrace.scipy.fitting import curve_fit, least_squares, lsq_linear, nnls
+from functrace.scipy.fitting import curve_fit, least_squares, leastsq, lsq_linear, nnls
 from functrace.scipy.minimizing import minimize, minimize_scalar
 from functrace.scipy.roots import (
     bisect,
@@ -37,8 +37,8 @@ from functrace.scipy.roots import (
 )
 
 __all__ = [
-    "bisect", "brenth", "brentq", "curve_fit", "fixed_point", "fsolve", "least_squares", "lsq_linear", "minimize",
-    "minimize_scalar", "newton", "nnls", "ridder", "root", "root_scalar", "toms748",
+    "bisect", "brenth", "brentq", "curve_fit", "fixed_point", "fsolve", "least_squares", "leastsq", "lsq_linear",
+    "minimize", "minimize_scalar", "newton", "nnls", "ridder", "root", "root_scalar", "toms748",
 ]  # fmt: skip
 
 

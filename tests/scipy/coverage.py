@@ -28,7 +28,7 @@ from functrace.ops.special.rows import TABLE
 from functrace.scipy import linalg
 from tests.cases.case import Case
 from tests.numpy.coverage import COLUMNS, Row, main, n, row, table
-from tests.scipy import test_integrate, test_optimize, test_quadrature
+from tests.scipy import test_integrate, test_missed, test_optimize, test_quadrature, test_riccati, test_sparse_factors
 
 PAGE = Path(__file__).parents[2] / "docs" / "scipy_coverage.md"
 REFUSED: dict[str, Callable[..., Any]] = {
@@ -52,6 +52,15 @@ def _solved_by(name: str) -> Callable[..., Any]:
     return solution
 
 
+def _tridiagonal(x: Any) -> Any:
+    """A symmetric matrix with traced elements on its diagonal."""
+    n = len(x)
+    rows = np.concatenate([np.arange(n), np.arange(n - 1), np.arange(1, n)])
+    columns = np.concatenate([np.arange(n), np.arange(1, n), np.arange(n - 1)])
+    data = np.concatenate([x**2 + 3.0, np.full(2 * n - 2, 0.5)])
+    return functrace.scipy.sparse.csr_array((data, (rows, columns)), shape=(n, n))
+
+
 SOLVED: dict[str, tuple[Callable[..., Any], Any]] = {
     **{f"optimize.{name}": (f, test_optimize.A) for name, f in test_optimize.CASES.items()},
     **{f"integrate.{name.split(',')[0]}": (f, test_quadrature.Z) for name, f in reversed(test_quadrature.ALL.items())},
@@ -61,6 +70,37 @@ SOLVED: dict[str, tuple[Callable[..., Any], Any]] = {
     **{f"sparse.linalg.{name}": (_solved_by(name), np.array([0.3, -0.7, 0.5])) for name in ITERATIVE},
     "integrate.solve_ivp": (test_integrate.swung, test_integrate.Z),
     "integrate.odeint": (test_integrate.swung_by_odeint, test_integrate.Z),
+    **{f"linalg.{name}": (test_riccati.by_feedback(name), np.array([0.3, -0.7])) for name in test_riccati.NAMES},
+    "integrate.solve_bvp": (test_missed.by_result(test_missed.bratu, functrace.scipy.integrate), np.array([1.2, 0.3])),
+    "optimize.leastsq": (
+        lambda y: functrace.scipy.optimize.leastsq(
+            lambda p: p[0] + p[1] * test_missed.XS - y,
+            [1.0, 1.0],
+            Dfun=lambda p: np.stack([np.ones(12), test_missed.XS]),
+            col_deriv=True,
+            ftol=1e-15,
+            xtol=1e-15,
+        )[0],
+        test_missed.YS,
+    ),
+    "stats.multivariate_t": (
+        lambda x: functrace.scipy.stats.multivariate_t.logpdf(x, None, test_missed.MATRIX, 3.0),
+        test_missed.POINTS,
+    ),
+    **{
+        f"sparse.{name}": (
+            lambda x, build=build: build(functrace.scipy.sparse, _tridiagonal(x), test_sparse_factors.OTHER).toarray(),
+            test_missed.XS,
+        )
+        for name, (build, _) in test_sparse_factors.COMPOSED.items()
+    },
+    "sparse.linalg.splu": (lambda x: functrace.scipy.sparse.linalg.splu(_tridiagonal(x)).solve(x), test_missed.XS),
+    "sparse.linalg.factorized": (lambda x: functrace.scipy.sparse.linalg.factorized(_tridiagonal(x))(x), test_missed.XS),
+    "sparse.linalg.eigsh": (
+        lambda x: functrace.scipy.sparse.linalg.eigsh(_tridiagonal(x), 2, v0=np.ones(12), tol=1e-14)[0],
+        test_missed.XS,
+    ),
+    "stats.gaussian_kde": (lambda x: functrace.scipy.stats.gaussian_kde(x)(np.array([0.1, 0.5])), test_missed.SAMPLES[0]),
 }
 """How solvers are tried: as in their own tests; where SciPy takes differences, with derivatives by hand."""
 RANK = ("wrong", "breaks", "raises", "no case", "0", "✓", "–")
@@ -81,7 +121,7 @@ def rooms() -> dict[str, list[str]]:
         listed = [key for key in names if key[0] != "_" and callable(getattr(module, key))]
         if listed:
             found[name] = sorted(listed)
-    found["sparse"] += [f"linalg.{name}" for name in sorted([*ITERATIVE, "spsolve"])]
+    found["sparse"] += [f"linalg.{name}" for name in sorted([*ITERATIVE, "eigsh", "factorized", "splu", "spsolve"])]
     found["special"] = sorted({*found["special"], *[row.eval.__name__.lstrip("_") for row in TABLE.values()]})
     return found
 
@@ -151,7 +191,7 @@ def _rows() -> Iterator[Row]:
     for room, names in rooms().items():
         for name in names:
             listed = known.get(f"{room}.{name}", [])[:1] or _methods(name) or known.get(name, [])[:1]
-            if listed:
+            if listed and f"{room}.{name}" not in SOLVED:
                 yield _joined(f"{room}.{name}", listed)
             elif f"{room}.{name}" in SOLVED:
                 f, at = SOLVED[f"{room}.{name}"]

@@ -47,6 +47,12 @@ def real_loss(x: Any) -> Any:
     return np.sum(weights * x.real**2) + np.sum(weights.T * x.imag * x.real)
 
 
+def by_feedback(name: str) -> Any:
+    """The solution for a system whose feedback is the parameter."""
+    a, b = np.array([[0.9, 0.2], [-0.3, 1.1]]), np.array([[0.0], [1.0]])
+    return lambda z: getattr(linalg, name)(a + b * z, b, np.eye(2), np.eye(1))
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("form", ["plain", "e", "s", "e and s"])
 @pytest.mark.parametrize("kind", [float, complex])

@@ -20,12 +20,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.linalg
 
+from functrace.api.attaching import attached, called_later
 from functrace.api.differentiate import jvp, vjp
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype
 from functrace.numpy.operands import Operand, arrayed
 from functrace.ops import matrix_functions as mf
-from functrace.api.attaching import attached, called_later
 from functrace.scipy.dispatch import on_traced
 from functrace.scipy.kinds import Numbers
 from functrace.scipy.linalg.dense import adjoint, matrices, together

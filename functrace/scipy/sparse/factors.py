@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse
 import scipy.sparse.linalg
 
+from functrace.api.attaching import attached, called_later
 from functrace.api.foreign import pure_callback
 from functrace.api.implicit import custom_linear_solve
 from functrace.api.programs import stop_gradient
@@ -20,7 +21,6 @@ from functrace.ir.aval import ShapeDtype
 from functrace.numpy.operands import Operand, arrayed, holds_tracer
 from functrace.ops.indexing import ARRAY, gather
 from functrace.ops.sparse import sparse_solve
-from functrace.api.attaching import attached, called_later
 from functrace.scipy.kinds import Numbers
 from functrace.scipy.sparse.matrices import Sparse, coordinates_of, csr_array, of
 from functrace.tracing.tracer import Tracer

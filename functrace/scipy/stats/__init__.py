@@ -41,8 +41,9 @@ from functrace.scipy.stats.continuous import (
     vonmises,
     wrapcauchy,
 )
+from functrace.scipy.stats.density import gaussian_kde
 from functrace.scipy.stats.discrete import bernoulli, betabinom, binom, geom, nbinom, poisson
-from functrace.scipy.stats.multivariate import dirichlet, multivariate_normal, wishart
+from functrace.scipy.stats.multivariate import dirichlet, multivariate_normal, multivariate_t, wishart
 from functrace.scipy.stats.positive import chi2, expon, f, gamma, invgamma, invgauss, lognorm, pareto, weibull_min
 from functrace.scipy.stats.summary import (
     entropy,
@@ -59,10 +60,10 @@ from functrace.scipy.stats.summary import (
 
 __all__ = [
     "bernoulli", "beta", "betabinom", "binom", "cauchy", "chi2", "dirichlet", "entropy", "expon", "f", "gamma",
-    "gennorm", "geom", "gmean", "gumbel_l", "gumbel_r", "hmean", "invgamma", "invgauss", "kurtosis", "laplace",
-    "laplace_asymmetric", "loggamma", "logistic", "lognorm", "moment", "multivariate_normal", "nbinom", "norm",
-    "pareto", "poisson", "rankdata", "sem", "skew", "t", "truncnorm", "uniform", "vonmises", "weibull_min", "wishart",
-    "wrapcauchy", "zmap", "zscore",
+    "gaussian_kde", "gennorm", "geom", "gmean", "gumbel_l", "gumbel_r", "hmean", "invgamma", "invgauss", "kurtosis",
+    "laplace", "laplace_asymmetric", "loggamma", "logistic", "lognorm", "moment", "multivariate_normal",
+    "multivariate_t", "nbinom", "norm", "pareto", "poisson", "rankdata", "sem", "skew", "t", "truncnorm", "uniform",
+    "vonmises", "weibull_min", "wishart", "wrapcauchy", "zmap", "zscore",
 ]  # fmt: skip
 
 

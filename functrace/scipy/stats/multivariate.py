@@ -41,6 +41,37 @@ def _as_scipys(x: Array) -> Any:
     return np.squeeze(x) if x.size != 1 else x.reshape(())
 
 
+def _whitened(name: str, x: Operand, centre: Operand | None, scale: Operand) -> tuple[Any, Any, int]:
+    """Return squared Mahalanobis distances, half the logarithm of the determinant, and the dimension.
+
+    Args:
+        name: of the distribution, for messages.
+        x: shape (..., d).
+        centre: shape (d,); zeros by default.
+        scale: shape (d, d), positive definite; a vector is its diagonal, a number that of all elements of it.
+
+    Raises:
+        ShapeError: if shapes do not fit.
+        LinAlgError: if the matrix is not positive definite.
+    """
+    at, matrix = _double(x), _double(scale)
+    shift = _double(0.0 if centre is None else centre)
+    size = matrix.shape[-1] if matrix.ndim == 2 else shift.shape[-1] if shift.ndim else 1
+    if matrix.ndim == 1 and matrix.shape[0] != size:
+        raise ShapeError(f"{name}: {matrix.shape[0]} scales of {size} dimensions", fix="pass the centre, too")
+    if matrix.ndim < 2:
+        matrix = matrix * np.eye(size)
+    if size == 1 and (at.ndim == 0 or at.shape[-1] != 1):
+        at = np.reshape(at, (*at.shape, 1))
+    if at.shape[-1] != size:
+        raise ShapeError(f"{name} of {size} dimensions takes x of shape (..., {size})", fix="add an axis")
+    centred = np.atleast_2d(at - shift)
+    factor = np.linalg.cholesky(matrix)
+    scaled = linalg.solve_triangular(factor, centred.reshape(-1, size).T, lower=True)
+    squares = np.sum(scaled * scaled, axis=0).reshape(centred.shape[:-1])
+    return squares, np.sum(np.log(np.diagonal(factor))), size
+
+
 @final
 class Frozen:
     """A distribution whose parameters are given and traced: ``stats.multivariate_normal(mean, cov).logpdf(x)``.
@@ -136,30 +167,76 @@ class MultivariateNormal:
                 "multivariate_normal with allow_singular=True has no derivative by the covariance",
                 fix="leave it out, and add a small multiple of the identity to the covariance",
             )
-        at, matrix = _double(x), _double(cov)
-        shift = _double(0.0 if mean is None else mean)
-        size = matrix.shape[-1] if matrix.ndim == 2 else shift.shape[-1] if shift.ndim else 1
-        if matrix.ndim == 1 and matrix.shape[0] != size:
-            raise ShapeError(
-                f"multivariate_normal: {matrix.shape[0]} variances of {size} dimensions", fix="pass the mean, too"
-            )
-        if matrix.ndim < 2:
-            matrix = matrix * np.eye(size)
-        if size == 1 and (at.ndim == 0 or at.shape[-1] != 1):
-            at = at[..., None]
-        if at.shape[-1] != size:
-            raise ShapeError(f"multivariate_normal of {size} dimensions takes x of shape (..., {size})", fix="add an axis")
-        centred = np.atleast_2d(at - shift)
-        factor = np.linalg.cholesky(matrix)
-        rows = centred.reshape(-1, size)
-        scaled = linalg.solve_triangular(factor, rows.T, lower=True)
-        half = np.sum(np.log(np.diagonal(factor)))
-        found = -0.5 * np.sum(scaled * scaled, axis=0) - half - 0.5 * size * _LOG_2PI
-        return np.squeeze(found.reshape(centred.shape[:-1]))
+        squares, half, size = _whitened("multivariate_normal", x, mean, cov)
+        return np.squeeze(-0.5 * squares - half - 0.5 * size * _LOG_2PI)
 
     def pdf(self, x: Operand, mean: Operand | None = None, cov: Operand = 1, allow_singular: bool = False) -> Any:
         """As SciPy's: the density; see `logpdf`."""
         return np.exp(self.logpdf(x, mean, cov, allow_singular))
+
+
+@final
+class MultivariateT:
+    """``scipy.stats.multivariate_t``: ``logpdf``, ``pdf`` and ``entropy``, by a Cholesky factor of the shape matrix."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Every other method is SciPy's, for plain values."""
+        return getattr(scipy.stats.multivariate_t, name)
+
+    def __call__(
+        self,
+        loc: Operand | None = None,
+        shape: Operand = 1,
+        df: Operand = 1,
+        allow_singular: bool = False,
+        seed: RandomState = None,
+    ) -> Any:
+        """As SciPy's: the distribution with these parameters."""
+        if not _is_traced(loc, shape, df):
+            return scipy.stats.multivariate_t(loc, shape, df, allow_singular, seed)
+        if allow_singular:
+            raise ShapeError(
+                "multivariate_t with allow_singular=True has no derivative by the shape matrix",
+                fix="leave it out, and add a small multiple of the identity to the matrix",
+            )
+        return Frozen(self, {"loc": loc, "shape": shape, "df": df}, seed)
+
+    def logpdf(self, x: Operand, loc: Operand | None = None, shape: Operand = 1, df: Operand = 1) -> Any:
+        """As SciPy's: the logarithm of the density.
+
+        Args:
+            x: shape (..., d).
+            loc: shape (d,); zeros by default.
+            shape: shape (d, d), positive definite; a vector is its diagonal, a number that of all elements of it.
+            df: degrees of freedom, positive; of infinity, the density is a normal one.
+
+        Raises:
+            LinAlgError: if the matrix is not positive definite.
+        """
+        if not _is_traced(x, loc, shape, df):
+            return scipy.stats.multivariate_t.logpdf(x, loc, shape, df)
+        squares, half, size = _whitened("multivariate_t", x, loc, shape)
+        freedom = _double(df)
+        is_normal = np.isinf(freedom)
+        finite = np.where(is_normal, 1.0, freedom)
+        constant = special.gammaln((finite + size) / 2) - special.gammaln(finite / 2) - 0.5 * size * np.log(finite * math.pi)
+        of_t = constant - (finite + size) / 2 * np.log1p(squares / finite)
+        return np.squeeze(np.where(is_normal, -0.5 * squares - 0.5 * size * _LOG_2PI, of_t) - half)
+
+    def pdf(self, x: Operand, loc: Operand | None = None, shape: Operand = 1, df: Operand = 1) -> Any:
+        """As SciPy's: the density; see `logpdf`."""
+        return np.exp(self.logpdf(x, loc, shape, df))
+
+    def entropy(self, loc: Operand | None = None, shape: Operand = 1, df: Operand = 1) -> Any:
+        """As SciPy's: the differential entropy in nats, for finite degrees of freedom; see `logpdf`."""
+        if not _is_traced(loc, shape, df):
+            return scipy.stats.multivariate_t.entropy(loc, shape, df)
+        centre = np.zeros(np.shape(loc) if loc is not None else np.shape(shape)[-1:])
+        _, half, size = _whitened("multivariate_t", np.zeros(centre.shape or (1,)), centre, shape)
+        freedom = _double(df)
+        both = (freedom + size) / 2
+        constant = special.gammaln(freedom / 2) - special.gammaln(both) + 0.5 * size * np.log(freedom * math.pi)
+        return constant + both * (special.digamma(both) - special.digamma(freedom / 2)) + half
 
 
 @final
@@ -288,5 +365,6 @@ class Wishart:
 
 
 multivariate_normal = MultivariateNormal()
+multivariate_t = MultivariateT()
 dirichlet = Dirichlet()
 wishart = Wishart()

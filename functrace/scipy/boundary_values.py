@@ -1,0 +1,144 @@
+"""Boundary value problems by ``scipy.integrate``, on traced values: differentiated by the collocation equations.
+
+Source: J. Kierzenka and L. F. Shampine, "A BVP solver based on residual control and the MATLAB PSE" (2001): the equations
+that SciPy solves on its last mesh.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.integrate
+
+from functrace.errors import ConcretizationError, ShapeError, UnsupportedFunctionError
+from functrace.ir.aval import shape_of
+from functrace.numpy.operands import Operand, arrayed, holds_tracer
+from functrace.scipy.interpolate.pieces import CubicHermiteSpline
+from functrace.scipy.kinds import Numbers
+from functrace.scipy.solving import Function, Solving, named, plainly
+from functrace.tracing.binding import is_recording
+
+
+def solve_bvp(
+    fun: Function,
+    bc: Function,
+    x: Operand,
+    y: Operand,
+    p: Operand | None = None,
+    S: Operand | None = None,
+    fun_jac: Function | None = None,
+    bc_jac: Function | None = None,
+    tol: float = 1e-3,
+    max_nodes: int = 1000,
+    verbose: int = 0,
+    bc_tol: float | None = None,
+) -> Any:
+    """As ``scipy.integrate.solve_bvp``: ``y``, ``yp``, ``p`` and ``sol`` are differentiated, by the functions' closures.
+
+    The derivative is that of the collocation equations on the mesh that SciPy has chosen, so it is as exact as these. There
+    is none by the mesh, nor by the guesses ``y`` and ``p``.
+
+    Args:
+        fun, bc, x, y, p, S, fun_jac, bc_jac, tol, max_nodes, verbose, bc_tol: SciPy's; ``x`` and ``S`` are plain.
+
+    Returns:
+        SciPy's result; ``rms_residuals`` raises when it is differentiated.
+
+    Raises:
+        ConcretizationError: under `jit` and `vmap`, where the number of mesh nodes is not known.
+        NotDifferentiableError: where the result is differentiated and ``success`` is false.
+
+    Cost:
+        SciPy's, with a recording of ``fun`` and ``bc`` per call; a derivative solves n m + k dense linear equations, for n
+        unknowns on m nodes.
+    """
+    rest = (tol, max_nodes, verbose, bc_tol)
+    plain = (fun, bc, x, y, p, S, fun_jac, bc_jac, *rest)
+    if not is_recording() and not holds_tracer([x, y, p, S]):
+        return scipy.integrate.solve_bvp(*plain)  # type: ignore[arg-type]
+    if holds_tracer([x, S]):
+        raise UnsupportedFunctionError(
+            "scipy.integrate.solve_bvp: the mesh x, or S, is traced",
+            fix="pass a plain mesh: with t = (x - a) / (b - a) on [0, 1], fun is multiplied by b - a",
+        )
+    guess: Any = arrayed(y)
+    unknown: Any = np.zeros(0) if p is None else arrayed(p)
+    mesh: Any = np.asarray(x, float)
+    if guess.ndim != 2 or unknown.ndim != 1 or guess.shape[1:] != mesh.shape:
+        raise ShapeError(
+            f"scipy.integrate.solve_bvp: x {mesh.shape}, y {guess.shape} and p {unknown.shape} do not fit",
+            fix="pass shapes (m,), (n, m) and (k,)",
+        )
+    kind = complex if guess.dtype.kind == "c" else float
+    s = Solving("scipy.integrate.solve_bvp", [guess.astype(kind), unknown.astype(kind)], [S, *rest])
+    given = (lambda p: ()) if p is None else (lambda p: (p,))
+    right = named(fun, lambda x, y, p: arrayed(fun(x, y, *given(p))))
+    ends = named(bc, lambda a, b, p: arrayed(bc(a, b, *given(p))))
+    first, parameters = s.operands
+    s.function(right, mesh, first, parameters)  # for what they close over: SciPy calls them on other meshes
+    s.function(ends, first[:, 0], first[:, -1], parameters)
+    if not s.traced:
+        return scipy.integrate.solve_bvp(*plain)  # type: ignore[arg-type]
+    if not s.is_known:
+        raise ConcretizationError(
+            "scipy.integrate.solve_bvp chooses its mesh by values, which are not known under jit and vmap",
+            fix="call it outside of jit, under grad or jvp; or solve the equations on a mesh of your own by "
+            "functrace.scipy.optimize.root",
+        )
+
+    def called(f: Function | None) -> Function | None:
+        return None if f is None else functools.partial(plainly, s.what, f)
+
+    def solve(operands: Sequence[Any], _: Sequence[Function]) -> Any:
+        start = (operands[0].copy(), None if p is None else operands[1])  # SciPy writes into y
+        return scipy.integrate.solve_bvp(called(fun), called(bc), mesh, *start, S, called(fun_jac), called(bc_jac), *rest)
+
+    raw = s.at_once(solve)
+    s.ok, s.message = bool(raw.success), str(raw.message)
+    n, m = raw.y.shape
+    slope = _with_singular_term(right, S, mesh[0], n)
+    found = np.concatenate([raw.y.ravel(), np.zeros(0) if p is None else raw.p])
+
+    def parts(unknowns: Numbers) -> tuple[Any, Any]:
+        return np.reshape(unknowns[: n * m], (n, m)), unknowns[n * m :]
+
+    def equations(unknowns: Numbers) -> Any:
+        y, p = parts(unknowns)
+        off = _collocation(slope, raw.x, y, p)
+        return np.concatenate([np.reshape(off, (-1,)), np.reshape(ends(y[:, 0], y[:, -1], p), (-1,))])
+
+    y, p = parts(s.defined(found, equations, at_solution=True))
+    yp = slope(raw.x, y, p)
+    made = s.result(raw, {"y": y, "yp": yp, "p": p if shape_of(p)[0] else None})
+    made["sol"] = CubicHermiteSpline(raw.x, y, yp, axis=1)
+    return made
+
+
+def _with_singular_term(f: Function, S: Any, start: float, n: int) -> Callable[[Any, Any, Any], Any]:
+    """Add ``S y / (x - a)``, with its limit at a, as SciPy does."""
+    if S is None:
+        return f
+    matrix: Any = np.asarray(S)
+    limit = np.linalg.pinv(np.eye(n) - matrix)
+
+    def whole(x: Numbers, y: Numbers, p: Numbers) -> Any:
+        found = f(x, y, p)
+        at_start = x == start
+        away = found + matrix @ y / np.where(at_start, 1.0, x - start)
+        return np.where(at_start, limit @ found, away)
+
+    return whole
+
+
+def _collocation(f: Callable[[Any, Any, Any], Any], x: Numbers, y: Numbers, p: Numbers) -> Any:
+    """Return the residuals of the three-stage Lobatto formula on each interval, shape (n, m - 1)."""
+    h = np.diff(x)
+    slope = f(x, y, p)
+    middle = 0.5 * (y[:, 1:] + y[:, :-1]) - 0.125 * h * (slope[:, 1:] - slope[:, :-1])
+    between = f(x[:-1] + 0.5 * h, middle, p)
+    return y[:, 1:] - y[:, :-1] - h / 6 * (slope[:, :-1] + slope[:, 1:] + 4 * between)
