@@ -79,6 +79,7 @@ def solve_bvp(
     given = (lambda p: ()) if p is None else (lambda p: (p,))
     right = named(fun, lambda x, y, p: arrayed(fun(x, y, *given(p))))
     ends = named(bc, lambda a, b, p: arrayed(bc(a, b, *given(p))))
+    first: Any
     first, parameters = s.operands
     s.function(right, mesh, first, parameters)  # for what they close over: SciPy calls them on other meshes
     s.function(ends, first[:, 0], first[:, -1], parameters)
@@ -112,10 +113,10 @@ def solve_bvp(
         off = _collocation(slope, raw.x, y, p)
         return np.concatenate([np.reshape(off, (-1,)), np.reshape(ends(y[:, 0], y[:, -1], p), (-1,))])
 
-    y, p = parts(s.defined(found, equations, at_solution=True))
-    yp = slope(raw.x, y, p)
-    made = s.result(raw, {"y": y, "yp": yp, "p": p if shape_of(p)[0] else None})
-    made["sol"] = CubicHermiteSpline(raw.x, y, yp, axis=1)
+    values, roots = parts(s.defined(found, equations, at_solution=True))
+    slopes = slope(raw.x, values, roots)
+    made = s.result(raw, {"y": values, "yp": slopes, "p": roots if shape_of(roots)[0] else None})
+    made["sol"] = CubicHermiteSpline(raw.x, values, slopes, axis=1)
     return made
 
 

@@ -165,7 +165,7 @@ def leastsq(
     gtol: float = 0.0,
     maxfev: int = 0,
     epsfcn: float | None = None,
-    factor: float = 100,
+    factor: Given = 100,
     diag: Given = None,
 ) -> Any:
     """As ``scipy.optimize.leastsq``: the solution and ``cov_x`` are differentiated, by ``args`` and by closures.

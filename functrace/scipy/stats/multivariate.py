@@ -21,6 +21,7 @@ from functrace.scipy.stats.sampling import RandomState, Size, check_drawn_here, 
 from functrace.typing import Array
 
 _LOG_2PI = math.log(2 * math.pi)
+_MULTIVARIATE_T: Any = scipy.stats.multivariate_t
 
 
 def _double(x: Operand) -> Any:
@@ -181,7 +182,7 @@ class MultivariateT:
 
     def __getattr__(self, name: str) -> Any:
         """Every other method is SciPy's, for plain values."""
-        return getattr(scipy.stats.multivariate_t, name)
+        return getattr(_MULTIVARIATE_T, name)
 
     def __call__(
         self,
@@ -193,7 +194,7 @@ class MultivariateT:
     ) -> Any:
         """As SciPy's: the distribution with these parameters."""
         if not _is_traced(loc, shape, df):
-            return scipy.stats.multivariate_t(loc, shape, df, allow_singular, seed)
+            return _MULTIVARIATE_T(loc, shape, df, allow_singular, seed)
         if allow_singular:
             raise ShapeError(
                 "multivariate_t with allow_singular=True has no derivative by the shape matrix",
@@ -214,7 +215,7 @@ class MultivariateT:
             LinAlgError: if the matrix is not positive definite.
         """
         if not _is_traced(x, loc, shape, df):
-            return scipy.stats.multivariate_t.logpdf(x, loc, shape, df)
+            return _MULTIVARIATE_T.logpdf(x, loc, shape, df)
         squares, half, size = _whitened("multivariate_t", x, loc, shape)
         freedom = _double(df)
         is_normal = np.isinf(freedom)
@@ -230,7 +231,7 @@ class MultivariateT:
     def entropy(self, loc: Operand | None = None, shape: Operand = 1, df: Operand = 1) -> Any:
         """As SciPy's: the differential entropy in nats, for finite degrees of freedom; see `logpdf`."""
         if not _is_traced(loc, shape, df):
-            return scipy.stats.multivariate_t.entropy(loc, shape, df)
+            return _MULTIVARIATE_T.entropy(loc, shape, df)
         centre = np.zeros(np.shape(loc) if loc is not None else np.shape(shape)[-1:])
         _, half, size = _whitened("multivariate_t", np.zeros(centre.shape or (1,)), centre, shape)
         freedom = _double(df)
