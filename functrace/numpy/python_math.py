@@ -20,13 +20,13 @@ import numpy as np
 from functrace.errors import DtypeError
 from functrace.numpy.array import TracedArray
 from functrace.numpy.number import TracedNumber, as_number
-from functrace.numpy.operands import holds_tracer
+from functrace.numpy.operands import Arrayed, Operand, holds_tracer
 from functrace.numpy.tables import FUNCTIONS
 from functrace.tracing.answers import known_value
 from functrace.tracing.tracer import Tracer
 
 
-def _log(x: Any, base: Any = None) -> Any:
+def _log(x: Operand, base: Operand | None = None) -> Any:
     return np.log(x) if base is None else np.log(x) / np.log(base)
 
 
@@ -38,15 +38,15 @@ def _total(values: Iterable[Any]) -> Any:
     return functools.reduce(lambda x, y: x + y, values, 0.0)
 
 
-def _product(values: Iterable[Any], /, *, start: Any = 1) -> Any:
+def _product(values: Iterable[Any], /, *, start: Operand = 1) -> Any:
     return functools.reduce(lambda x, y: x * y, values, start)
 
 
-def _is_close(a: Any, b: Any, *, rel_tol: float = 1e-09, abs_tol: float = 0.0) -> Any:
+def _is_close(a: Arrayed, b: Arrayed, *, rel_tol: float = 1e-09, abs_tol: float = 0.0) -> Any:
     return np.abs(a - b) <= np.maximum(rel_tol * np.maximum(np.abs(a), np.abs(b)), abs_tol)
 
 
-def _remainder(x: Any, y: Any) -> Any:
+def _remainder(x: Arrayed, y: Arrayed) -> Any:
     return x - y * np.rint(x / y)
 
 
@@ -97,7 +97,7 @@ class MathFunction:
         self.__doc__ = function.__doc__
         self._is_lifted = is_lifted
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: object) -> Any:
         """Call Python's function, or its meaning on traced values."""
         own = self.__wrapped__
         if own in _OF_ITERABLES:
@@ -133,11 +133,11 @@ def _of_traced(own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     return tuple(map(_number, result)) if isinstance(result, tuple) else _number(result)
 
 
-def _number(x: Any) -> Any:
+def _number(x: object) -> Any:
     return as_number(x, float) if isinstance(x, TracedArray) and x.dtype.kind in "bif" else x
 
 
-def _known(x: Any) -> Any:
+def _known(x: object) -> Any:
     """The plain value of an argument; ``None`` where it is not known."""
     if isinstance(x, (list, tuple)):
         found = [_known(part) for part in x]
@@ -148,7 +148,7 @@ def _known(x: Any) -> Any:
     return value.item() if isinstance(x, Tracer) and value is not None else value
 
 
-def _numbers(x: Any, own: Callable[..., Any]) -> Any:
+def _numbers(x: object, own: Callable[..., Any]) -> Any:
     """An argument with the traced values in it as float64, as Python converts what it is given."""
     if isinstance(x, (list, tuple)):
         return [_numbers(part, own) for part in x]

@@ -83,12 +83,12 @@ def masked_array(own: Callable[..., Any]) -> Callable[..., Any]:
     """Return what a function of ``np.ma`` that makes a masked array is in lifted code."""
     plain = getattr(np, own.__name__)
 
-    def made(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def made(a: Any, dtype: object = None, *args: object, **kwargs: object) -> Any:
         given = (a, *args) if dtype is None else (a, dtype, *args)
         if not holds_tracer(a):
             result = own(*given, **kwargs)
             return result.view(_delegating()) if type(result) is np.ma.MaskedArray else result
-        mask = kwargs.get("mask", np.ma.nomask)
+        mask: Any = kwargs.get("mask", np.ma.nomask)
         if args or (mask is not np.ma.nomask and (holds_tracer(mask) or np.any(mask))):
             raise UnsupportedFunctionError(
                 f"numpy.ma.{own.__name__} of a traced value with masked elements has no implementation",

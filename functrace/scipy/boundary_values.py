@@ -120,7 +120,7 @@ def solve_bvp(
     return made
 
 
-def _with_singular_term(f: Function, S: Any, start: float, n: int) -> Callable[[Any, Any, Any], Any]:
+def _with_singular_term(f: Function, S: Operand | None, start: float, n: int) -> Callable[[Any, Any, Any], Any]:
     """Add ``S y / (x - a)``, with its limit at a, as SciPy does."""
     if S is None:
         return f

@@ -5,7 +5,7 @@ Floor: 8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -21,7 +21,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.numpy.operands import Operand, arrayed, holds_tracer
 from functrace.ops.indexing import ARRAY, gather
 from functrace.ops.sparse import sparse_solve
-from functrace.scipy.kinds import Numbers
+from functrace.scipy.kinds import Found, Numbers
 from functrace.scipy.sparse.matrices import Sparse, coordinates_of, csr_array, of
 from functrace.tracing.tracer import Tracer
 from functrace.typing import Array
@@ -84,7 +84,7 @@ class Factors:
 
     __slots__ = ("_matrix", "_plain")
 
-    def __init__(self, matrix: Sparse, plain: Any = None) -> None:
+    def __init__(self, matrix: Sparse, plain: Found = None) -> None:
         self._matrix, self._plain = matrix, plain
 
     @property
@@ -239,7 +239,7 @@ def _key(value: object) -> Any:
     return (value.dtype.str, value.shape, value.tobytes()) if isinstance(value, np.ndarray) else repr(value)
 
 
-def _eigenvalues(matrix: Sparse, w: Numbers, v: Numbers, key: Any) -> Any:
+def _eigenvalues(matrix: Sparse, w: Numbers, v: Numbers, key: Hashable) -> Any:
     """Attach eigenvalues to the elements: ``w_dot = v^T A_dot v``. Only higher derivatives differentiate v."""
 
     def push(outputs: Sequence[Any], given: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
@@ -256,7 +256,7 @@ def _eigenvalues(matrix: Sparse, w: Numbers, v: Numbers, key: Any) -> Any:
     return attached("eigsh", [w], [matrix.data, *held], (key, "values"), pull, push)[0]
 
 
-def _eigenvectors(matrix: Sparse, w: Numbers, v: Numbers, key: Any) -> list[Any]:
+def _eigenvectors(matrix: Sparse, w: Numbers, v: Numbers, key: Hashable) -> list[Any]:
     """Attach eigenvalues and eigenvectors to the elements, by the equations ``A v = w v`` and ``v^T v = 1``."""
 
     def push(outputs: Sequence[Any], given: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:

@@ -16,20 +16,21 @@ import scipy.spatial.distance
 from functrace.errors import ShapeError, UnsupportedFunctionError
 from functrace.numpy.operands import Operand, arrayed
 from functrace.scipy.dispatch import on_traced, scipys
+from functrace.scipy.kinds import Given, Numbers
 
 Metric = Callable[..., Any]
 
 
-def _root(x: Any) -> Any:
+def _root(x: Numbers) -> Any:
     """The square root of what may be 0, where its derivative is taken as 0: that of a point from itself."""
     return np.where(x > 0, np.sqrt(np.where(x > 0, x, 1.0)), 0.0)
 
 
-def _squared(d: Any, w: Any) -> Any:
+def _squared(d: Numbers, w: Numbers) -> Any:
     return np.sum(d * d if w is None else w * d * d, axis=-1)
 
 
-def _minkowski(x: Any, y: Any, p: float = 2.0, w: Any = None) -> Any:
+def _minkowski(x: Numbers, y: Numbers, p: float = 2.0, w: Numbers = None) -> Any:
     if p == np.inf:
         return _chebyshev(x, y, w)
     terms = np.abs(x - y)
@@ -37,31 +38,31 @@ def _minkowski(x: Any, y: Any, p: float = 2.0, w: Any = None) -> Any:
     return np.where(total > 0, np.where(total > 0, total, 1.0) ** (1.0 / p), 0.0)
 
 
-def _chebyshev(x: Any, y: Any, w: Any = None) -> Any:
+def _chebyshev(x: Numbers, y: Numbers, w: Numbers = None) -> Any:
     return np.max(np.abs(x - y) if w is None else np.where(w > 0, np.abs(x - y), 0.0), axis=-1)
 
 
-def _mean(x: Any, w: Any) -> Any:
+def _mean(x: Numbers, w: Numbers) -> Any:
     return np.mean(x, axis=-1, keepdims=True) if w is None else np.sum(w * x, axis=-1, keepdims=True) / np.sum(w)
 
 
-def _cosine(x: Any, y: Any, w: Any = None) -> Any:
+def _cosine(x: Numbers, y: Numbers, w: Numbers = None) -> Any:
     w = 1.0 if w is None else w
     lengths = np.sqrt(np.sum(w * x * x, axis=-1)) * np.sqrt(np.sum(w * y * y, axis=-1))
     return 1.0 - np.sum(w * x * y, axis=-1) / lengths
 
 
-def _canberra(x: Any, y: Any, w: Any = None) -> Any:
+def _canberra(x: Numbers, y: Numbers, w: Numbers = None) -> Any:
     below = np.abs(x) + np.abs(y)
     terms = np.where(below > 0, np.abs(x - y) / np.where(below > 0, below, 1.0), 0.0)
     return np.sum(terms if w is None else w * terms, axis=-1)
 
 
-def _weighted(x: Any, w: Any) -> Any:
+def _weighted(x: Numbers, w: Numbers) -> Any:
     return np.sum(x if w is None else w * x, axis=-1)
 
 
-def _mahalanobis(x: Any, y: Any, VI: Any) -> Any:
+def _mahalanobis(x: Numbers, y: Numbers, VI: Numbers) -> Any:
     d = x - y
     return _root(np.sum(np.matmul(d, VI) * d, axis=-1))
 
@@ -99,7 +100,7 @@ def _points(x: Operand, name: str) -> Any:
     return made if made.dtype.kind == "f" else made.astype(np.float64)
 
 
-def _distance(metric: Any, given: dict[str, Any], points: list[Any]) -> Metric:
+def _distance(metric: Given, given: dict[str, Any], points: list[Any]) -> Metric:
     """The function of a metric, along the last axis; what SciPy works out of the points is worked out of them."""
     if callable(metric):
         name = getattr(metric, "__name__", "")
@@ -127,7 +128,7 @@ def _given(kwargs: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 @on_traced(scipy.spatial.distance.cdist)
-def cdist(XA: Operand, XB: Operand, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
+def cdist(XA: Operand, XB: Operand, metric: Given = "euclidean", *, out: Given = None, **kwargs: Given) -> Any:
     """As ``scipy.spatial.distance.cdist``: the distances of the points of one set from those of another.
 
     Args:
@@ -147,7 +148,7 @@ def cdist(XA: Operand, XB: Operand, metric: Any = "euclidean", *, out: Any = Non
 
 
 @on_traced(scipy.spatial.distance.pdist)
-def pdist(X: Operand, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
+def pdist(X: Operand, metric: Given = "euclidean", *, out: Given = None, **kwargs: Given) -> Any:
     """As ``scipy.spatial.distance.pdist``: the distances between all pairs of points, as `squareform` takes them.
 
     Args:
@@ -162,7 +163,7 @@ def pdist(X: Operand, metric: Any = "euclidean", *, out: Any = None, **kwargs: A
     return between(x[first], x[second])
 
 
-def _is_foreign(metric: Any) -> bool:
+def _is_foreign(metric: Given) -> bool:
     name = getattr(metric, "__name__", "")
     return name not in _METRICS or getattr(scipy.spatial.distance, name) is not metric
 
@@ -170,7 +171,7 @@ def _is_foreign(metric: Any) -> bool:
 @on_traced(scipy.spatial.distance.squareform)
 def squareform(X: Operand, force: str = "no", checks: bool = True) -> Any:
     """As ``scipy.spatial.distance.squareform``: distances between pairs as a symmetric matrix, and back; without checks."""
-    x: Any = arrayed(X)
+    x: Numbers = arrayed(X)
     if x.ndim == 1 and force.lower() not in ("tomatrix", "no"):
         raise ShapeError("squareform: force='tovector' takes a matrix", fix="leave force out")
     if x.ndim == 2 and force.lower() == "tomatrix":

@@ -15,6 +15,7 @@ import scipy.stats
 from functrace.errors import ShapeError, UnsupportedFunctionError
 from functrace.numpy.operands import Operand, arrayed, holds_tracer
 from functrace.scipy import linalg, special
+from functrace.scipy.kinds import Given
 
 
 def _double(x: Operand) -> Any:
@@ -80,7 +81,7 @@ class gaussian_kde:
         """Silverman's factor, ``(neff (d + 2) / 4)**(-1 / (d + 4))``."""
         return (self.neff * (self.d + 2.0) / 4.0) ** (-1.0 / (self.d + 4))
 
-    def _factor(self, method: Any) -> Any:
+    def _factor(self, method: Given) -> Any:
         if method is None or (isinstance(method, str) and method == "scott"):
             return self.scotts_factor()
         if isinstance(method, str):
