@@ -172,7 +172,11 @@ SAMPLES = np.random.default_rng(3).normal(size=(2, 9))
 WEIGHTS = np.arange(1.0, 10.0)
 
 
-@pytest.mark.parametrize("method", [None, "scott", "silverman", 0.4, lambda k: k.neff**-0.2], ids=str)
+@pytest.mark.parametrize(
+    "method",
+    [None, "scott", "silverman", 0.4, lambda k: k.neff**-0.2],
+    ids=["default", "scott", "silverman", "number", "function"],
+)
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_kernel_density_estimates_are_scipys(method: Any, d: int, weighted: bool) -> None:
