@@ -106,7 +106,7 @@ def holds_traced(values: Iterable[object]) -> bool:
         for value in level:
             if isinstance(value, Tracer) and not _is_made_inside(value):
                 return True
-            if isinstance(value, _ATOMS) or id(value) in seen:
+            if (isinstance(value, _ATOMS) and not _is_of_objects(value)) or id(value) in seen:
                 continue
             seen.add(id(value))
             held += itertools.islice(_held(value), MOST)
@@ -116,6 +116,10 @@ def holds_traced(values: Iterable[object]) -> bool:
             return False
         level = held
     return True
+
+
+def _is_of_objects(value: object) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype == object
 
 
 def _is_made_inside(x: Tracer) -> bool:
@@ -147,6 +151,8 @@ def _held(value: Any) -> Iterable[object]:
         return value
     if isinstance(value, Mapping):
         return value.values()
+    if isinstance(value, np.ndarray):
+        return value.flat
     if isinstance(value, MethodType):
         return (value.__self__, value.__func__)
     if isinstance(value, functools.partial):

@@ -157,6 +157,21 @@ def test_objects_of_packages_with_a_compiled_core_hold_no_traced_value() -> None
     assert holds_traced([frame.parts])
 
 
+def test_arrays_of_objects_hold_traced_values() -> None:
+    held: list[bool] = []
+
+    def f(x: Any) -> Any:
+        coefficients = np.empty((2, 1), dtype=object)
+        held.append(holds_traced([coefficients]))
+        coefficients[1, 0] = [x]
+        held.append(holds_traced([coefficients]))
+        held.append(holds_traced([np.zeros(2), np.zeros(2, "f8,i4")]))
+        return x
+
+    ft.grad(f)(2.0)
+    assert held == [False, True, False]
+
+
 # -- hashing ----------------------------------------------------------------------------------------------------------
 
 
