@@ -1,7 +1,8 @@
 """functrace as a backend of POT (Python Optimal Transport).
 
-``functrace.compat.pot.register()``, once, and the functions of ``ot`` take traced values: those that iterate (Sinkhorn,
-Gromov-Wasserstein) are recorded, and those that call compiled code (``ot.emd2``) have the derivative that POT gives them.
+``functrace.compat.pot.register()``, once, and the functions of ``ot`` take traced values: those that iterate (Sinkhorn) are
+recorded, and those that call compiled code (``ot.emd2``) have the derivative that POT gives them. Where its plan does not
+come from a linear program (Gromov-Wasserstein) that is the first derivative only: a second one raises.
 
 Note [Plain arrays beside traced ones]
     POT looks for the backend whose class all arguments are of, so the class here is that of traced values, and while a
@@ -15,13 +16,16 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from functrace.api.custom import custom_jvp
 from functrace.api.programs import stop_gradient, value
 from functrace.compat.kinds import Given, Values
+from functrace.errors import NotDifferentiableError
 from functrace.numpy.array import TracedArray
 from functrace.numpy.lifting import lift
 from functrace.tracing.binding import is_recording
@@ -43,12 +47,50 @@ class Arrays(metaclass=_Traced):
     """What POT looks for; see Note [Plain arrays beside traced ones]."""
 
 
-def _set_gradients(_backend: object, val: Values, inputs: Values, grads: Values) -> Any:
-    """Return ``val`` with the gradients that POT has computed."""
-    traced: list[tuple[Any, Any]] = [(x, g) for x, g in zip(inputs, grads, strict=True) if isinstance(x, Tracer)]
-    for x, gradient in traced:
-        val = val + np.sum(gradient * (x - stop_gradient(x)))
+def _set_gradients(_backend: object, val: Values, inputs: Values, grads: Values) -> Values:
+    """Return ``val`` with the gradients that POT has computed, and no other."""
+    traced: list[tuple[Values, Values]] = [(x, g) for x, g in zip(inputs, grads, strict=True) if isinstance(x, Tracer)]
+    if not traced:
+        return val
+    # Plans and potentials of linear programs are constant between kinks; others depend on what they were computed from.
+    is_linear_program = sys._getframe(1).f_globals.get("__name__", "").startswith("ot.lp.")
+    bound = _valued if is_linear_program else _valued_once
+    return bound(val, [x for x, _ in traced], [g for _, g in traced])
+
+
+@custom_jvp
+def _valued(val: Values, inputs: Values, grads: Values) -> Values:
     return val
+
+
+@_valued.defjvp
+def _valued_jvp(primals: Values, tangents: Values) -> Values:
+    return _valued(*primals), sum(np.sum(g * x_dot) for g, x_dot in zip(primals[2], tangents[1], strict=True))
+
+
+@custom_jvp
+def _valued_once(val: Values, inputs: Values, grads: Values) -> Values:
+    return val
+
+
+@_valued_once.defjvp
+def _valued_once_jvp(primals: Values, tangents: Values) -> Values:
+    _, inputs, grads = primals
+    along = sum(np.sum(_first(g, inputs) * x_dot) for g, x_dot in zip(grads, tangents[1], strict=True))
+    return _valued_once(*primals), along
+
+
+@custom_jvp
+def _first(gradient: Values, inputs: Values) -> Values:
+    return gradient
+
+
+@_first.defjvp
+def _first_jvp(primals: Values, tangents: Values) -> Values:
+    raise NotDifferentiableError(
+        "POT computes the gradient of this value from a plan that depends on the arguments, without that dependence",
+        fix="differentiate it once; functions that iterate under the backend (ot.sinkhorn2) have derivatives of all orders",
+    )
 
 
 def register() -> None:

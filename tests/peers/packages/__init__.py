@@ -1,1 +1,1 @@
-"""Packages from the package index, unmodified: one file each, a table of rows."""
+"""Packages from the package index, unmodified: tables of their functions, and the page that is made of these."""

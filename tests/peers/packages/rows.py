@@ -1,13 +1,14 @@
-"""What each file here is made of: rows that say which function of a package is differentiated, how, and at what."""
+"""What tables of packages are made of, and the attempts at one row: derivatives beside differences, `jit`, `vmap`."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +16,10 @@ import pytest
 
 import functrace as ft
 from functrace.compat.autograd import replace_autograd
+from functrace.errors import ConcretizationError, FunctraceError
 from tests.oracles import differences
+
+COLUMNS = ("gradient", "second", "jit", "vmap")
 
 
 @dataclass(frozen=True)
@@ -23,53 +27,149 @@ class Row:
     """A function of a package.
 
     Args:
-        package: its name in the package index.
         function: what is called, as the package's documentation has it.
-        how: ``"plain"``; under ``"lift"``; with functrace as a ``"backend"``; imported with ``"autograd"`` replaced.
         call: a function of one array that returns a number; or, with ``expected``, of nothing.
         at: where it is differentiated, for comparison with differences.
-        expected: what it returns.
+        expected: what it returns, where there is nothing to differentiate.
         rtol: relative to the largest element.
     """
 
-    package: str
     function: str
-    how: Literal["plain", "lift", "backend", "autograd"]
     call: Callable[..., Any]
     at: Any = None
     expected: Callable[[], Any] | None = None
     rtol: float = 1e-6
 
 
-def failures(rows: Sequence[Row]) -> list[str]:
-    """Return what is wrong, a line per row."""
-    return [f"{row.package} {row.function}: {found}" for row in rows if (found := _wrong(row))]
+@dataclass(frozen=True)
+class Package:
+    """A package, and its table.
+
+    Args:
+        name: its name in the package index.
+        module: what is imported, and named in ``lift(modules=[...])``.
+        rows: imports the package, and registers what there is to register.
+        on: how it comes to run on functrace; "" if it knows NumPy only, which is tried plainly, then under `lift`.
+    """
+
+    name: str
+    module: str
+    rows: Callable[[], Sequence[Row]]
+    on: Literal["", "a backend", "autograd's names"] = ""
 
 
-def _wrong(row: Row) -> str:
+@dataclass(frozen=True)
+class Found:
+    """What was found of one row.
+
+    Args:
+        function: the row's.
+        way: how it is called where its gradient is right; "raises" otherwise.
+        marks: by column, what stands there: ✓, –, "reads values", "raises", or "wrong" and "breaks", which are defects.
+        note: what errors said first.
+    """
+
+    function: str
+    way: str
+    marks: dict[str, str]
+    note: str
+    defects: list[str] = field(default_factory=list)
+
+
+def found(package: Package, row: Row) -> Found:
+    """Try a row in the ways that there are until its gradient is right, and then the other columns."""
+    result = Found(row.function, "raises", {}, "")
+    if row.expected is None:
+        row.call(np.asarray(row.at, float))  # it has to run as it is
+    for way, dressed in _ways(package):
+        result = _tried(row, way, dressed(row.call))
+        if result.marks["gradient"] != "raises":
+            break
+    return result
+
+
+def _ways(package: Package) -> list[tuple[str, Callable[[Any], Any]]]:
+    if package.on:
+        return [(package.on, lambda f: f)]
+    return [
+        ("plainly", lambda f: f),
+        ("`lift`", lambda f: ft.numpy.lift(f)),
+        (f'`lift(modules=["{package.module}"])`', lambda f: ft.numpy.lift(f, modules=[package.module])),
+    ]
+
+
+def _tried(row: Row, way: str, f: Callable[..., Any]) -> Found:
+    marks, notes, defects = {}, {}, []
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for column, attempt in _attempts(row, f).items():
+            try:
+                marks[column] = attempt()
+            except ConcretizationError:
+                marks[column] = "reads values"
+            except AssertionError as error:
+                marks[column] = "wrong"
+                defects.append(f"{column}: {error}")
+            except FunctraceError as error:
+                marks[column] = "raises"
+                notes.setdefault(str(error).splitlines()[0].replace("|", "/"), []).append(column)
+            except Exception as error:
+                said = f"{type(error).__name__}: {error}".splitlines()[0]
+                if _is_own(error):
+                    marks[column] = "breaks"
+                    defects.append(f"{column}: {said}")
+                else:
+                    marks[column] = "raises"
+                    notes.setdefault(said.replace("|", "/"), []).append(column)
+            if marks["gradient"] == "raises":
+                marks = dict.fromkeys(COLUMNS, "–") | marks
+                return Found(row.function, "raises", marks, next(iter(notes)), defects)
+    return Found(row.function, way, marks, "; ".join(f"{', '.join(c)}: {note}" for note, c in notes.items()), defects)
+
+
+def _is_own(error: BaseException) -> bool:
+    """Return if an exception that is none of functrace's comes from its code, not from the package's."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    return last is not None and last.tb_frame.f_globals.get("__name__", "").partition(".")[0] == "functrace"
+
+
+def _attempts(row: Row, f: Callable[..., Any]) -> dict[str, Callable[[], str]]:
     if row.expected is not None:
-        return _differs(row.call(), row.expected(), row.rtol)
-    x = np.asarray(row.at)
+        return {"gradient": lambda: _same(row.call(), row.expected(), row.rtol), **dict.fromkeys(COLUMNS[1:], lambda: "–")}  # type: ignore[misc]
+    x = np.asarray(row.at, float)
     direction = np.cos(np.arange(1.0, x.size + 1.0)).reshape(x.shape) * (0.5 + np.abs(x))
-    (expected,) = differences(row.call, [x], [direction])
-    f = ft.numpy.lift(row.call) if row.how == "lift" else row.call
-    backward = np.sum(ft.grad(f)(x) * direction)
-    forward = ft.jvp(f, (x,), (direction,))[1]
-    return _differs(backward, expected, row.rtol) or _differs(forward, expected, row.rtol)
+    gradient = ft.grad(f)
+
+    def first() -> str:
+        backward = gradient(x)  # first: where it raises, nothing else is computed
+        (expected,) = differences(row.call, [x], [direction])
+        _same(np.sum(backward * direction), expected, row.rtol)
+        assert type(row.call(x)) is type(f(x))
+        return _same(ft.jvp(f, (x,), (direction,))[1], expected, row.rtol)
+
+    def second() -> str:
+        (expected,) = differences(gradient, [x], [direction])
+        found = ft.jvp(gradient, (x,), (direction,))[1]
+        return _same(found, expected, 10.0 * row.rtol, atol=1e-8 * np.max(np.abs(gradient(x))))
+
+    def staged() -> str:
+        return _same(ft.jit(gradient)(x), gradient(x), 1e-9)
+
+    def batch() -> str:
+        points = np.stack([x, 1.01 * x])
+        return _same(ft.vmap(gradient)(points), np.stack([gradient(point) for point in points]), 1e-9)
+
+    return {"gradient": first, "second": second, "jit": staged, "vmap": batch}
 
 
-def _differs(found: Any, expected: Any, rtol: float) -> str:
+def _same(found: Any, expected: Any, rtol: float, atol: float = 1e-300) -> str:
     found, expected = np.asarray(found), np.asarray(expected)
-    scale = np.max(np.abs(expected), initial=1e-300)
-    if found.shape == expected.shape and np.all(np.abs(found - expected) <= rtol * scale):
-        return ""
-    return f"{found} instead of {expected}"
-
-
-def needs(package: str) -> None:
-    """Skip a file unless a package is installed, without importing it."""
-    if importlib.util.find_spec(package) is None:
-        pytest.skip(f"{package} is not installed", allow_module_level=True)
+    scale = np.max(np.abs(expected), initial=0.0)
+    assert found.shape == expected.shape, f"{found} instead of {expected}"
+    assert np.all(np.abs(found - expected) <= rtol * scale + atol), f"{found} instead of {expected}"
+    return "✓"
 
 
 @contextmanager
