@@ -123,8 +123,9 @@ def _planned(namespace: Namespace, function: object, handed_out: Search, *, keep
         if found is not None:
             put[name] = value, found
     for value in list(namespace.values()):  # what a compiler reads of the module stays: numba's functions
-        for name in getattr(getattr(value, "py_func", None), "__code__", _NO_CODE).co_names:
-            put.pop(name, None)
+        if type(value).__module__.startswith("numba."):
+            for name in getattr(getattr(value, "py_func", None), "__code__", _NO_CODE).co_names:
+                put.pop(name, None)
     cells = []
     for value in list(namespace.values()):
         for cell in value.__closure__ or () if isinstance(value, FunctionType) and _is_own(value) else ():
@@ -268,9 +269,12 @@ class _OfPython(type):
         return super().__new__(mcs, name, bases, members)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 and not kwargs and isinstance(args[0], Tracer) and is_lifted():
-            value: Any = args[0]
-            return cls.kind(np.asarray(value)) if cls.kind in _BUFFERS else python_number(cls.kind, value)
+        if any(isinstance(x, Tracer) for x in (*args, *kwargs.values())) and is_lifted():
+            if len(args) == 1 and not kwargs:
+                value: Any = args[0]
+                return cls.kind(np.asarray(value)) if cls.kind in _BUFFERS else python_number(cls.kind, value)
+            if cls.kind is complex:
+                return _complex(*args, **kwargs)
         return cls.kind(*args, **kwargs)
 
     def __instancecheck__(cls, value: object) -> bool:
@@ -290,6 +294,12 @@ class _OfPython(type):
 
     def __reduce__(cls) -> Any:
         return getattr, (builtins, cls.kind.__name__)
+
+
+def _complex(real: Any = 0, imag: Any = 0) -> Any:
+    """``complex(real, imag)``, of which one is traced."""
+    parts = [python_number(complex, x) if isinstance(x, Tracer) else complex(x) for x in (real, imag)]
+    return parts[0] + 1j * parts[1]
 
 
 def _named(kind: type) -> type:

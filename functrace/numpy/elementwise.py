@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from functrace.errors import ConcretizationError, DtypeError, ShapeError, UnsupportedFunctionError
-from functrace.numpy.number import DTYPES, TracedNumber, alike, common_dtype, weak_kind
+from functrace.numpy.number import DTYPES, TracedNumber, alike, common_dtype, strong, weak_kind
 from functrace.numpy.operands import (
     NOT_GIVEN,
     Arrayed,
@@ -93,7 +93,7 @@ def clip(
         raise UnsupportedFunctionError("clip takes a_min and a_max, or min and max, not both", fix="use one pair")
     low, high = (min if a_min is NOT_GIVEN else a_min), (max if a_max is NOT_GIVEN else a_max)
     low, high = (None if low is NOT_GIVEN else low), (None if high is NOT_GIVEN else high)
-    a = arrayed(a)
+    a = strong(arrayed(a))  # only the bounds are weak
     if low is None and high is None and a.dtype.kind == "b":
         raise DtypeError("clip of bools needs a bound", fix="pass a bound, or leave clip out")
     result = cast_to(a, dtype)

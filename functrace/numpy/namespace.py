@@ -31,6 +31,7 @@ from functrace.numpy.creation import made_in
 from functrace.numpy.iterating import Broadcast, Enumerated, Iterated
 from functrace.numpy.joiners import Joiner
 from functrace.numpy.layout import C_ORDER, F_ORDER
+from functrace.numpy.number import strong
 from functrace.numpy.operands import holds_tracer, stacked
 from functrace.numpy.tables import ROWS
 from functrace.numpy.vectorizing import Vectorized
@@ -101,7 +102,10 @@ class Function:
         args = tuple([self._prepared(x) for x in args])
         kwargs = {key: self._prepared(x) for key, x in kwargs.items()}
         # NumPy's dispatch looks at some arguments only (not at the indices of take): any traced one decides here.
-        return (self.__wrapped__ if self._row is None else self._row.does)(*args, **kwargs)
+        row = self._row
+        if row is None:
+            return self.__wrapped__(*args, **kwargs)
+        return row.does(*args, **kwargs) if row.weak else row.does(*map(strong, args), **strong(kwargs))
 
     def _prepared(self, value: Any) -> Any:
         if is_masked(type(value)):  # ufuncs look at them themselves

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functrace.errors import ConcretizationError
+from functrace.numpy.number import weak_kind
 from functrace.numpy.operands import Arrayed, Axis, Casting, Operand, axis_tuple
 from functrace.numpy.tables import implements
 from functrace.numpy.views import is_scalar, shares
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 
 
 def _spec(x: object) -> Any:
-    return x.dtype if isinstance(x, Tracer) else x
+    if not isinstance(x, Tracer):
+        return x
+    kind = weak_kind(x)
+    return x.dtype if kind is None else kind(0)
 
 
 def _probe(x: Arrayed) -> Any:
@@ -56,7 +60,7 @@ def _shares_memory(a: Operand, b: Operand, /, max_work: object = None) -> bool:
     return _root(a) is _root(b)
 
 
-@implements(np.can_cast)
+@implements(np.can_cast, weak=True)
 def _can_cast(from_: Operand | npt.DTypeLike, to: Arrayed | npt.DTypeLike, casting: Casting = "safe") -> bool:
     return np.can_cast(_spec(from_), _spec(to), casting)
 
@@ -78,7 +82,7 @@ implements(np.shape)(lambda a: a.shape)
 implements(np.ndim)(lambda a: a.ndim)
 
 
-implements(np.result_type)(lambda *arrays_and_dtypes: np.result_type(*map(_spec, arrays_and_dtypes)))
+implements(np.result_type, weak=True)(lambda *arrays_and_dtypes: np.result_type(*map(_spec, arrays_and_dtypes)))
 
 
 implements(np.iscomplexobj)(lambda x: x.dtype.kind == "c")

@@ -108,7 +108,7 @@ def _edge(part: Operand, a: Arrayed, axis: int) -> Any:
     return broadcast_to(part, (*a.shape[:axis], 1, *a.shape[axis + 1 :])) if part.ndim == 0 else part
 
 
-@implements(np.trapezoid)
+@implements(np.trapezoid, weak=True)
 def trapezoid(y: Operand, x: Operand | None = None, dx: Value = 1.0, axis: int = -1) -> Any:
     """As ``numpy.trapezoid``."""
     y = arrayed(y)
@@ -124,7 +124,7 @@ def trapezoid(y: Operand, x: Operand | None = None, dx: Value = 1.0, axis: int =
     return sum(ew.div(ew.mul(step, ends), 2.0), axis)
 
 
-@implements(np.unwrap)
+@implements(np.unwrap, weak=True)
 def unwrap(
     p: Operand, discont: float | Arrayed | None = None, axis: int = -1, *, period: float | Arrayed = 2 * math.pi
 ) -> Any:

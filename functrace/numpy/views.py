@@ -383,6 +383,8 @@ def is_scalar(x: Tracer) -> bool | None:
                 return False
             x = view.base
             continue
+        if x.is_number:
+            return True
         recording = x._recording
         if type(recording) is Unsettled:
             return None
