@@ -20,7 +20,7 @@ import inspect
 import itertools
 from collections.abc import Iterable, Mapping
 from opcode import opmap
-from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
+from types import CellType, CodeType, FrameType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -160,12 +160,21 @@ def _held(value: Any) -> Iterable[object]:
     if isinstance(value, FunctionType):
         cells = [cell.cell_contents for cell in value.__closure__ or () if is_filled(cell)]
         return (*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
-    attributes: list[object] = list(getattr(value, "__dict__", {}).values())
+    try:  # not by the class's own __getattribute__ or __getattr__: a proxy would import or compute, or raise
+        attributes: list[object] = list(object.__getattribute__(value, "__dict__").values())
+    except AttributeError:
+        attributes = []
     for kind in type(value).__mro__:
-        slots = kind.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            attributes.append(getattr(value, name, None))
+        if "__slots__" in kind.__dict__:
+            attributes += [_slot(member, value) for member in kind.__dict__.values() if type(member) is MemberDescriptorType]
     return attributes
+
+
+def _slot(member: MemberDescriptorType, value: object) -> object:
+    try:
+        return member.__get__(value)
+    except AttributeError:  # it has no value
+        return None
 
 
 def is_filled(cell: CellType) -> bool:

@@ -26,6 +26,7 @@ from scipy.linalg import solve as bound_solve
 import functrace as ft
 from functrace.errors import ArgumentError, ConcretizationError, FunctraceError, LostGradientError
 from functrace.numpy import lift
+from functrace.numpy.readers import holds_traced
 from tests.oracles import differences
 
 X = np.array([0.7, 1.3, 2.1])
@@ -413,3 +414,48 @@ def test_what_numba_compiles_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         np.testing.assert_allclose(ft.grad(lift(module.f, modules=["with_numba"]))(X), [4.0, 1.0, 0.0])
     finally:
         del sys.modules["with_numba"]
+
+
+def test_lazy_values_of_a_module_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "with_lazy.py").write_text(
+        "from numpy import array\n"
+        "class Lazy:\n"
+        "    def __getattribute__(self, name):\n"
+        "        if name == '__class__':\n            return Lazy\n"
+        "        raise ImportError(name)\n"
+        "class Slotted:\n"
+        "    __slots__ = ('__x',)\n"
+        "    def __init__(self, x): self.__x = x\n"
+        "    def total(self): return array([self.__x[0], 1.0]).sum()\n"
+        "missing = Lazy()\n"
+        "def f(x, lazy=missing):\n    return Slotted(x).total() * array([x[1], 1.0])[0]\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module("with_lazy")
+    try:
+        np.testing.assert_allclose(ft.grad(lift(module.f, modules=["with_lazy"]))(X), [X[1], X[0] + 1.0, 0.0])
+    finally:
+        del sys.modules["with_lazy"]
+
+
+def test_what_libraries_are_called_with_is_looked_through_without_their_code() -> None:
+    class Proxy:
+        def __getattribute__(self, name: str) -> Any:
+            if name == "__class__":
+                return Proxy
+            raise ImportError(name)
+
+    class Private:
+        __slots__ = ("__x",)
+
+        def __init__(self, x: Any) -> None:
+            self.__x = x
+
+    found = []
+
+    def f(x: Any) -> Any:
+        found.append((holds_traced([Private(x)]), holds_traced([object.__new__(Proxy)])))
+        return x[0]
+
+    ft.grad(lift(f))(X)
+    assert found == [(True, False)]
