@@ -93,7 +93,7 @@ def clip(
         raise UnsupportedFunctionError("clip takes a_min and a_max, or min and max, not both", fix="use one pair")
     low, high = (min if a_min is NOT_GIVEN else a_min), (max if a_max is NOT_GIVEN else a_max)
     low, high = (None if low is NOT_GIVEN else low), (None if high is NOT_GIVEN else high)
-    a = strong(arrayed(a))  # only the bounds are weak
+    a = arrayed(strong(a))  # only the bounds are weak
     if low is None and high is None and a.dtype.kind == "b":
         raise DtypeError("clip of bools needs a bound", fix="pass a bound, or leave clip out")
     result = cast_to(a, dtype)
