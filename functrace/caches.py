@@ -12,9 +12,10 @@ Note [Eviction at a constant cost]
 
 Note [Bytes are measured]
     `measured` adds up the objects that an entry holds. What a program takes cannot be told from what was recorded (the
-    gradient of 8 operations may have 103), and it grows when it is compiled. An entry is measured when the next one is
-    added, so that a first call does not wait for it, and again when it was used since and its turn in the queue comes.
-    Measured: 0.2 ms for a gradient of 100 operations, whose transform takes 5 ms; the sum is within a quarter of what
+    gradient of 8 operations may have 103), and it grows when it is compiled. To measure takes a fifth to a half of the time
+    of the transform, so the newest entries wait for it, as many as together could not take more than an eighth of the
+    bound (`Kept.assumed`); then the one that has waited longest is measured, and again when it was used since and its turn
+    in the queue comes. So the first calls of a few functions do not pay for it. The sum is within a quarter of what
     ``tracemalloc`` says is freed with the cache.
 
 Floor: b (base).
@@ -40,6 +41,8 @@ from functrace.locks import Lock
 LOOKS = 8
 """How many entries an eviction chooses from."""
 
+WAITING = 8
+"""Entries that are not measured yet are assumed to take this part of the bound, or less."""
 
 SAMPLED = 8
 """One fact in so many is measured."""
@@ -82,13 +85,15 @@ class Kept:
 
     Args:
         nbytes: what it takes at least, until it is measured: large arrays count at once.
+        assumed: what it hardly exceeds: as long as entries are few enough, they are not measured.
     """
 
-    __slots__ = ("key", "nbytes", "place", "seen", "used")
+    __slots__ = ("assumed", "key", "nbytes", "place", "seen", "used")
 
-    def __init__(self, nbytes: int = 0) -> None:
+    def __init__(self, nbytes: int = 0, assumed: int = 1 << 16) -> None:
         self.key: Hashable = None
         self.nbytes = nbytes
+        self.assumed = assumed
         self.place = self.seen = self.used = 0
 
     def measure(self) -> int:
@@ -187,6 +192,7 @@ class Bounded(Generic[Entry]):
         self.nbytes = 0
         self._queue: OrderedDict[int, Entry] = OrderedDict()
         self._unmeasured: dict[int, Entry] = {}
+        self._waiting = 0  # what these are assumed to take
         self._places = itertools.count()
         self._lock = Lock(self.clear)
         _list(self)
@@ -216,26 +222,28 @@ class Bounded(Generic[Entry]):
             before = self.entries.get(key)
             if before is not None:
                 self._remove(before)
-            self._measure()
+            self._measure(self.most_bytes // WAITING)
             entry.key, entry.place = key, next(self._places)
             entry.seen = entry.used = self.tick()
-            self.entries[key] = self._queue[entry.place] = self._unmeasured[entry.place] = entry
+            self.entries[key] = self._queue[entry.place] = entry
+            self._let_wait(entry)
             self.nbytes += entry.nbytes
             self._shrink()
 
     def changed(self, entry: Entry) -> None:
-        """Measure an entry anew."""
+        """Measure an entry anew, at once or when others are added."""
         with self._lock.now:
             if self._queue.get(entry.place) is entry:
-                self._unmeasured[entry.place] = entry
-                self._measure()
+                self._let_wait(entry)
+                self._measure(self.most_bytes // WAITING)
                 self._shrink()
 
     def measure(self) -> int:
         """Measure all entries now, let go what is too much, and return the bytes of the rest."""
         with self._lock.now:
-            self._unmeasured = dict(self._queue)
-            self._measure()
+            for entry in self._queue.values():
+                self._let_wait(entry)
+            self._measure(0)
             self._shrink()
             return self.nbytes
 
@@ -245,14 +253,18 @@ class Bounded(Generic[Entry]):
             self.entries.clear()
             self._queue.clear()
             self._unmeasured.clear()
-            self.nbytes = 0
+            self.nbytes = self._waiting = 0
 
-    def _measure(self) -> None:
-        """Measure what has been added or changed, and the first in the queue, if it was used since it was looked at."""
+    def _measure(self, most: int) -> None:
+        """Measure those that wait longest, until the others can hardly take more than so many bytes.
+
+        The first in the queue is one of them, if it was used since it was looked at.
+        """
         for entry in itertools.islice(self._queue.values(), 1):
             self._look_at(entry)
-        while self._unmeasured:
-            _, entry = self._unmeasured.popitem()
+        while self._waiting > most:
+            entry = next(iter(self._unmeasured.values()))
+            self._wait_no_more(entry)
             before, entry.nbytes = entry.nbytes, entry.measure()
             self.nbytes += entry.nbytes - before
 
@@ -261,7 +273,16 @@ class Bounded(Generic[Entry]):
         if entry.used > entry.seen and entry.place in self._queue:
             entry.seen = entry.used
             self._queue.move_to_end(entry.place)
+            self._let_wait(entry)
+
+    def _let_wait(self, entry: Entry) -> None:
+        if entry.place not in self._unmeasured:
             self._unmeasured[entry.place] = entry
+            self._waiting += entry.assumed
+
+    def _wait_no_more(self, entry: Entry) -> None:
+        if self._unmeasured.pop(entry.place, None) is not None:
+            self._waiting -= entry.assumed
 
     def _shrink(self) -> None:
         # What is freed on the way may have a destructor that adds to this cache.
@@ -275,7 +296,7 @@ class Bounded(Generic[Entry]):
 
     def _remove(self, entry: Entry) -> None:
         if self._queue.pop(entry.place, None) is not None:
-            self._unmeasured.pop(entry.place, None)
+            self._wait_no_more(entry)
             del self.entries[entry.key]
             self.nbytes -= entry.nbytes
 

@@ -20,6 +20,7 @@ import functrace
 import functrace as ft
 import functrace.torch as torch
 from functrace.caches import LOOKS, Bounded, Facts, Kept, caches, measured
+from functrace.executor.cache import Entry as TransformEntry
 from functrace.transforms.templates import TEMPLATES
 
 X = np.array([0.3, -0.7, 1.1])
@@ -425,3 +426,58 @@ def test_caches_can_be_cleared_while_others_compute() -> None:
     over.set()
     clearing.join()
     assert failures == []
+
+
+def test_few_entries_are_not_measured_and_those_that_wait_are_counted() -> None:
+    measures: list[int] = []
+
+    class Guessed(Kept):
+        def measure(self) -> int:
+            measures.append(self.assumed)
+            return self.assumed
+
+    rng = np.random.default_rng(3)
+    most = 80_000
+    cache: Bounded[Guessed] = Bounded("test", most, 1000)
+    for k in range(9):
+        cache.add(k, Guessed(assumed=1000))
+    assert not measures
+    for k in range(9, 12):
+        cache.add(k, Guessed(assumed=1000))
+    assert len(measures) == 1
+    for k in range(12, 600):
+        action = rng.integers(5)
+        found = cache.get(int(rng.integers(k)))
+        if action == 0 and found is not None:
+            cache.changed(found)
+        elif action == 1 and rng.random() < 0.02:
+            cache.clear()
+        elif action == 2 and rng.random() < 0.05:
+            cache.measure()
+        else:
+            cache.add(k, Guessed(assumed=int(rng.integers(1, 4000))))
+        assert sum(entry.assumed for entry in cache.entries.values() if not entry.nbytes) <= most // 8 + 4000
+        assert sum(entry.assumed for entry in cache.entries.values()) <= most + most // 8 + 4000
+    assert cache.measure() == sum(entry.assumed for entry in cache.entries.values())
+
+
+def test_first_gradients_of_a_few_functions_wait_for_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gradient(n: int) -> Any:
+        def f(x: Any) -> Any:
+            for _ in range(n):
+                x = np.sin(x) * 1.01 + np.tanh(x)
+            return np.sum(x)
+
+        return ft.grad(f)
+
+    ft.clear_caches()
+    done: list[Any] = []
+    monkeypatch.setattr(TransformEntry, "measure", lambda self: done.append(self) or 0)
+    for n in (3, 30, 100, 5):
+        gradient(n)(X)
+    assert not done
+    monkeypatch.undo()
+    for cache in caches():
+        if isinstance(cache, Bounded):
+            entries = cache.entries.values()
+            assert all(entry.measure() <= entry.assumed for entry in entries), cache

@@ -111,7 +111,7 @@ class Seen(Kept):
     __slots__ = ("_calls", "_candidate", "_code", "_known", "_missed", "_tries")
 
     def __init__(self, code: CodeType) -> None:
-        super().__init__()
+        super().__init__(assumed=1 << 19)
         self._code = code
         self._calls = self._tries = self._missed = 0
         self._known: tuple[Known, ...] = ()

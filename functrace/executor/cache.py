@@ -51,6 +51,8 @@ MOST_BYTES = 128 << 20
 MOST_ENTRIES = 1 << 16
 MOST_GUESSES = 1 << 12
 """So many transforms of functions, by name, are looked for first where they were found last."""
+MOST_PER_OPERATION = 1 << 12
+"""Bytes that a transformed form hardly exceeds for one operation of a tape; 300 to 2,000 as measured."""
 MOST_FORMS = 8
 """Forms that are kept for one tape and one transform."""
 
@@ -136,7 +138,7 @@ class Entry(Kept):
     __slots__ = ("forms", "tape")
 
     def __init__(self, tape: tuple[Any, ...]) -> None:
-        super().__init__()
+        super().__init__(assumed=(len(tape[0]) + 16) * MOST_PER_OPERATION)
         self.tape = tape
         self.forms: tuple[Form, ...] = ()
 

@@ -225,7 +225,7 @@ class Plan(Kept):
             given: the numbers, by their places.
         """
         made = _new(Plan)
-        made.key, made.place, made.seen, made.used, made.nbytes = None, 0, 0, 0, 0
+        made.key, made.place, made.seen, made.used, made.nbytes, made.assumed = None, 0, 0, 0, 0, self.assumed
         made.__dict__.update(self.__dict__)
         made.specs, made.params, made._of_results = specs, params, {}
         made.outputs = tuple([

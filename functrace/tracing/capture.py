@@ -248,7 +248,7 @@ class _Piece(Kept):
     __slots__ = ("memory",)
 
     def __init__(self, size: int) -> None:
-        super().__init__()
+        super().__init__(size)
         self.memory = np.empty(size, np.uint8)
 
     def measure(self) -> int:

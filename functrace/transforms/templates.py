@@ -129,7 +129,7 @@ class Template(Kept):
         self.moves, self.alias, self.captured = moves, alias, captured
         self.kernel: Any = None
         """What the executor makes of it."""
-        super().__init__()
+        super().__init__(assumed=1 << 16 if constants else 1 << 13)
 
 
 def nothing() -> Template:
