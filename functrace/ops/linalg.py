@@ -219,7 +219,35 @@ def _is_normal(x: Array) -> Any:
     return (size >= np.finfo(x.dtype).tiny) & (size <= np.finfo(x.dtype).max)
 
 
+def _finite(x: Array) -> tuple[Any, Any]:
+    """Matrices with 0 for those that are not finite, whose singular values LAPACK cannot find, and which these are."""
+    is_bad = ~np.isfinite(x).all(axis=(-2, -1), keepdims=True)
+    return (np.where(is_bad, x.dtype.type(0), x) if is_bad.any() else x), is_bad
+
+
+def _balanced(x: Array) -> tuple[Any, Any, Any]:
+    """Matrices whose rows and columns are of like size, and powers of two that they are to be multiplied by.
+
+    Singular values are accurate relative to the greatest one: what rows of 1e-40 have to say is lost beside rows of 1e40.
+    """
+    rows = np.frexp(np.abs(x).max(axis=-1, keepdims=True, initial=0))[1]
+    x = _scaled(x, -rows)
+    columns = np.frexp(np.abs(x).max(axis=-2, keepdims=True, initial=0))[1]
+    return _scaled(x, -columns), rows, columns
+
+
+def _scaled(x: Array, exponents: Any) -> Any:
+    """Multiply by powers of two, exactly; they may be out of range where the product is not."""
+    if x.dtype.kind != "c":
+        return np.ldexp(x, exponents)
+    out = np.empty(np.broadcast_shapes(x.shape, exponents.shape), x.dtype)
+    out.real, out.imag = np.ldexp(np.real(x), exponents), np.ldexp(np.imag(x), exponents)
+    return out
+
+
 def _singular_cofactor(x: Array) -> Any:
+    x, is_bad = _finite(x)
+    x, rows, columns = _balanced(x)
     # x = U S V^H gives cof(x) = det(U) det(V^H) conj(U) cof(S) conj(V^H): no division, so right for singular x.
     u, s, vh = np.linalg.svd(x)
     before = np.ones_like(s)
@@ -227,7 +255,9 @@ def _singular_cofactor(x: Array) -> Any:
     before[..., 1:] = np.cumprod(s[..., :-1], axis=-1)
     after[..., :-1] = np.cumprod(s[..., :0:-1], axis=-1)[..., ::-1]
     unit = np.linalg.det(u) * np.linalg.det(vh)
-    return unit[..., None, None] * (np.conj(u) * (before * after)[..., None, :]) @ np.conj(vh)
+    made = unit[..., None, None] * (np.conj(u) * (before * after)[..., None, :]) @ np.conj(vh)
+    made = _scaled(made, rows.sum(-2, keepdims=True) - rows + columns.sum(-1, keepdims=True) - columns)
+    return np.where(is_bad, x.dtype.type(np.nan), made)
 
 
 def _cofactor_jvp(primals: Values, _outputs: Values, tangents: tuple[Array]) -> Any:
@@ -251,6 +281,10 @@ def _cofactor_change_eval(x: Array, t: Array) -> Any:
         return _small_cofactor_change(x, t)
     # In the basis of x = U S V^H, E = U^H t V changes adj(S) by -E_ij p_ij off the diagonal, and by the sum of
     # E_kk p_ik on it, where p_ij is the product of all singular values but the i-th and j-th.
+    x, is_bad = _finite(x)
+    x, rows, columns = _balanced(x)
+    t, is_bad_too = _finite(t)
+    t = _scaled(t, -rows - columns)
     u, s, vh = np.linalg.svd(x)
     diagonal = np.eye(s.shape[-1], dtype=bool)
     left_out = diagonal[:, None, :] | diagonal[None, :, :]
@@ -259,7 +293,9 @@ def _cofactor_change_eval(x: Array, t: Array) -> Any:
     e = uh @ t @ v
     inner = np.where(diagonal, p @ np.diagonal(e, axis1=-2, axis2=-1)[..., None], -p * e)
     unit = np.linalg.det(u) * np.linalg.det(vh)
-    return np.swapaxes(unit[..., None, None] * (v @ inner @ uh), -1, -2)
+    made = np.swapaxes(unit[..., None, None] * (v @ inner @ uh), -1, -2)
+    made = _scaled(made, rows.sum(-2, keepdims=True) - rows + columns.sum(-1, keepdims=True) - columns)
+    return np.where(is_bad | is_bad_too, made.dtype.type(np.nan), made)
 
 
 def _cofactor_change_jvp(primals: Values, _outputs: Values, tangents: Tangents) -> Any:

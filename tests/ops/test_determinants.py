@@ -102,3 +102,42 @@ def test_large_matrices_with_singular_ones_among_them() -> None:
     for k in (0, 2):
         expected = np.linalg.det(x[k]) * np.linalg.inv(x[k]).T
         np.testing.assert_allclose(found[k], expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_rows_and_columns_of_unlike_size_keep_their_digits(dtype: Any) -> None:
+    x, t = (draw(6, 6, seed=seed, dtype=dtype) for seed in (4, 5))
+    rows = 2.0 ** np.array([150, -140, 90, -30, 0, 120])[:, None]
+    columns = 2.0 ** np.array([-100, 20, 0, 60, -50, 80])
+    for last in (0, 1):  # a regular matrix, and a singular one
+        if last:
+            x[5] = x[0] + 2 * x[3]
+        factor = rows.prod() * columns.prod() / (rows * columns)
+        gradient = ft.grad(lambda x: np.real(np.linalg.det(x)))
+        plain, changed = ft.jvp(gradient, (x,), (t,))
+        scaled, change = ft.jvp(gradient, (x * rows * columns,), (t * rows * columns,))
+        np.testing.assert_allclose(scaled / factor, plain, rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(change / factor, changed, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [2, 4, 5])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_matrix_that_is_not_finite_leaves_its_neighbours_alone(n: int, bad: float) -> None:
+    rng = np.random.default_rng(n)
+    x, t = rng.normal(size=(2, 3, n, n))
+    x[1, 0, 1] = bad
+    gradient = ft.grad(lambda x: np.sum(np.linalg.det(x)))
+    with np.errstate(all="ignore"):
+        plain, change = ft.jvp(gradient, (x,), (t,))
+        for k in (0, 2):
+            one, other = ft.jvp(ft.grad(np.linalg.det), (x[k],), (t[k],))
+            np.testing.assert_allclose(plain[k], one, rtol=1e-9)
+            np.testing.assert_allclose(change[k], other, rtol=1e-9)
+        assert not np.isfinite(plain[1]).all()
+
+
+def test_singular_matrices_of_great_size_have_cofactors() -> None:
+    x = np.zeros((4, 4))
+    x[0, 0] = 1e300
+    np.testing.assert_array_equal(ft.grad(np.linalg.det)(x), np.zeros((4, 4)))
+    np.testing.assert_array_equal(ft.grad(np.linalg.det)(np.zeros((0, 0))), np.zeros((0, 0)))
