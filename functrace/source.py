@@ -242,14 +242,23 @@ def hide_own_frames(error: BaseException) -> None:
     current: BaseException | None = error
     while current is not None and all(current is not other for other in seen):
         seen.append(current)
+        is_own = _raised_by(current, PACKAGE_PREFIX)
         current.__traceback__ = _users_part(current.__traceback__)
         if current.__cause__ is not None and _is_internal(current.__cause__):
             current.__cause__ = None  # (`__suppress_context__` stays true)
         context = current.__context__
-        is_hidden = current.__suppress_context__ and current.__cause__ is None
+        is_hidden = is_own and current.__suppress_context__ and current.__cause__ is None
         if context is not None and (is_hidden or _is_internal(context)):
             current.__context__ = None
         current = current.__cause__ or current.__context__
+
+
+def _raised_by(error: BaseException, prefix: str) -> bool:
+    """Whether the line that raised an error is in a file whose path starts like this."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(prefix)
 
 
 def _is_internal(error: BaseException) -> bool:

@@ -102,6 +102,20 @@ def test_causes_and_chained_errors_keep_their_users_frames() -> None:
     assert cause[-1].name == "loss" and not any(frame.filename.startswith(OWN) for frame in cause)
 
 
+def test_errors_that_users_hide_are_theirs_to_read() -> None:
+    def f(x: Any) -> Any:
+        try:
+            raise KeyError("first")
+        except KeyError:
+            raise ValueError("second") from None
+
+    for run in (ft.grad(f), ft.jit(f), ft.grad(ft.checkpoint(f)), ft.vmap(f)):
+        with pytest.raises(ValueError, match="second") as caught:
+            run(np.ones(2))
+        error = caught.value
+        assert type(error.__context__) is KeyError and error.__suppress_context__ and error.__cause__ is None
+
+
 def test_a_line_of_a_library_names_the_users_own() -> None:
     for f in (
         lambda x: scipy.special.logsumexp(x * np.ones(2)),
