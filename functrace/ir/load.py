@@ -54,9 +54,12 @@ def load_program(
 ) -> Program:
     """Read a program, and its large constants from the file beside it; see `Program.load`."""
     path = text_path(path)
-    return program_from_json(
-        path.read_text(encoding="utf-8"), primitives, root, partial(_array_beside, path.with_suffix(".npz"))
-    )
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        what = f"byte {error.start} of {path.name} is not UTF-8: {error.reason}"
+        raise ParseError(what, fix="pass a file that Program.save has written") from None
+    return program_from_json(text, primitives, root, partial(_array_beside, path.with_suffix(".npz")))
 
 
 def _array_beside(path: Path, name: str, aval: ShapeDtype) -> bytes:

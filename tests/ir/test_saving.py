@@ -183,3 +183,13 @@ def test_source_of_large_constants_takes_linear_time(monkeypatch: pytest.MonkeyP
     namespace: dict[str, Any] = {}
     exec(source, namespace)
     np.testing.assert_array_equal(namespace["program"](np.ones(700)), LONG)
+
+
+def test_a_file_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "program.json"
+    ft.trace(np.sin)(1.0).save(path)
+    text = path.read_bytes()
+    for k in (0, len(text) // 2, len(text) - 1):
+        path.write_bytes(text[:k] + b"\xff" + text[k + 1 :])
+        with pytest.raises(ft.errors.ParseError, match="is not UTF-8"):
+            ft.Program.load(path)
