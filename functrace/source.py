@@ -242,7 +242,7 @@ def hide_own_frames(error: BaseException) -> None:
     current: BaseException | None = error
     while current is not None and all(current is not other for other in seen):
         seen.append(current)
-        is_own = _raised_by(current, PACKAGE_PREFIX)
+        is_own = type(current).__module__.startswith("functrace.") or _raised_by(current, PACKAGE_PREFIX)
         current.__traceback__ = _users_part(current.__traceback__)
         if current.__cause__ is not None and _is_internal(current.__cause__):
             current.__cause__ = None  # (`__suppress_context__` stays true)
