@@ -141,14 +141,19 @@ def measured(*roots: object) -> int:
                 holders.append(x)
             elif kind in _LEAVES:
                 pass
-            elif isinstance(x, passed):
+            elif issubclass(kind, passed):
                 continue
             elif kind is FunctionType:
                 level += _held_by_function(x)
-            elif isinstance(x, np.ndarray):
+            elif issubclass(kind, np.ndarray):
                 level.append(x.base)
-            elif isinstance(x, tuple) or str(kind.__module__).startswith("functrace"):
-                holders.append(x)
+                total += np.ndarray.__sizeof__(x)
+                continue
+            else:
+                if issubclass(kind, tuple) or str(kind.__module__).startswith("functrace"):
+                    holders.append(x)
+                total += object.__sizeof__(x)  # no method of users' classes is called
+                continue
             total += sys.getsizeof(x)
         level += gc.get_referents(*holders)
         passed = (type, *_shared)  # but for the roots

@@ -481,3 +481,14 @@ def test_first_gradients_of_a_few_functions_wait_for_no_measurement(monkeypatch:
         if isinstance(cache, Bounded):
             entries = cache.entries.values()
             assert all(entry.measure() <= entry.assumed for entry in entries), cache
+
+
+def test_measuring_calls_no_method_of_users_classes() -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a method of a user's class was called")
+
+    methods = ("__sizeof__", "__eq__", "__iter__", "__len__", "__getattr__", "__repr__", "__bool__")
+    for base in (object, tuple, np.ndarray, np.float64):
+        kind: Any = type("Hostile", (base,), {**dict.fromkeys(methods, refuse), "__class__": property(refuse)})
+        made = kind(3) if base is np.ndarray else kind()
+        assert 0 < measured((made, [made])) < 1000

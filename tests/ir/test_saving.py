@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
+from functrace.errors import ParseError
 from functrace.keys import exact_bytes
 from functrace.tracing.evaluate import evaluate_program
 
@@ -191,5 +192,5 @@ def test_a_file_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     text = path.read_bytes()
     for k in (0, len(text) // 2, len(text) - 1):
         path.write_bytes(text[:k] + b"\xff" + text[k + 1 :])
-        with pytest.raises(ft.errors.ParseError, match="is not UTF-8"):
+        with pytest.raises(ParseError, match="is not UTF-8"):
             ft.Program.load(path)
