@@ -41,10 +41,11 @@ from functrace.control.call import (
 from functrace.errors import ArgumentError, NotDifferentiableError, ProgramError, ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Assembly, Rewrite, holds_kept, output_avals, restrict
-from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
+from functrace.ir.primitive import Absent, Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
 from functrace.ir.tape import Spec
 from functrace.ops.elementwise import add
+from functrace.ops.foreign import unknown_transpose
 from functrace.ops.reductions import reduce_sum_p
 from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
@@ -272,11 +273,12 @@ def _custom_jvp_linearized(primals: Values, tangents: Tangents, program: Program
     _refuse_captured(tangents, explicit, "custom_jvp")
     places = [k for k, i in enumerate(program.input_ids[:explicit]) if is_differentiable(program.avals[i])]
     moving = [tangents[k] is not None for k in places]
-    if all(moving) and not is_mixed(made):
+    flags = [*[False] * len(primals), *moving]
+    if not is_mixed(made, flags):
         return _custom_jvp_rule(primals, tangents, program, made, explicit)
     token = _linearized_now.set((*_linearized_now.get(), made))
     try:
-        part = linear_part(made, [*[False] * len(primals), *moving], len(program.output_ids), effects=True)
+        part = linear_part(made, flags, len(program.output_ids), effects=True)
     finally:
         _linearized_now.reset(token)
     if part is None:
@@ -327,6 +329,10 @@ custom_jvp_p = Primitive(
 
 def _transposed(primitive: Primitive, cts: Tangents, operands: Sequence[Operand], params: tuple[Any, ...]) -> Any:
     """Transpose an operation that is linear in some operands: by its rules, whose derivative by them is the operation."""
+    if _lacks_transpose(params[0], [is_linear(x) for x in operands]):
+        if primitive is custom_jvp_p:
+            raise unknown_transpose()
+        return _transposed_by_vjp(cts, operands, *params[:3], params[-1])
     build = Assembly()
     inputs = [build.input(aval_of(x)) for x in operands]
     first = build.place(primitive, tuple(inputs), params)
@@ -337,6 +343,49 @@ def _transposed(primitive: Primitive, cts: Tangents, operands: Sequence[Operand]
     given = [_zeros(a) if ct is None else ct for ct, a in zip(cts, output_avals(alone), strict=True)]
     results = call_program(back.interned(), [*known, *given])
     return at_places(results, [k for k, flag in enumerate(linear) if flag], len(operands))
+
+
+def _transposed_by_vjp(
+    cts: Tangents, operands: Sequence[Operand], program: Program, forward: Rule, backward: Rule, explicit: int
+) -> Any:
+    """Transpose foreign code that is linear: its vjp is its transpose."""
+    linear = [is_linear(x) for x in operands]
+    forward, backward = _ready([x if flag else None for x, flag in zip(operands, linear, strict=True)], forward, backward)
+    count = len(program.output_ids)
+    takes_results = _and_results(forward, 0, program)
+    kept = reached_outputs(forward, [*linear, *[True] * count * takes_results])[0 if takes_results else count :]
+    avals = output_avals(program)
+    given = [_zeros(a) if ct is None else ct for ct, a in zip(cts, avals, strict=True) if is_differentiable(a)]
+    inputs = [program.avals[i] for i in program.input_ids]
+    places = [k for k, aval in enumerate(inputs[:explicit]) if is_differentiable(aval)]
+    depends = reached_outputs(backward, [*kept, *[False] * len(given)])
+    if any(linear[k] and flag for k, flag in zip(places, depends, strict=True)):
+        raise NotDifferentiableError(
+            f"{program.name} is transposed as a linear function, but its backward rule depends on its arguments",
+            fix="use it in reverse mode only, or give it a jvp rule too",
+        )
+    values = [_zeros(aval) if flag else x for x, flag, aval in zip(operands, linear, inputs, strict=True)]
+    given_too = call_program(program.interned(), values) if takes_results else ()
+    residuals = call_program(forward.interned(), [*values, *given_too])[0 if takes_results else count :]
+    pulled = reached_outputs(backward, [False] * len(residuals) + [True] * len(given))  # the others have zeros
+    results = call_program(backward.interned(), [*residuals, *given])
+    found = {k: ct for k, ct, flag in zip(places, results, pulled, strict=True) if flag}
+    return [found.get(k) if flag else None for k, flag in enumerate(linear)]
+
+
+def _lacks_transpose(program: Program, linear: Sequence[bool]) -> bool:
+    """Tell whether an operation that depends on linear inputs has no transpose."""
+    reached = {i for i, flag in zip(program.input_ids, linear, strict=True) if flag}
+    for k, _ in program.schedule:
+        primitive, operands, params = program.ops[k]
+        if not reached.isdisjoint(operands):
+            bodies = [p for p in params if isinstance(p, Program)] if primitive.holds is not None else []
+            if isinstance(primitive.transpose, Absent) or any(
+                _lacks_transpose(p, [True] * len(p.input_ids)) for p in bodies
+            ):
+                return True
+            reached.update(range(k, k + program.result_count(k)))
+    return False
 
 
 # -- custom_vjp ------------------------------------------------------------------------------------------------------------

@@ -259,11 +259,16 @@ every run, whether or not the result is read. The last operand is not looked at:
 # -- its result, for who brings derivatives --------------------------------------------------------------------------------
 
 
-def _returned_jvp(*_: Any) -> Any:
-    raise NotDifferentiableError(
+def unknown_transpose() -> NotDifferentiableError:
+    """Return the error of a rule that applies foreign code without a vjp to a tangent, where it is to be transposed."""
+    return NotDifferentiableError(
         "a jvp rule applies foreign code to a tangent, whose transpose is not known",
         fix="give that code a vjp: functrace.primitive(f, vjp=…), beside its jvp",
     )
+
+
+def _returned_jvp(*_: Any) -> Any:
+    raise unknown_transpose()
 
 
 def _returned_batch(operands: Values, is_batched: Flags) -> Any:

@@ -19,6 +19,7 @@ from functrace.errors import NotDifferentiableError
 from functrace.ir.parts import Assembly, Rewrite, restrict
 from functrace.ir.primitive import ZERO, Joint
 from functrace.ir.program import Program
+from functrace.ops.foreign import callback_p
 from functrace.ops.shaping import broadcast_to_p
 from functrace.tracing.evaluate import evaluate_program
 from functrace.transforms.linearize import is_differentiable, remembered, split_program
@@ -40,9 +41,31 @@ class LinearPart(NamedTuple):
     active: tuple[bool, ...]
 
 
-def is_mixed(program: Program) -> bool:
-    """Whether a program has operations that may compute of all their operands together: they hold programs."""
-    return any(type(primitive.jvp) is Joint for primitive in program.kinds)
+def is_mixed(program: Program, moving: Sequence[bool]) -> bool:
+    """Tell whether operations may compute of all their operands together: they hold programs.
+
+    Foreign code that is applied to what moves cannot be linearized. A program of it is transposed operation by operation,
+    which uses the rules that the code was given, or says that there are none.
+    """
+    holds = any(type(primitive.jvp) is Joint for primitive in program.kinds)
+    return holds and not remembered(_applies_foreign_code, program, moving)
+
+
+def _applies_foreign_code(program: Program, moving: Sequence[bool]) -> bool:
+    found = {i for i, flag in zip(program.input_ids, moving, strict=True) if flag}
+    for k, _ in program.schedule:
+        primitive, operands, params = program.ops[k]
+        flags = [i in found for i in operands]
+        if not any(flags):
+            continue
+        if primitive is callback_p:
+            return True
+        if primitive.holds is not None and primitive.holds.moving is not None:
+            held = primitive.holds.moving(flags, *params)
+            if any(remembered(_applies_foreign_code, body, inputs) for body, inputs in held):
+                return True
+        found.update(range(k, k + program.result_count(k)))
+    return False
 
 
 def _is_smooth(program: Program, moving: Sequence[bool]) -> bool:
@@ -118,7 +141,8 @@ def apply_linear(program: Program, known: Sequence[Any], moved: Sequence[Any]) -
         its outputs, ``None`` for those that do not depend on ``moved``. One that is not linear is applied as it is: where it
         is transposed, that is refused.
     """
-    part = linear_part(program, [False] * len(known) + [True] * len(moved)) if is_mixed(program) else None
+    moving = [False] * len(known) + [True] * len(moved)
+    part = linear_part(program, moving) if is_mixed(program, moving) else None
     if part is None:
         return list(evaluate_program(program, [*known, *moved]))
     found = iter(evaluate_program(part.linear, [*evaluate_program(part.known, known), *moved]))
@@ -135,7 +159,7 @@ def transposed_part(program: Program, moving: Sequence[bool]) -> Program:
         NotDifferentiableError: if it is not linear.
     """
     inputs = [program.avals[i] for i, flag in zip(program.input_ids, moving, strict=True) if flag]
-    if not is_mixed(program) or not all(map(is_differentiable, inputs)):
+    if not is_mixed(program, moving) or not all(map(is_differentiable, inputs)):
         return transpose_program(program, moving)
     part = linear_part(program, moving)
     if part is None:
