@@ -154,7 +154,8 @@ def explain_reading(error: ConcretizationError) -> None:
     if not name and frame is not None and Source(frame.f_code, frame.f_lasti).formats:
         error.amend(what=f"formatting a traced value: {error.what}", fix=PRINT)
     elif name and not name.startswith("numpy."):
-        error.amend(what=f"{name}: {error.what}", fix=in_numpy(name) or None)
+        way = in_numpy(name)
+        error.amend(what=f"{name}: {error.what}", fix=f"{way}; or {error.fix}" if way and error.fix else way or None)
     _refused(error)
 
 

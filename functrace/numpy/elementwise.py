@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -35,10 +35,6 @@ from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
-
-_METHODS_CLIP = cast("Any", np)._core.umath.clip
-"""What the method of a plain ndarray calls."""
-
 
 # -- choices ----------------------------------------------------------------------------------------------------
 
@@ -77,7 +73,7 @@ def select(condlist: Iterable[Operand], choicelist: Iterable[Operand], default: 
     return owned(convert(result, dtype))
 
 
-@implements(np.clip, _METHODS_CLIP, method="clip", weak=True)
+@implements(np.clip, method="clip", weak=True)
 def clip(
     a: Operand,
     a_min: Operand = NOT_GIVEN,

@@ -402,7 +402,7 @@ class TracedNumber(TracedArray):
         return self._plain("complex(x)")
 
     def __index__(self) -> int:
-        return self._concrete()
+        return self._read_by_python()
 
     def __array__(self, dtype: DtypeLike = None, copy: bool | None = None) -> Any:
         value = self._concrete()

@@ -155,7 +155,7 @@ def test_backward_rules_compute_from_residuals_when_they_run() -> None:
     f = ft.custom_vjp(np.sin)
     f.defvjp(lambda x: (np.sin(x), x), lambda x, ct: (np.cos(x) * ct,))
     forward, _ = ft.transforms.linearize_program(ft.trace(lambda x: f(x) * 2.0)(X))
-    assert not any("cos" in str(equation) for equation in forward.equations), forward
+    assert "cos" not in forward.as_python()  # backward is not run, forward
     assert_same(ft.grad(lambda x: np.sum(f(x)))(X), np.cos(X))
 
 
@@ -449,7 +449,7 @@ def test_functions_ported_from_pytorch_are_bodies_too() -> None:
         return np.sum(Double.apply(x))
 
     forward, _ = ft.transforms.linearize_program(ft.trace(f)(X))
-    assert not any("cos" in str(equation) for equation in forward.equations)
+    assert "cos" not in forward.as_python()  # backward is not run
     assert_same(ft.grad(f)(X), np.full(3, 2.0))
 
 
