@@ -332,7 +332,8 @@ def _transposed(primitive: Primitive, cts: Tangents, operands: Sequence[Operand]
     if _lacks_transpose(params[0], [is_linear(x) for x in operands]):
         if primitive is custom_jvp_p:
             raise unknown_transpose()
-        return _transposed_by_vjp(cts, operands, *params[:3], params[-1])
+        program, forward, backward, *_, explicit = params
+        return _transposed_by_vjp(cts, operands, program, forward, backward, explicit)
     build = Assembly()
     inputs = [build.input(aval_of(x)) for x in operands]
     first = build.place(primitive, tuple(inputs), params)

@@ -169,11 +169,13 @@ def page() -> str:
         "",
     ]
     for k, difference in enumerate(DIFFERENCES, 1):
+        example = difference.example.strip().splitlines()
         lines += [f"### {k}. {difference.what}", "", *_paragraph(difference.because), "", "```python"]
         lines += [
             "from functrace import torch",
             "",
-            *difference.example.strip().splitlines(),
+            *([""] if example[0].startswith(("class ", "def ", "@")) else []),
+            *example,
             "```",
             "",
             "```text",

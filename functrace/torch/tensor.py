@@ -214,7 +214,7 @@ class Tensor(Methods):
         return self._output_nr
 
     @property
-    def grad(self) -> Any:
+    def grad(self) -> Tensor | None:
         """The gradient that backward has accumulated here."""
         if self._grad is None and not self._retains and self._node is not None:
             warnings.warn(sentences.GRAD_OF_NON_LEAF, UserWarning, stacklevel=2)

@@ -456,7 +456,7 @@ def _from_below(z: Array, kappa: Array, factor: Formula) -> Any:
     u, weights = _nodes()
     z, kappa = z[..., None], kappa[..., None]
     # The integrand has fallen by 45 powers of e there; what is beyond does not change it, nor does where that is.
-    fallen = stop_gradient(np.arccos(np.maximum(np.cos(z) - 45.0 / np.maximum(kappa, 1.0), -1.0)))
+    fallen = np.arccos(np.maximum(np.cos(stop_gradient(z)) - 45.0 / np.maximum(stop_gradient(kappa), 1.0), -1.0))
     length = z + np.where(fallen < math.pi, fallen, math.pi)
     at = z - length * u
     bulk = np.exp(kappa * (np.cos(at) - np.cos(z))) * factor(np.cos(at))
