@@ -87,7 +87,9 @@ def apply(cls: type[FunctionBase], args: tuple[Any, ...]) -> Any:
     whole, backward, captured, _ = made.rule(with_backward=not is_nested)
     assert isinstance(whole, Program)
     program = restrict(whole, whole.input_ids, whole.output_ids[: len(made.slots)], keep=True).program
-    forward = taking_results(whole, len(whole.input_ids), len(made.slots))
+    forward: Rule = whole
+    if cls._rule_at_every_order:
+        forward = taking_results(whole, len(whole.input_ids), len(made.slots))
     # A rule that is recorded later may read what has changed by then: it is equal to no other (`object()`).
     if is_nested:  # staged only if it is differentiated in turn
         still = Application(cls, args, with_values=False)
@@ -152,7 +154,9 @@ class Application:
     def deferred(self, captured: Sequence[Any]) -> tuple[Rule, ...]:
         """Return the rule, for operands whose values are not known; ``captured`` are read no more."""
         rule = self.rule(with_backward=True, closed=False)
-        forward = taking_results(rule.forward, len(self.places), len(self.slots))
+        forward = rule.forward
+        if self.function._rule_at_every_order:
+            forward = taking_results(forward, len(self.places), len(self.slots))
         return with_captured(forward, len(self.places), captured), rule.backward
 
     def pushed(self, captured: Sequence[Any]) -> Rule:

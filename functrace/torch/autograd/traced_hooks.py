@@ -31,7 +31,9 @@ class _Context(Protocol):
 
 
 class Hooked(Function):
-    """A value as it is, whose gradient hooks see."""
+    """A value as it is, whose gradient hooks see: that of the innermost transform, as in PyTorch."""
+
+    _rule_at_every_order = False
 
     @staticmethod
     def forward(ctx: _Context, x: Tensor, hooks: tuple[Hook, ...]) -> Tensor:

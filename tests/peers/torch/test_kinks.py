@@ -107,6 +107,9 @@ def check(expression: str, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
         if name.startswith("second") and not (name in expected and name in found):
             assert same(expected.get(name, []), found.get(name, [])), name
             continue
+        if name.startswith("second") and "atan2" in expression:  # at the origin 0, as the first ones are: there nan
+            away = (arrays["x"] != 0) | (arrays["y"] != 0)
+            expected[name], found[name] = (np.asarray(given)[away].tolist() for given in (expected[name], found[name]))
         signs = name == "value" and not any(part in expression for part in SIGN_OF_ZERO.split())
         assert same(expected[name], found[name], signs=signs), (expression, name, arrays, expected[name], found[name])
 
