@@ -25,6 +25,10 @@ KNOWN: Mapping[str, tuple[int, str]] = {
         2,
         "hooks of nodes are registered by the nodes: their handles are of our class, not of that of hooks.py",
     ),
+    "func_graphs": (
+        380,
+        "the script ends where torch.func.linearize meets PyTorch's own checkpoint.py, whose saved-tensor hooks are refused",
+    ),
     "graph_settings": (1, "what _vmap_internals.py says of a wrong in_dim: it is stubbed by torch.func.vmap, which says -0"),
 }
 """By script: how many lines differ, and why."""
