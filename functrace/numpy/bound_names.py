@@ -268,7 +268,7 @@ class _OfPython(type):
             return type(name, tuple([base.kind if isinstance(base, _OfPython) else base for base in bases]), members)
         return super().__new__(mcs, name, bases, members)
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __call__(cls, *args: Any, **kwargs: object) -> Any:
         if any(isinstance(x, Tracer) for x in (*args, *kwargs.values())) and is_lifted():
             if len(args) == 1 and not kwargs:
                 value: Any = args[0]

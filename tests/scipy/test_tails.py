@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,9 @@ import pytest
 
 import functrace as ft
 from functrace.scipy import stats
-from tests.scipy.record_tails import CONTINUOUS, DISCRETE, FILE
 
 RECORDED: dict[str, list[Any]] = {}
-for _row in json.loads(FILE.read_text())["rows"]:
+for _row in json.loads(Path(__file__).with_name("tails.json").read_text())["rows"]:
     RECORDED.setdefault(_row[0], []).append(_row[1:])
 
 
@@ -22,10 +22,10 @@ def test_every_distribution_is_recorded() -> None:
     made = {
         name for name in stats.__all__ if isinstance(getattr(stats, name), stats.norm.__class__ | stats.poisson.__class__)
     }
-    assert made == set(CONTINUOUS | DISCRETE) == set(RECORDED)
+    assert made == set(RECORDED)
 
 
-@pytest.mark.parametrize("name", CONTINUOUS | DISCRETE)
+@pytest.mark.parametrize("name", RECORDED)
 def test_logarithms_and_their_derivatives_in_both_tails(name: str) -> None:
     failures: list[str] = []
 
