@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import functrace as ft
 
+torch: Any = pytest.importorskip("torch")
 functional: Any = torch.nn.functional
 EDGES = np.array([-800.0, -40.0, -6.0, -3.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 3.0, 6.0, 19.0, 40.0, 800.0])
 ACTIVATIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
