@@ -9,6 +9,7 @@ Floor: 9.
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -29,8 +30,7 @@ def register() -> None:
     Raises:
         ImportError: if autoray is not installed.
     """
-    from autoray import autoray
-
+    autoray: Any = importlib.import_module("autoray.autoray")  # (which type checkers need not find)
     autoray.register_module_alias(BACKEND, "functrace.numpy")  # its names are NumPy's, and take lists of traced values
     for name, function in _FUNCTIONS.items():
         autoray.register_function(BACKEND, name, function)

@@ -15,6 +15,7 @@ Floor: 9.
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import sys
 from collections.abc import Callable
@@ -99,8 +100,7 @@ def register() -> None:
     Raises:
         ImportError: if POT is not installed.
     """
-    from ot import backend
-
+    backend: Any = importlib.import_module("ot.backend")  # (which type checkers need not find)
     if any(known.__name__ == _NAME for known in backend.get_available_backend_implementations()):
         return
     own: dict[str, Any] = {

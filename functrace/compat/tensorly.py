@@ -8,6 +8,7 @@ Floor: 9.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import types
 from typing import Any
@@ -29,8 +30,8 @@ def register() -> None:
     Raises:
         ImportError: if tensorly is not installed.
     """
-    from tensorly import backend
-    from tensorly.backend.numpy_backend import NumpyBackend
+    backend: Any = importlib.import_module("tensorly.backend")  # (which type checkers need not find)
+    numpy_backend: Any = importlib.import_module("tensorly.backend.numpy_backend").NumpyBackend
 
     if "functrace" in backend.BackendManager.available_backend_names:
         return
@@ -39,16 +40,16 @@ def register() -> None:
         "to_numpy": staticmethod(lambda tensor: value(tensor) if isinstance(tensor, Tracer) else np.copy(tensor)),
         "tensor": staticmethod(_tensor),
     }
-    for name in dir(NumpyBackend):
+    for name in dir(numpy_backend):
         if name.startswith("_") or name in own:
             continue
-        found = inspect.getattr_static(NumpyBackend, name)
+        found = inspect.getattr_static(numpy_backend, name)
         plain = found.__func__ if isinstance(found, staticmethod) else None
         if plain is not None and callable(plain) and not isinstance(plain, type):
             own[name] = staticmethod(_ours(plain))
         elif inspect.isfunction(found):
             own[name] = lift(found)
-    types.new_class("FunctraceBackend", (NumpyBackend,), {"backend_name": "functrace"}, lambda made: made.update(own))
+    types.new_class("FunctraceBackend", (numpy_backend,), {"backend_name": "functrace"}, lambda made: made.update(own))
     backend.BackendManager.available_backend_names.append("functrace")
 
 

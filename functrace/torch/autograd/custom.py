@@ -94,6 +94,8 @@ class FunctionBase(GraphNode):
     """The ``jvp`` that stands for none, likewise."""
     _without_vmap: ClassVar[Any]
     """The ``vmap`` that stands for none, likewise."""
+    _rule_at_every_order: ClassVar[bool] = True
+    """Whether transforms of transforms use the rule, too; otherwise those outside differentiate what forward does."""
     _inspected: ClassVar[tuple[Any, inspect.Signature]]
     forward: ClassVar[Callable[..., Any]]
     setup_context: ClassVar[Callable[..., Any]]

@@ -143,8 +143,6 @@ class Function(_SingleLevelFunction):
     """Whether saved tensors are let go as soon as ``ctx.saved_tensors`` is read, which can then be done only once."""
     boxed_grads_call: ClassVar[bool] = False
     """Whether backward gets its gradients in one list, from which it may take them to let them go early."""
-    _rule_at_every_order: ClassVar[bool] = True
-    """Whether transforms of transforms use the rule, too; otherwise those outside differentiate what forward does."""
 
     generate_vmap_rule: ClassVar[bool] = False
     """Whether ``forward`` and ``backward`` are mapped as they are. That is so in any case, unless there is a ``vmap``."""

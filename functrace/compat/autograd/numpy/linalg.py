@@ -7,5 +7,5 @@ import numpy as _np
 
 from functrace.compat.autograd.names import names_of as _names_of
 
-__all__ = [*_np.linalg.__all__]
+__all__ = [*_np.linalg.__all__]  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = _names_of("functrace.numpy.linalg", __name__)

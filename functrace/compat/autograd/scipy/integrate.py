@@ -7,5 +7,5 @@ import scipy.integrate as _scipys
 
 from functrace.compat.autograd.names import names_of as _names_of
 
-__all__ = [*_scipys.__all__]
+__all__ = [*_scipys.__all__]  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__ = _names_of("functrace.scipy.integrate", __name__)
