@@ -8,13 +8,14 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, SupportsIndex
 
 import numpy as np
 
 from functrace.errors import DtypeError, ShapeError
 from functrace.ir.aval import shape_of
+from functrace.numpy.number import DTYPES, common_dtype, cut_to, strong, weak_kind
 from functrace.numpy.operands import (
     Arrayed,
     Casting,
@@ -30,6 +31,7 @@ from functrace.numpy.operands import (
     flattened,
     int_tuple,
     one_axis,
+    operand,
     stored,
 )
 from functrace.numpy.shaping import atleast_1d, atleast_2d, atleast_3d
@@ -45,14 +47,14 @@ def _join(arrays: Iterable[Arrayed], axis: int, dtype: DtypeLike, casting: Casti
     return joining.concatenate([cast_to(x, dtype, casting) for x in arrays], axis)
 
 
-def _sequence(arrays: Iterable[Operand], what: str) -> list[Any]:
-    found = [arrayed(x) for x in arrays]
+def _sequence(arrays: Iterable[Operand], what: str, read: Callable[[Operand], Any] = arrayed) -> list[Any]:
+    found = [read(x) for x in arrays]
     if not found:
         raise ShapeError(f"{what} needs at least one array", fix="pass a sequence that is not empty")
     return found
 
 
-@implements(np.concatenate, of_sequence=True)
+@implements(np.concatenate, of_sequence=True, weak=True)
 def concatenate(
     arrays: Iterable[Operand],
     /,
@@ -63,13 +65,26 @@ def concatenate(
     casting: Casting = "same_kind",
 ) -> Arrayed:
     """As ``numpy.concatenate``."""
-    found = _sequence(arrays, "concatenate")
     if axis is None:
-        found, axis = [flattened(x) for x in found], 0
+        found, axis = _in_a_row(_sequence(arrays, "concatenate", operand), dtype, out, casting), 0
+    else:
+        found = _sequence([strong(x) for x in arrays], "concatenate")
     ndim = len(shape_of(found[0]))
     if ndim == 0:
         raise ShapeError("zero-dimensional arrays cannot be concatenated", fix="use np.stack, or axis=None")
     return stored(_join(found, one_axis(exact_axis(axis), ndim), dtype, casting), out, "concatenate")
+
+
+def _in_a_row(arrays: list[Any], dtype: DtypeLike, out: Out, casting: Casting) -> list[Any]:
+    """Flatten what is joined without an axis; there NumPy leaves Python numbers weak, and wraps those that do not fit."""
+    target = np.dtype(dtype) if dtype is not None else common_dtype(arrays) if out is None else out.dtype
+    for kind in map(weak_kind, arrays):
+        is_unsigned = kind is int and target.kind == "u"  # to which NumPy's rule casts no int64
+        if kind is not None and casting != "unsafe" and not (is_unsigned or np.can_cast(DTYPES[kind], target, "same_kind")):
+            raise DtypeError(
+                f"cannot cast a Python {kind.__name__} to {target} by the rule {casting!r}", fix="pass casting='unsafe'"
+            )
+    return [flattened(x if weak_kind(x) is None else cut_to(x, target)) for x in arrays]
 
 
 @implements(np.stack, of_sequence=True)
@@ -151,7 +166,7 @@ def _block_depth(nest: Any, where: str) -> tuple[int, int]:
 @implements(np.append)
 def append(arr: Operand, values: Operand, axis: OneAxis = None) -> Any:
     """As ``numpy.append``."""
-    return concatenate((arr, values), axis)
+    return concatenate((arrayed(arr), arrayed(values)), axis)
 
 
 @implements(np.ediff1d)

@@ -280,14 +280,14 @@ def alike(choices: list[Any]) -> list[Any]:
     """Return what one result is chosen from as arrays of one dtype, as NumPy does: numbers are weak, and cut to fit."""
     choices = [operand(x) for x in choices]
     dtype = common_dtype(choices)
-    return [
-        x.strong(dtype, wraps=True)
-        if isinstance(x, TracedNumber)
-        else np.asarray(x).astype(dtype)[()]
-        if type(x) in LITERALS
-        else convert(x, dtype)
-        for x in choices
-    ]
+    return [convert(x, dtype) if weak_kind(x) is None else cut_to(x, dtype) for x in choices]
+
+
+def cut_to(number: Scalar | TracedNumber, dtype: np.dtype[Any]) -> Any:
+    """Return a Python number, traced or not, in a dtype; an integer that it does not hold is taken modulo its range."""
+    if isinstance(number, TracedNumber):
+        return number.strong(dtype, wraps=True)
+    return np.asarray(number).astype(dtype)[()]
 
 
 def strong(x: Any) -> Any:

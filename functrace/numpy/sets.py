@@ -13,6 +13,7 @@ import numpy as np
 
 from functrace.errors import ConcretizationError, ShapeError
 from functrace.numpy.joining import concatenate
+from functrace.numpy.number import strong
 from functrace.numpy.operands import Arrayed, Axis, Operand, arrayed, axis_tuple, flattened, known, one_axis
 from functrace.numpy.tables import implements
 from functrace.numpy.views import indexed
@@ -67,12 +68,12 @@ def unique(
 ) -> Any:
     """As ``numpy.unique``; the values must be known."""
     x = arrayed(ar)
-    values = np.zeros(x.shape, x.dtype) if x.size == 1 else _values(x, "unique")  # one element is one, whatever it is
     options: dict[str, Any] = {"axis": axis, "equal_nan": equal_nan, "sorted": sorted}
+    if not isinstance(x, Tracer):  # one of two sets
+        return np.unique(x, return_index, return_inverse, return_counts, **options)
+    values = np.zeros(x.shape, x.dtype) if x.size == 1 else _values(x, "unique")  # one element is unique, whatever it is
     wanted: Any = np.unique(values, return_index, return_inverse, return_counts, **options)
     several = return_index or return_inverse or return_counts
-    if not isinstance(x, Tracer):
-        return wanted
     place = 0 if axis is None else one_axis(axis, x.ndim)
     rows: Any = flattened(x) if axis is None else moveaxis(x, place, 0)
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True, axis=axis, equal_nan=equal_nan)
@@ -118,46 +119,50 @@ def unique_inverse(x: Operand, /) -> Any:
 # -- two sets ----------------------------------------------------------------------------------------------------------
 
 
-@implements(np.union1d)
+@implements(np.union1d, weak=True)
 def union1d(ar1: Operand, ar2: Operand) -> Any:
     """As ``numpy.union1d``; the values must be known."""
-    return unique(concatenate([flattened(arrayed(ar1)), flattened(arrayed(ar2))]))
+    return unique(concatenate([ar1, ar2], None))
 
 
-def _sets(ar1: Operand, ar2: Operand, assume_unique: bool) -> tuple[Any, Any]:
-    x, y = arrayed(ar1), arrayed(ar2)
-    return (flattened(x), flattened(y)) if assume_unique else (unique(x), unique(y))
+def _sets(ar1: Operand, ar2: Operand, assume_unique: bool) -> list[Any]:
+    return [flattened(arrayed(x)) if assume_unique else unique(x) for x in (ar1, ar2)]
+
+
+def _ordered(sets: list[Any], name: str) -> tuple[Any, Any, Any]:
+    """Join two sets; return the array, what sorts it, and its sorted values. Of equal elements the first set's is first."""
+    both = concatenate(sets, None)
+    values = _values(both, name)
+    order = np.argsort(values, kind="stable")
+    return both, order, values[order]
 
 
 @implements(np.intersect1d)
 def intersect1d(ar1: Operand, ar2: Operand, assume_unique: bool = False, return_indices: bool = False) -> Any:
     """As ``numpy.intersect1d``; the values must be known. The elements are those of ``ar1``."""
-    x, y = arrayed(ar1), arrayed(ar2)
-    values, first, second = np.intersect1d(_values(x, "intersect1d"), _values(y, "intersect1d"), assume_unique, True)
-    chosen = gather(_sets(x, y, True)[0] if assume_unique else flattened(x), (ARRAY,), (first,))
-    if not assume_unique:
-        ones = unique(x)
-        chosen = gather(ones, (ARRAY,), (np.searchsorted(known(ones), values),))
-    chosen = chosen.astype(values.dtype)
-    return (chosen, first, second) if return_indices else chosen
+    both, order, values = _ordered(_sets(ar1, ar2, assume_unique), "intersect1d")
+    chosen = gather(both, (ARRAY,), (order[:-1][values[1:] == values[:-1]],))
+    if not return_indices:
+        return chosen
+    _, first, second = np.intersect1d(known(ar1), known(ar2), assume_unique, True)
+    return chosen, first, second
 
 
-@implements(np.setxor1d)
+@implements(np.setxor1d, weak=True)
 def setxor1d(ar1: Operand, ar2: Operand, assume_unique: bool = False) -> Any:
     """As ``numpy.setxor1d``; the values must be known."""
-    both = concatenate(_sets(ar1, ar2, assume_unique))
-    values = _values(both, "setxor1d")
-    order = np.argsort(values, kind="stable")
-    aux = values[order]
-    flag = np.concatenate(([True], aux[1:] != aux[:-1], [True])) if len(aux) else np.ones(1, bool)
-    return gather(both, (ARRAY,), (order[flag[1:] & flag[:-1]],))
+    sets = [ar1, ar2] if assume_unique else _sets(strong(ar1), strong(ar2), assume_unique)
+    both, order, values = _ordered(sets, "setxor1d")
+    changes = values[1:] != values[:-1]
+    alone = np.concatenate(([True], changes)) & np.concatenate((changes, [True])) if len(values) else np.zeros(0, bool)
+    return gather(both, (ARRAY,), (order[alone],))
 
 
 @implements(np.setdiff1d)
 def setdiff1d(ar1: Operand, ar2: Operand, assume_unique: bool = False) -> Any:
     """As ``numpy.setdiff1d``; the values must be known."""
-    x, _ = _sets(ar1, ar2, assume_unique)
-    kept = np.isin(_values(x, "setdiff1d"), _values(arrayed(ar2), "setdiff1d"), assume_unique=True, invert=True)
+    x, y = _sets(ar1, ar2, assume_unique)
+    kept = np.isin(_values(x, "setdiff1d"), _values(y, "setdiff1d"), assume_unique=True, invert=True)
     return gather(x, (ARRAY,), (np.flatnonzero(kept),))
 
 
