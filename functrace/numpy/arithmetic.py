@@ -14,9 +14,9 @@ import numpy as np
 from functrace.errors import ConcretizationError, DtypeError
 from functrace.ir.tape import at_sight, inferred
 from functrace.numpy.array import BINARY, QUICK, REFLECTED, TracedArray, record_one
-from functrace.numpy.operands import Arrayed, HasOperators, Operand
+from functrace.numpy.foreign_operands import AS_VALUES, apply_operator, has_operators
+from functrace.numpy.operands import Arrayed, Operand
 from functrace.numpy.operators import Operator, set_operators
-from functrace.numpy.sparse_operands import is_sparse, with_sparse
 from functrace.numpy.views import in_place_number, is_scalar, may_be_array
 from functrace.numpy.without_masks import is_masked, operands_without_masks
 from functrace.ops import elementwise as ew
@@ -47,20 +47,17 @@ def _binary(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
             literals = recording.literals
             literals.append(other)
             operand, spec = -len(literals), kind
+        elif (kind is list or kind is tuple) and row.name == "mul" and not self.aval.shape and repeats(self):
+            return NotImplemented
         elif kind is str or other is None:
             return NotImplemented if unequal is None else np.full(self.aval.shape, unequal)[()]
-        elif kind is not _ndarray and (
-            getattr(kind, "__array_ufunc__", kind) is None or issubclass(kind, HasOperators)
-        ):  # NumPy's own way of leaving it to them
-            return NotImplemented
         else:
+            if kind is not _ndarray and has_operators(kind):
+                result = apply_operator(row, self, other, reflected=reflected)
+                if result is not AS_VALUES:
+                    return result
             pair: Any = (other, self) if reflected else (self, other)
-            try:
-                return bind(primitive, operands_without_masks(primitive, pair) if is_masked(kind) else pair)
-            except DtypeError:
-                if not is_sparse(other):
-                    raise
-            return with_sparse(row, self, other, reflected=reflected)
+            return bind(primitive, operands_without_masks(primitive, pair) if is_masked(kind) else pair)
         if reflected:
             key, operands = (primitive, spec, self.aval), (operand, self._id)
         else:
@@ -100,6 +97,28 @@ def _binary(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
     return operator
 
 
+def repeats(x: TracedArray) -> bool:
+    """Whether a value without axes repeats a list that it is multiplied by: a scalar of NumPy does, a 0-d array does not.
+
+    Raises:
+        DtypeError: for scalars that are no integers, as in NumPy.
+        ConcretizationError: for integers of which it is not known whether they are scalars.
+    """
+    scalar = is_scalar(x)
+    if scalar and x.aval.dtype.kind not in "iu":
+        raise DtypeError(
+            f"can't multiply sequence by non-int of type {x.aval}: a NumPy scalar repeats lists, as a Python number does",
+            fix="make an array of the list: x * np.array([...])",
+        )
+    if scalar is None and x.aval.dtype.kind in "iu":
+        raise ConcretizationError(
+            f"whether an integer ({x.aval}) times a list repeats it depends on whether it is a scalar or an array, which is "
+            "not known here",
+            fix="make an array of the list: x * np.array([...])",
+        )
+    return scalar is True
+
+
 def _in_place(row: Operator) -> Callable[[Any, Any], Any]:
     """Make an in-place operator: NumPy's rules for shape and casting, then the handle moves on.
 
@@ -108,6 +127,15 @@ def _in_place(row: Operator) -> Callable[[Any, Any], Any]:
     primitive = row.primitive
 
     def operator(self: TracedArray, other: Any) -> Any:
+        kind = type(other)
+        if kind is TracedArray:
+            pass
+        elif (kind is list or kind is tuple) and row.name == "mul" and not self.aval.shape and repeats(self):
+            return NotImplemented
+        elif has_operators(kind):
+            result = apply_operator(row, self, other, reflected=False, in_place=True)
+            if result is not AS_VALUES:
+                return result
         result = bind(primitive, (self, other))
         if not self.aval.shape:
             if self._view is None and not may_be_array(self._recording.primitives[self._id]):
@@ -158,12 +186,20 @@ def _power(self: TracedArray, n: Any, modulo: None = None) -> Any:
     return _plain_power(self, n)
 
 
+_power_by = _in_place(Operator("pow", np.power))
+_matmul_by = _in_place(Operator("matmul", np.matmul, elementwise=False))
+
+
 def _power_in_place(self: TracedArray, n: Operand) -> Any:
+    if has_operators(type(n)):
+        return _power_by(self, n)
     result = self**n
     return self._assign(result, "power", fresh=True) if self.aval.shape else in_place_number(self, result, "power")
 
 
 def _matmul_in_place(self: TracedArray, other: Arrayed) -> Any:
+    if has_operators(type(other)):
+        return _matmul_by(self, other)
     return self._assign(self @ other, "matmul", fresh=True)
 
 

@@ -35,6 +35,7 @@ from functrace.numpy.at import At
 from functrace.numpy.conversions import explain_reading, lost_in_array, lost_in_python, unknown_values
 from functrace.numpy.evaluations import EVALUATIONS, refuse_several_polynomials
 from functrace.numpy.flags import Flags
+from functrace.numpy.foreign_operands import hand_over_function, hand_over_ufunc, has_operators, takes_functions
 from functrace.numpy.indexing import has_array, parse_index, select, store
 from functrace.numpy.instances import class_asked_for
 from functrace.numpy.layout import layout_of
@@ -200,21 +201,36 @@ class TracedArray(Tracer):
                     if operator is not None:  # SciPy's come in later
                         x, y = inputs
                         return operator(self, y if x is self else x)
-                if any(is_masked(type(x)) for x in inputs):
-                    inputs = operands_without_masks(primitive, inputs)
+                for x in inputs:
+                    kind = type(x)
+                    if kind is _ndarray or kind in QUICK:
+                        continue
+                    if is_masked(kind):
+                        inputs = operands_without_masks(primitive, inputs)
+                        break
+                    if has_operators(kind):
+                        handed = hand_over_ufunc(ufunc, method, inputs, kwargs)
+                        if handed is not NotImplemented:
+                            return handed
+                        break
                 if type(inputs[0]) is _ndarray and _getframe(1).f_code.co_name in EVALUATIONS:
                     refuse_several_polynomials(_getframe(1))
                 return bind(primitive, inputs)
-        return call_ufunc(ufunc, method, inputs, kwargs)
+        handed = hand_over_ufunc(ufunc, method, inputs, kwargs)
+        return call_ufunc(ufunc, method, inputs, kwargs) if handed is NotImplemented else handed
 
     def __array_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         for kind in types:
-            if kind is not TracedArray and kind is not _ndarray and issubclass(kind, np.ndarray):
+            if kind is TracedArray or kind is _ndarray:
+                continue
+            if issubclass(kind, np.ndarray):
                 if not is_masked(kind):
                     refuse_subclass(kind)
                 args, kwargs = without_masks((args, kwargs))
+            elif takes_functions(kind):
+                return hand_over_function(func, types, args, kwargs)
         try:
             implementation = FUNCTIONS[func]
         except KeyError:

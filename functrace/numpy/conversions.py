@@ -76,6 +76,8 @@ _OF_MODULES = {
     "numpy.ma": "masked arrays hold no traced values: use np.where(mask, 0.0, x), or np.sum(x, where=~mask) and the like",
     "scipy": "use the function of the same name in functrace.scipy, which takes traced values (docs/scipy.md); if there is "
     "none, functrace.pure_callback calls SciPy's and functrace.primitive gives it a derivative",
+    "pandas": "pass the values alone, s.to_numpy(): a pandas object holds no traced values, and what it would make of them "
+    "(labels, an index) belongs outside of the traced function",
     "numpy.testing": "compare the plain values, functrace.value(x)",
 }
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import ConcretizationError, DtypeError, ShapeError, UnsupportedFunctionError
+from functrace.numpy.foreign_operands import hand_over_ufunc
 from functrace.numpy.number import DTYPES, TracedNumber, alike, common_dtype, strong, weak_kind
 from functrace.numpy.operands import (
     NOT_GIVEN,
@@ -35,6 +36,8 @@ from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
+
+_CLIP: Any = ew.clip.eval
 
 # -- choices ----------------------------------------------------------------------------------------------------
 
@@ -89,6 +92,9 @@ def clip(
         raise UnsupportedFunctionError("clip takes a_min and a_max, or min and max, not both", fix="use one pair")
     low, high = (min if a_min is NOT_GIVEN else a_min), (max if a_max is NOT_GIVEN else a_max)
     low, high = (None if low is NOT_GIVEN else low), (None if high is NOT_GIVEN else high)
+    handed = hand_over_ufunc(_CLIP, "__call__", (a, low, high), {} if out is None else {"out": (out,)})
+    if handed is not NotImplemented:
+        return handed
     a = arrayed(strong(a))  # only the bounds are weak
     if low is None and high is None and a.dtype.kind == "b":
         raise DtypeError("clip of bools needs a bound", fix="pass a bound, or leave clip out")

@@ -17,6 +17,7 @@ import numpy as np
 from functrace.errors import ConcretizationError, ShapeError, UnsupportedFunctionError
 from functrace.ir.aval import aval_of, shape_of
 from functrace.numpy.factorizations import inexact, matrices, svd, svdvals
+from functrace.numpy.foreign_operands import refuse_wrapping
 from functrace.numpy.masked import Unanswerable
 from functrace.numpy.operands import (
     NOT_GIVEN,
@@ -50,6 +51,7 @@ SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
 @implements(np.linalg.solve)
 def solve(a: Operand, b: Operand) -> Any:
     """As ``numpy.linalg.solve``: ``b`` is one vector if it has one axis, else a stack of matrices."""
+    refuse_wrapping(a, b, "numpy.linalg.solve")
     a, b = matrices("solve", a, square=True), inexact("solve", arrayed(b))
     dtype = np.result_type(a.dtype, b.dtype)
     a, b = convert(a, dtype), convert(b, dtype)
@@ -110,6 +112,7 @@ def lstsq(a: Operand, b: Operand, rcond: float | None = None) -> tuple[Any, Any,
     Whether there are residuals depends on the rank. Where values are not known and the matrix has more rows than columns,
     they are something that raises `ConcretizationError` when it is used; solution, rank and singular values are as ever.
     """
+    refuse_wrapping(a, b, "numpy.linalg.lstsq")
     b = arrayed(b)
     if len(shape_of(arrayed(a))) != 2 or b.ndim not in (1, 2):
         raise ShapeError(
@@ -193,6 +196,7 @@ def tensorinv(a: Operand, ind: int = 2) -> Any:
 @implements(np.linalg.tensorsolve)
 def tensorsolve(a: Operand, b: Operand, axes: Sequence[int] | None = None) -> Any:
     """As ``numpy.linalg.tensorsolve``: solve ``tensordot(a, x, x.ndim) = b``."""
+    refuse_wrapping(a, b, "numpy.linalg.tensorsolve")
     a, b = arrayed(a), arrayed(b)
     if axes is not None:
         last = tuple(k % a.ndim for k in axes)

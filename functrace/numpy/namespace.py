@@ -28,6 +28,7 @@ from typing import Any, final
 import numpy as np
 
 from functrace.numpy.creation import made_in
+from functrace.numpy.foreign_operands import any_takes_functions
 from functrace.numpy.iterating import Broadcast, Enumerated, Iterated
 from functrace.numpy.joiners import Joiner
 from functrace.numpy.layout import C_ORDER, F_ORDER
@@ -103,7 +104,7 @@ class Function:
         kwargs = {key: self._prepared(x) for key, x in kwargs.items()}
         # NumPy's dispatch looks at some arguments only (not at the indices of take): any traced one decides here.
         row = self._row
-        if row is None:
+        if row is None or (not row.creates and any_takes_functions((*args, *kwargs.values()))):
             return self.__wrapped__(*args, **kwargs)
         return row.does(*args, **kwargs) if row.weak else row.does(*map(strong, args), **strong(kwargs))
 

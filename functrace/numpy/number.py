@@ -31,6 +31,7 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import INPUT, Primitive
 from functrace.numpy.array import TracedArray
 from functrace.numpy.conversions import lost_in_python
+from functrace.numpy.foreign_operands import has_operators
 from functrace.numpy.operands import Arrayed, DtypeLike, Operand, operand
 from functrace.numpy.operators import Operator, set_operators
 from functrace.numpy.sparse_operands import is_sparse, with_sparse
@@ -318,7 +319,12 @@ def _operator(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
         if is_sparse(other):
             return with_sparse(row, self.strong(), other, reflected=reflected)
         if weak_kind(other) is None:
-            return bind(primitive, pair)
+            if type(other) in (list, tuple) and not (row.compares or (row.name == "mul" and self.kind in (bool, int))):
+                raise DtypeError(
+                    f"a Python {self.kind.__name__} has no {primitive.name} with a {type(other).__name__}",
+                    fix="make an array of it: np.array([...])",
+                )
+            return NotImplemented if _is_left_by_numbers(type(other)) else bind(primitive, pair)
         if primitive in _ORDERS and complex in map(_kind, pair):
             raise DtypeError(f"Python does not order complex numbers ({primitive.name})", fix="compare abs(k), or k.real")
         if primitive in _COMPARISONS and {int, float} == set(map(_kind, pair)):
@@ -327,6 +333,13 @@ def _operator(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
         return self._number(primitive, pair, int if row.counts and both_bools else None)
 
     return operator
+
+
+def _is_left_by_numbers(kind: type) -> bool:
+    """Whether Python's numbers leave their operators to a class: to all that have some, but NumPy's, numbers and ours."""
+    if issubclass(kind, (np.ndarray, np.generic, Tracer, numbers.Number)) or kind.__module__.startswith("functrace."):
+        return getattr(kind, "__array_ufunc__", kind) is None
+    return hasattr(kind, "__rmul__")
 
 
 def _unary(primitive: ew.Elementwise) -> Callable[[Any], Any]:
@@ -376,7 +389,7 @@ class TracedNumber(TracedArray):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if ufunc is np.divmod and method == "__call__" and not kwargs and not all(map(weak_kind, inputs)):
             return inputs[0] // inputs[1], inputs[0] % inputs[1]
-        if method != "__call__" or kwargs or ufunc not in ew.UFUNCS:
+        if method != "__call__" or kwargs or ufunc not in ew.UFUNCS or any(has_operators(type(x)) for x in inputs):
             return getattr(ufunc, method)(*strong(inputs), **strong(kwargs))
         return bind(ew.UFUNCS[ufunc], inputs)
 
