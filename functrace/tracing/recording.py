@@ -28,7 +28,7 @@ import sys
 import weakref
 from collections.abc import Callable, Sequence
 from types import CodeType
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, NoReturn, final
 
 import numpy as np
 
@@ -152,6 +152,7 @@ class Recording(Builder):
             raise ended(self.owner)
         if isinstance(value, Tracer):
             outer = value._recording
+            self.makes_arrays = self.makes_arrays or outer.makes_arrays  # what is computed of these may be kept, too
             if outer.closed:
                 return self.capture(value._concrete())
             key: Any = (outer, value._id)
@@ -388,6 +389,9 @@ class _Closed(list[Any]):
     owner: str
 
     def append(self, _op: object) -> None:
+        raise ended(self.owner)
+
+    def __getitem__(self, _k: object) -> NoReturn:  # type: ignore[override]
         raise ended(self.owner)
 
 
