@@ -60,6 +60,7 @@ from functrace.numpy.views import (
     is_part_of,
     is_scalar,
     linked,
+    need_open,
     read_at,
     rebind,
     reshape_in_place,
@@ -660,6 +661,7 @@ class TracedArray(Tracer):
     def to_device(self, device: str, /, *, stream: None = None) -> Any:
         """The array itself, as the array API has it: there is one device."""
         np.empty(0).to_device(device, stream=stream)  # type: ignore[attr-defined]  # refuses others
+        need_open(self)
         return self
 
     def copy(self, order: str = "C") -> Any:

@@ -23,7 +23,7 @@ from functrace.numpy.sparse_operands import WAY_OUT, is_of_sparse
 from functrace.numpy.tables import FUNCTIONS, OR_LIFT, function_name
 from functrace.source import OWN_AND_NUMPYS, PACKAGE_PREFIX, Source, is_users, user_frame
 from functrace.tracing.answers import is_known
-from functrace.tracing.tracer import Tracer
+from functrace.tracing.tracer import Tracer, leaked
 
 _ITSELF = (
     "leave it out: a traced value is an array already; functrace.primitive or functrace.pure_callback call code that takes "
@@ -106,8 +106,10 @@ def plain_values(x: Tracer) -> str:
     )
 
 
-def lost_in_array(x: Tracer) -> LostGradientError:
+def lost_in_array(x: Tracer) -> FunctraceError:
     """Return the error of a traced value that is to become a plain ndarray."""
+    if x._recording.closed:
+        return leaked(x)
     frame = sys._getframe(2)
     target, name = _target(), converter(frame)
     made = x._recording.source(x._id)
@@ -118,13 +120,15 @@ def lost_in_array(x: Tracer) -> LostGradientError:
     return _refused(LostGradientError(f"{name}: {what}" if name else what, made=made, fix=_lift_last(way)))
 
 
-def lost_in_python(x: Tracer, what: str) -> LostGradientError:
+def lost_in_python(x: Tracer, what: str) -> FunctraceError:
     """Return the error of a traced value whose plain value Python, or compiled code, asks for.
 
     Args:
         x: the traced value.
         what: how it was asked for, as it would be written: ``"float(x)"``.
     """
+    if x._recording.closed:
+        return leaked(x)
     frame = user_frame()
     source = None if frame is None else Source(frame.f_code, frame.f_lasti)
     target, name = "" if source is None else source.stored_into, converter(sys._getframe(2))

@@ -30,12 +30,12 @@ from functrace.numpy.operands import (
 )
 from functrace.numpy.reductions import all_
 from functrace.numpy.tables import FUNCTIONS, array_method, implements
-from functrace.numpy.views import is_scalar, new_array, owned
+from functrace.numpy.views import is_scalar, need_open, new_array, owned
 from functrace.ops import bessel
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
 from functrace.tracing.binding import bind
-from functrace.tracing.tracer import Value
+from functrace.tracing.tracer import Tracer, Value
 
 _CLIP: Any = ew.clip.eval
 
@@ -319,6 +319,7 @@ def divmod(x1: Value, x2: Value) -> tuple[Any, Any]:
 
 
 @array_method("conjugate", "conj")
-def _conjugate(x: Arrayed) -> Any:
+def _conjugate(x: Tracer) -> Any:
     """As ``numpy.ndarray.conjugate``: a real array is its own, not a copy as by ``numpy.conjugate``."""
+    need_open(x)
     return ew.conj(x) if x.dtype.kind == "c" else x

@@ -122,9 +122,9 @@ def hand_over_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwarg
     out = kwargs.get("out")
     operands = (*inputs, *(out if isinstance(out, tuple) else (out,)))
     others = [x for x in operands if type(x) is not np.ndarray and has_operators(type(x))]
-    if not others:
+    traced = next((x for x in operands if isinstance(x, Tracer)), None) if others else None
+    if traced is None:
         return NotImplemented
-    traced = next(x for x in operands if isinstance(x, Tracer))
     asked: Any = None
     for other in others:
         kind = type(other)

@@ -21,12 +21,13 @@ from __future__ import annotations
 import functools
 import math
 import numbers
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 import numpy as np
 
-from functrace.errors import ConcretizationError, DtypeError, UnsupportedFunctionError
+from functrace.errors import ConcretizationError, DtypeError, TracedIndexError, UnsupportedFunctionError
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import INPUT, Primitive
 from functrace.numpy.array import TracedArray
@@ -112,9 +113,10 @@ class Numbers(Recording):
         return found
 
     def record(self, primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
-        """Settle the dtype of every number among the operands, and bind again."""
+        """Settle the dtype of every number among the operands, and bind again; those that have ended are plain."""
         if self.is_over:
-            raise leaked(next(x for x in operands if isinstance(x, TracedNumber)))
+            plain = [x._concrete() if isinstance(x, TracedNumber) and x._recording.is_over else x for x in operands]
+            return bind(primitive, tuple(plain), params)
         base, *exponent = operands
         if (
             primitive is ew.power
@@ -135,13 +137,17 @@ class Numbers(Recording):
         return bind(primitive, tuple(arrays), params)
 
     def value(self, variable: int) -> Any:
-        """Return the value of a number, if somebody answers; otherwise refuse."""
-        refused: ConcretizationError | None = None
-        if not self.is_over:
-            try:
-                return self.handle(variable)._concrete().item()
-            except ConcretizationError as error:
-                refused = error
+        """Return the value of a number, if somebody answers; otherwise refuse.
+
+        Raises:
+            LeakedTracerError: if it has ended, and depends on an input.
+        """
+        if self.is_over and not self.target.makes_arrays:
+            raise leaked(self.handle(variable))
+        try:
+            return self.handle(variable)._concrete().item()
+        except ConcretizationError as error:
+            refused = error
         kind = _KINDS[self.target.avals[variable].dtype.kind].__name__
         fix = self.way_out
         if kind == "float" or (kind == "bool" and self.target.primitives[variable] is not INPUT):
@@ -304,6 +310,8 @@ def as_number(result: Arrayed, kind: type | None) -> Any:
     """Return a traced result that is a Python number by the function's own account as one, which is weak."""
     if kind is None or not isinstance(result, Tracer) or isinstance(result, TracedNumber):
         return result
+    if result._recording.closed:
+        return kind(result._concrete())
     way_out = "return what needs its value from the function as an array"
     return Numbers(result._recording, way_out).wrap(result, _KINDS[result.dtype.kind])
 
@@ -311,10 +319,16 @@ def as_number(result: Arrayed, kind: type | None) -> Any:
 def _operator(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
     """Make an operator: between numbers as Python has it, otherwise by `Numbers.record`."""
     primitive = row.primitive
+    on_plain: Any = getattr(operator, {"and": "and_", "or": "or_"}.get(row.name, row.name))
 
-    def operator(self: TracedNumber, other: Operand) -> Any:
+    def apply(self: TracedNumber, other: Operand) -> Any:
         if type(other) is str or other is None:
             return NotImplemented
+        if isinstance(other, TracedNumber) and other._recording.is_over:
+            other = other._concrete()
+        if self._recording.is_over:
+            value = self._concrete()
+            return on_plain(other, value) if reflected else on_plain(value, other)
         pair: tuple[Any, ...] = (other, self) if reflected else (self, other)
         if is_sparse(other):
             return with_sparse(row, self.strong(), other, reflected=reflected)
@@ -332,7 +346,7 @@ def _operator(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
         both_bools = all(_kind(x) is bool for x in pair)
         return self._number(primitive, pair, int if row.counts and both_bools else None)
 
-    return operator
+    return apply
 
 
 def _is_left_by_numbers(kind: type) -> bool:
@@ -360,7 +374,7 @@ class TracedNumber(TracedArray):
     def strong(self, dtype: np.dtype[Any] | None = None, *, wraps: bool = False) -> Any:
         """Return the number as an array: of a dtype, or of its own; see `Numbers.settled`."""
         if self._recording.is_over:
-            raise leaked(self)
+            return np.asarray(self._concrete()).astype(dtype or DTYPES[self.kind])[()]
         return self._recording.settled(self, dtype or DTYPES[self.kind], wraps)
 
     def _number(self, primitive: Primitive, operands: tuple[Any, ...], as_kind: type | None = None) -> Any:
@@ -370,6 +384,8 @@ class TracedNumber(TracedArray):
         if dtype is not None:
             arrays = tuple([int(x) if type(x) is bool else x for x in arrays])
         result = bind(primitive, arrays)
+        if not isinstance(result, Tracer):
+            return result.item()  # of numbers that have ended
         if result.dtype == DTYPES[int]:
             result = _without_overflow(result, primitive, arrays)
         return self._recording.wrap(result, _KINDS[result.dtype.kind])
@@ -409,21 +425,30 @@ class TracedNumber(TracedArray):
         return int(self._plain("int(x)"))
 
     def __float__(self) -> float:
-        return self._plain("float(x)")
+        return float(self._plain("float(x)"))
 
     def __complex__(self) -> complex:
-        return self._plain("complex(x)")
+        return complex(self._plain("complex(x)"))
 
     def __index__(self) -> int:
+        if self.kind not in (bool, int):
+            raise TracedIndexError(
+                f"a traced {self.kind.__name__} is no integer, and no index or size",
+                fix="use int(k), or an integer argument",
+            )
         return self._read_by_python()
 
     def __array__(self, dtype: DtypeLike = None, copy: bool | None = None) -> Any:
         value = self._concrete()
-        return value if self._recording.target.asked is not None else self.strong().__array__(dtype, copy)
+        if self._recording.is_over or self._recording.target.asked is not None:
+            return np.array(value, dtype)
+        return self.strong().__array__(dtype, copy)
 
     def _plain(self, what: str) -> Any:
         """Return the value; refuse to lose the derivative of what lifted code has made by ``float(x)``."""
         value = self._read_by_python()
+        if self._recording.is_over:
+            return value
         asked = self._recording.target.asked
         if asked is None and self.kind in (float, complex) and not has_no_derivative(self.strong()):
             raise lost_in_python(self, what)
@@ -480,13 +505,16 @@ class TracedNumber(TracedArray):
         return self._recording.wrap(convert(rounded, np.int64), int)
 
     def __trunc__(self) -> int:
-        return self._concrete()
+        return math.trunc(self._concrete())
 
-    def __copy__(self) -> TracedNumber:
-        return self
+    def __copy__(self) -> Any:
+        return self._concrete() if self._recording.is_over else self
 
-    def __deepcopy__(self, memo: object) -> TracedNumber:
-        return self
+    def __deepcopy__(self, memo: object) -> Any:
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        return (self.kind, (self._concrete(),)) if self._recording.is_over else super().__reduce__()
 
     def _no_array(self, *_index: object) -> NoReturn:
         raise UnsupportedFunctionError(
@@ -495,8 +523,11 @@ class TracedNumber(TracedArray):
 
     __getitem__ = __setitem__ = __len__ = __iter__ = __contains__ = _no_array  # type: ignore[assignment]
 
-    def _power(self, base: TracedNumber | Scalar, n: Any) -> Any:
+    def _power(self, base: Any, n: Any) -> Any:
         """Python's power: of two integers it is an integer or a float, as the sign of the exponent says."""
+        if self._recording.is_over:
+            value = self._concrete()
+            return value**n if base is self else base**value
         if issubclass(_kind(base), int) and issubclass(_kind(n), int):
             if isinstance(n, TracedNumber) and n._recording.target.asked is not None:
                 n = int(n)

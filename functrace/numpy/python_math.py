@@ -134,6 +134,8 @@ def _of_traced(own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _number(x: object) -> Any:
+    if isinstance(x, np.generic):  # of values that have ended
+        return x.item()
     return as_number(x, float) if isinstance(x, TracedArray) and x.dtype.kind in "bif" else x
 
 

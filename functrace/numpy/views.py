@@ -52,7 +52,7 @@ from functrace.ops.shaping import permute, reshape
 from functrace.source import Source, user_source
 from functrace.tracing.binding import OPEN, bind, check_writable, renewed
 from functrace.tracing.recording import Recording
-from functrace.tracing.tracer import Tracer, Value
+from functrace.tracing.tracer import Tracer, Value, leaked
 from functrace.typing import ArrayLike
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def linked(result: Value, view: View) -> Any:
     base = view.base
     if not (isinstance(result, Tracer) and isinstance(base, Tracer)):
         return result
+    need_open(base)
     made = base._recording.handle(base._id) if result is base else result  # of the base's own recording: a view, not a copy
     if not base.aval.shape and is_scalar(base):
         if type(view) is BroadcastView:  # read-only, though nobody writes to a scalar
@@ -81,6 +82,13 @@ def linked(result: Value, view: View) -> Any:
     elif made._recording.scope is not OPEN:
         made._view = view  # nothing can be written while a body is recorded, so there is nothing to watch
     return made
+
+
+def need_open(x: Tracer) -> None:
+    """Check that a value whose handle, or another one, is to be handed out has not outlived its recording."""
+    recording = x._recording
+    if recording.closed and not recording.makes_arrays:
+        raise leaked(x)
 
 
 def guard(result: Value, bases: Sequence[Any], owner: str) -> None:
@@ -148,6 +156,7 @@ def owned(result: Value, order: Order = C_ORDER) -> Any:
     """
     if not isinstance(result, Tracer):
         return result
+    need_open(result)
     made = renewed(result)
     made._view = Owned(order)
     if not is_row(made.aval.shape):
@@ -166,6 +175,7 @@ def new_array(result: Value, order: Order = C_ORDER) -> Any:
 
 def copied(x: Tracer, letter: str) -> Any:
     """A copy in an order; of a scalar, a scalar."""
+    need_open(x)
     return owned(x, order_like(x, letter)) if x.aval.shape else copied_kind(renewed(x), is_scalar(x))
 
 
