@@ -153,7 +153,7 @@ def refuse_subclass(kind: type) -> None:
     """
     if issubclass(kind, np.memmap):
         return
-    name = f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"
+    name = f"{str(kind.__module__).partition('.')[0]}.{kind.__qualname__}"
     if issubclass(kind, np.ma.MaskedArray):
         raise DtypeError(
             f"a {name} is not a plain array, and its mask would be lost",

@@ -71,14 +71,18 @@ def put_names(namespaces: Iterable[Namespace], function: object, handed_out: Sea
         function: the lifted function, if there is one, whose code may call ``float``, too.
         handed_out: finds what is handed out for a value.
     """
-    for namespace in namespaces:
+    code = getattr(function, "__code__", None)
+    plans: list[tuple[Namespace, _Plan | None]] = []
+    for namespace in namespaces:  # first, so that what raises leaves nothing
+        known = _bound.get(id(namespace))
+        is_put = known is not None and code in known.codes
+        plans.append((namespace, None if is_put else _planned(namespace, function, handed_out, keeps=known is None)))
+    for namespace, plan in plans:
         bound = _bound.setdefault(id(namespace), _Bound(namespace))
         bound.count += 1
-        code = getattr(function, "__code__", None)
-        if code in bound.codes:
+        if plan is None:
             continue
         bound.codes.add(code)
-        plan = _planned(namespace, function, handed_out, keeps=bound.count == 1)
         for name, (before, found) in plan.names.items():
             if name not in bound.put:
                 bound.put[name] = before, found
@@ -319,12 +323,11 @@ def _called_kinds(namespace: Namespace, function: object) -> Iterator[str]:
     """The names of Python's classes that the functions of a module call, and never compare by ``is``."""
     called: set[str] = set()
     compared: set[str] = set()
-    name = namespace.get("__name__")
     values = list(namespace.values())
     for value in list(values):
         if type(value) in (dict, list, tuple) and len(value) < 1000:
             values += value.values() if type(value) is dict else value
-    codes = {code for value in values for code in _codes(value, name)}
+    codes = {code for value in values for code in _codes(value, namespace)}
     if getattr(function, "__globals__", None) is namespace:
         codes.add(function.__code__)  # type: ignore[attr-defined]
     for code in codes:
@@ -336,15 +339,14 @@ def _called_kinds(namespace: Namespace, function: object) -> Iterator[str]:
             yield kind
 
 
-def _codes(value: object, module: object) -> Iterator[CodeType]:
-    if isinstance(value, FunctionType) and value.__module__ == module:
-        yield value.__code__
-    elif isinstance(value, type) and value.__module__ == module:
-        for part in list(vars(value).values()):
-            part = getattr(part, "__func__", part)
-            for function in (part, *[getattr(part, name, None) for name in ("fget", "fset")]):
-                if isinstance(function, FunctionType):
-                    yield function.__code__
+def _codes(value: object, namespace: Namespace) -> Iterator[CodeType]:
+    """The code of a function, or of those of a class, that looks its names up in a dictionary of a module."""
+    for part in list(vars(value).values()) if isinstance(value, type) else (value,):
+        if isinstance(part, (staticmethod, classmethod)):
+            part = part.__func__
+        for function in (part.fget, part.fset) if isinstance(part, property) else (part,):
+            if isinstance(function, FunctionType) and function.__globals__ is namespace:
+                yield function.__code__
 
 
 @functools.lru_cache(maxsize=4096)

@@ -65,7 +65,7 @@ def apply_operator(row: Operator, x: Tracer, other: Any, *, reflected: bool, in_
     kind = type(other)
     ufunc = getattr(kind, "__array_ufunc__", _ABSENT)
     if ufunc is None or issubclass(kind, HasOperators):
-        if in_place and ufunc is None and not kind.__module__.startswith("functrace."):
+        if in_place and ufunc is None and not str(kind.__module__).startswith("functrace."):
             raise _refused(f"in-place {row.ufunc.__name__}", x, kind, "its __array_ufunc__ is None")
         return NotImplemented
     if ufunc is not _ABSENT:
@@ -210,7 +210,7 @@ def _called(
 
 
 def _refused(what: str, traced: Tracer, kind: type, why: str = "") -> DtypeError:
-    name = f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"
+    name = f"{str(kind.__module__).partition('.')[0]}.{kind.__qualname__}"
     return DtypeError(
         f"{what} of a traced value ({traced.aval}) and a {name}: NumPy leaves it to that class, which does not take traced "
         f"values{f' ({why})' if why else ''}",

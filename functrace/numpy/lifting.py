@@ -82,12 +82,12 @@ class Lift:
         self._thread = threading.get_ident()
         self.outer = INNERMOST_LIFT.get()
         self._namespaces = self._found()
-        self.is_open = True
         with _lock.now:
+            put_names(self._namespaces, self._function, _bound_before)
+            self.is_open = True
             if not _open:
                 _lift_modules()
             _open.append(self)
-            put_names(self._namespaces, self._function, _bound_before)
         INNERMOST_LIFT.set(self)
         return self
 
@@ -292,7 +292,7 @@ def _of_numpy() -> dict[int, tuple[Any, Any]]:
 
 
 def _of_scipy(value: object) -> Any:
-    if not isinstance(value, FunctionType) or not value.__module__.startswith("scipy."):
+    if not isinstance(value, FunctionType) or not str(value.__module__).startswith("scipy."):
         return None
     for where in _companions():
         module = sys.modules.get(where)

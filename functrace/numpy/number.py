@@ -23,7 +23,7 @@ import math
 import numbers
 import operator
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -351,7 +351,7 @@ def _operator(row: Operator, *, reflected: bool) -> Callable[[Any, Any], Any]:
 
 def _is_left_by_numbers(kind: type) -> bool:
     """Whether Python's numbers leave their operators to a class: to all that have some, but NumPy's, numbers and ours."""
-    if issubclass(kind, (np.ndarray, np.generic, Tracer, numbers.Number)) or kind.__module__.startswith("functrace."):
+    if issubclass(kind, (np.ndarray, np.generic, Tracer, numbers.Number)) or str(kind.__module__).startswith("functrace."):
         return getattr(kind, "__array_ufunc__", kind) is None
     return hasattr(kind, "__rmul__")
 
@@ -387,7 +387,7 @@ class TracedNumber(TracedArray):
         if not isinstance(result, Tracer):
             return result.item()  # of numbers that have ended
         if result.dtype == DTYPES[int]:
-            result = _without_overflow(result, primitive, arrays)
+            result = _without_overflow(cast("Any", result), primitive, arrays)
         return self._recording.wrap(result, _KINDS[result.dtype.kind])
 
     def assigned(self, dtype: np.dtype[Any]) -> Any:

@@ -250,7 +250,7 @@ def see(leaves: Iterable[PyTree], is_leaf: Callable[[Any], bool] | None = None) 
 
 
 def _see(kind: type, leaf: object) -> bool:
-    if kind.__module__.partition(".")[0] in ("functrace", "numpy", "builtins"):
+    if str(kind.__module__).partition(".")[0] in ("functrace", "numpy", "builtins"):
         LEAVES.add(kind)
         return False
     if _is_jax_node(leaf):

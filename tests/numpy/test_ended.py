@@ -62,9 +62,10 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
 _LEFT_OUT = frozenset({
     "__class__", "__delattr__", "__dir__", "__doc__", "__getattribute__", "__getstate__", "__init__", "__init_subclass__",
     "__module__", "__new__", "__slots__", "__subclasshook__", "__sizeof__", "__weakref__", "__repr__", "__str__",
-    "__class_getitem__", "__setstate__", "__annotations__", "__abstractmethods__", "__array_ufunc__", "__array_function__", "__array_wrap__",
-    "__array_finalize__", "__array_interface__", "__array_struct__", "__array_priority__", "__array_namespace__", "__ne__",
-    "__eq__", "__dict__", "__static_attributes__", "__firstlineno__",
+    "__class_getitem__", "__setstate__", "__annotations__", "__abstractmethods__", "__array_ufunc__",
+    "__array_function__", "__array_wrap__", "__array_finalize__", "__array_interface__", "__array_struct__",
+    "__array_priority__", "__array_namespace__", "__ne__", "__eq__", "__dict__", "__static_attributes__",
+    "__firstlineno__",
 })  # fmt: skip
 
 _OPERATORS: dict[str, Callable[[Any], Any]] = {

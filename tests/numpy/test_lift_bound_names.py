@@ -129,6 +129,50 @@ def test_names_of_the_functions_own_module() -> None:
         ft.grad(own_names)(X)
 
 
+_MADE = {
+    "nothing imported": "def f(x): return (x * x).sum()",
+    "names of numpy and float": "from numpy import array, sin\ndef f(x): return array([sin(float(x[0])), x[1]]).sum()",
+    "a helper": "from numpy import array\nfrom math import cos\ndef g(a): return float(a) * cos(a)\n"
+    "def f(x): return array([g(x[0]), x[1]]).sum()",
+    "names of scipy": "from scipy.special import gammaln\ndef f(x): return gammaln(x).sum()",
+    "a class": "import numpy\nclass K:\n    def of(self, x): return numpy.array([float(x[0]), 2.0]).sum()\n"
+    "def f(x): return K().of(x)",
+}
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"__name__": None}, {"__name__": "lambdifygenerated-1"}, {"__name__": "numpy"}], ids=str
+)
+@pytest.mark.parametrize("source", _MADE)
+def test_functions_that_were_made_by_exec(source: str, given: dict[str, Any]) -> None:
+    namespace = dict(given)
+    exec(_MADE[source], namespace)
+    f, x = namespace["f"], np.array([1.2, 0.7])
+    before, expected = dict(namespace), ft.grad(f)(x) if source == "nothing imported" else None
+    for _ in range(2):  # the first call looks the names up, the second knows them
+        for direction in np.eye(2):
+            (difference,) = differences(f, [x], [direction])
+            np.testing.assert_allclose(ft.grad(lift(f))(x) @ direction, difference, rtol=1e-6, atol=1e-9)
+        assert expected is None or (ft.grad(lift(f))(x) == expected).all()
+        assert namespace == before and all(namespace[key] is before[key] for key in before)
+
+
+def test_a_lift_that_cannot_be_opened_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_args: object, **_kwargs: object) -> Any:
+        raise ZeroDivisionError
+
+    own, kind = np.zeros, type(np)
+    namespace: dict[str, Any] = {"__name__": "nowhere"}
+    exec("from numpy import zeros\ndef f(x): return zeros(2).sum() + x", namespace)
+    with monkeypatch.context() as patch:
+        patch.setattr("functrace.numpy.bound_names._called_kinds", fails)
+        with pytest.raises(ZeroDivisionError):
+            lift(namespace["f"])(1.0)
+    assert np.zeros is own and type(np) is kind and namespace["zeros"] is own
+    assert ft.grad(lift(namespace["f"]))(1.0) == 1.0
+    assert np.zeros is own and type(np) is kind and namespace["zeros"] is own
+
+
 @pytest.mark.parametrize("name", ["solved", "numbers", "Model", "closed_over"])
 def test_names_of_a_package(library: Any, name: str) -> None:
     f = {"Model": lambda x: library.Model(x).total(x)}.get(name) or getattr(library, name)
