@@ -16,7 +16,7 @@ Floor: 6.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -53,7 +53,7 @@ def has_operators(kind: type) -> bool:
     return any(hasattr(kind, name) for name in ("__array_ufunc__", "__array_priority__", "__array_wrap__"))
 
 
-def apply_operator(row: Operator, x: Tracer, other: Any, *, reflected: bool, in_place: bool = False) -> Any:
+def apply_operator(row: Operator, x: Tracer, other: object, *, reflected: bool, in_place: bool = False) -> Any:
     """Apply an operator to a traced value and an operand of which `has_operators` holds.
 
     Returns:
@@ -128,7 +128,7 @@ def hand_over_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwarg
     asked: Any = None
     for other in others:
         kind = type(other)
-        does = getattr(kind, "__array_ufunc__", _ABSENT)
+        does: Any = getattr(kind, "__array_ufunc__", _ABSENT)
         if does is None:
             raise _refused(f"numpy.{ufunc.__name__}", traced, kind, "its __array_ufunc__ is None")
         if does is _ABSENT:
@@ -144,7 +144,7 @@ def hand_over_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwarg
     raise _refused(f"numpy.{ufunc.__name__}", traced, asked)
 
 
-def refuse_wrapping(x: Any, other: object, what: str) -> None:
+def refuse_wrapping(x: object, other: object, what: str) -> None:
     """Refuse what would make one of its class of the result of one of NumPy's functions."""
     if has_operators(type(other)) and hasattr(type(other), "__array_wrap__") and isinstance(x, Tracer):
         raise _refused(what, x, type(other), _WRAPPED)
@@ -167,7 +167,9 @@ def any_takes_functions(values: Iterable[object]) -> bool:
     return False
 
 
-def hand_over_function(function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def hand_over_function(
+    function: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Return what another class makes of the call of a function, some of whose arguments are traced (NEP 18).
 
     Raises:
@@ -184,9 +186,9 @@ def hand_over_function(function: Any, types: Any, args: tuple[Any, ...], kwargs:
     raise _refused(function_name(function), traced, next(iter(others), type(traced)))
 
 
-def _parts(value: Any) -> Iterator[Any]:
-    for x in value:
-        if type(x) in (list, tuple):
+def _parts(values: Iterable[object]) -> Iterator[Any]:
+    for x in values:
+        if type(x) is list or type(x) is tuple:
             yield from _parts(x)
         else:
             yield x
@@ -196,7 +198,12 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def _called(
-    does: Any, args: tuple[Any, ...], what: str, traced: Tracer, kind: type, kwargs: Mapping[str, Any] = MappingProxyType({})
+    does: Callable[..., Any],
+    args: tuple[Any, ...],
+    what: str,
+    traced: Tracer,
+    kind: type,
+    kwargs: Mapping[str, Any] = MappingProxyType({}),
 ) -> Any:
     """Call another class; what it raises because it does not know traced values says so."""
     try:

@@ -17,6 +17,7 @@ import functrace as ft
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
+from functrace.numpy.arithmetic import repeats
 from functrace.numpy.array import BINARY, TracedArray, record_one
 from functrace.numpy.without_masks import is_masked, operands_without_masks
 from functrace.ops import elementwise as ew
@@ -128,6 +129,8 @@ def test_an_operator_in_line_records_what_bind_records(inline: Inline) -> None:
     operator = getattr(TracedArray, inline.name)
 
     def bound(x: Any, y: Any) -> Any:
+        if inline.primitive is ew.mul and type(y) in (list, tuple) and not x.aval.shape and repeats(x):
+            return NotImplemented  # NumPy's scalars repeat a sequence, as Python's numbers do, where np.multiply does not
         pair = (y, x) if inline.reflected else (x, y)
         return bind(inline.primitive, operands_without_masks(inline.primitive, pair) if is_masked(type(y)) else pair)
 
