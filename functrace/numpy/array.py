@@ -47,9 +47,11 @@ from functrace.numpy.operands import (
     Sizes,
     checked_order,
     full_shape,
+    holds_tracer,
     int_tuple,
     without_derivatives,
 )
+from functrace.numpy.overlaps import refuse_assignment, refuse_overlap
 from functrace.numpy.sparse_operands import is_operator_of_sparse
 from functrace.numpy.tables import FUNCTIONS, LIKE, unsupported_function
 from functrace.numpy.ufuncs import call_ufunc
@@ -376,6 +378,7 @@ class TracedArray(Tracer):
 
     @flat.setter
     def flat(self, value: Operand) -> None:
+        refuse_overlap(self, value, "x.flat = values", lambda t, v: setattr(t, "flat", v))
         self.flat[...] = FUNCTIONS[np.resize](value, (self.size,)) if np.ndim(value) else value
 
     @property
@@ -461,8 +464,10 @@ class TracedArray(Tracer):
     def __setitem__(self, index: Index, value: Operand) -> None:
         if type(index) is int and type(value) is TracedArray and type(value._view) is IndexView:
             self._refuse_shuffle(value)
-        if type(value) is TracedArray and is_part_of(self, value, lambda: parse_index(self, index)):
-            return
+        if type(value) is TracedArray and (value._view is not None or self._view is not None):
+            if is_part_of(self, value, lambda: parse_index(self, index)):
+                return
+            refuse_assignment(self, index, value)
         self._assign(store(self, index, value), "assignment", fresh=True)
 
     def _refuse_shuffle(self, row: TracedArray) -> None:
@@ -673,6 +678,11 @@ class TracedFlat(TracedArray):
     """``x.flat``: as NumPy's iterator, its parts are copies."""
 
     __slots__ = ()
+
+    def __setitem__(self, index: Index, value: Operand) -> None:
+        write = None if holds_tracer(index) else lambda t, v: t.flat.__setitem__(index, v)
+        refuse_overlap(self, value, "x.flat[index] = values", write)
+        self._assign(store(self, index, value), "assignment", fresh=True)
 
     def __getitem__(self, index: Index) -> Any:
         part = super().__getitem__(index)

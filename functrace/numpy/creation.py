@@ -21,6 +21,7 @@ from functrace.ir.aval import shape_of
 from functrace.numpy.assigning import numeric
 from functrace.numpy.indexing import without_leading_ones
 from functrace.numpy.layout import C_ORDER, F_ORDER, Order, order_like
+from functrace.numpy.masked import mask_of
 from functrace.numpy.operands import (
     Arrayed,
     Casting,
@@ -41,6 +42,7 @@ from functrace.numpy.operands import (
     stacked,
     without_derivatives,
 )
+from functrace.numpy.overlaps import refuse_overlap
 from functrace.numpy.tables import FUNCTIONS, implements, implements_like
 from functrace.numpy.view_kinds import LaidView
 from functrace.numpy.views import is_scalar, linked, new_array, owned, reshaped, shares
@@ -293,6 +295,7 @@ def full_like(
     device: str | None = None,
 ) -> Any:
     """As ``numpy.full_like``; ``fill_value`` may be traced."""
+    a = arrayed(a)
     shape, dtype = shape_of(a) if shape is None else _as_shape(shape), a.dtype if dtype is None else np.dtype(dtype)
     fill_value = stacked(fill_value)
     if isinstance(fill_value, Tracer):
@@ -336,8 +339,11 @@ def copyto(dst: TracedArray, src: Operand, casting: Casting = "same_kind", where
     elif not np.can_cast(src.dtype, dst.dtype, casting):
         raise DtypeError(f"copyto: cannot cast {src.dtype} to {dst.dtype} by the rule {casting!r}", fix="convert it first")
     new = broadcast_to(without_leading_ones(convert(src, dst.dtype), dst.ndim), dst.shape)
+    where = mask_of(where, "copyto")
+    if not isinstance(where, Tracer):
+        refuse_overlap(dst, src, "copyto", lambda t, v: np.copyto(t, v, where=where), strict=False)
     if where is not True:
-        new = ew.where(broadcast_to(where if isinstance(where, Tracer) else np.asarray(where, bool), dst.shape), new, dst)
+        new = ew.where(broadcast_to(where, dst.shape), new, dst)
     dst._assign(new, "copyto")  # type: ignore[attr-defined]
 
 

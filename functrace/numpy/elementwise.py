@@ -76,7 +76,7 @@ def select(condlist: Iterable[Operand], choicelist: Iterable[Operand], default: 
     return owned(convert(result, dtype))
 
 
-@implements(np.clip, method="clip", weak=True)
+@implements(np.clip, weak=True)
 def clip(
     a: Operand,
     a_min: Operand = NOT_GIVEN,
@@ -88,10 +88,24 @@ def clip(
     dtype: DtypeLike = None,
 ) -> Any:
     """As ``numpy.clip``; on a bound the derivative is that of the array, as in PyTorch."""
-    if (a_min is not NOT_GIVEN or a_max is not NOT_GIVEN) and (min is not NOT_GIVEN or max is not NOT_GIVEN):
-        raise UnsupportedFunctionError("clip takes a_min and a_max, or min and max, not both", fix="use one pair")
-    low, high = (min if a_min is NOT_GIVEN else a_min), (max if a_max is NOT_GIVEN else a_max)
-    low, high = (None if low is NOT_GIVEN else low), (None if high is NOT_GIVEN else high)
+    if (a_min is NOT_GIVEN) is not (a_max is NOT_GIVEN):
+        missing = "a_min" if a_min is NOT_GIVEN else "a_max"
+        raise DtypeError(
+            f"clip() missing 1 required positional argument: '{missing}'",
+            fix="pass None for no bound, or min= alone",
+        )
+    if a_min is not NOT_GIVEN and (min is not NOT_GIVEN or max is not NOT_GIVEN):
+        raise ShapeError("clip takes a_min and a_max, or min and max, not both", fix="use one pair")
+    low, high = (min, max) if a_min is NOT_GIVEN else (a_min, a_max)
+    return _clip(a, None if low is NOT_GIVEN else low, None if high is NOT_GIVEN else high, out, dtype=dtype)
+
+
+@array_method("clip")
+def _clip(
+    a: Operand, min: Operand | None = None, max: Operand | None = None, out: Out = None, *, dtype: DtypeLike = None
+) -> Any:
+    """As ``numpy.ndarray.clip``."""
+    low, high = min, max
     handed = hand_over_ufunc(_CLIP, "__call__", (a, low, high), {} if out is None else {"out": (out,)})
     if handed is not NotImplemented:
         return handed
@@ -298,17 +312,27 @@ def _same(a: Arrayed, b: Arrayed, equal_nan: bool) -> Any:
     return same
 
 
+def _real(x: Operand) -> Arrayed:
+    x = arrayed(x)
+    if x.dtype.kind == "c":
+        raise DtypeError(
+            f"This operation is not supported for {x.dtype} values because it would be ambiguous.",
+            fix="ask np.isinf(x), or the same of x.real and x.imag",
+        )
+    return x
+
+
 @implements(np.isposinf)
 def isposinf(x: Operand, out: Out = None) -> Any:
     """As ``numpy.isposinf``."""
-    result = ew.equal(arrayed(x), math.inf)
+    result = ew.equal(_real(x), math.inf)
     return stored(result, out, "isposinf")
 
 
 @implements(np.isneginf)
 def isneginf(x: Operand, out: Out = None) -> Any:
     """As ``numpy.isneginf``."""
-    result = ew.equal(arrayed(x), -math.inf)
+    result = ew.equal(_real(x), -math.inf)
     return stored(result, out, "isneginf")
 
 

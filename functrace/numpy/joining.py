@@ -34,6 +34,7 @@ from functrace.numpy.operands import (
     operand,
     stored,
 )
+from functrace.numpy.overlaps import refuse_overlap
 from functrace.numpy.shaping import atleast_1d, atleast_2d, atleast_3d
 from functrace.numpy.tables import implements
 from functrace.numpy.views import indexed, reshaped
@@ -69,6 +70,8 @@ def concatenate(
         found, axis = _in_a_row(_sequence(arrays, "concatenate", operand), dtype, out, casting), 0
     else:
         found = _sequence([strong(x) for x in arrays], "concatenate")
+    for part in found if out is not None else ():
+        refuse_overlap(out, part, "concatenate with out=")
     ndim = len(shape_of(found[0]))
     if ndim == 0:
         raise ShapeError("zero-dimensional arrays cannot be concatenated", fix="use np.stack, or axis=None")
@@ -101,6 +104,8 @@ def stack(
     if len({shape_of(x) for x in found}) > 1:
         shapes = ", ".join(str(shape_of(x)) for x in found)
         raise ShapeError(f"all input arrays must have the same shape, stack got {shapes}", fix="use np.concatenate")
+    for part in found if out is not None else ():
+        refuse_overlap(out, part, "stack with out=")
     return stored(joining.stack(found, one_axis(axis, len(shape_of(found[0])) + 1)), out, "stack")
 
 

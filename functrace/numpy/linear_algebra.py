@@ -201,7 +201,7 @@ def tensorsolve(a: Operand, b: Operand, axes: Sequence[int] | None = None) -> An
     if axes is not None:
         last = tuple(k % a.ndim for k in axes)
         a = permute(a, (*(k for k in range(a.ndim) if k not in last), *last))
-    shape = a.shape[b.ndim :]
+    shape = a.shape[b.ndim - a.ndim :]  # NumPy's, also where both have as many axes
     if a.size != math.prod(shape) ** 2 or b.size != math.prod(shape):
         raise ShapeError(
             f"tensorsolve: {aval_of(a)} is not square for the right-hand side {aval_of(b)}",

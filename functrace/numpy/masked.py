@@ -10,15 +10,16 @@ Floor: 6.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 
 from functrace.errors import ConcretizationError, DtypeError
 from functrace.ir.aval import shape_of
 from functrace.numpy.assigning import assigned
-from functrace.numpy.operands import Arrayed, Index, Operand, known
+from functrace.numpy.operands import NOT_GIVEN, Arrayed, Index, Operand, known, stacked
 from functrace.numpy.operators import Operator, set_operators
+from functrace.numpy.views import is_scalar
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import ARRAY, gather
 from functrace.ops.shaping import broadcast_to, convert, reshape
@@ -45,6 +46,26 @@ def known_mask(mask: Operand | Tracer) -> np.ndarray[Any, Any]:
             made=error.made,
             fix="use np.where(mask, x, 0.0), which keeps the shape; x[mask] = v and x[mask] *= v work too",
         ) from error
+
+
+def mask_of(where: object, what: str) -> Any:
+    """Return ``where=`` as NumPy reads it: arrays must be bools, while numbers and lists are converted.
+
+    Raises:
+        DtypeError: for an array of another dtype, which NumPy casts by the rule 'safe'.
+    """
+    if where is True or where is NOT_GIVEN:
+        return True
+    mask: Any = stacked(cast("Operand", where))
+    is_array = isinstance(mask, np.ndarray) or (isinstance(mask, Tracer) and (mask.aval.shape or is_scalar(mask) is False))
+    if not is_array:
+        return ew.not_equal(mask, 0) if isinstance(mask, Tracer) else np.asarray(mask, bool)
+    if mask.dtype != np.bool_:
+        raise DtypeError(
+            f"{what}: cannot cast where= from {mask.dtype} to bool according to the rule 'safe'",
+            fix="compare, where=(mask != 0), or convert it with .astype(bool)",
+        )
+    return mask
 
 
 @final

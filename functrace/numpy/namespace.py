@@ -19,6 +19,7 @@ Floor: 6.
 from __future__ import annotations
 
 import importlib
+import inspect
 import itertools
 import operator
 from collections.abc import Callable, Hashable, Iterable
@@ -86,6 +87,7 @@ class Function:
         is_foreign = row is None and isinstance(function, FunctionType) and name not in _OF_SEQUENCES
         self._as_it_is = name in _AS_THEY_ARE or is_foreign or (row is not None and row.creates)
         self._creates = name in CREATORS and where == NAME
+        self._targets = _targets(function, None if row is None else row.does)
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Call NumPy's function; see the module's docstring."""
@@ -100,8 +102,9 @@ class Function:
             made = self.__wrapped__(*args, **kwargs)
             recording = running() if self._creates else None
             return made if recording is None else _traced(recording, made, self._name, args, kwargs)
-        args = tuple([self._prepared(x) for x in args])
-        kwargs = {key: self._prepared(x) for key, x in kwargs.items()}
+        targets = self._targets
+        args = tuple([x if k in targets else self._prepared(x) for k, x in enumerate(args)])
+        kwargs = {key: x if key in targets else self._prepared(x) for key, x in kwargs.items()}
         # NumPy's dispatch looks at some arguments only (not at the indices of take): any traced one decides here.
         row = self._row
         if row is None or (not row.creates and any_takes_functions((*args, *kwargs.values()))):
@@ -126,6 +129,22 @@ class Function:
 
     def __repr__(self) -> str:
         return f"<{self._where} {self._name}>"
+
+
+_WRITERS = frozenset({"copyto", "put", "putmask", "place", "fill_diagonal", "put_along_axis"})
+"""Functions that write into their first argument."""
+
+
+def _targets(function: Callable[..., Any], does: Callable[..., Any] | None) -> frozenset[int | str]:
+    """Places and names of arguments that are written into: no array is made of a list that stands there."""
+    if isinstance(function, np.ufunc):
+        return frozenset({"out", *range(function.nin, function.nin + function.nout)})
+    code = getattr(inspect.unwrap(does), "__code__", None) if does is not None else None
+    if code is None:
+        return frozenset()
+    names = code.co_varnames[: code.co_argcount]
+    found: set[int | str] = {"out", *[k for k, name in enumerate(names) if name == "out"]}
+    return frozenset(found | ({0, names[0]} if function.__name__ in _WRITERS else set()))
 
 
 def _found(where: str, name: str) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from functrace.errors import DtypeError
 from functrace.ir.aval import shape_of
+from functrace.numpy.masked import mask_of
 from functrace.numpy.operands import NOT_GIVEN, Arrayed, Axis, DtypeLike, Flag, OneAxis, Operand, Out, arrayed, stored
 from functrace.numpy.reductions import (
     any_,
@@ -47,7 +48,8 @@ def _without_nan(a: Operand, fill: Scalar) -> tuple[Arrayed, Arrayed | bool]:
 
 
 def _and(mask: Value, where: Value) -> Any:
-    if where is True or where is NOT_GIVEN:
+    where = mask_of(where, "a reduction")
+    if where is True:
         return mask
     return where if mask is True else ew.logical_and(mask, where)
 

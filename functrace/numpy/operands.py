@@ -264,6 +264,11 @@ def cast_to(x: X, dtype: DtypeLike, casting: Casting = "unsafe") -> X:
 
 def need_traced(target: Operand, what: str) -> TracedArray:
     """Return what is written to, which must be traced: in a plain ndarray the derivative would be lost."""
+    if isinstance(target, list | tuple) or type(target) in LITERALS:
+        raise DtypeError(
+            f"{what} writes into an array, not into a {type(target).__name__} (return arrays must be of ArrayType)",
+            fix="make an array of it first, or use the returned value",
+        )
     if not isinstance(target, Tracer):
         raise LostGradientError(
             f"{what} would write a traced value into a plain ndarray and lose its derivative",

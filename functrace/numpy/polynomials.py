@@ -40,6 +40,12 @@ def _coefficients(p: Operand | np.poly1d) -> Arrayed:
     return atleast_1d(arrayed(p))
 
 
+def _vector(p: Arrayed) -> Arrayed:
+    if len(p.shape) != 1:
+        raise ShapeError(f"Polynomial must be 1d only, not of shape {p.shape}", fix="pass a vector of coefficients")
+    return p
+
+
 def _as_given(result: Arrayed, *given: object) -> Any:
     """A polynomial object, where one was given."""
     return np.poly1d(result) if any(isinstance(p, np.poly1d) for p in given) else result
@@ -182,7 +188,7 @@ def polymul(a1: Operand, a2: Operand) -> Any:
     """
     parts = []
     for p in (a1, a2):
-        p = _coefficients(p)
+        p = _vector(_coefficients(p))
         start, stop = _nonzero_part(p, "polymul", "use np.convolve(a1, a2), which keeps leading zeros")
         parts.append(_part(p, start, None) if stop else np.zeros(1, p.dtype))
     return _as_given(convolve(*parts), a1, a2)
@@ -222,7 +228,7 @@ def polyder(p: Operand, m: int = 1) -> Any:
     m = int(m)
     if m < 0:
         raise ShapeError("Order of derivative must be positive (see polyint)", fix="use np.polyint")
-    made: Any = p.coeffs if isinstance(p, np.poly1d) else arrayed(p)
+    made: Any = _vector(p.coeffs if isinstance(p, np.poly1d) else arrayed(p))
     for _ in range(m):
         made = ew.mul(_part(made, None, -1), np.arange(made.shape[0] - 1, 0, -1))
     return _as_given(made, p)
@@ -239,7 +245,7 @@ def polyint(p: Operand, m: int = 1, k: Operand | None = None) -> Any:
         constants = FUNCTIONS[np.repeat](constants, m) if isinstance(constants, Tracer) else np.repeat(constants, m)
     if constants.shape[0] < m:
         raise ShapeError("k must be a scalar or a rank-1 array of length 1 or >m.", fix="pass one constant per integral")
-    made: Any = p.coeffs if isinstance(p, np.poly1d) else arrayed(p)
+    made: Any = _vector(p.coeffs if isinstance(p, np.poly1d) else arrayed(p))
     for j in range(m):
         made = concatenate([ew.div(made, np.arange(made.shape[0], 0, -1)), _part(constants, j, j + 1)])
     return _as_given(made, p)

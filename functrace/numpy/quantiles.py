@@ -198,6 +198,8 @@ def _quantile_function(name: str, scale: float, *, skips_nan: bool) -> Callable[
         q = arrayed(q)
         if q.dtype.kind == "b":
             raise DtypeError(f"{name}: q must be a number, not a bool", fix="pass 0.0 or 1.0")
+        if len(shape_of(q)) > 2:
+            raise ShapeError("q must be a scalar or 1d", fix="pass a vector, and reshape what is returned")
         given = q.dtype
         a, q = arrayed(a), ew.div(q, scale) if scale != 1 else q
         if weights is not None:

@@ -6,6 +6,7 @@ Floor: 6.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +14,9 @@ import numpy as np
 from functrace.errors import ConcretizationError
 from functrace.numpy.number import weak_kind
 from functrace.numpy.operands import Arrayed, Axis, Casting, Operand, axis_tuple
+from functrace.numpy.overlaps import memory_like, part_of
 from functrace.numpy.tables import implements
-from functrace.numpy.views import is_scalar, shares
+from functrace.numpy.views import is_scalar, root_of, shares
 from functrace.tracing.answers import is_constant
 from functrace.tracing.tracer import Tracer
 
@@ -52,12 +54,24 @@ def _root(x: Operand) -> Any:
     return x
 
 
-@implements(np.may_share_memory, np.shares_memory)
-def _shares_memory(a: Operand, b: Operand, /, max_work: object = None) -> bool:
-    for plain, traced in ((a, b), (b, a)):
-        if isinstance(traced, Tracer) and isinstance(plain, np.ndarray) and not plain.flags.writeable:
-            return traced.size == plain.size and is_constant(traced)  # type: ignore[attr-defined]  # np.asarray(traced), it may be
-    return _root(a) is _root(b)
+def _sharing(function: Callable[..., bool]) -> Callable[..., bool]:
+    def shares_memory(a: Operand, b: Operand, /, max_work: int | None = None) -> bool:
+        for plain, traced in ((a, b), (b, a)):
+            if isinstance(traced, Tracer) and isinstance(plain, np.ndarray) and not plain.flags.writeable:
+                return traced.size == plain.size and is_constant(traced)  # type: ignore[attr-defined]  # np.asarray(traced), it may be
+        if _root(a) is not _root(b):
+            return False
+        if not (isinstance(a, Tracer) and isinstance(b, Tracer)):
+            return a is b
+        memory = memory_like(root_of(a))
+        parts = [part_of(memory, x) for x in (a, b)]
+        return any(part is None for part in parts) or function(*parts, max_work)
+
+    return implements(function)(shares_memory)
+
+
+for _function in (np.may_share_memory, np.shares_memory):
+    _sharing(_function)
 
 
 @implements(np.can_cast, weak=True)
@@ -66,7 +80,9 @@ def _can_cast(from_: Operand | npt.DTypeLike, to: Arrayed | npt.DTypeLike, casti
 
 
 @implements(np.isscalar)
-def _isscalar(element: TracedArray) -> bool:
+def _isscalar(element: Operand) -> bool:
+    if not isinstance(element, Tracer):  # a list with traced values in it
+        return np.isscalar(element)
     found = element.is_number or (not element.shape and is_scalar(element))
     if found is None:
         raise ConcretizationError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from functrace.ir.aval import aval_of, shape_of
 from functrace.ir.primitive import Primitive
 from functrace.numpy.array import TracedArray, record_one
 from functrace.numpy.assigning import start_of
+from functrace.numpy.masked import mask_of
 from functrace.numpy.operands import (
     NOT_GIVEN,
     Arrayed,
@@ -31,6 +32,7 @@ from functrace.numpy.operands import (
     cast_to,
     exact_axis,
     normalize_axes,
+    stacked,
     stored,
 )
 from functrace.numpy.tables import FUNCTIONS, implements
@@ -39,7 +41,7 @@ from functrace.ops import reductions as ops
 from functrace.ops.checks import require
 from functrace.ops.shaping import broadcast_to, convert, reshape
 from functrace.tracing.binding import bind
-from functrace.tracing.tracer import Tracer, Value, as_array
+from functrace.tracing.tracer import Tracer, Value
 
 _new = object.__new__
 
@@ -72,7 +74,8 @@ def is_given(value: object) -> TypeGuard[Operand]:
 
 def where_only(x: Arrayed, where: Value, fill: Value) -> Arrayed:
     """``x`` where the mask holds, elsewhere a number that changes nothing."""
-    if where is True or where is NOT_GIVEN:
+    where = mask_of(where, "a reduction")
+    if where is True:
         return x
     result = ew.where(where, x, fill)
     if shape_of(result) != shape_of(x):
@@ -237,8 +240,14 @@ def count_of(a: Arrayed, axes: ops.Axes, where: Value) -> Any:
     """How many elements go into each result: a number, or an array with the reduced axes kept under ``where``."""
     if where is True or where is NOT_GIVEN:
         return ops.count(a.shape, axes)
-    mask = where if isinstance(where, Tracer) else as_array(where).astype(bool)
-    mask = broadcast_to(mask, a.shape)
+    found = stacked(cast("Operand", where))
+    if found.dtype != np.bool_ if isinstance(found, Tracer) else not np.isin(np.asarray(found, object), (0, 1)).all():
+        raise DtypeError(
+            "the count of a mean or a variance: where= must be bools, of other numbers NumPy takes the sum",
+            fix="compare, where=(mask != 0)",
+        )
+    where = mask_of(found, "a reduction")
+    mask = broadcast_to(where, a.shape)
     return ops.expand_reduced(ops.reduce_sum(mask, axes) if axes else convert(mask, np.intp), a.shape, axes)
 
 
@@ -276,8 +285,15 @@ def _mean(x: Arrayed, axes: ops.Axes, where: Value) -> Any:
     n = count_of(x, axes, where)
     total = record_one(ops.reduce_sum_p, where_only(x, where, 0), (axes,))
     if isinstance(n, int):
-        return ew.div(total, n)
+        return _divided(total, n)
     return convert(ew.div(ops.expand_reduced(total, x.shape, axes), n), total.dtype)
+
+
+def _divided(total: Arrayed, n: float | Arrayed) -> Any:
+    """A sum over a count, which a float16 may not hold: NumPy divides it in float64."""
+    if total.dtype == np.float16:
+        return convert(ew.div(convert(total, np.float64), n), np.float16)
+    return convert(ew.div(total, n), total.dtype)
 
 
 @implements(np.var, method="var")
@@ -323,14 +339,15 @@ def variance_of(
             f"the variance of {a.dtype} in dtype={np.dtype(dtype)} has no implementation on traced values",
             fix="pass a float dtype (a complex one for complex numbers), and convert the result",
         )
-    x, result_dtype = _working(a, dtype)
+    # NumPy squares float16 in float16, though it takes their means in float32.
+    x, result_dtype = (a, None) if dtype is None and a.dtype == np.float16 else _working(a, dtype)
     n = count_of(x, axes, where)
     center = ops.expand_reduced(_mean(x, axes, where), a.shape, axes) if given_mean is NOT_GIVEN else given_mean
     squares = where_only(ops.squared_deviation(x, center), where, 0)
     total = record_one(ops.reduce_sum_p, squares, (axes,))
     if isinstance(n, int):
         free: Any = 0 if n <= ddof else n - ddof  # NaN stays NaN
-        result = convert(ew.div(total, free), total.dtype)
+        result = _divided(total, free)
     else:
         result = convert(ew.div(total, dropped(ew.maximum(ew.sub(n, ddof), 0), a.shape, axes)), total.dtype)
     if result_dtype is not None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrace.errors import AxisError, ShapeError
+from functrace.ir.aval import shape_of
 from functrace.numpy.operands import (
     NOT_GIVEN,
     Arrayed,
@@ -141,7 +142,10 @@ def unwrap(
     flipped = ew.logical_and(ew.equal(within, -half), ew.greater(steps, 0))
     within = ew.where(ew.logical_and(flipped, is_ambiguous), half, within)
     limit = known_turn / 2 if discont is None else discont
-    jumps = ew.where(ew.less(ew.absolute(steps), limit), 0, ew.sub(within, steps))
+    is_small = ew.less(ew.absolute(steps), limit)
+    if shape_of(ew.logical_and(is_small, flipped)) != shape_of(flipped):
+        raise ShapeError(f"unwrap: discont does not fit {shape_of(steps)} differences", fix="pass a number")
+    jumps = ew.where(is_small, 0, ew.sub(within, steps))
     if isinstance(turn, Tracer):  # how many periods does not change, how long they are does
         jumps = ew.mul(ew.rint(ew.div(jumps, known_turn)), turn)
     first = index_static(p, along(axis, (None, 1, None)))

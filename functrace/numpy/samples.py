@@ -104,6 +104,8 @@ def convolve(a: Operand, v: Operand, mode: str = "full") -> Any:
 @implements(np.correlate)
 def correlate(a: Operand, v: Operand, mode: str = "valid") -> Any:
     """As ``numpy.correlate``: of ``a`` with the complex conjugate of ``v``."""
+    if not shape_of(arrayed(a)) or not shape_of(arrayed(v)):
+        raise ShapeError("object of too small depth for desired array: correlate takes vectors", fix="use np.convolve, or *")
     a, v, mode = _slid(a, v, mode, "correlate")
     m, n = len(a), len(v)
     other = ew.conj(v) if v.dtype.kind == "c" else v

@@ -33,6 +33,7 @@ from functrace.numpy.operands import (
     need_traced,
     stored,
 )
+from functrace.numpy.overlaps import refuse_overlap
 from functrace.numpy.tables import array_method, implements
 from functrace.numpy.views import laid_out, need_array
 from functrace.ops import elementwise as ew
@@ -110,6 +111,8 @@ def put_along_axis(arr: TracedArray, indices: Operand, values: Operand, axis: in
 def compress(condition: Operand, a: Operand, axis: OneAxis = None, out: Out = None) -> Any:
     """As ``numpy.compress``; the condition's value must be known."""
     a = arrayed(a)
+    if len(shape_of(arrayed(condition))) != 1:
+        raise ShapeError("condition must be a 1-d array", fix="pass one bool per element, or use a[mask]")
     chosen = np.flatnonzero(known_mask(condition))
     return take(a, chosen, axis, out)
 
@@ -273,9 +276,12 @@ def _safe(values: Operand, dtype: np.dtype[Any], what: str) -> Arrayed:
 def putmask(a: TracedArray, mask: Operand, values: Operand) -> None:
     """As ``numpy.putmask``; ``a`` must be traced."""
     need_traced(a, "numpy.putmask")
+    mask = arrayed(mask)
+    if mask.size != a.size:
+        raise ShapeError("putmask: mask and data must be the same size", fix="use np.where, which broadcasts")
     written = _cycled(_safe(values, a.dtype, "putmask"), a.size)
     if written is not None:
-        result = ew.where(arrayed(mask), reshape(assigned(written, a.dtype), a.shape), a)
+        result = ew.where(reshape(mask, a.shape), reshape(assigned(written, a.dtype), a.shape), a)
         a._assign(result, "putmask")
 
 
@@ -283,7 +289,10 @@ def putmask(a: TracedArray, mask: Operand, values: Operand) -> None:
 def place(arr: TracedArray, mask: Operand, vals: Operand) -> None:
     """As ``numpy.place``; ``arr`` must be traced."""
     need_traced(arr, "numpy.place")
+    if arrayed(mask).size != arr.size:
+        raise ShapeError("place: mask and data must be the same size", fix="broadcast the mask first: np.broadcast_to")
     chosen = np.flatnonzero(known_mask(mask))
+    refuse_overlap(arr, vals, "numpy.place", lambda t, v: np.place(t, known_mask(mask), v))
     values = _cycled(_safe(vals, arr.dtype, "place"), len(chosen))
     if values is None and len(chosen):
         raise ShapeError("cannot insert from an empty array", fix="pass at least one value")
@@ -305,6 +314,7 @@ def _fill_method(x: TracedArray, value: Operand) -> None:
 def fill_diagonal(a: TracedArray, val: Operand, wrap: bool = False) -> None:
     """As ``numpy.fill_diagonal``; ``a`` must be traced."""
     need_traced(a, "numpy.fill_diagonal")
+    refuse_overlap(a, val, "numpy.fill_diagonal", lambda t, v: np.fill_diagonal(t, v, wrap))
     numbers = np.arange(a.size).reshape(a.shape)
     marks = np.zeros(a.shape, bool)
     np.fill_diagonal(marks, True, wrap)
@@ -324,8 +334,8 @@ def ix_(*args: Operand) -> tuple[Any, ...]:
             raise ShapeError("Cross index must be 1 dimensional", fix="pass one-dimensional sequences")
         if is_mask(array):
             array = np.flatnonzero(known_mask(array))
-        elif array.size == 0:
-            array = convert(array, np.intp)
+        elif array.size == 0 and not isinstance(arg, (np.ndarray, Tracer)):
+            array = convert(array, np.intp)  # of an empty list
         made.append(reshape(array, (1,) * k + (array.size,) + (1,) * (len(args) - k - 1)))
     return tuple(made)
 

@@ -16,6 +16,7 @@ import numpy as np
 from functrace.errors import ConcretizationError, DtypeError
 from functrace.ir.primitive import Primitive
 from functrace.numpy.layout import UNKNOWN
+from functrace.numpy.masked import mask_of
 from functrace.numpy.operands import (
     NOT_GIVEN,
     Arrayed,
@@ -76,6 +77,7 @@ def _reduce(ufunc: np.ufunc, primitive: Primitive) -> Callable[..., Any]:
         where: Value = True,
     ) -> Any:
         x = arrayed(a)
+        where = mask_of(where, f"numpy.{ufunc.__name__}.reduce")
         given = initial is not NOT_GIVEN and initial is not None
         options: dict[str, Any] = {"initial": 1} if given else {}
         if where is not True:
@@ -84,8 +86,7 @@ def _reduce(ufunc: np.ufunc, primitive: Primitive) -> Callable[..., Any]:
         expected: Any = ufunc.reduce(sample, axis=axis, dtype=dtype, **options)  # type: ignore[call-overload]
         axes = normalize_axes(exact_axis(axis), x.ndim)
         shape = kept_shape(x.shape, axes) if keepdims else tuple(n for k, n in enumerate(x.shape) if k not in axes)
-        chosen: Any = where
-        mask = None if where is True else merge_reduced(broadcast_to(arrayed(chosen), x.shape), axes)
+        mask = None if where is True else merge_reduced(broadcast_to(where, x.shape), axes)
         x = merge_reduced(_in_loop(ufunc, "reduce", x, expected.dtype), axes)
         total: Any = None
         if initial is not NOT_GIVEN and initial is not None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from functrace.errors import DtypeError, UnsupportedFunctionError
 from functrace.ir.aval import shape_of
+from functrace.numpy.masked import mask_of
 from functrace.numpy.operands import Casting, DtypeLike, arrayed, holds_tracer, need_traced, stored, without_derivatives
 from functrace.numpy.tables import FUNCTIONS, UFUNC_METHODS
 from functrace.numpy.ufunc_folds import fold_method
@@ -37,7 +38,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
             if target is not None:
                 need_traced(target, f"numpy.{ufunc.__name__} with out= (or an in-place operator)")
         if len(targets) == 1:
-            where = kwargs.pop("where", True) if method == "__call__" else True
+            where = mask_of(kwargs.pop("where", True), ufunc.__name__) if method == "__call__" else True
             result = call_ufunc(ufunc, method, inputs, kwargs)
             if where is not True:  # elsewhere, out keeps what it held
                 result = ew.where(where, result, targets[0])
@@ -127,7 +128,7 @@ def _cast(ufunc: np.ufunc, inputs: tuple[Any, ...], dtype: DtypeLike, casting: C
 
 
 def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    where = kwargs.pop("where", True)
+    where = mask_of(kwargs.pop("where", True), ufunc.__name__)
     dtype = kwargs.pop("dtype", None)
     casting = kwargs.pop("casting", "same_kind")
     for harmless in ("order", "subok"):

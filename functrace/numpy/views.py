@@ -362,6 +362,11 @@ def _root(x: Tracer) -> tuple[Any, bool]:
     return x, sure
 
 
+def root_of(x: Tracer) -> Any:
+    """Return the handle whose memory ``x`` shows, or may show."""
+    return _root(x)[0]
+
+
 def _unsettle_family(x: Tracer) -> None:
     """Unsettle a handle, and all that shares memory with it, or may."""
     root, _ = _root(x)
