@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 
 import functrace as ft
 from functrace.scipy import stats
@@ -54,3 +55,23 @@ def test_logarithms_and_their_derivatives_in_both_tails(name: str) -> None:
                 compare(f"jvp by {k} of {word}", x[some], forth[some], slopes[k][some], 1e-7, least)
                 compare(f"grad by {k} of {word}", x[some], back[some], slopes[k][some], 1e-7, least)
     assert not failures, "\n".join([f"{len(failures)} of {len(RECORDED[name])} values", *failures[:30]])
+
+
+@pytest.mark.parametrize("df", [0.5, 2.0, 30.0, 1e3])
+def test_student_s_t_falls_like_a_power_far_out(df: float) -> None:
+    x = np.array([1e25, 1e30, 1e31, 1e77, 1e90, 1e99, 1e100, 1e101, 1e150])
+    for f in (lambda x: stats.t.logcdf(-x, df), lambda x: stats.t.logsf(x, df)):
+        first = lambda x, f=f: ft.grad(lambda x: np.sum(f(x)))(x)  # noqa: E731
+        np.testing.assert_allclose(first(x), -df / x, rtol=1e-8)
+        np.testing.assert_allclose(ft.grad(lambda x, first=first: np.sum(first(x)))(x), df / x**2, rtol=1e-8)
+        steps = np.diff(ft.vjp(f, x)[0])
+        np.testing.assert_allclose(steps, -df * np.diff(np.log(x)), rtol=1e-8)
+
+
+def test_student_s_t_of_many_degrees_is_scipy_s() -> None:
+    x = np.array([-3.0, 0.0, 1.5, 3.0])
+    for df in (1e3, 1e6, 1e8, 1e10, 1e13):
+        for name in ("logpdf", "pdf"):
+            got = ft.vjp(lambda x, df=df, name=name: getattr(stats.t, name)(x, df), x)[0]
+            np.testing.assert_allclose(got, getattr(scipy.stats.t, name)(x, df), rtol=1e-13)
+
