@@ -31,7 +31,7 @@ def assigned(value: Operand, dtype: np.dtype[Any]) -> Any:
     value = stacked(value)
     kind = type(value)
     is_complex = kind is complex or (isinstance(value, Tracer) and value.is_number and value.dtype.kind == "c")
-    if is_complex and dtype.kind != "c":
+    if is_complex and dtype.kind not in "bc":
         raise DtypeError(f"a complex number does not fit into an array of dtype {dtype}", fix="write value.real")
     if kind in LITERALS:
         if dtype.kind in "fc" or (kind is int and dtype.kind in "iu" and value in _range(dtype)):

@@ -336,3 +336,29 @@ def test_float16_overflows_where_numpy_does(name: str) -> None:
         if name in ("var", "std"):
             check(lambda x, a=axis: f(x, axis=a, ddof=1), x, (name, scale, shape, axis, "ddof"), rtol=2e-3)
             check(lambda x, a=axis: f(x, axis=a, dtype=np.float32), x, (name, scale, shape, axis, "float32"), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u1", "?", "f2", "f8", "c16"])
+def test_plain_numbers_that_are_written_fit_or_not(dtype: str) -> None:
+    numbers: tuple[Any, ...] = (np.nan, -1, 300, 1e300, 1j, 0j, 2.5, np.inf)
+    writes: dict[str, Callable[[Any, Any], Any]] = {
+        "one": lambda y, v: y.__setitem__(0, v),
+        "all": lambda y, v: y.__setitem__(..., v),
+        "slice": lambda y, v: y.__setitem__(slice(1, 3), v),
+        "mask": lambda y, v: y.__setitem__(np.array([True, False, True, False]), v),
+        "fill": lambda y, v: y.fill(v),
+        "flat": lambda y, v: setattr(y, "flat", v),
+        "copyto": np.copyto,
+        "putmask": lambda y, v: np.putmask(y, np.array([True, False, True, False]), v),
+        "place": lambda y, v: np.place(y, np.array([True, False, True, False]), v),
+        "put": lambda y, v: np.put(y, [1], v),
+        "fill_diagonal": lambda y, v: np.fill_diagonal(y.reshape(2, 2), v),
+    }
+    for (name, write), v in itertools.product(writes.items(), numbers):
+
+        def f(x: Any, write: Any = write, v: Any = v) -> Any:
+            y = np.abs(x).astype(dtype)
+            write(y, v)
+            return y
+
+        check(f, Z, (name, v))
