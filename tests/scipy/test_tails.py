@@ -74,4 +74,3 @@ def test_student_s_t_of_many_degrees_is_scipy_s() -> None:
         for name in ("logpdf", "pdf"):
             got = ft.vjp(lambda x, df=df, name=name: getattr(stats.t, name)(x, df), x)[0]
             np.testing.assert_allclose(got, getattr(scipy.stats.t, name)(x, df), rtol=1e-13)
-
