@@ -293,7 +293,7 @@ def _divided(total: Arrayed, n: float | Arrayed) -> Any:
     """A sum over a count, which a float16 may not hold: NumPy divides it in float64."""
     if total.dtype == np.float16:
         return convert(ew.div(convert(total, np.float64), n), np.float16)
-    return convert(ew.div(total, n), total.dtype)
+    return ew.div(total, n)
 
 
 @implements(np.var, method="var")
@@ -347,7 +347,7 @@ def variance_of(
     total = record_one(ops.reduce_sum_p, squares, (axes,))
     if isinstance(n, int):
         free: Any = 0 if n <= ddof else n - ddof  # NaN stays NaN
-        result = _divided(total, free)
+        result = convert(_divided(total, free), total.dtype)
     else:
         result = convert(ew.div(total, dropped(ew.maximum(ew.sub(n, ddof), 0), a.shape, axes)), total.dtype)
     if result_dtype is not None:

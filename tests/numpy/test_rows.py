@@ -26,8 +26,8 @@ PLACES = {
 """Where NumPy's functions are looked up."""
 
 IN_PLACE_OR_SPREAD = {
-    "astype", "compress", "conj", "conjugate", "copy", "fill", "flatten", "partition", "ravel", "reshape", "resize", "sort",
-    "transpose", "view",
+    "astype", "clip", "compress", "conj", "conjugate", "copy", "fill", "flatten", "partition", "ravel", "reshape", "resize",
+    "sort", "transpose", "view",
 }  # fmt: skip
 """Methods that are no NumPy function with the array first: in place, with sizes one by one, or with other defaults."""
 
