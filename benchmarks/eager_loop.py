@@ -84,7 +84,7 @@ WORKS = (
         "eager-loop",
         "un-jitted gradient through 1,000 turns of x = sin(x)*1.01, n=3",
         SYSTEMS,
-        (Target(0.7, "torch", "first"), Target(1.0, OWN_FIRST, "second"), Target(0.3, "torch")),
+        (Target(0.8, "torch", "first"), Target(1.0, OWN_FIRST, "second"), Target(0.35, "torch")),
         rounds=9,
     ),
 )

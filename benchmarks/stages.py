@@ -16,10 +16,9 @@ import numpy as np
 
 import functrace as ft
 from functrace.executor import Runner
+from functrace.numpy.recording import ArrayRecording
 from functrace.tracing.evaluate import evaluate_program
-from functrace.tracing.recording import Recording
 from functrace.transforms import grad_program
-from functrace.transforms.linearize import split_linear
 
 TURNS = 1000
 RUNS = 9
@@ -46,7 +45,7 @@ def best(run: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def record() -> ft.Program:
-    with Recording("stages") as recording:
+    with ArrayRecording("stages") as recording:
         out = chain(recording.new_input(ft.ShapeDtype(X.shape), X))
         return recording.program((out._id,))
 
@@ -59,10 +58,12 @@ def forget(program: ft.Program) -> ft.Program:
 
 def main() -> None:
     recorded, program = best(record)
-    linearized, _ = best(lambda: split_linear(forget(program), [True]))
-    whole, derivative = best(lambda: grad_program(forget(program), [True]))
+    written, runner = best(lambda: Runner.of_gradient(forget(program), [True], with_value=True))
+    taped, derivative = best(lambda: grad_program(forget(program), [True]))
+    by_rules, _ = best(lambda: grad_program(forget(program), [True], by_rules=True))
     count = len(program.equations)
 
+    listed, _ = best(lambda: runner([X]))
     interpreted, _ = best(lambda: evaluate_program(derivative, [X]))
     compiled = Runner(derivative).compile()
     ran, _ = best(lambda: compiled(X))
@@ -73,9 +74,11 @@ def main() -> None:
 
     stages = {
         "record": recorded,
-        "linearize": linearized,
-        "transpose": whole - linearized,
-        "interpret the gradient": interpreted,
+        "write the gradient as an instruction list": written,
+        "write the gradient as a program": taped,
+        "the same, every operation by its rules": by_rules,
+        "run the instruction list": listed,
+        "evaluate the gradient by the reference walk": interpreted,
         "run the compiled gradient": ran,
         "replay (checkpointed, compiled, less plain)": replayed,
         **shim(),

@@ -8,35 +8,17 @@ are transforms of those programs::
 """
 
 import typing as _typing
-from collections import ChainMap as _ChainMap
-from types import MappingProxyType as _MappingProxyType
 
-from functrace.numpy.array import TracedArray as _TracedArray
-from functrace.tracing.recording import Recording as _Recording
+from functrace import ir, numpy, transforms, tree
+from functrace.api.differentiate import grad, jvp, linearize, value_and_grad, vjp
+from functrace.api.jit import Jitted, jit
+from functrace.api.mapping import vmap
+from functrace.api.programs import eval_shape, evaluate, is_traced, stop_gradient, trace, value
+from functrace.caches import clear_caches
+from functrace.executor.config import CONFIG as config
+from functrace.ir import Program, ShapeDtype
 from functrace.tracing.tracer import Tracer
 from functrace.typing import Array
-
-# The two places where a lower floor is told of a higher one; nothing else is set from outside.
-_Recording.tracer_class = _TracedArray
-if hasattr(Array, "register"):
-    Array.register(_TracedArray)  # type: ignore[attr-defined]
-
-from functrace.transforms.release import release as _release  # noqa: E402
-
-_Recording.release = _release  # type: ignore[method-assign]
-
-from functrace import ir, numpy, transforms, tree  # noqa: E402
-from functrace.api.differentiate import grad, jvp, linearize, value_and_grad, vjp  # noqa: E402
-from functrace.api.jit import Jitted, jit  # noqa: E402
-from functrace.api.mapping import vmap  # noqa: E402
-from functrace.api.programs import eval_shape, evaluate, is_traced, stop_gradient, trace, value  # noqa: E402
-from functrace.caches import clear_caches  # noqa: E402
-from functrace.control import PRIMITIVES as _CONTROL  # noqa: E402
-from functrace.executor.config import CONFIG as config  # noqa: E402
-from functrace.ir import Program, ShapeDtype  # noqa: E402
-from functrace.ops import PRIMITIVES as _PRIMITIVES  # noqa: E402
-
-Program.primitives = _MappingProxyType(_ChainMap(_CONTROL, _PRIMITIVES))
 
 __version__ = "0.1.0"
 

@@ -176,7 +176,6 @@ def _held_by_function(function: FunctionType) -> list[object]:
 Entry = TypeVar("Entry", bound=Kept)
 
 
-@final
 class Bounded(Generic[Entry]):
     """A cache that is bounded in bytes and in number; safe under threads.
 

@@ -34,10 +34,10 @@ from functrace.numpy.number import TracedNumber
 from functrace.ops.foreign import Foreign, observe_p
 from functrace.passes import Own, Pass, rows_of
 from functrace.passes.trail import Trail, trail
-from functrace.tracing.answers import is_known, known_value
 from functrace.tracing.binding import bind, running
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
+from functrace.tracing.values import is_known, known_value
 from functrace.tree import flatten, map_leaves, structure, tree_key, unflatten
 from functrace.typing import PyTree
 
@@ -204,10 +204,9 @@ def _stop(variables: dict[str, object]) -> None:
 
 
 def cache() -> list[Tier]:
-    """Return how the derivatives and maps that are kept between un-jitted calls run now, those used last at the end.
+    """Return how the derivatives and maps that are kept between un-jitted calls run, those used last at the end.
 
-    A gradient runs at first sight, by templates of its operations, and so do later calls. When interpreting has taken as
-    long as compiling will (20 us per operation), a program is made, and compiled in steps.
+    They run as instruction lists; on large arrays they are compiled at the first call.
 
     Example:
         >>> import numpy as np
@@ -218,7 +217,7 @@ def cache() -> list[Tier]:
         ...     return np.sum(x)
         >>> _ = ft.grad(f)(np.ones(3))
         >>> ft.debug.cache()[-1].name, ft.debug.cache()[-1].operations
-        ('first sight', 499)
+        ('instructions', 499)
     """
     made = [part for made in CACHE.made() for part in (made if isinstance(made, tuple) else (made,))]
     return [part.tier for part in made if isinstance(part, Runner)]

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from functrace.typing import Array
+from functrace.typing import Array, Scalar
 
 _PLAIN = frozenset({str, bytes, int, bool, type(None)})
 """Types whose values are the same if they are equal."""
@@ -45,6 +45,13 @@ def exact_key(value: object) -> Hashable:
         return (kind, *map(exact_key, value))
     hash(value)
     return _exact(value, ())
+
+
+def number_key(value: Scalar) -> Any:
+    """Return a key for a Python number of a known type: zeros have signs, and nan equals itself."""
+    if type(value) is complex or (type(value) is float and (value == 0 or value != value)):
+        return struct.pack("dd", value.real, value.imag)
+    return value
 
 
 def static_key(value: object) -> Hashable:

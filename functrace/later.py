@@ -1,16 +1,12 @@
 """Modules, and rarer rows of tables, that come in when something of them is asked for, so that importing is quick.
 
-Some come in a few at a time: what only many calls need must not make one of the first calls long.
-
 Floor: b (base).
 """
 
 from __future__ import annotations
 
 import importlib
-import sys
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, ValuesView
-from time import perf_counter
+from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
 from typing import Any, Generic, TypeVar
 
 K = TypeVar("K")
@@ -89,31 +85,3 @@ class LaterModule:
     def __getattr__(self, word: str) -> Any:
         module = self._place[self._name] = importlib.import_module(self._name)
         return getattr(module, word)
-
-
-class LaterModules:
-    """Modules that come in from call to call.
-
-    Args:
-        names: of the modules, each after those that it imports.
-    """
-
-    SECONDS = 0.2e-3
-    """As soon as importing has taken so long, the next module waits for the next call."""
-
-    def __init__(self, *names: str) -> None:
-        self._left: Sequence[str] = names
-
-    def are_there(self) -> bool:
-        """Whether all have been imported, by this or by somebody else."""
-        return not self._left or self._left[-1] in sys.modules
-
-    def bring(self) -> None:
-        """Import the next ones, one at least."""
-        end = perf_counter() + self.SECONDS
-        while not self.are_there():
-            name, *left = self._left
-            importlib.import_module(name)
-            self._left = left
-            if perf_counter() >= end:
-                break

@@ -208,6 +208,24 @@ def user_frame(depth: int = 1) -> FrameType | None:
     return innermost if frame is None else frame
 
 
+def user_position() -> tuple[CodeType, int] | None:
+    """Return code and offset of what is running in the innermost frame outside of functrace, for what is recorded.
+
+    It is called by what appends to a tape, which is called from within functrace.
+    """
+    frame: Any = sys._getframe(3)  # past this function, its caller and the caller of that
+    code = frame.f_code
+    while code.co_filename is not SEEN[0]:
+        if code.co_filename.startswith(PACKAGE_PREFIX):
+            frame = frame.f_back
+            if frame is None:
+                return None
+            code = frame.f_code
+        else:
+            SEEN[0] = code.co_filename
+    return code, frame.f_lasti
+
+
 def user_source() -> Source | None:
     """Return the position of the user's line that is running now."""
     frame = user_frame(2)

@@ -1,4 +1,4 @@
-"""Settings of the whole test suite: one reproducible hypothesis profile, programs that are compiled early."""
+"""Settings of the whole test suite: one reproducible hypothesis profile."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
-
-from functrace.executor import Runner
-from functrace.transforms import templates
 
 settings.register_profile(
     "ci",
@@ -34,16 +31,3 @@ def _kept_in_caches() -> Iterator[None]:
     yield
     gc.collect()
     gc.freeze()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _compiled_at_the_second_call() -> Iterator[None]:
-    """Let programs be compiled at their second call, and whole: so whatever is called three times runs in every tier.
-
-    When it is earned otherwise, and how it is done, is tested in tests/executor/test_tiers.py.
-    """
-    advanced = Runner._advanced
-    templates.RULES_PER_TEMPLATE = 0
-    Runner._advanced = Runner.compile  # type: ignore[method-assign]
-    yield
-    Runner._advanced = advanced  # type: ignore[method-assign]

@@ -20,7 +20,7 @@ import functrace
 import functrace as ft
 import functrace.torch as torch
 from functrace.caches import LOOKS, Bounded, Facts, Kept, caches, measured
-from functrace.executor.cache import Entry as TransformEntry
+from functrace.executor.cache import Form
 from functrace.transforms.templates import TEMPLATES
 
 X = np.array([0.3, -0.7, 1.1])
@@ -472,7 +472,7 @@ def test_first_gradients_of_a_few_functions_wait_for_no_measurement(monkeypatch:
 
     ft.clear_caches()
     done: list[Any] = []
-    monkeypatch.setattr(TransformEntry, "measure", lambda self: done.append(self) or 0)
+    monkeypatch.setattr(Form, "measure", lambda self: done.append(self) or 0)
     for n in (3, 30, 100, 5):
         gradient(n)(X)
     assert not done

@@ -16,6 +16,7 @@ from functrace.api.record import Called, Recorded
 from functrace.control.custom import Symbolic, custom_derivative_program
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program
+from functrace.numpy.recording import ArrayRecording
 from functrace.ops.foreign import Foreign, as_declared, callback_p
 from functrace.ops.solutions import reverse_only_p
 from functrace.tracing.binding import BODY, bind
@@ -104,7 +105,7 @@ def _recorded(f: Function, avals: Sequence[ShapeDtype], name: str) -> Program:
     def inputs(recording: Recording) -> Called:
         return [recording.new_input(aval) for aval in avals], {}
 
-    with Recording(name, scope=BODY) as recording:
+    with ArrayRecording(name, scope=BODY) as recording:
         return own_constants(Recorded(recording, f, inputs).program(name))
 
 

@@ -19,9 +19,9 @@ from functrace.errors import ArgumentError, TreeError, entry
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import with_inputs
 from functrace.ir.program import Program
+from functrace.numpy.recording import ArrayRecording
 from functrace.tracing.binding import BODY
 from functrace.tracing.capture import own_constants
-from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
 from functrace.tree import prefix_leaves, unflatten
 from functrace.typing import P, R
@@ -121,7 +121,7 @@ class custom_vmap(Custom[P, R]):
             pairs = zip(leaves, marks, run.out_avals, strict=True)
             return [x if mark else np.broadcast_to(x, (size, *aval.shape)) for x, mark, aval in pairs]
 
-        with Recording(what, scope=BODY) as recording:
+        with ArrayRecording(what, scope=BODY) as recording:
             made = Recorded(recording, called, mapped.inputs).program(f"vmap_of_{function_name(self.f)}")
         if any(isinstance(value, Tracer) for value in made.constant_values.values()):
             raise ArgumentError(

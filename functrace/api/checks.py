@@ -43,9 +43,7 @@ MOST_LEAVES = 512
 """Of a nest with more leaves the array work is larger than what is saved."""
 
 
-def written_check(
-    tree: PyTreeSpec, leaves: Sequence[object], like: tuple[Any, dict[str, Any]] | None = None
-) -> Check | None:
+def written_check(tree: PyTreeSpec, leaves: Sequence[object]) -> Check | None:
     """Return the check of calls like one; ``None`` for a nest that holds other things than are known here.
 
     Args:
@@ -53,7 +51,6 @@ def written_check(
             apart by their fields, and ``None``.
         leaves: of its arguments: arrays, and numbers of Python's and NumPy's. The key of a call, and so the check, is about
             types, shapes and dtypes only.
-        like: its ``(args, kwargs)``, where dicts are to have their keys in the same order.
 
     Cost:
         of making it 0.3 ms and 10 us per leaf; of a check 0.1 us per leaf.
@@ -66,7 +63,7 @@ def written_check(
         return None
     lines: list[str] = []
     bound: dict[str, Any] = {}
-    if not _taken_apart(tree, ["args", "kwargs"], lines, bound, like):
+    if not _taken_apart(tree, ["args", "kwargs"], lines, bound):
         return None
     names = [f"leaf{k}" for k in range(len(kinds))]
     arrays = [k for k, kind in enumerate(kinds) if kind is np.ndarray]
@@ -92,12 +89,9 @@ def written_check(
     return bound["check"]
 
 
-def _taken_apart(
-    tree: PyTreeSpec, roots: Sequence[str], lines: list[str], bound: dict[str, Any], like: Sequence[Any] | None
-) -> bool:
+def _taken_apart(tree: PyTreeSpec, roots: Sequence[str], lines: list[str], bound: dict[str, Any]) -> bool:
     """Write the lines that take a nest apart, of which the first level is there under names; whether all of it is known."""
     nodes = list(zip(roots, tree.children(), strict=True))[::-1]
-    examples = {} if like is None else dict(zip(roots, like, strict=True))
     count = made = 0
     while nodes:
         name, node = nodes.pop()
@@ -130,12 +124,6 @@ def _taken_apart(
             bound[f"of_{name}"] = itemgetter(*keys)
             lines.append(f"try: {', '.join(parts)} = of_{name}({name})")
             lines.append("except KeyError: return None")
-        if name in examples:
-            example = examples[name]
-            examples.update(zip(parts, example if kind is not dict else map(example.get, node.entries()), strict=True))
-            if kind is dict:
-                bound[f"order_{name}"] = list(example)
-                lines.append(f"if [*{name}] != order_{name}: return None")
         nodes += zip(parts[::-1], children[::-1], strict=True)
     return True
 

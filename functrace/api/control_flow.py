@@ -22,8 +22,8 @@ from functrace.ir.program import Program
 from functrace.numpy.number import as_number
 from functrace.ops.elementwise import not_equal
 from functrace.ops.shaping import convert_p
-from functrace.tracing.answers import known_value
 from functrace.tracing.tracer import Tracer, Value
+from functrace.tracing.values import known_value
 from functrace.tree import paths, unflatten
 from functrace.tree.describing import difference
 from functrace.typing import A, Array, B, Scalar, Ts

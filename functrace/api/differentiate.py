@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from time import perf_counter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, final, overload
 
@@ -27,21 +26,20 @@ from functrace.api.calls import (
     is_position,
     normalize_argnums,
 )
-from functrace.api.closed import Known, Proof, seen
 from functrace.api.directions import COTANGENTS, TANGENTS, check_like
 from functrace.api.record import Called, Recorded, add_input, own_arrays
 from functrace.api.transformed import as_transformed
 from functrace.errors import ArgumentError, DtypeError, ShapeError, entry
-from functrace.executor import Runner, at_sight, first_sight
+from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program, placed
 from functrace.numpy.array import TracedArray
+from functrace.numpy.recording import ArrayRecording
 from functrace.source import hide_own_frames
 from functrace.tracing.capture import held_array
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
 from functrace.transforms import (
-    grad_program,
     is_differentiable,
     jvp_program,
     linearize_program,
@@ -51,7 +49,6 @@ from functrace.tree import flatten, map_leaves, paths, unflatten
 from functrace.typing import A, Aux, P, PyTree, R, Ts
 
 if TYPE_CHECKING:
-    from functrace.api.closed_code import Guard
     from functrace.tree import PyTreeSpec
 
 
@@ -215,17 +212,6 @@ def _differentiated(of: tuple[Any, ...], /, *args: object, **kwargs: object) -> 
     """Compute a gradient; ``of`` is what and how. (A function made for each would cost 1 us per gradient.)"""
     try:
         f, owner, argnums, has_aux, holomorphic, allow_int, with_value = of
-        code = None
-        if f.__class__ is FunctionType and not (kwargs or has_aux or holomorphic or allow_int) and args:
-            code = seen(f, argnums, with_value)
-            served = None if code is None else code.results(f, args)
-            if served is not None:
-                results, treedef = served
-                gradients = [x[()] if type(x) is np.ndarray and not x.ndim else x for x in results[1 if with_value else 0 :]]
-                if treedef is not None:
-                    gradients = unflatten(treedef, gradients)
-                gradient = gradients[0] if is_position(argnums) else tuple(gradients)
-                return (results[0], gradient) if with_value else gradient
         first_only = type(argnums) is int and argnums == 0
         chosen = (0,) if first_only and args else normalize_argnums(argnums, len(args), owner)
         leaf = args[chosen[0]] if len(chosen) == 1 else None
@@ -240,14 +226,12 @@ def _differentiated(of: tuple[Any, ...], /, *args: object, **kwargs: object) -> 
             raise
         active = tuple([value.dtype.kind in "fc" for value in values]) if allow_int else None
         inputs = functools.partial(_inputs, args, kwargs, chosen, leaves, values, treedef)
-        with Recording(owner, is_run=True) as recording:
+        with ArrayRecording(owner, is_run=True) as recording:
             call = Recorded(
                 recording, f, inputs, has_aux=has_aux, wanted=_holomorphic_scalar if holomorphic else _real_scalar
             )
             runner, arguments = call.transformed(*grad_transform(active or len(values), with_value))
             results = runner(arguments, recording.positions or ())
-            if code is not None:
-                code.came(f, args, results, functools.partial(_served, of, args, call, runner))
         start = 1 if with_value else 0
         count = start + call.auxiliary if has_aux else start
         gradients = [x[()] if type(x) is np.ndarray and not x.ndim else x for x in results[count:]]
@@ -266,33 +250,6 @@ def _differentiated(of: tuple[Any, ...], /, *args: object, **kwargs: object) -> 
     except BaseException as error:
         hide_own_frames(error)
         raise
-
-
-def _served(of: tuple[Any, ...], args: tuple[Any, ...], called: Recorded, runner: Runner, guard: Guard) -> Proof:
-    """Record a call of a closed function without values; returns what serves such calls.
-
-    Args:
-        of, args: the call.
-        called: what was recorded of it, with values.
-        runner: what has run.
-        guard: of the function.
-    """
-    from functrace.api.closed_calls import Like, alike, recorded_without_values
-
-    f, owner, argnums, *_, with_value = of
-    f = guard.frozen(f.__code__)
-    chosen = normalize_argnums(argnums, len(args), owner)
-    like = Like(args, chosen)
-    if like.take is None:
-        return None
-    with Recording(owner, is_run=True) as recording:
-        call = recorded_without_values(recording, f, like, _real_scalar)
-        others = list(zip(recording.inputs, like.leaves, strict=True))[like.count :]
-        if call is None or not alike(call, called, dict(others)):
-            return None
-        recording.values.update(zip(recording.inputs, like.leaves, strict=True))
-        run, arguments = call.transformed(*grad_transform(like.count, with_value))
-        return Known(guard, like, run, arguments[len(like.order) :], call.lines), run is runner
 
 
 def _inputs(
@@ -328,7 +285,7 @@ def grad_transform(active: int | tuple[bool, ...], with_value: bool) -> tuple[An
 
     def build(program: Program) -> Runner:
         flags = [*chosen, *[False] * (len(program.input_ids) - len(chosen))]
-        return Runner(first_sight(program, flags, with_value) or grad_program(program, flags, with_value))
+        return Runner.of_gradient(program, flags, with_value)
 
     return ("grad", active, with_value), build
 
@@ -522,10 +479,9 @@ def linearized(kind: type[_Linear], call: Recorded, point: Primals, has_aux: boo
     count = len(call.outputs)
 
     def build(program: Program) -> tuple[Runner, Runner]:
-        begin = perf_counter()
         of = pullback_programs if kind is Pullback else linearize_program
         forward, linear = of(program, point.flags(program), count)
-        return Runner(at_sight(forward, begin)), Runner(at_sight(linear, begin))
+        return Runner(forward), Runner(linear)
 
     (forward, derivative), arguments = call.transformed((kind.__name__, point.active, count), build)
     flat = forward(arguments, call.lines)
@@ -581,7 +537,7 @@ def vjp(f: Callable[..., Any], *primals: object, has_aux: bool = False, **kwargs
     try:
         owner = f"vjp of {function_name(f)}"
         point = Primals(f, primals, kwargs, owner)
-        with Recording(owner, is_run=True) as recording:
+        with ArrayRecording(owner, is_run=True) as recording:
             call = Recorded(recording, f, point.inputs, has_aux=has_aux)
             return linearized(Pullback, call, point, has_aux)
     except BaseException as error:
@@ -640,14 +596,13 @@ def jvp(
                 )
         tangents = map_leaves(held_array, tuple(tangents))
         point = Primals(f, tuple(primals), kwargs, owner)
-        with Recording(owner, is_run=True) as recording:
+        with ArrayRecording(owner, is_run=True) as recording:
             call = Recorded(recording, f, point.inputs, has_aux=has_aux)
             chosen = _directions(tangents, point.tree, point.avals, point.active, owner)
             count = len(call.outputs)
 
             def build(program: Program) -> Runner:
-                begin = perf_counter()
-                return Runner(at_sight(jvp_program(program, point.flags(program), count), begin))
+                return Runner(jvp_program(program, point.flags(program), count))
 
             runner, arguments = call.transformed(("jvp", point.active, count), build)
             flat = runner([*arguments, *chosen], call.lines)
@@ -699,7 +654,7 @@ def linearize(f: Callable[..., Any], *primals: object, has_aux: bool = False, **
     try:
         owner = f"linearize of {function_name(f)}"
         point = Primals(f, primals, kwargs, owner)
-        with Recording(owner, is_run=True) as recording:
+        with ArrayRecording(owner, is_run=True) as recording:
             call = Recorded(recording, f, point.inputs, has_aux=has_aux)
             return linearized(Pushforward, call, point, has_aux)
     except BaseException as error:

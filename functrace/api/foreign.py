@@ -22,9 +22,9 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.keys import static_key
 from functrace.numpy.number import TracedNumber
 from functrace.ops.foreign import METHODS, Foreign, callback_p, returned, returning
-from functrace.tracing.answers import known_value
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Tracer, as_array
+from functrace.tracing.values import known_value
 from functrace.tree import flatten, map_leaves, tree_key, unflatten
 from functrace.typing import P, PyTree, R
 

@@ -1,9 +1,9 @@
-"""Paths of a jitted function through Python's own ``if`` and ``while``: what ``jit(f, guards=True)`` keeps.
+"""Guards of jitted functions: arrays that they read from their closure, and values that they read by Python's ``if``.
 
-The function is recorded with the values of a call. What it asks is answered, and noted: a question is a *guard* of the
-path that was taken, and its answer says where the path goes on. Paths of one signature make a tree (`Tree`), with a guard
-at every fork. A call runs the program of the first guard, goes where its value says, runs what the next guard needs beyond
-that, and at the leaf the results. If there is no way on, the function is recorded once more.
+With ``jit(f, guards=True)`` the function is recorded with the values of a call. A value that it reads (``if x > 0``) is a
+*guard* of the path that was taken, and says where the path goes on. Paths of one signature share their beginnings: a call
+runs the program of the first guard, goes where its value says, runs what the next guard needs beyond that, and at the end
+the results. If there is no way on, the function is recorded once more.
 
 Note [Nothing is speculated]
     A piece of a path (`Piece`) computes what its guard needs, which was asked for at that place in Python. Nothing of what
@@ -13,96 +13,88 @@ Note [Nothing is speculated]
 
 Note [Pieces of one tape]
     Paths that share guards share the tape up to them, variable by variable, so a piece of one is a piece of the other.
-    Only what is handed on may be more, which compiles the piece anew. If the tape is not the same (an array that the
-    function reads has changed), what was kept of other paths is no longer true, and is dropped.
+    Only what is handed on may be more, which compiles the piece anew. If the tape is not the same, what was kept of other
+    paths is no longer true, and is dropped.
 
-Floor: 7.
+Layer: 7.
 """
 
-# A tracer's own fields are underscored for users; the library's rooms read them.
+# A tracer's own fields are underscored for users; the library's packages read them.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, Protocol, final
 
 import numpy as np
 
-from functrace.api.retracing import Described, Retraces
-from functrace.caches import Bounded, Kept
-from functrace.errors import ArgumentError
 from functrace.executor.runner import compile_at_once
 from functrace.ir.parts import restrict
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
-from functrace.locks import Lock
-from functrace.tracing.answers import evaluated
+from functrace.specialize import Guard, Node
 from functrace.tracing.capture import Reads
-from functrace.tracing.lines import name_warnings, raised_in, stop_naming
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
+from functrace.tracing.values import evaluated
 from functrace.transforms.examples import same_operation
-
-if TYPE_CHECKING:
-    from functrace.tree import PyTreeSpec
-
-MOST_BYTES = 256 << 20
-"""Estimated bytes of one jitted function's programs, with the constants that they own; the oldest go first."""
 
 Answer = bytes
 """The value that a guard has, bit for bit: its variable says of what shape and dtype."""
 
 
-class Taken(NamedTuple):
-    """A path as it was recorded.
+@final
+class Unchanged:
+    """Guard: whether the arrays that a function reads besides its arguments are what they were.
 
     Args:
-        program: the outputs are the results.
-        questions: the guards, in the order in which they were asked, and their answers.
-        out_tree: structure of the result.
+        reads: the arrays, if there are any.
+        function: what messages call the function.
     """
 
-    program: Program
-    questions: Sequence[tuple[int, Answer]]
-    out_tree: PyTreeSpec
+    __slots__ = ("function", "reads")
 
+    def __init__(self, reads: Reads | None, function: str) -> None:
+        self.reads, self.function = reads, function
 
-class Missed(NamedTuple):
-    """How far a call came in the tree.
+    def answer(self, _call: object) -> str | None:
+        """Return the name of an array that has been changed; ``None`` if there is none."""
+        return None if self.reads is None else self.reads.changed()
 
-    Args:
-        program: a path that the call has shared so far; ``None`` if it has shared none.
-        values: what has been computed, by variable of that program.
-    """
+    def why(self, kept: Sequence[Hashable], now: Hashable) -> str:
+        """Name the array."""
+        return f"{now or 'an array'}, which it reads from its surroundings, has been changed in place"
 
-    program: Program | None
-    values: dict[int, Any]
+    def merged(self, other: Guard[Any]) -> Unchanged | None:
+        """Return the other one, which was made of this one's arrays, too, if these are what they were."""
+        return other if isinstance(other, Unchanged) and self.answer(None) is None else None
 
 
 # -- recording -------------------------------------------------------------------------------------------------------------
 
 
 @final
-class Guards:
+class Questions:
     """Answers what a recording is asked by the values of one call, and notes it.
 
     Args:
         values: of the inputs, in order.
-        missed: what has been computed already.
+        program: a path whose beginning the call has shared so far; ``None`` if it has shared none.
+        known: what has been computed for it, by variable of that program.
     """
 
-    __slots__ = ("_compared", "_dependent", "_inputs", "_judged", "_missed", "is_faulty", "questions", "values")
+    __slots__ = ("_compared", "_dependent", "_inputs", "_judged", "_known", "_program", "answers", "is_faulty", "values")
 
-    def __init__(self, values: Sequence[Any], missed: Missed) -> None:
+    def __init__(self, values: Sequence[Any], program: Program | None, known: dict[int, Any]) -> None:
         self._inputs = values
-        self._missed = missed
+        self._program, self._known = program, known
         self._compared = self._judged = 0
         self._dependent: set[int] = set()
         self.values: dict[int, Any] = {}
-        self.questions: dict[int, Answer] = {}
+        self.answers: dict[int, Answer] = {}
+        """The variables whose values were read, in order."""
         self.is_faulty = False
         """Whether a question has raised: who caught it went a way that no guard tells."""
 
@@ -111,8 +103,8 @@ class Guards:
         value = self.value(recording, variable)
         while isinstance(value, Tracer):
             value = value._concrete()
-        if variable not in self.questions and self._is_dependent(recording, variable):
-            self.questions[variable] = answer_of(value)
+        if variable not in self.answers and self._is_dependent(recording, variable):
+            self.answers[variable] = answer_of(value)
         return value
 
     def value(self, recording: Recording, variable: int) -> Any:
@@ -126,7 +118,7 @@ class Guards:
 
     def _begin(self, recording: Recording) -> None:
         """Take over what is known: the inputs, and what was computed before, as far as the tape is the same."""
-        values, (program, known) = self.values, self._missed
+        values, program, known = self.values, self._program, self._known
         if not self._compared:
             values.update(zip(recording.inputs, self._inputs, strict=False))
         if program is None:
@@ -139,7 +131,7 @@ class Guards:
             k += 1
         self._compared = max(k, 1)
         if k < end:
-            self._missed = Missed(None, {})
+            self._program = None
 
     def _is_dependent(self, recording: Recording, variable: int) -> bool:
         """Whether a value depends on the arguments."""
@@ -156,7 +148,7 @@ def answer_of(value: Any) -> Answer:
     return value.tobytes() if isinstance(value, np.ndarray | np.generic) else np.asarray(value).tobytes()
 
 
-# -- the tree --------------------------------------------------------------------------------------------------------------
+# -- paths -----------------------------------------------------------------------------------------------------------------
 
 
 @final
@@ -213,214 +205,88 @@ class Outdated(Exception):
     """Another thread has let pieces hand on more, after this call had run them."""
 
 
+class HasVariables(Protocol):
+    """A call whose values guards ask for."""
+
+    values: Sequence[Any]
+    variables: dict[int, Any] | None
+
+
+_FAILED = object()
+"""The answer of a guard whose value could not be computed: in Python the question raises, where that may be caught."""
+
+
 @final
-class Fork:
-    """A guard, and where its answers lead."""
-
-    __slots__ = ("next", "piece")
-
-    def __init__(self, piece: Piece) -> None:
-        self.piece = piece
-        self.next: dict[Answer, Fork | Leaf] = {}
-
-
-@final
-class Leaf:
-    """The end of a path: its results."""
-
-    __slots__ = ("is_leaf", "out_tree", "piece", "used")
-
-    def __init__(self, piece: Piece, out_tree: PyTreeSpec) -> None:
-        self.piece = piece
-        self.out_tree = out_tree
-        self.is_leaf = out_tree.is_leaf()
-        self.used = 0
-
-
-class GuardsInfo(NamedTuple):
-    """What ``f.cache_info()`` returns of a function that is jitted with guards.
+class Asked:
+    """Guard: the value of a variable that the function has read.
 
     Args:
-        hits: calls that found their path.
-        misses: calls that were recorded.
-        maxsize: how many signatures are kept.
-        currsize: how many there are.
-        paths: how many paths they have.
-        max_paths: how many paths of one signature are kept.
-        guard_misses: calls that were recorded although there were paths: their guards had other values.
+        piece: computes it, beyond what pieces before it have computed.
+        begin: the first variable of the tape that no guard before it depends on.
     """
 
-    hits: int
-    misses: int
-    maxsize: int
-    currsize: int
-    paths: int
-    max_paths: int
-    guard_misses: int
+    __slots__ = ("begin", "piece", "variable")
 
+    def __init__(self, piece: Piece, begin: int) -> None:
+        self.piece, self.begin, self.variable = piece, begin, piece.wanted[0]
 
-@final
-class PathCache:
-    """Trees of paths by signature, and counts of calls.
-
-    Args:
-        name: of the function.
-        maxsize: how many signatures are kept.
-        max_paths: how many paths of one.
-    """
-
-    def __init__(self, name: str, maxsize: int, max_paths: int) -> None:
-        if maxsize < 1 or max_paths < 1:
-            raise ArgumentError(f"jit: maxsize={maxsize}, max_paths={max_paths} keep no program", fix="give 1 or more")
-        self.kept: Bounded[Tree] = Bounded(f"paths of jit of {name}", MOST_BYTES, maxsize)
-        self.max_paths = max_paths
-        self.misses = self.guard_misses = 0
-        self.retraces = Retraces(name)
-        self.hit = itertools.count().__next__
-        """Counts a call that has found its path."""
-        self._others = 0  # counts that are no hits
-
-    def miss(self, *, has_paths: bool) -> None:
-        """Count a call that has not."""
-        self.misses += 1
-        self.guard_misses += has_paths
-
-    def tree(self, key: object) -> Tree:
-        """Return the tree of a signature, a new one if need be."""
-        found = self.kept.get(key)
-        if found is None:
-            found = Tree(self.max_paths)
-            self.kept.add(key, found)
-        return found
-
-    def info(self) -> GuardsInfo:
-        """Say how often a path was found, how often not, and how many are kept."""
-        paths = sum([tree.paths for tree in list(self.kept.entries.values())])
-        hits = self.hit() - self._others
-        self._others += 1
-        return GuardsInfo(hits, self.misses, self.kept.most, len(self.kept), paths, self.max_paths, self.guard_misses)
-
-    def clear(self) -> None:
-        """Forget all paths and counts."""
-        self.kept.clear()
-        self._others = self.hit() + 1
-        self.misses = self.guard_misses = 0
-        self.retraces.clear()
-
-
-@final
-class Tree(Kept):
-    """The paths of one signature.
-
-    Args:
-        most: how many are kept; the least recently used go first.
-    """
-
-    __slots__ = ("_lock", "_tick", "described", "most", "reads", "root")
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self.most = most
-        self.root: Fork | Leaf | None = None
-        self.reads: Reads | None = None
-        """What the paths were made of, besides arguments."""
-        self.described: Described | None = None
-        """The signature, as messages tell of it."""
-        self._lock = Lock()
-        self._tick = itertools.count(1).__next__
-
-    @property
-    def paths(self) -> int:
-        """How many paths are kept."""
-        return sum([1 for _ in _leaves(self.root)])
-
-    def run(self, inputs: Sequence[Any]) -> tuple[Leaf, Sequence[Any]] | Missed:
-        """Follow the guards to a leaf, and return it with its results; or say how far the call has come.
-
-        Args:
-            inputs: the arguments' leaves.
-        """
-        node, program = self.root, None
-        values: dict[int, Any] = {}
-        if node is not None:
-            values.update(zip(node.piece.program.input_ids, inputs, strict=True))
-        named = name_warnings()
-        try:
-            while node is not None:
-                piece = node.piece
-                if isinstance(node, Leaf):
-                    node.used = self._tick()
-                    return node, piece.run(values)
-                program = piece.program
-                if not piece.is_known:
-                    values.update(zip(piece.writes, piece.run(values), strict=True))
-                node = node.next.get(values[piece.wanted[0]].tobytes())
-        except Outdated:
-            return self.run(inputs)
-        except Exception as error:
-            if isinstance(node, Leaf):
-                source = raised_in(error.__traceback__, ())
-                if source is not None:
-                    error.add_note(f"  recorded at {source}")
+    def answer(self, call: HasVariables) -> Hashable:
+        """Return the value, computed now; what it was computed from is kept with the call."""
+        piece, variables = self.piece, call.variables
+        if variables is None:
+            variables = call.variables = dict(zip(piece.program.input_ids, call.values, strict=True))
+        if not piece.is_known:
+            try:
+                variables.update(zip(piece.writes, piece.run(variables), strict=True))
+            except Outdated:
                 raise
-            # In Python it is raised by the question, where it may be caught.
-        finally:
-            stop_naming(named)
-        return Missed(program, values)
+            except Exception:
+                return _FAILED
+        return variables[self.variable].tobytes()
 
-    def add(self, taken: Taken) -> None:
-        """Keep a path; if there are too many, the least recently used goes."""
-        with self._lock.now:
-            if not self._agrees(taken):
-                self.root = None
-            self._insert(taken)
-            leaves = list(_leaves(self.root))
-            if len(leaves) > self.most:
-                oldest = min(leaves, key=lambda leaf: leaf.used)
-                self.root = _without(self.root, oldest)
+    def why(self, kept: Sequence[Hashable], now: Hashable) -> str:
+        """Name the line that reads the value."""
+        source = self.piece.program.source(self.variable)
+        return f"what is asked{'' if source is None else f' at {source}'} has an answer that no path that is kept has"
 
-    def clear(self) -> None:
-        """Forget all paths: an array that they read has changed."""
-        with self._lock.now:
-            self.root = self.reads = None
+    def merged(self, other: Guard[Any]) -> Asked | None:
+        """Return itself, if the other one asks for the same variable of the same tape."""
+        if other is self:
+            return self
+        if not isinstance(other, Asked) or (other.variable, other.begin) != (self.variable, self.begin):
+            return None
+        one, two = self.piece.program, other.piece.program
+        same = all(
+            same_operation(one, one.constant_values, two, two.constant_values, k)
+            for k in range(self.begin, self.variable + 1)
+        )
+        return self if same else None
 
-    def _agrees(self, taken: Taken) -> bool:
-        """Whether a path has the tape of those that are kept, up to where it parts from them."""
-        own, node, other, shared = taken.program, self.root, taken.program, 0
-        for variable, answer in taken.questions:
-            if node is None:
-                break
-            if isinstance(node, Leaf) or node.piece.wanted != (variable,):
-                return False
-            other, shared = node.piece.program, variable + 1
-            node = node.next.get(answer)
-        if isinstance(node, Fork):
-            return False
-        return all(same_operation(own, own.constant_values, other, other.constant_values, k) for k in range(shared))
 
-    def _insert(self, taken: Taken) -> None:
-        program = taken.program
-        made: dict[int, Piece | None] = dict.fromkeys(program.input_ids)
-        node, before = self.root, None
-        for variable, answer in taken.questions:
-            piece, computed = _piece(program, (variable,), made)
-            if node is None:
-                node = Fork(piece)
-                self._put(before, node)
-            assert isinstance(node, Fork)
-            made.update(dict.fromkeys(computed, node.piece))
-            before = node, answer
-            node = node.next.get(answer)
-        piece, _ = _piece(program, program.output_ids, made, is_last=True)
-        leaf = Leaf(piece, taken.out_tree)
-        leaf.used = self._tick()
-        self._put(before, leaf)
+def asked_path(
+    start: Any, program: Program, answers: Mapping[int, Answer]
+) -> tuple[list[tuple[Guard[Any], Hashable]], Piece]:
+    """Return the guards of a path, those of other paths where these are shared, and what remains to be computed.
 
-    def _put(self, before: tuple[Fork, Answer] | None, node: Fork | Leaf) -> None:
-        if before is None:
-            self.root = node
+    Args:
+        start: what stands where the path begins.
+        program: the path.
+        answers: the variables that were read, in order, and their values.
+    """
+    made: dict[int, Piece | None] = dict.fromkeys(program.input_ids)
+    path: list[tuple[Guard[Any], Hashable]] = []
+    node, begin = start, 0
+    for variable, answer in answers.items():
+        piece, computed = _piece(program, (variable,), made)
+        guard = Asked(piece, begin)
+        if type(node) is Node and isinstance(node.guard, Asked) and node.guard.merged(guard) is node.guard:
+            guard, node = node.guard, node.next.get(answer)
         else:
-            before[0].next[before[1]] = node
+            node = None
+        made.update(dict.fromkeys(computed, guard.piece))
+        path.append((guard, answer))
+        begin = variable + 1
+    return path, _piece(program, program.output_ids, made, is_last=True)[0]
 
 
 def _piece(
@@ -455,25 +321,3 @@ def _piece(
     lasting = [k for k in computed if ops[ops[k][1][0] if ops[k][0] is RESULT else k][0].effects]  # never again
     writes = [*wanted, *[k for k in lasting if k not in wanted and not is_last]]
     return Piece(program, tuple(wanted), sorted(reads), writes), computed
-
-
-def _leaves(node: Fork | Leaf | None) -> Iterator[Leaf]:
-    stack = [node]
-    while stack:
-        top = stack.pop()
-        if type(top) is Leaf:
-            yield top
-        elif isinstance(top, Fork):
-            stack.extend(list(top.next.values()))
-
-
-def _without(node: Fork | Leaf | None, leaf: Leaf) -> Fork | Leaf | None:
-    """Return a tree without a leaf, and without forks that lead nowhere; those that stay are the same."""
-    if node is leaf or node is None:
-        return None
-    if isinstance(node, Fork):
-        for answer, after in list(node.next.items()):
-            if _without(after, leaf) is None:
-                del node.next[answer]
-        return node if node.next else None
-    return node

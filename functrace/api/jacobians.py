@@ -31,10 +31,10 @@ from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.parts import inline, restrict
 from functrace.ir.program import Program
+from functrace.numpy.recording import ArrayRecording
 from functrace.ops.shaping import moveaxis, reshape
-from functrace.tracing.recording import Recording
 from functrace.transforms import is_differentiable, jvp_program, vmap_program
-from functrace.transforms.gradient import pullback_programs
+from functrace.transforms.derivatives import pullback_programs
 from functrace.transforms.sparsity import compressed_jacobian, compressed_pullback
 from functrace.tree import flatten, map_leaves, paths, unflatten
 from functrace.typing import A, Aux, B, P, PyTree, Ts
@@ -92,7 +92,7 @@ def jacrev(
         primals = [args[k] for k in chosen]
         _check_arguments(primals, chosen, owner, holomorphic, complex_is_fine=True)
         point = Primals(f, primals, {}, called)
-        with Recording(called, is_run=True) as recording:
+        with ArrayRecording(called, is_run=True) as recording:
             call = Recorded(recording, _at(f, args, chosen, kwargs), point.inputs, has_aux=has_aux)
             avals = call.out_avals
             _check_results(avals, owner, holomorphic, complex_is_fine=False)
@@ -193,7 +193,7 @@ def jacfwd(
         primals = tuple(args[k] for k in chosen)
         _check_arguments(primals, chosen, owner, holomorphic, complex_is_fine=False)
         point = Primals(f, primals, {}, owner)
-        with Recording(owner, is_run=True) as recording:
+        with ArrayRecording(owner, is_run=True) as recording:
             call = Recorded(recording, _at(f, args, chosen, kwargs), point.inputs, has_aux=has_aux)
             _check_results(call.out_avals, owner, holomorphic, complex_is_fine=True)
             build = functools.partial(_columns_of, point, len(call.outputs), call.auxiliary)

@@ -18,6 +18,7 @@ from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import closed_over
 from functrace.ir.program import Program
+from functrace.numpy.recording import ArrayRecording
 from functrace.tracing.capture import own_constants
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.recording import Recording
@@ -54,7 +55,7 @@ def linear_transpose(f: Callable[..., Any], *primals: object, **kwargs: object) 
     def inputs(recording: Recording) -> Called:
         return unflatten(in_tree, [recording.new_input(aval) for aval in avals]), kwargs
 
-    with Recording(owner) as recording:
+    with ArrayRecording(owner) as recording:
         call = Recorded(recording, f, inputs)
         program = own_constants(call.program(function_name(f)))
         count, made, captured = len(program.input_ids), program, list[Any]()

@@ -33,9 +33,9 @@ from functrace.numpy.array import TracedArray
 from functrace.numpy.number import TracedNumber, as_number
 from functrace.numpy.views import guard
 from functrace.ops.shaping import convert
-from functrace.tracing.answers import known_value
 from functrace.tracing.capture import held_array
 from functrace.tracing.tracer import Tracer
+from functrace.tracing.values import known_value
 from functrace.tree import PyTreeSpec, flatten, paths, unflatten
 from functrace.tree.describing import described
 from functrace.typing import Array, PyTree, R, T
@@ -353,12 +353,6 @@ def _length(arrays: list[Any], xs: PyTree, length: int | None, owner: str) -> in
         listed = ", ".join(f"{name} has {n}" for name, n in sizes.items())
         raise ShapeError(f"{owner}: first axes differ in size: {listed}", fix="walk along axes of one size")
     return next(iter(sizes.values()))
-
-
-# -- the carry -------------------------------------------------------------------------------------------------------------
-
-
-_CHOICE = "use functrace.cond or np.where for a choice that depends on values"
 
 
 # -- recorded --------------------------------------------------------------------------------------------------------------

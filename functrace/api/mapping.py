@@ -19,11 +19,13 @@ from functrace.errors import ArgumentError, AxisError, ShapeError, entry
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, aval_of, shape_of
 from functrace.ir.program import Program
+from functrace.numpy.recording import ArrayRecording
 from functrace.ops.shaping import moveaxis
 from functrace.source import hide_own_frames
 from functrace.tracing.binding import MAPPED
 from functrace.tracing.capture import held_array
 from functrace.tracing.recording import Recording
+from functrace.tracing.release import AllHandles
 from functrace.tracing.tracer import Tracer, Value
 from functrace.transforms import vmap_program
 from functrace.transforms.examples import Examples, Group, Paths
@@ -178,8 +180,9 @@ class _Call:
             return leaves
 
         is_run = not any(isinstance(value, Tracer) for value in self.values)
-        with Recording(self.owner, scope=MAPPED, is_run=is_run) as recording:
-            recording.asked = examples if examples.paths.most else None
+        with ArrayRecording(self.owner, scope=MAPPED, is_run=is_run) as recording:
+            recording.values.asked = examples if examples.paths.most else None
+            recording.handles = AllHandles()
             call = Recorded(recording, self.f, self._inputs, wanted=wanted, reads=())
             self.out_places = prefix_leaves(self.out_axes, self.out_tree, "out_axes")
             if is_first and not examples.has_answered:
@@ -209,7 +212,7 @@ class _Call:
         """Run the program for all examples, as it is in the cache."""
         recording, size = call.recording, self.size
         flags = tuple([place is not None for place in self.out_places])
-        mapped_inputs = tuple([i not in recording.values for i in recording.inputs])
+        mapped_inputs = tuple([i not in recording.values.known for i in recording.inputs])
 
         def build(program: Program) -> Runner:
             others = [False] * (len(program.input_ids) - len(mapped_inputs))
@@ -237,8 +240,8 @@ def _input(recording: Recording, value: Any, array: Any, is_mapped: bool) -> Any
     else:
         tracer = recording.new_input(aval_of(value), array)
     if isinstance(value, np.ndarray) and (is_mapped or not value.flags.c_contiguous):
-        recording.layouts[tracer._id] = value.strides[is_mapped:]
-    recording.batches[tracer._id] = array
+        recording.views.layouts[tracer._id] = value.strides[is_mapped:]
+    recording.values.batches[tracer._id] = array
     return tracer
 
 

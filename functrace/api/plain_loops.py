@@ -18,10 +18,10 @@ from functrace.errors import ArgumentError, DtypeError, ShapeError, TreeError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.numpy.number import Numbers
 from functrace.ops.shaping import convert
-from functrace.tracing.answers import known_value
 from functrace.tracing.binding import renewed, running
 from functrace.tracing.capture import held_array
 from functrace.tracing.tracer import Tracer
+from functrace.tracing.values import known_value
 from functrace.tree import PyTreeSpec, flatten, paths, unflatten
 from functrace.tree.describing import described, difference
 from functrace.typing import PyTree

@@ -21,6 +21,7 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.program import Program
 from functrace.numpy.array import TracedArray
 from functrace.numpy.masked import MaskedSelection
+from functrace.numpy.recording import ArrayRecording
 from functrace.numpy.views import new_array
 from functrace.ops import elementwise as ew
 from functrace.source import user_frame
@@ -67,12 +68,12 @@ def trace(f: Callable[P, Any]) -> Callable[..., Program]:
             tracers = [recording.new_input(aval) for aval in avals]
             for tracer, leaf in zip(tracers, leaves, strict=True):  # of a ShapeDtype, the layout is not known
                 if isinstance(leaf, np.ndarray):
-                    recording.layouts[tracer._id] = leaf.strides
+                    recording.views.layouts[tracer._id] = leaf.strides
                     if not leaf.ndim:
                         new_array(tracer)
             return unflatten(treedef, tracers)
 
-        with Recording(owner) as recording:
+        with ArrayRecording(owner) as recording:
             call = Recorded(recording, f, inputs, reads=())
             # What a transform records by itself stands in the line that calls `trace`, whose variable is the program.
             names = {i: None for i, position in enumerate(call.lines) if position == here}

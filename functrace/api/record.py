@@ -37,6 +37,7 @@ from functrace.numpy.foreign_names import in_numpy, library_of
 from functrace.numpy.masked import MaskedSelection, Unanswerable
 from functrace.numpy.number import TracedNumber
 from functrace.numpy.operands import holds_tracer
+from functrace.numpy.recording import ArrayRecording
 from functrace.numpy.views import new_array
 from functrace.source import CYTHONS, OWN_AND_NUMPYS, PACKAGE_PREFIX, is_users, source_of_traceback
 from functrace.tracing.binding import BODY, call_recorded
@@ -100,7 +101,7 @@ class Recorded:
         try:
             args, kwargs = arguments(recording)
             result = call_recorded(recording, f, args, kwargs)
-            if recording.lent is not None:
+            if recording._captures is not None:
                 check_lent(recording)
             if REFUSED:
                 forget_refusals()
@@ -359,7 +360,7 @@ def add_input(recording: Recording, value: Value, leaf: object = None) -> Any:
     if type(value) is np.ndarray or isinstance(value, np.ndarray):
         tracer = recording.new_input(aval_of(value), held_array(value))
         if not value.flags.c_contiguous:
-            recording.layouts[tracer._id] = value.strides
+            recording.views.layouts[tracer._id] = value.strides
         return tracer
     tracer = recording.new_input(aval_of(value), value)
     return new_array(tracer) if isinstance(leaf, np.ndarray) else tracer
@@ -503,7 +504,7 @@ def stage(
         found.extend((tree, numbers, origins))
         return computed_leaves(origins, leaves) if computed_only else leaves
 
-    with Recording(owner, scope=scope, is_certain=is_certain) as recording:
+    with ArrayRecording(owner, scope=scope, is_certain=is_certain) as recording:
         recorded = Recorded(recording, f, operands.inputs, wanted=wanted, reads=reads)
         program, _ = closed_over(recorded.program(name, input_names=input_names))
         return Staged(program, [recording.callers_array(i) for i in recording.constants], *found)

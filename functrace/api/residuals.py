@@ -221,8 +221,10 @@ class Residuals:
 
     def _repr_html_(self) -> str:
         """Return the table as notebooks show it."""
+        from functrace.ir.pictures import table
+
         titles, *rows = self._rows()
-        return Program.forms.table(list(titles), rows, right=(0,))
+        return table(list(titles), rows, right=(0,))
 
     def __str__(self) -> str:
         rows = self._rows()

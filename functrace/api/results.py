@@ -16,7 +16,8 @@ from functrace.numpy.number import TracedNumber
 from functrace.numpy.view_kinds import GatherView, SharedView, View
 from functrace.numpy.views import Unsettled, base_of, guard, replayed
 from functrace.source import user_source
-from functrace.tracing.capture import Held, Watch, is_read_only
+from functrace.tracing.capture import Held, Watch
+from functrace.tracing.copies import is_read_only
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import LITERALS, Tracer, Value
 from functrace.typing import Array
@@ -177,8 +178,7 @@ def guard_results(
 def _lend(recording: Recording, array: Array, owner: str) -> None:
     """Note that a result of ``owner`` would be (a view of) a plain array, which then nobody may write to."""
     if not is_read_only(array):
-        recording.lent = [] if recording.lent is None else recording.lent
-        recording.lent.append((Watch(array, Held(array)), owner, user_source()))
+        recording.captures.lent.append((Watch(array, Held(array)), owner, user_source()))
 
 
 def check_lent(recording: Recording) -> None:
@@ -187,7 +187,7 @@ def check_lent(recording: Recording) -> None:
     Raises:
         CapturedArrayError: if one was.
     """
-    for watch, owner, at in recording.lent or ():
+    for watch, owner, at in recording.captures.lent:
         if watch.changed():
             raise CapturedArrayError(
                 f"a plain array was written to after {owner} returned it: the result, which is (a view of) it, changes",

@@ -6,9 +6,8 @@ Floor: 7.
 from __future__ import annotations
 
 import reprlib
-from collections import deque
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
@@ -16,10 +15,12 @@ import numpy as np
 from functrace.api.calls import argument_names
 from functrace.api.signatures import Signature
 from functrace.ir.aval import ShapeDtype
+from functrace.locks import Lock
 from functrace.source import Source, user_source
 from functrace.tree.describing import difference
 
 if TYPE_CHECKING:
+    from functrace.specialize import Guard
     from functrace.tree import PyTreeSpec
 
 _RECENT = 8
@@ -30,6 +31,8 @@ _COMPARED = 32
 
 _MOST_LISTED = 8
 """How many differences are told."""
+
+_NONE_KEPT = "it is the first: no program was kept"
 
 
 class Described(NamedTuple):
@@ -54,12 +57,76 @@ class Described(NamedTuple):
     tree: PyTreeSpec
 
 
-class _Retraced(NamedTuple):
-    """One recording: what it was for, what was kept then, and what else is known of the reason."""
+@final
+class BySignature:
+    """Guard: the signature of a call, by its key.
 
-    described: Described
-    kept: tuple[Described, ...]
-    reason: str | None
+    Args:
+        name: of the function.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.count = 0
+        """How many calls have been described."""
+        self._described: OrderedDict[Hashable, Described] = OrderedDict()
+        self._lock = Lock(self.clear)
+
+    def answer(self, call: Signature) -> Hashable:
+        """Return the key."""
+        return call.key
+
+    def describe(self, signature: Signature) -> Described:
+        """Describe a call, for which the function will be recorded."""
+        words = argument_names(signature.tree)
+        statics = {
+            f"number {place}" if isinstance(place, int) else place: (key, reprlib.repr(signature.static[place]))
+            for place, key in signature.statics
+        }
+        keywords = (*signature.named, *[key for key in signature.static if isinstance(key, str)])
+        with self._lock.now:
+            self.count += 1
+            made = self._described[signature.key] = Described(
+                self.count, user_source(), len(signature.placed), tuple(sorted(keywords)),
+                dict(zip(words, map(_spelled, signature.specs), strict=True)), statics, signature.tree,
+            )  # fmt: skip
+            self._described.move_to_end(signature.key)
+            while len(self._described) > _COMPARED:
+                self._described.popitem(last=False)
+        return made
+
+    def why(self, kept: Sequence[Hashable], now: Hashable) -> str:
+        """Say in what a call differs from the nearest of those that there are programs for."""
+        with self._lock.now:
+            new = self._described.get(now)
+            others = [other for key in kept if key != now and (other := self._described.get(key)) is not None]
+        if new is None:  # another thread has cleared the cache meanwhile
+            return _NONE_KEPT
+        return self.difference(new, others)
+
+    def difference(self, new: Described, kept: Sequence[Described]) -> str:
+        """Say in what a call differs from the nearest of some others."""
+        if not kept:
+            return _NONE_KEPT
+        found = [([*_differences(new, other)], other) for other in kept]
+        differences, nearest = min(found, key=lambda pair: (len(pair[0]), -pair[1].number))
+        if not differences:
+            return f"as recording {nearest.number}, whose program is not kept any more"
+        lines = [f"the nearest that was kept is recording {nearest.number}, but"]
+        lines += [f"  {line}" for line in differences[:_MOST_LISTED]]
+        if len(differences) > _MOST_LISTED:
+            lines.append(f"  and {len(differences) - _MOST_LISTED} differences more")
+        return "\n".join(lines)
+
+    def merged(self, other: Guard[Any]) -> BySignature | None:
+        """Return itself: there is one."""
+        return self if other is self else None
+
+    def clear(self) -> None:
+        """Forget all calls."""
+        with self._lock.now:
+            self._described.clear()
+            self.count = 0
 
 
 @final
@@ -73,32 +140,12 @@ class Retraces:
     def __init__(self, name: str) -> None:
         self.name = name
         self.count = 0
-        self._recent: deque[_Retraced] = deque(maxlen=_RECENT)
+        self._recent: deque[tuple[Described, str]] = deque(maxlen=_RECENT)
 
-    def describe(self, signature: Signature) -> Described:
-        """Describe the call that is being made, for which the function will be recorded."""
+    def note(self, described: Described, reason: str) -> None:
+        """Remember a recording, and why there was one."""
         self.count += 1
-        words = argument_names(signature.tree)
-        statics = {
-            f"number {place}" if isinstance(place, int) else place: (key, reprlib.repr(signature.static[place]))
-            for place, key in signature.statics
-        }
-        keywords = (*signature.named, *[key for key in signature.static if isinstance(key, str)])
-        return Described(
-            self.count, user_source(), len(signature.placed), tuple(sorted(keywords)),
-            dict(zip(words, map(_spelled, signature.specs), strict=True)), statics, signature.tree,
-        )  # fmt: skip
-
-    def note(self, described: Described, kept: Iterable[Described | None], reason: str | None = None) -> None:
-        """Remember a recording.
-
-        Args:
-            described: the call.
-            kept: signatures of which there were programs; the first ones are compared.
-            reason: why, if its own signature is among them.
-        """
-        known = tuple(islice((one for one in kept if one is not None), _COMPARED))
-        self._recent.append(_Retraced(described, known, reason))
+        self._recent.append((described, reason))
 
     def text(self) -> str:
         """Say why the function was recorded, the last time first."""
@@ -106,10 +153,10 @@ class Retraces:
             return f"{self.name} has not been recorded"
         times = "once" if self.count == 1 else f"{self.count} times"
         lines = [f"{self.name} has been recorded {times}; the last first:"]
-        for one in reversed(self._recent):
-            at = "" if one.described.at is None else f", called at {one.described.at}"
-            lines.append(f"recording {one.described.number}{at}")
-            lines += [f"  {line}" for line in _told(one)]
+        for described, reason in reversed([*self._recent]):  # (other threads may add)
+            at = "" if described.at is None else f", called at {described.at}"
+            lines.append(f"recording {described.number}{at}")
+            lines += [f"  {line}" for line in reason.splitlines()]
         return "\n".join(lines)
 
     def clear(self) -> None:
@@ -122,24 +169,6 @@ def _spelled(spec: type | tuple[tuple[int, ...], np.dtype[Any]]) -> str:
     if isinstance(spec, type):
         return f"a Python {spec.__name__}"
     return f"{ShapeDtype(*spec)}{'' if spec[1].isnative else ' in swapped byte order'}"
-
-
-def _told(one: _Retraced) -> Iterator[str]:
-    if one.reason is not None:
-        yield one.reason
-        return
-    if not one.kept:
-        yield "it is the first: no program was kept"
-        return
-    found = [(list(_differences(one.described, other)), other) for other in one.kept]
-    differences, nearest = min(found, key=lambda pair: (len(pair[0]), -pair[1].number))
-    if not differences:
-        yield f"as recording {nearest.number}, whose program is not kept any more"
-        return
-    yield f"the nearest that was kept is recording {nearest.number}, but"
-    yield from [f"  {line}" for line in differences[:_MOST_LISTED]]
-    if len(differences) > _MOST_LISTED:
-        yield f"  and {len(differences) - _MOST_LISTED} differences more"
 
 
 def _differences(new: Described, old: Described) -> Iterator[str]:

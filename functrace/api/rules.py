@@ -20,6 +20,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Rewrite, closed_over, reordered, restrict, with_inputs
 from functrace.ir.program import Program
 from functrace.numpy.number import DTYPES, TracedNumber
+from functrace.numpy.recording import ArrayRecording
 from functrace.tracing.binding import BODY
 from functrace.tracing.capture import own_constants
 from functrace.tracing.recording import Recording
@@ -139,7 +140,7 @@ def record_vjp(
         return result
 
     try:
-        with Recording(word.format("forward", name), scope=BODY) as recording:
+        with ArrayRecording(word.format("forward", name), scope=BODY) as recording:
             outer = Recorded(recording, pushed, operands.inputs)
             pulled, kept, has_asked = _record_backward(backward, outer, lambda: residuals, operands.avals, name, word)
             if isinstance(pulled, Failed) and not is_function:
@@ -147,7 +148,7 @@ def record_vjp(
             saved = [recording.operand(value)[0] for value in kept]
             made = outer.program(name if is_function else f"forward_of_{name}", saved)
             made, captured = _finished(made, name, closed)
-            asked = has_asked or recording.answers is not None
+            asked = has_asked or recording.values.evaluation is not None
     except Exception as error:
         if is_function:
             raise
@@ -180,10 +181,10 @@ def _record_backward(
         return [_zeros(aval) if ct is None else ct for ct, aval in pairs if is_differentiable(aval)]
 
     try:
-        with Recording(word.format("backward", name), scope=BODY) as recording:
+        with ArrayRecording(word.format("backward", name), scope=BODY) as recording:
             call = Recorded(recording, pulled, inputs)
             made, kept = closed_over(call.program(f"backward_of_{name}"))
-            asked = recording.answers is not None
+            asked = recording.values.evaluation is not None
     except Exception as error:
         return Failed(error), [], False
     count = len(made.input_ids) - len(kept)
@@ -222,10 +223,10 @@ def record_jvp(
         return [*outs, *[t for t, aval in zip(moved, out_avals, strict=True) if is_differentiable(aval)]]
 
     try:
-        with Recording(f"the jvp rule of {name}", scope=BODY) as recording:
+        with ArrayRecording(f"the jvp rule of {name}", scope=BODY) as recording:
             call = Recorded(recording, pushed, inputs)
             made, captured = closed_over(call.program(f"jvp_of_{name}"))
-            asked = recording.answers is not None
+            asked = recording.values.evaluation is not None
     except Exception as error:
         return JvpRule(Failed(error), [])
     explicit, total = len(operands.avals), len(made.input_ids)
@@ -248,7 +249,7 @@ def record_push(push: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]], o
         return (list(primals), tangents), {}
 
     try:
-        with Recording(f"the jvp of {name}", scope=BODY) as recording:
+        with ArrayRecording(f"the jvp of {name}", scope=BODY) as recording:
             call = Recorded(recording, push, inputs)
             return _finished(call.program(f"jvp_of_{name}"), name, False)[0]
     except Exception as error:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, final
 import numpy as np
 
 from functrace.api.calls import ARRAYS, NO_LEAF, argument_names, as_value, check_argnums, function_name
+from functrace.api.donating import Donation
 from functrace.api.record import Called
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype
@@ -24,9 +25,6 @@ from functrace.tree import flatten, tree_key, unflatten
 from functrace.tree.nodes import is_value
 
 _ONE_PROGRAM_PER_VALUE = "name the argument in static_argnums or static_argnames: there will be one program per value"
-
-NO_STATICS: frozenset[Any] = frozenset()
-"""The static arguments of a signature that has none, in keys."""
 
 
 @final
@@ -103,7 +101,10 @@ class BoxedArrays(Exception):
 class Signature:
     """One call: its arguments, and the key of what it needs."""
 
-    __slots__ = ("is_traced", "key", "leaves", "named", "numbers", "placed", "specs", "static", "statics", "tree", "values")
+    __slots__ = (
+        "donation", "is_traced", "key", "leaves", "named", "numbers", "placed", "specs", "static", "statics", "tree",
+        "values", "variables",
+    )  # fmt: skip
 
     def __init__(
         self, statics: Parameters, args: tuple[Any, ...], kwargs: dict[str, Any], name: str, jitted: object
@@ -121,6 +122,9 @@ class Signature:
         self.named = {key: x for key, x in kwargs.items() if key not in self.static}
         self.leaves, self.tree = flatten((self.placed, self.named))
         self.is_traced = False
+        self.variables: dict[int, Any] | None = None
+        """What guards have computed, see `functrace.api.guards.Asked`."""
+        self.donation: Donation | None = None
         self.numbers: Numbers | None = None
         self.specs: list[Any] = []
         self.values: list[Any] = []
@@ -165,11 +169,6 @@ class Signature:
                 fix="name it in static_argnums or static_argnames if it is hashable; None and nests of arrays are fine; "
                 + NO_LEAF,
             )
-
-    @property
-    def whole_key(self) -> Any:
-        """The key with the structure in any case."""
-        return (tree_key(self.tree), frozenset(self.statics), *self.specs)
 
     def arguments(self, leaves: Iterable[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return args and kwargs with other leaves."""

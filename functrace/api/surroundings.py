@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from functrace.source import is_users
-from functrace.tracing.capture import Reads, Watch, is_mapped, is_read_only
+from functrace.tracing.capture import Reads, Watch
+from functrace.tracing.copies import is_mapped, is_read_only
 
 _MOST_FUNCTIONS = 64
 _MOST_THINGS = 1 << 14

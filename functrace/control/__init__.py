@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from functrace.ir.primitive import Primitive
+from functrace.ir.primitive import Primitive, add_primitives
 from functrace.later import LaterTable
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ def _collect() -> None:
 
 PRIMITIVES: LaterTable[str, Primitive] = LaterTable(_collect)
 """Every primitive of this room by name."""
+
+add_primitives(PRIMITIVES)
 
 __all__ = ["PRIMITIVES", *_FILES]  # pyright: ignore[reportUnsupportedDunderAll]
 

@@ -28,8 +28,8 @@ from functrace.ops.naming import name_p
 from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.tracer import Tracer
-from functrace.transforms.linearize import Split, as_differentiated, remembered, split_program
-from functrace.transforms.pushforward import jvp_program
+from functrace.transforms.building import remembered
+from functrace.transforms.derivatives import Split, as_differentiated, jvp_program, split_program
 from functrace.transforms.replay import tangent_program
 from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import batch_size, mapped_outputs, reached_outputs, vmap_program

@@ -16,7 +16,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import restrict
 from functrace.ir.primitive import Values
 from functrace.ir.program import Program
-from functrace.transforms.linearize import Split, split_program
+from functrace.transforms.derivatives import Split, split_program
 
 
 def settled(

@@ -14,25 +14,26 @@ Floor: 4.
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functrace.control.call import at_places, check_operands, evaluate_fresh, transposed_program
+from functrace.control.call import at_places, check_operands, transposed_program
+from functrace.control.joining import choose, evaluate_lowered
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, shape_of
-from functrace.ir.parts import Assembly, Compiled, Lowering, holds_kept, output_avals, restrict
+from functrace.ir.parts import Assembly, holds_kept, output_avals, restrict
 from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
+from functrace.ir.structures import Branch, Lowering
 from functrace.ir.tape import Spec
 from functrace.ops.shaping import broadcast_to, broadcast_to_p, reshape
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Value
-from functrace.transforms.linearize import Split, remembered, split_program
-from functrace.transforms.pushforward import jvp_program
+from functrace.transforms.building import remembered
+from functrace.transforms.derivatives import Split, jvp_program, split_program
 from functrace.transforms.vmap import batch_size, mapped_outputs, reached_outputs, vmap_program
 from functrace.typing import Array
 
@@ -53,15 +54,8 @@ def cond_program(which: Value, operands: Sequence[Any], branches: Sequence[Progr
 
 
 def _eval(*rest: *tuple[Array, *tuple[Array, ...], tuple[Program, ...], Flags]) -> Any:
-    which, *operands, branches, batched = rest
-    if not batched:
-        return evaluate_fresh(branches[min(max(int(which), 0), len(branches) - 1)], operands)
-    runs = [functools.partial(_run_mapped, branch, len(which), batched) for branch in branches]
-    return choose(which, operands, runs, [stacked(len(which), a) for a in output_avals(branches[0])])
-
-
-def _run_mapped(branch: Program, size: int, batched: Flags, *operands: Array) -> Any:
-    return evaluate_fresh(mapped_branch(branch, size, batched), operands)
+    *operands, branches, batched = rest
+    return evaluate_lowered(_lowers(operands, branches, batched), operands)
 
 
 def stacked(size: int, aval: ShapeDtype) -> ShapeDtype:
@@ -74,43 +68,11 @@ def mapped_branch(branch: Program, size: int, batched: Flags) -> Program:
     return remembered(vmap_program, branch, size, batched)
 
 
-def choose(
-    which: Array, operands: Sequence[Any], runs: Sequence[Callable[..., Any]], avals: Sequence[ShapeDtype]
-) -> tuple[Any, ...]:
-    """Run the branches that some example takes, and pick per example."""
-    outs = [np.empty(a.shape, a.dtype) for a in avals]
-    which = np.clip(which, 0, len(runs) - 1)
-    for number, run in enumerate(runs):
-        takers = which == number
-        if not takers.any():
-            continue
-        # What the branch makes of examples that do not take it is dropped, and so are its warnings.
-        with np.errstate(all="ignore") if not takers.all() else np.errstate():
-            results = run(*operands)
-        for out, result in zip(outs, results, strict=True):
-            out[takers] = result[takers]
-    return tuple(outs)
-
-
-def _lowers(specs: Sequence[Spec], branches: tuple[Program, ...], batched: Flags) -> Lowering:
+def _lowers(specs: Sequence[Any], branches: tuple[Program, ...], batched: Flags) -> Lowering:
     if not batched:
-        return Lowering(branches, functools.partial(_chosen, len(branches) - 1), fresh=True)
+        return Lowering(branches, Branch(), fresh=True)
     mapped = tuple([mapped_branch(branch, specs[0].shape[0], batched) for branch in branches])
-    return Lowering(mapped, functools.partial(_chosen_by_each, output_avals(mapped[0])), fresh=False)
-
-
-def _chosen(last: int, runs: Sequence[Compiled]) -> Compiled:
-    def run(which: Array, *operands: Array) -> tuple[Any, ...]:
-        return runs[min(max(int(which), 0), last)](*operands)
-
-    return run
-
-
-def _chosen_by_each(outs: Sequence[ShapeDtype], runs: Sequence[Compiled]) -> Compiled:
-    def run(which: Array, *operands: Array) -> tuple[Any, ...]:
-        return choose(which, operands, runs, outs)
-
-    return run
+    return Lowering(mapped, Branch(by_example=True), fresh=False)
 
 
 def _aval(which: Spec, *rest: *tuple[*tuple[ShapeDtype, ...], tuple[Program, ...], Flags]) -> Any:

@@ -49,8 +49,8 @@ from functrace.ops.foreign import unknown_transpose
 from functrace.ops.reductions import reduce_sum_p
 from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
+from functrace.transforms.building import is_differentiable, remembered
 from functrace.transforms.linear_part import is_mixed, linear_part, transposed_part
-from functrace.transforms.linearize import is_differentiable, remembered
 from functrace.transforms.vmap import batch_size, reached_outputs, vmap_program
 
 if TYPE_CHECKING:

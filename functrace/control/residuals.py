@@ -33,6 +33,7 @@ from functrace.ir.aval import ShapeDtype, aval_of, check_plain
 from functrace.ir.check import held_programs
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
+from functrace.numpy.layout import VIEWS, unmoved
 from functrace.source import source_of_traceback
 from functrace.tracing.binding import bind
 from functrace.typing import Array
@@ -313,6 +314,8 @@ unpack_p = Primitive(
     written="{0}",  # source cannot hold what packs, so nothing is packed there
 )
 """``unpack x``: fetch a residual from the user's function."""
+
+VIEWS[pack_p] = VIEWS[unpack_p] = unmoved
 
 
 def packs(program: Program) -> bool:

@@ -11,25 +11,23 @@ Floor: 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from functrace.control.call import at_places, check_operands, zeros_of
 from functrace.control.carries import hoisted, invariants, settled, source_variables, split_body, zeros_where
-from functrace.control.residuals import Packed, PackedStack, packs
+from functrace.control.joining import evaluate_lowered
 from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype, aval_of
-from functrace.ir.parts import Assembly, Compiled, Loop, Lowering, holds_kept, output_avals, reordered, restrict
+from functrace.ir.parts import Assembly, holds_kept, output_avals, reordered, restrict
 from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values, is_linear
 from functrace.ir.program import Program
+from functrace.ir.structures import Loop, Lowering
 from functrace.ir.tape import Spec
 from functrace.ops.elementwise import add
 from functrace.ops.shaping import broadcast_to, moveaxis
 from functrace.tracing.binding import bind
-from functrace.tracing.evaluate import evaluate_program
-from functrace.transforms.pushforward import jvp_program
+from functrace.transforms.derivatives import jvp_program
 from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import batch_size, dependent_outputs, mapped_outputs, reached_outputs, vmap_program
 
@@ -63,49 +61,11 @@ def stacked_aval(length: int, aval: ShapeDtype) -> ShapeDtype:
 
 
 def _eval(*rest: *tuple[*tuple[Array, ...], Program, int, bool, int, int]) -> Any:
-    *operands, body, length, reverse, constants, carries = rest
-    return run_scan(
-        lambda *values: evaluate_program(body, values), output_avals(body), operands, length, reverse, constants, carries
-    )
+    return evaluate_lowered(_lowers((), *rest[-5:]), rest[:-5])
 
 
-def run_scan(
-    step: Callable[..., Sequence[Any]],
-    avals: Sequence[ShapeDtype],
-    operands: Sequence[Any],
-    length: int,
-    reverse: bool,
-    constants: int,
-    carries: int,
-) -> tuple[Any, ...]:
-    """Run the loop with a function for its body; ``avals`` are those of the body's outputs."""
-    fixed, arrays = operands[:constants], operands[constants + carries :]
-    carry = operands[constants : constants + carries]
-    stacks: list[Any] = [np.empty((length, *aval.shape), aval.dtype) for aval in avals[carries:]]
-    for t in range(length - 1, -1, -1) if reverse else range(length):
-        results = step(*fixed, *carry, *[a[t] for a in arrays])
-        carry = results[:carries]
-        for k, result in enumerate(results[carries:]):
-            if isinstance(result, Packed) and isinstance(stacks[k], np.ndarray):
-                stacks[k] = [*stacks[k]]  # steps that took a branch which packs nothing have put their arrays there
-            stacks[k][t] = result
-    stacks = [
-        stack if isinstance(stack, np.ndarray) else PackedStack(stack, aval)
-        for stack, aval in zip(stacks, avals[carries:], strict=True)
-    ]
-    # A carry may be an operand, or an array that the last step returned twice.
-    return (*[np.copy(c)[()] for c in carry], *stacks)
-
-
-def _lowers(specs: Sequence[Spec], body: Program, length: int, reverse: bool, constants: int, carries: int) -> Lowering:
-    outs = output_avals(body)
-    sizes = (length, reverse, constants, carries)
-
-    def join(runs: Sequence[Compiled]) -> Compiled:
-        return lambda *operands: run_scan(runs[0], outs, operands, *sizes)
-
-    loop = None if packs(body) else Loop(constants, (carries,), (reverse,), length=length)
-    return Lowering((body,), join, fresh=False, loop=loop)
+def _lowers(_specs: Sequence[Spec], body: Program, length: int, reverse: bool, constants: int, carries: int) -> Lowering:
+    return Lowering((body,), Loop(constants, (carries,), (reverse,), length=length), fresh=False)
 
 
 def _aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, int, bool, int, int]) -> Any:

@@ -20,19 +20,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from functrace.control.call import plain_call
-from functrace.control.residuals import packs
-from functrace.control.while_loop import bodies_that_run, refuse, run_along, run_walk, while_p
+from functrace.control.joining import evaluate_lowered
+from functrace.control.while_loop import bodies_that_run, while_p
 from functrace.control.while_trips import Trip
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.parts import Assembly, Compiled, Loop, Lowering, Rewrite, holds_kept, inline, output_avals
+from functrace.ir.parts import Assembly, Rewrite, holds_kept, inline, output_avals
 from functrace.ir.primitive import Holds, Primitive, absent
 from functrace.ir.program import Program
-from functrace.tracing.evaluate import evaluate_program
+from functrace.ir.structures import Loop, Lowering
 from functrace.typing import Array
 
 if TYPE_CHECKING:
     from functrace.ir.primitive import Runs
-    from functrace.ir.tape import Spec
 
 ROWS = ShapeDtype((0,), np.dtype(bool))
 """Stands for the aval of rows; see Note [Rows]."""
@@ -273,24 +272,8 @@ def _needed(program: Program, carries: int, numbers: dict[int, Any], known: dict
 _NONE = absent(because="rows of a loop stand in programs that run only", instead="this is a bug in functrace")
 
 
-def _runs_of(program: Program) -> Compiled:
-    return lambda *values: tuple(evaluate_program(program, values))
-
-
-def _walk_bodies(cond: Program, body: Program, constants: int) -> tuple[Program, ...]:
-    return bodies_that_run(cond, (body,), constants)
-
-
-def _walk(ask: Compiled, step: Compiled, operands: Sequence[Any], count: int, constants: int, most: int | None) -> Any:
-    fixed, starts = operands[:constants], operands[constants:]
-    carry, rows = run_walk(ask, step, fixed, starts, most, keeps=True)
-    return (*[np.copy(c)[()] for c in carry], rows)
-
-
 def _walk_eval(*rest: *tuple[*tuple[Array, ...], Program, Program, int, int | None]) -> Any:
-    *operands, cond, body, constants, most = rest
-    ask, step = map(_runs_of, _walk_bodies(cond, body, constants))
-    return _walk(ask, step, operands, len(operands) - constants, constants, most)
+    return evaluate_lowered(_walk_lowers(rest[:-4], *rest[-4:]), rest[:-4])
 
 
 def _walk_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Program, int, int | None]) -> tuple[ShapeDtype, ...]:
@@ -298,15 +281,9 @@ def _walk_aval(*rest: *tuple[*tuple[ShapeDtype, ...], Program, Program, int, int
     return (*output_avals(body)[: len(operands) - constants], ROWS)
 
 
-def _walk_lowers(specs: Sequence[Spec], cond: Program, body: Program, constants: int, most: int | None) -> Lowering:
-    programs, count = _walk_bodies(cond, body, constants), len(specs) - constants
-
-    def join(runs: Sequence[Compiled]) -> Compiled:
-        ask, step = runs
-        return lambda *operands: _walk(ask, step, operands, count, constants, most)
-
-    loop = Loop(constants, (count,), (False,), most=most, refuse=refuse, gives=True)
-    return Lowering(programs, join, fresh=False, loop=None if any(map(packs, programs)) else loop)
+def _walk_lowers(specs: Sequence[Any], cond: Program, body: Program, constants: int, most: int | None) -> Lowering:
+    loop = Loop(constants, (len(specs) - constants,), (False,), most=most, gives=True)
+    return Lowering(bodies_that_run(cond, (body,), constants), loop, fresh=False)
 
 
 def _walk_runs(_inputs: object, cond: Program, body: Program, *_: object) -> Runs:
@@ -332,18 +309,8 @@ _Phases = tuple[tuple[int, ...], tuple[bool, ...], int, int, tuple[int, ...], in
 _Details = tuple[tuple[Program, ...], tuple[int, ...], tuple[bool, ...], int, int, tuple[int, ...], int]
 
 
-def _along(steps: Sequence[Compiled], operands: Sequence[Any], *details: *_Phases) -> tuple[Any, ...]:
-    carries, reverse, constants, hidden, places, _ = details
-    rows, fixed, starts = operands[0], operands[1 : 1 + constants], operands[1 + constants :]
-    chosen = [tuple([row[p] for p in places]) for row in rows]
-    ends = run_along(chosen, steps, fixed, starts, carries, reverse, hidden)
-    return tuple([np.copy(c)[()] for c in ends])
-
-
 def _along_eval(*rest: *tuple[*tuple[Array, ...], *_Details]) -> Any:
-    *operands, bodies, carries, reverse, constants, hidden, places, width = rest
-    steps = [_runs_of(body) for body in bodies]
-    return _along(steps, operands, carries, reverse, constants, hidden, places, width)
+    return evaluate_lowered(_along_lowers((), *rest[-7:]), rest[:-7])
 
 
 def _along_aval(*rest: *tuple[*tuple[ShapeDtype, ...], *_Details]) -> tuple[ShapeDtype, ...]:
@@ -352,14 +319,9 @@ def _along_aval(*rest: *tuple[*tuple[ShapeDtype, ...], *_Details]) -> tuple[Shap
     return tuple([aval for group in ends[hidden:] for aval in group])
 
 
-def _along_lowers(_specs: Sequence[Spec], bodies: tuple[Program, ...], *details: *_Phases) -> Lowering:
+def _along_lowers(_specs: Sequence[Any], bodies: tuple[Program, ...], *details: *_Phases) -> Lowering:
     carries, reverse, constants, hidden, places, width = details
-
-    def join(runs: Sequence[Compiled]) -> Compiled:
-        return lambda *operands: _along(runs, operands, *details)
-
-    loop = Loop(constants, carries, reverse, hidden, takes=(width, *places))
-    return Lowering(bodies, join, fresh=False, loop=None if any(map(packs, bodies)) else loop)
+    return Lowering(bodies, Loop(constants, carries, reverse, hidden, takes=(width, *places)), fresh=False)
 
 
 def _along_runs(_inputs: object, bodies: tuple[Program, ...], *_: object) -> Runs:

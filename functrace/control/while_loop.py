@@ -9,24 +9,22 @@ Floor: 4.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from functrace.control.call import check_operands
-from functrace.control.residuals import packs
+from functrace.control.joining import evaluate_lowered
 from functrace.control.while_tangents import linearized, pushed
 from functrace.control.while_transpose import transposed
 from functrace.control.while_trips import Derived, Trip, pruned
 from functrace.control.while_vmap import batched, mapped_results, moving_inputs
-from functrace.errors import ArgumentError, ShapeError
+from functrace.errors import ShapeError
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.parts import Assembly, Compiled, Loop, Lowering, holds_kept, output_avals
+from functrace.ir.parts import Assembly, holds_kept, output_avals
 from functrace.ir.primitive import Flags, Holds, Joint, Operand, Primitive, Tangents, Values
 from functrace.ir.program import Program
+from functrace.ir.structures import Loop, Lowering
 from functrace.ir.tape import Spec
 from functrace.tracing.binding import bind
-from functrace.tracing.evaluate import evaluate_program
 from functrace.transforms.vmap import reached_outputs
 
 if TYPE_CHECKING:
@@ -43,79 +41,6 @@ def while_program(trip: Trip, operands: Sequence[Any]) -> list[Any]:
     """
     trip, operands = pruned(trip, operands)
     return list(bind(while_p, tuple(operands), tuple(trip)))
-
-
-def run_trip(
-    ask: Compiled,
-    steps: Sequence[Compiled],
-    operands: Sequence[Any],
-    carries: Sequence[int],
-    reverse: Sequence[bool],
-    constants: int,
-    hidden: int,
-    most: int | None,
-) -> tuple[Any, ...]:
-    """Run a loop with functions for its condition and for the bodies of its phases; that of the first one is `_turn`."""
-    fixed, place = operands[:constants], constants + carries[0]
-    carry, rows = run_walk(ask, steps[0], fixed, operands[constants:place], most, keeps=len(steps) > 1)
-    ends = [] if hidden else [*carry]
-    ends += run_along(rows, steps[1:], fixed, operands[place:], carries[1:], reverse[1:], max(hidden - 1, 0))
-    # A carry may be an operand, or an array that the last step returned twice.
-    return tuple([np.copy(c)[()] for c in ends])
-
-
-def run_walk(
-    ask: Compiled, step: Compiled, fixed: Sequence[Any], carry: Sequence[Any], most: int | None, *, keeps: bool
-) -> tuple[Sequence[Any], list[tuple[Any, ...]]]:
-    """Run the first phase; returns its carry, and a tuple of what it keeps of each step."""
-    end = 1 + len(carry)
-    rows: list[tuple[Any, ...]] = []
-    steps = 0
-    (goes_on,) = ask(*fixed, *carry)
-    if not keeps and most is None:
-        while goes_on:
-            goes_on, *carry = step(*fixed, *carry)
-    while goes_on:
-        if steps == most:
-            refuse(most)
-        steps += 1
-        results = step(*fixed, *carry)
-        goes_on, carry = results[0], results[1:end]
-        if keeps:
-            rows.append(results[end:])
-    return carry, rows
-
-
-def run_along(
-    rows: list[tuple[Any, ...]],
-    steps: Sequence[Compiled],
-    fixed: Sequence[Any],
-    starts: Sequence[Any],
-    carries: Sequence[int],
-    reverse: Sequence[bool],
-    hidden: int,
-) -> list[Any]:
-    """Run further phases along tuples of what earlier ones have kept of each step; returns what they carry in the end."""
-    ends: list[Any] = []
-    place = 0
-    for phase, (step, count) in enumerate(zip(steps, carries, strict=True)):
-        carry = starts[place : place + count]
-        place += count
-        keeps = False
-        for t in range(len(rows) - 1, -1, -1) if reverse[phase] else range(len(rows)):
-            results = step(*fixed, *carry, *rows[t])
-            carry = results[:count]
-            if keeps or len(results) > count:
-                keeps = True
-                rows[t] += results[count:]
-        if phase >= hidden:
-            ends += carry
-    return ends
-
-
-def refuse(most: int | None) -> NoReturn:
-    """Raise where there is one more step than is allowed."""
-    raise ArgumentError(f"a while loop is not done after max_steps={most}", fix="allow more steps")
 
 
 def _turn(body: Program, cond: Program, constants: int) -> Program:
@@ -137,13 +62,7 @@ def bodies_that_run(cond: Program, bodies: tuple[Program, ...], constants: int) 
 
 
 def _eval(*rest: Any) -> Any:
-    cond, bodies, *details = rest[-7:]
-
-    def runs(program: Program) -> Compiled:
-        return lambda *values: tuple(evaluate_program(program, values))
-
-    ask, *steps = [runs(program) for program in bodies_that_run(cond, bodies, details[2])]
-    return run_trip(ask, steps, rest[:-7], *details)
+    return evaluate_lowered(_lowers((), *rest[-7:]), rest[:-7])
 
 
 def _lowers(
@@ -156,13 +75,8 @@ def _lowers(
     hidden: int,
     most: int | None,
 ) -> Lowering:
-    def join(runs: Sequence[Compiled]) -> Compiled:
-        ask, *steps = runs
-        return lambda *operands: run_trip(ask, steps, operands, carries, reverse, constants, hidden, most)
-
-    programs = bodies_that_run(cond, bodies, constants)
-    loop = None if any(map(packs, programs)) else Loop(constants, carries, reverse, hidden, None, most, refuse)
-    return Lowering(programs, join, fresh=False, loop=loop)
+    loop = Loop(constants, carries, reverse, hidden, most=most)
+    return Lowering(bodies_that_run(cond, bodies, constants), loop, fresh=False)
 
 
 def _aval(*rest: Any) -> Any:

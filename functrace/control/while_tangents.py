@@ -17,8 +17,7 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Assembly, output_avals, without_kept
 from functrace.ir.primitive import Tangents, Values
 from functrace.ir.program import Program
-from functrace.transforms.linearize import Split, as_differentiated
-from functrace.transforms.pushforward import jvp_program
+from functrace.transforms.derivatives import Split, as_differentiated, jvp_program
 
 
 def pushed(trip: Trip, primals: Values, tangents: Tangents) -> Derived:

@@ -24,11 +24,11 @@ from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.parts import Assembly, output_avals
 from functrace.ir.primitive import Flags, Values
 from functrace.ir.program import Program
+from functrace.numpy.recording import ArrayRecording
 from functrace.ops.reductions import reduce_any_p
 from functrace.ops.shaping import broadcast_to
 from functrace.tracing.binding import bind
-from functrace.tracing.recording import Recording
-from functrace.transforms.linearize import finish, operand_of
+from functrace.transforms.building import finish, operand_of
 from functrace.transforms.vmap import batch_size, mapped_outputs, reached_outputs, vmap_program
 
 _FLAG = np.dtype(bool)
@@ -109,7 +109,7 @@ def _mapped_flags(trip: Trip, is_batched: Sequence[bool], flagged: Flagged = map
 
 def _any_active(trip: Trip, mapped: _Mapped, size: int) -> Program:
     """The condition of a loop per example: whether any example is still at it."""
-    into = Recording("vmap of a condition", keeps_source=False)
+    into = ArrayRecording("vmap of a condition", keeps_source=False)
     given = [
         _stacked(trip.cond.avals[i], size) if f else trip.cond.avals[i]
         for i, f in zip(trip.cond.input_ids, mapped.inputs[0], strict=True)
@@ -123,7 +123,7 @@ def _any_active(trip: Trip, mapped: _Mapped, size: int) -> Program:
 def _chosen(trip: Trip, mapped: _Mapped, size: int, phase: int, ask: Program) -> Program:
     """The body of a phase of a loop per example: each example takes the step, or stays as it is."""
     body, flags, start, count = trip.bodies[phase], mapped.inputs[phase], trip.constants, trip.carries[phase]
-    into = Recording(f"vmap of {body.name}", keeps_source=False)
+    into = ArrayRecording(f"vmap of {body.name}", keeps_source=False)
     avals = [body.avals[i] for i in body.input_ids]
     shown = [_stacked(aval, size) if flag else aval for aval, flag in zip(avals, flags, strict=True)]
     place = start if not phase else start + count  # of the flag: first of the carry, or of what the first phase keeps

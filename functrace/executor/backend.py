@@ -1,43 +1,47 @@
 """Backends: what makes a function of a plan. They are siblings, and only spell: what runs when, and where, the plan says.
 
 The reference evaluator (tracing/evaluate.py) is the meaning of a program; every backend must equal it. To add one, write a
-class with the method `Backend.compiling` in a file of its own; ``docs/architecture.md`` has one of a few lines.
+class with a `Policy` and the method `Backend.compile` in a file of its own; ``docs/architecture.md`` has one of a few lines.
 
 Floor: 6.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any, Protocol
 
+from functrace.control.joining import join_bodies
 from functrace.executor.plan import Plan, Step
+from functrace.executor.policy import Policy
 from functrace.ir.parts import Compiled
-from functrace.steps import finished
 
 
 class Backend(Protocol):
     """Makes functions of plans."""
 
-    def compiling(self, plan: Plan) -> Generator[None, None, Compiled]:
-        """Compile a plan in steps of a few microseconds per operation.
+    policy: Policy
+    """What its plans are made by."""
+
+    def compile(self, plan: Plan) -> Compiled:
+        """Compile a plan.
 
         Returns:
-            a function with one argument per input, which returns a tuple of outputs. It writes into no argument, follows
-            ``plan.copied``, and leaves nothing alive that the plan says is dead.
+            a function with one argument per input, which returns a tuple of outputs. It writes into no argument, copies the
+            outputs that ``plan.copied`` marks, and keeps no variable that is freed (`Plan.freed`).
         """
         ...
 
 
-def compiled(plan: Plan, backend: Backend) -> Compiled:
-    """Compile a plan at once."""
-    return finished(backend.compiling(plan))
+def function_of(plan: Plan, step: Step, backend: Backend) -> Callable[..., tuple[Any, ...]]:
+    """Return the function from an operation's operands to its results, with the bodies compiled by a backend.
 
-
-def joined(step: Step, backend: Backend) -> Generator[None, None, Callable[..., Any]]:
-    """Compile the programs that an operation holds; returns the function from its operands to its results."""
-    runs: list[Compiled] = []
-    for body in step.bodies:
-        runs.append((yield from backend.compiling(body)))
-    assert step.join is not None
-    return step.join(runs)
+    Where the step is written `into` an operand, it takes that array as ``out``.
+    """
+    if step.structure is not None:
+        programs = [body.program for body in step.bodies]
+        return join_bodies(step.structure, programs, [backend.compile(body) for body in step.bodies])
+    primitive, _, params = plan.program.ops[step.first]
+    if primitive.many:
+        return lambda *operands, **target: primitive.eval(*operands, *params, **target)
+    return lambda *operands, **target: (primitive.eval(*operands, *params, **target),)

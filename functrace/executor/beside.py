@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from functrace.executor.groups import Blocks, blocks_p
+from functrace.executor.groups import write_group
 from functrace.executor.products import multiply, pieces_of
 from functrace.executor.spread import modes_noting
 from functrace.executor.threads import THREADS, Take
-from functrace.ir.parts import Assembly, Compiled, Rewrite
+from functrace.ir.parts import Compiled, Rewrite
 from functrace.ir.program import Program
+from functrace.ir.structures import Blocks
 from functrace.ops.blas import one_thread
 from functrace.ops.contraction import matmul_in_parts_p
 from functrace.ops.reductions import reduce_sum_p
@@ -108,14 +109,7 @@ class _Waiting:
             for k in order:
                 write.keep(k)
             return
-        build = Assembly()
-        operands = list(dict.fromkeys([i for k in order for i in program.ops[k][1]]))
-        moved = {i: build.input(program.avals[i]) for i in operands}
-        for k in order:
-            build.copy(program, k, moved)
-        body = build.program([moved[k] for k in order], program.name).interned()
-        first = write.place(blocks_p, tuple(map(write.operand, operands)), (body, BESIDE), write.position(order[0]))
-        write.moved.update({k: first + n for n, k in enumerate(order)})
+        write_group(write, order, list(dict.fromkeys([i for k in order for i in program.ops[k][1]])), order, BESIDE)
         self.changed = True
 
 

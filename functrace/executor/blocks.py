@@ -29,7 +29,7 @@ import numpy as np
 
 from functrace.executor.backend import Backend
 from functrace.executor.beside import Beside
-from functrace.executor.groups import REDUCTIONS, VIEWS, Blocks, brought
+from functrace.executor.groups import REDUCTIONS, VIEWS, brought
 from functrace.executor.kernels import spelled_literal, spelled_sizes, spelled_target
 from functrace.executor.plan import Plan, Step
 from functrace.executor.products import multiply
@@ -38,6 +38,7 @@ from functrace.executor.sums import added_up, summed_bounds
 from functrace.executor.threads import BLOCK, SHARED, THREADS, Take
 from functrace.ir.parts import Compiled
 from functrace.ir.program import Program
+from functrace.ir.structures import Blocks
 from functrace.ops.blas import one_thread
 from functrace.ops.contraction import matmul_in_parts_p
 from functrace.ops.elementwise import loop_dtypes
@@ -61,7 +62,7 @@ MOST_SCRATCH = 16 << 20
 """Bytes: larger buffers are given back after every run."""
 
 
-def in_blocks(step: Step, whole: Backend) -> Generator[None, None, Compiled]:
+def in_blocks(step: Step, whole: Backend) -> Compiled:
     """Compile a group: a function of its operands, which returns its results, fresh arrays.
 
     Args:
@@ -69,11 +70,12 @@ def in_blocks(step: Step, whole: Backend) -> Generator[None, None, Compiled]:
         whole: compiles what runs where blocks cannot.
     """
     (plan,) = step.bodies
-    assert step.blocks is not None
-    run = yield from whole.compiling(plan)
-    if not step.blocks.rows:
+    blocks = step.structure
+    assert isinstance(blocks, Blocks)
+    run = whole.compile(plan)
+    if not blocks.rows:
         return Beside(plan, run)
-    return _Run(plan, _Written(plan, step.blocks), step.blocks.rows, step.onto, run)
+    return _Run(plan, _Written(plan, blocks), blocks.rows, step.onto, run)
 
 
 @final

@@ -1,7 +1,5 @@
 """The cache of transformed programs: record, then transform and compile once.
 
-(Calls of functions that would be recorded as they were the last time do not come here: functrace/api/closed.py.)
-
 Note [Literals that change]
     The key of a recording is its tape, which names a Python number by position, not by value. The first transformed
     form is specialised to the numbers it was made with (so that ``x ** 3`` differentiates as a power with a known
@@ -21,29 +19,27 @@ from __future__ import annotations
 
 import gc
 import math
-import struct
 import threading
-from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from operator import itemgetter
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from functrace.caches import Bounded, Facts, Kept
+from functrace.caches import Facts
 from functrace.executor.inner import with_inner
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import INPUT, Primitive
 from functrace.ir.program import Program, goes_by_rule
 from functrace.ir.tape import Columns, Spec, infer
+from functrace.keys import number_key
 from functrace.locks import after_fork
 from functrace.ops.elementwise import loop_dtypes, where
+from functrace.specialize import Guard, Miss, Specialization, Table
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
 from functrace.transforms.given import with_given
 from functrace.typing import Scalar
-
-_items: Callable[..., Callable[[Any], Any]] = itemgetter  # whose type says nothing of what it is applied to
 
 MOST_BYTES = 128 << 20
 """Estimated bytes of all cached forms together; the least recently used go first."""
@@ -58,57 +54,120 @@ MOST_FORMS = 8
 
 
 @final
-class Form:
-    """One transformed form: for which literals it holds, and which of them are arguments."""
+class Form(Specialization):
+    """What a transform has made of a program, and which numbers of the recording are its last arguments.
 
-    __slots__ = ("_delicate", "_fixed", "_known", "_pick", "arguments", "avals", "is_plain", "literals", "made")
+    Args:
+        made: what was made.
+        arguments: which literals of the recording.
+        avals: theirs.
+        assumed: bytes that it hardly takes, see `Kept`.
+    """
 
-    _pick: Callable[[Any], Any] | None
+    __slots__ = ("arguments", "avals", "made")
 
-    def __init__(
-        self, literals: tuple[Scalar, ...], arguments: tuple[int, ...], avals: tuple[ShapeDtype, ...], made: Any
-    ) -> None:
-        self.literals = literals
-        self.arguments = arguments
-        self.avals = avals
-        self.made = made
-        self._fixed = tuple([k for k in range(len(literals)) if k not in arguments])
-        self._pick = _items(*self._fixed) if arguments and self._fixed else None
-        self._known = literals if not arguments else self._pick(literals) if self._pick is not None else ()
-        # What `==` cannot tell apart, or takes apart: zeros with signs, in complex numbers too; nan.
-        self._delicate = tuple(
-            [k for k in self._fixed if type(literals[k]) in (float, complex) and _is_delicate(literals[k])]
-        )
-        self.is_plain = not (arguments or self._delicate)
+    def __init__(self, made: Any, arguments: tuple[int, ...], avals: tuple[ShapeDtype, ...], assumed: int) -> None:
+        super().__init__(assumed=assumed)
+        self.made, self.arguments, self.avals = made, arguments, avals
 
-    def values(self, literals: tuple[Scalar, ...]) -> list[Any] | None:
-        """Return the values of the arguments for these literals; ``None`` if the form does not hold for them."""
-        mine, pick = self.literals, self._pick
-        same = (literals if not self.arguments else pick(literals) if pick is not None else ()) == self._known
-        if not same and (not self._delicate or not all(_same(literals[k], mine[k]) for k in self._fixed)):
-            return None
-        for k in self._delicate:
-            if not _same(literals[k], mine[k]):
-                return None
-        values: list[Any] = []
-        for k, aval in zip(self.arguments, self.avals, strict=True):
-            if not holds(aval.dtype, literals[k]):
-                return None
-            values.append(np.asarray(literals[k], aval.dtype)[()])
-        return values
+    def values(self, literals: tuple[Scalar, ...]) -> list[Any]:
+        """Return the values of the arguments."""
+        return [np.asarray(literals[k], aval.dtype)[()] for k, aval in zip(self.arguments, self.avals, strict=True)]
 
 
-def _is_delicate(value: complex) -> bool:
-    return type(value) is complex or value == 0 or value != value
+class Called(NamedTuple):
+    """What guards read of a recording.
+
+    Args:
+        guess: a number for the function and the transform by name.
+        tape: operations, types of literals, outputs and transform; as the recording has them.
+        literals: the numbers among the operands.
+    """
+
+    guess: int
+    tape: tuple[Any, ...]
+    literals: tuple[Scalar, ...]
 
 
-def _same(a: Scalar, b: Scalar) -> bool:
-    """Whether two numbers of one type are the same: not 0.0 and -0.0, but nan and nan."""
-    return a is b or (_bits(a) == _bits(b) if type(a) in (float, complex) else a == b)
+@final
+class ByTape:
+    """Guard: which operations were recorded, under which transform.
+
+    The answer is a number: the hash of the tape, or the next one that is free if another tape has the same hash. (Tapes are
+    long, and to hash one takes longer than to compare it with the one that the same function had the last time.)
+    """
+
+    __slots__ = ("_last", "nodes")
+
+    def __init__(self) -> None:
+        self.nodes: Mapping[Any, Any] = {}
+        """The nodes behind the answers, whose guards hold the tapes."""
+        self._last = Facts("transformed programs that were found last", MOST_GUESSES)
+
+    def answer(self, call: Called) -> int:
+        """Return the number of the tape."""
+        tape, nodes = call.tape, self.nodes
+        key: Any = self._last.get(call.guess)
+        node = nodes.get(key)
+        if node is not None and node.guard.tape == tape:
+            return key
+        primitives, operands, params, *rest = tape
+        key = hash((tuple(primitives), tuple(operands), tuple(params), *rest))
+        while (node := nodes.get(key)) is not None and node.guard.tape != tape:
+            key += 1
+        self._last.keep(call.guess, key)
+        return key
+
+    def why(self, kept: Sequence[Hashable], now: Hashable) -> str:
+        """Say that no such recording is known."""
+        return f"other operations were recorded than those of the {len(kept)} recordings that are kept"
+
+    def merged(self, other: Guard[Any]) -> ByTape | None:
+        """Return itself: there is one."""
+        return self if other is self else None
 
 
-def _bits(value: complex) -> bytes:
-    return struct.pack("dd", value.real, value.imag)
+@final
+class ByNumbers:
+    """Guard: which Python numbers stand among the operands; see Note [Literals that change].
+
+    Args:
+        tape: of the recording, kept from changing.
+        arguments: by literal that may be an argument, its aval.
+        literals: of the recording that this was made for.
+    """
+
+    __slots__ = ("_last", "arguments", "literals", "tape")
+
+    def __init__(self, tape: tuple[Any, ...], arguments: dict[int, ShapeDtype], literals: tuple[Scalar, ...]) -> None:
+        self.tape, self.arguments, self.literals = tape, arguments, literals
+        self._last: tuple[Any, tuple[Any, ...]] = (None, ())  # literals that `==` tells from others, and the answer
+
+    def answer(self, call: Called) -> tuple[Any, ...]:
+        """Return the numbers, but for those that are arguments."""
+        literals, (plain, found) = call.literals, self._last
+        if literals == plain:
+            return found
+        known = self.arguments
+        answer = tuple([
+            None if k in known and holds(known[k].dtype, value) else number_key(value) for k, value in enumerate(literals)
+        ])  # fmt: skip
+        if not any(type(part) is bytes for part in answer):
+            self._last = literals, answer
+        return answer
+
+    def why(self, kept: Sequence[Hashable], now: Hashable) -> str:
+        """Say that the numbers are new."""
+        return f"the numbers among the operands are other ones than in {len(kept)} forms that are kept"
+
+    def merged(self, other: Guard[Any]) -> ByNumbers | None:
+        """Return itself, unless there are other arguments."""
+        return self if other is self else None
+
+    def varying(self, literals: tuple[Scalar, ...]) -> set[int]:
+        """Return which literals have varied so far: those that are arguments, and those that are not what they were."""
+        pairs = zip(literals, self.literals, strict=True)
+        return {k for k, (a, b) in enumerate(pairs) if number_key(a) != number_key(b)}.union(self.arguments)
 
 
 def _range(dtype: np.dtype[Any]) -> tuple[Any, Any]:
@@ -129,34 +188,6 @@ def holds(dtype: np.dtype[Any], value: Scalar) -> bool:
     low, high = limits
     parts = (value.real, value.imag) if type(value) is complex else (value,)
     return all(low <= part <= high or (type(part) is float and not math.isfinite(part)) for part in parts)
-
-
-@final
-class Entry(Kept):
-    """What is cached for one tape and one transform: forms, the newest last."""
-
-    __slots__ = ("forms", "tape")
-
-    def __init__(self, tape: tuple[Any, ...]) -> None:
-        super().__init__(assumed=(len(tape[0]) + 16) * MOST_PER_OPERATION)
-        self.tape = tape
-        self.forms: tuple[Form, ...] = ()
-
-    def find(self, literals: tuple[Scalar, ...]) -> tuple[Form, list[Any]] | None:
-        """Return a form that holds for the literals, and the values of its arguments."""
-        for form in reversed(self.forms):
-            values = form.values(literals)
-            if values is not None:
-                return form, values
-        return None
-
-    def varying(self, literals: tuple[Scalar, ...]) -> set[int]:
-        """Which literals have varied so far: those that are arguments, and those that are not what they were."""
-        if not self.forms:
-            return set()
-        last = self.forms[-1]
-        changed = {k for k in range(len(literals)) if not _same(literals[k], last.literals[k])}
-        return changed.union(*[form.arguments for form in self.forms])
 
 
 @contextmanager
@@ -192,86 +223,70 @@ def _resume_collector() -> None:
 
 
 @final
-class TransformCache:
-    """Transformed forms by tape and transform, bounded in bytes and number; safe under threads."""
+class TransformCache(Table[Form]):
+    """What transforms have made of recordings, by tape, transform and numbers; bounded in bytes and number."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        # By the hash of the key: keys are long, and to hash one takes a while: longer than to compare it with the one that
-        # the same function had the last time. (An entry whose hash is that of another takes its place.)
-        self._kept: Bounded[Entry] = Bounded("transformed programs", most_bytes, MOST_ENTRIES)
-        self._last = Facts("transformed programs that were found last", MOST_GUESSES)
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held, as measured."""
-        return self._kept.nbytes
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._kept.clear()
+        guard = ByTape()
+        super().__init__("transformed programs", guard, most_bytes, MOST_ENTRIES)
+        guard.nodes = self.root.next
 
     def made(self) -> list[Any]:
         """Return what transforms have made of recordings, that used longest ago first."""
-        entries = sorted(self._kept.entries.values(), key=lambda entry: entry.used)
-        return [form.made for entry in entries for form in entry.forms]
+        return [form.made for form in sorted(self.entries.values(), key=lambda form: form.used)]
 
     def lookup(
         self, recording: Recording, outputs: tuple[int, ...], transform: Hashable, build: Callable[[Program], Any]
     ) -> tuple[Any, list[Any]]:
-        """Return the transformed form of a recording, and the arguments to run it on.
+        """Return what a transform makes of a recording, and the arguments to run it on.
 
         Args:
-            recording: what was recorded; its tape is the key.
+            recording: what was recorded.
             outputs: the variables that are its outputs.
             transform: hashable; with the tape, the key.
-            build: makes the transformed form from the program, in which captured values are inputs; ``lookup``
-                remembers whatever it returns.
+            build: makes it from the program, in which captured values are inputs; whatever it returns is kept.
 
         Returns:
             what ``build`` returned, and the values of its program's inputs, in order: inputs, captured values, numbers
             that have become arguments.
         """
         literals = tuple(recording.literals)
-        primitives, operands, params = recording.primitives, recording.operands, recording.params
-        tape = (primitives, operands, params, tuple(map(type, literals)), outputs, transform)
-        kept = self._kept
-        known = recording.batches or recording.values
+        tape = (
+            recording.primitives, recording.operands, recording.params, tuple(map(type, literals)), outputs, transform,
+        )  # fmt: skip
+        values = recording.values
+        known = values.batches or values.known
         arguments = [known[i] for i in recording.inputs]
         if recording.constants:
             arguments.extend(recording.constants.values())
-        guess = hash((recording.owner, transform))  # (a number: it holds nothing)
-        key = self._last.get(guess)
-        entry = kept.entries.get(key)
-        is_known = entry is not None and entry.tape == tape
-        if not is_known:
-            key = self._last.keep(guess, hash((tuple(primitives), tuple(operands), tuple(params), *tape[3:])))
-            entry = kept.entries.get(key)
-            is_known = entry is not None and entry.tape == tape
-        if entry is not None and is_known:
-            entry.used = kept.tick()
-            form = entry.forms[-1]
-            if form.is_plain and literals == form.literals:  # the common case, in line
-                return form.made, arguments
-            found = entry.find(literals)
+        call = Called(hash((recording.owner, transform)), tape, literals)  # (a number: it holds nothing)
+        found = self.find(call)
+        if found.__class__ is Miss:
+            found = self._added(call, recording, outputs, build)
+        if found.arguments:  # type: ignore[union-attr]
+            arguments.extend(found.values(literals))  # type: ignore[union-attr]
+        return found.made, arguments  # type: ignore[union-attr]
+
+    def _added(self, call: Called, recording: Recording, outputs: tuple[int, ...], build: Callable[[Program], Any]) -> Form:
+        """Make a form for a recording, and keep it."""
+        key = self.root.guard.answer(call)
+        node: Any = self.root.next.get(key)
+        before: ByNumbers | None = None if node is None else node.guard
+        program, chosen, avals = template(recording, outputs, () if before is None else before.varying(call.literals))
+        with collector_paused():
+            made = build(program)
+        form = Form(made, chosen, avals, (len(recording.primitives) + 16) * MOST_PER_OPERATION)
+        known = dict(zip(chosen, avals, strict=True))
+        if before is not None and known.keys() <= before.arguments.keys():
+            guard = before
         else:
-            entry, found = Entry((list(primitives), list(operands), list(params), *tape[3:])), None
-        if found is None:
-            program, chosen, avals = template(recording, outputs, entry.varying(literals))
-            with collector_paused():
-                made = build(program)
-            form = Form(literals, chosen, avals, made)
-            is_new = not entry.forms
-            entry.forms = (*entry.forms[1 - MOST_FORMS :], form)
-            if is_new:
-                kept.add(key, entry)
-            else:
-                kept.changed(entry)
-            found = form, form.values(literals) or []
-        arguments.extend(found[1])
-        return found[0].made, arguments
+            tape = (*map(list, call.tape[:3]), *call.tape[3:])
+            guard = ByNumbers(tape, {} if before is None else before.arguments | known, call.literals)
+        self.insert([(self.root.guard, key), (guard, guard.answer(call))], form)
+        forms = [*self.leaves(self.root.next.get(key))]
+        if len(forms) > MOST_FORMS:
+            self.drop(min(forms, key=lambda other: other.used))
+        return form
 
 
 def template(
@@ -365,8 +380,8 @@ def run_recorded(
 
     What has been evaluated on the way is among the arguments, and is not evaluated again.
     """
-    answers = recording.answers
-    given = () if answers is None else _read(recording, answers.variables)
+    evaluation = recording.values.evaluation
+    given = () if evaluation is None else _read(recording, evaluation.variables)
     if not (given or recording.held):
         return CACHE.lookup(recording, tuple(outputs), transform, build)
     return _lookup_with_more(recording, tuple(outputs), transform, build, given)
@@ -390,7 +405,7 @@ def _lookup_with_more(
     key: tuple[Hashable, ...] = (transform, given, *recording.held)
     made, arguments = CACHE.lookup(recording, outputs, key, whole)
     if given:
-        arguments.extend([recording.values[k] for k in given])
+        arguments.extend([recording.values.known[k] for k in given])
     return made, arguments
 
 
@@ -400,7 +415,7 @@ def _read(recording: Recording, variables: Sequence[int]) -> tuple[int, ...]:
     A value that belongs to a recording around this one is differentiated there: by what the operations say that made it. So
     what depends on a function with rules of its own is computed by these.
     """
-    values = recording.values
+    values = recording.values.known
     if not any(isinstance(values[k], Tracer) for k in variables):
         return tuple(variables)
     moved: set[int] = set()

@@ -1,9 +1,10 @@
 """Freed memory: while large arrays are worked on, the C library keeps what they leave behind for those that come next.
 
-glibc gives the memory of large arrays back to the operating system as soon as they die, and every new one is a page fault
-per 4 KiB: gradients of 100 layers on 2 MiB arrays make 180,000 per call. So as long as calls on large arrays follow each
-other, it is told to keep as much as they need; a second after the last one it gives everything back. Other C libraries are
-left alone, and so is glibc where somebody has set its environment variables for it.
+glibc gives the memory of large arrays back to the operating system as soon as they are freed, and every new one is a page
+fault per 4 KiB: gradients of 100 layers on 2 MiB arrays make 180,000 per call. With ``functrace.config.keep_freed_memory =
+True``, as long as calls on large arrays follow each other, glibc is told (by ``mallopt``) to keep as much as they need; a
+second after the last one it gives everything back. This is a setting of the whole process, and so off by default. Other C
+libraries are left alone, and so is glibc where somebody has set its environment variables for it.
 
 Measured (un-jitted gradient of memory-chain; jitted gradient of jit-elementwise in float64, 32 MiB per array): 1.60 ->
 1.35 s, 181,000 -> 300 page faults; 120 -> 90 ms, 4,200 -> 0. Giving back 300 MiB takes 13 ms.
@@ -92,10 +93,13 @@ class FreedMemory:
 
     Args:
         seconds: how long.
+        is_kept: whether anything is kept.
     """
 
-    def __init__(self, seconds: float = SECONDS) -> None:
+    def __init__(self, seconds: float = SECONDS, *, is_kept: bool = False) -> None:
         self.seconds = seconds
+        self.is_kept = is_kept
+        """Whether freed memory is kept at all: a setting."""
         self.kept = 0
         """Bytes that the largest of the calls needs, for which memory is kept."""
         self.has_budget = False
@@ -114,7 +118,7 @@ class FreedMemory:
 
     def used(self, nbytes: int) -> None:
         """Note that arrays of so many bytes together are worked on."""
-        if nbytes > self._needed:
+        if self.is_kept and nbytes > self._needed:
             self._needed = nbytes
             if nbytes > self.kept:
                 self._keep(nbytes)
@@ -126,6 +130,8 @@ class FreedMemory:
 
         @functools.wraps(run)
         def keeping(*arguments: Array) -> tuple[Any, ...]:
+            if not self.is_kept:
+                return run(*arguments)
             entry = threading.get_ident(), nbytes
             self._running.append(entry)
             self.used(nbytes)
@@ -142,7 +148,7 @@ class FreedMemory:
 
         Arrays that live on, such as gradients, stand where larger ones have died; what is left around them fits nothing.
         """
-        library = _library() if self.has_budget and self.kept else None
+        library = _library() if self.has_budget else None
         if library is None or not hasattr(library, "mallinfo2"):
             return
         held = _resident()

@@ -17,7 +17,6 @@ Floor: 6.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
@@ -30,9 +29,10 @@ from functrace.executor.order import in_least_cache
 from functrace.executor.sums import SUMMED, summed_bounds, sums_are_in_pairs
 from functrace.executor.threads import THREADS
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.parts import Assembly, Lowering, Rewrite, output_avals
+from functrace.ir.parts import Assembly, Rewrite, output_avals
 from functrace.ir.primitive import Holds, Joint, Onto, Primitive
 from functrace.ir.program import Program
+from functrace.ir.structures import Blocks, Lowering
 from functrace.ir.tape import Spec
 from functrace.ops.blas import one_thread
 from functrace.ops.contraction import matmul_in_parts_p
@@ -99,23 +99,6 @@ Measured with two threads on 400,000 float32: three additions or products 1.9 x 
 """
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Blocks:
-    """How a group is divided into blocks.
-
-    Args:
-        rows: the leading axes of its arrays; a block takes some of their elements. Without any, the operations of the group
-            do not need each other, and run side by side (executor/beside.py).
-        whole: places of the inputs that every block takes as they are.
-        has_products: whether there are products of matrices among its operations.
-    """
-
-    rows: Shape
-    whole: tuple[int, ...] = ()
-    has_products: bool = False
-
-
 def _aval(*specs: *tuple[*tuple[Spec, ...], Program, Blocks]) -> Any:
     *operands, program, _ = specs
     check_operands("blocks", program, operands)
@@ -123,7 +106,7 @@ def _aval(*specs: *tuple[*tuple[Spec, ...], Program, Blocks]) -> Any:
 
 
 def _lowers(_specs: object, program: Program, blocks: Blocks) -> Lowering:
-    return Lowering((program,), operator.itemgetter(0), fresh=True, blocks=blocks)
+    return Lowering((program,), blocks, fresh=True)
 
 
 def _called(rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -254,7 +237,7 @@ class _Group:
         if primitive in REDUCTIONS:
             aval = program.avals[operands[0]] if operands[0] >= 0 else None
         else:
-            aval = program.avals[k] if _is_pointwise(program, k) or primitive is matmul_in_parts_p else None
+            aval = program.avals[k] if is_pointwise(program, k) or primitive is matmul_in_parts_p else None
         if aval is None or not is_large(aval, 1 if primitive is matmul_in_parts_p else least):
             return None
         group = cls(program, aval.shape, len(aval.shape), least)
@@ -278,11 +261,11 @@ class _Group:
             count = self._joining(operands, k)
         elif primitive is broadcast_to_p:
             count = self._pointwise(operands, k) if operands[0] >= 0 else 0
-        elif _is_pointwise(self.program, k):
+        elif is_pointwise(self.program, k):
             count = self._pointwise(operands, k)
         else:
             return False
-        if primitive in REDUCTIONS or _is_pointwise(self.program, k):
+        if primitive in REDUCTIONS or is_pointwise(self.program, k):
             count = 0 if not self.strided.isdisjoint(operands) else count
         has_products = self.has_products or primitive is matmul_in_parts_p
         if not self._is_divided(count, has_products):
@@ -439,12 +422,12 @@ class _Group:
         ops, avals = self.program.ops, self.program.avals
         primitive, operands, _ = ops[k]
         outside = [j for j in readers if j not in inside]
-        if not all(_is_pointwise(self.program, j) or ops[j][0] in REDUCTIONS for j in outside):
+        if not all(is_pointwise(self.program, j) or ops[j][0] in REDUCTIONS for j in outside):
             return False
         full = [i for i in operands if i >= 0 and avals[i].shape == avals[k].shape]
         if primitive is convert_p:
             return len(full) == 1 and full[0] in inside and 2 * avals[full[0]].nbytes <= avals[k].nbytes
-        is_cheap = len(full) == 1 and _is_pointwise(self.program, k) and avals[full[0]] is avals[k]
+        is_cheap = len(full) == 1 and is_pointwise(self.program, k) and avals[full[0]] is avals[k]
         return (
             is_cheap
             and len(outside) == len(readers) == 1
@@ -501,19 +484,40 @@ class _Made(NamedTuple):
 
     def write(self, write: Rewrite) -> list[int]:
         """Write the group as one operation; returns what is to be carried out after it all the same."""
-        program = self.program
-        build = Assembly()
-        moved = {i: build.input(program.avals[i]) for i in self.roles}
-        for k in self.order:
-            build.copy(program, k, moved)
-        names = {moved[i]: name for i, name in program.names.items() if i in moved}
-        body = _tidied(build.program([moved[i] for i in self.outputs], program.name, (), names), len(self.rows)).interned()
         whole = tuple([n for n, is_whole in enumerate(self.roles.values()) if is_whole])
-        operands = tuple(map(write.operand, self.roles))
-        blocks = Blocks(self.rows, whole, any(op[0] is matmul_in_parts_p for op in body.ops))
-        first = write.place(blocks_p, operands, (body, blocks), write.position(self.order[0]))
-        write.moved.update({k: first + n for n, k in enumerate(self.outputs)})
+        has_products = any(self.program.ops[k][0] is matmul_in_parts_p for k in self.order)
+        blocks = Blocks(self.rows, whole, has_products)
+        write_group(write, self.order, [*self.roles], self.outputs, blocks, lambda body: _tidied(body, len(self.rows)))
         return self.shown
+
+
+def write_group(
+    write: Rewrite,
+    order: Sequence[int],
+    operands: Sequence[int],
+    results: Sequence[int],
+    blocks: Blocks,
+    tidy: Callable[[Program], Program] | None = None,
+) -> None:
+    """Write operations as one: a fusion group.
+
+    Args:
+        write: what is written from the program that the operations stand in.
+        order: the operations, in the order in which they are to run.
+        operands: the variables from outside that they read.
+        results: those of their variables that are read outside.
+        blocks: how the group may be divided; a policy that divides nothing gives the shape as ``rows``.
+        tidy: from the program of the group to an equal one.
+    """
+    program, build = write.source, Assembly()
+    moved = {i: build.input(program.avals[i]) for i in operands}
+    for k in order:
+        build.copy(program, k, moved)
+    names = {moved[i]: name for i, name in program.names.items() if i in moved}
+    body = build.program([moved[i] for i in results], program.name, (), names)
+    body = (body if tidy is None else tidy(body)).interned()
+    first = write.place(blocks_p, tuple(map(write.operand, operands)), (body, blocks), write.position(order[0]))
+    write.moved.update({k: first + n for n, k in enumerate(results)})
 
 
 def _tidied(body: Program, count: int) -> Program:
@@ -529,7 +533,7 @@ def _tidied(body: Program, count: int) -> Program:
     return in_least_cache(compute_late(made, are_inputs_held=False), count, CHEAP, VIEWS)
 
 
-def _is_pointwise(program: Program, k: int) -> bool:
+def is_pointwise(program: Program, k: int) -> bool:
     """Whether each element of the one result, an array of its own, comes of the operands' elements at its place."""
     primitive, operands, params = program.ops[k]
     if primitive is convert_p:

@@ -1,59 +1,60 @@
-"""Instruction lists: the compact form in which programs run before they are compiled.
+"""Instruction lists: how un-jitted derivatives run.
 
 An instruction is a function and the places of its operands and its result in one list of values. All instructions stand in
 one flat list, five entries each. So none is an object of its own, and Python's cycle collector has nothing to walk.
 
-Note [The first gradient of a recording]
-    A gradient program of 5,000 equations takes 13 ms to derive by the rules, and is then run once. `gradient` derives no
-    program: it puts the templates of the recorded operations (transforms/templates.py) one behind the other, as a list of
-    instructions in the order of the transpose, in 2.5 ms. What is computed is what the rules' program computes, to the last
-    bit: residuals stand right behind what they belong to, and what nobody reads is left out.
+There are two ways to a list. `listed` makes one of a program. `ListSink` is what the walks of differentiation
+(`functrace.transforms.walk`) write to where there is no program yet: a gradient of 5,000 operations takes 13 ms to derive as
+a program, and 3 as a list. Both use the kernels that generated code uses (`functrace.executor.kernels`).
 
 Floor: 6.
 """
 
-# A tracer's own fields are underscored for users; the library's rooms read them.
+# A tracer's own fields are underscored for users; the library's packages read them.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, NoReturn, final
 
 import numpy as np
 
+from functrace.control.joining import join_bodies
+from functrace.executor.kernels import (
+    KERNELS,
+    as_number_array,
+    is_exact_number,
+    number_array,
+    number_dtype,
+    scalar_operator,
+)
 from functrace.executor.spread import spread_operations
-from functrace.ir.filling import Template as ProgramTemplate
-from functrace.ir.primitive import CONSTANT, INPUT, Primitive
+from functrace.ir.aval import LARGE, Constant, ShapeDtype
+from functrace.ir.parts import Compiled
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.ir.program import Position, Program
-from functrace.ops.elementwise import add
+from functrace.ir.tape import Operands, Params, Spec
+from functrace.ops.elementwise import add as add_p
+from functrace.passes import EARLY, optimized
 from functrace.source import Source
 from functrace.tracing.lines import LINES, RUNNING, Now, name_warnings, stop_naming
 from functrace.tracing.tracer import Value
-from functrace.transforms.templates import Chosen, Piece, Template
+from functrace.transforms.given import Given
+from functrace.transforms.templates import Piece, Template
+from functrace.transforms.walk import NeedsTape, RuleRange, Walked
+from functrace.typing import Scalar
 
 WIDTH = 5
-"""Entries per instruction: kind, function, two places of operands (or a tuple of them, and those that die), result."""
+"""Entries per instruction: kind, function, two places of operands (or a tuple of them, and of those freed), result."""
 ANY, ONE, TWO, MANY = 0, 1, 2, 3
 """Kinds, by what is taken: a tuple of places, one, or two; `MANY` is `ANY` with several results, in places that follow one
-another. Added to `ONE` and `TWO`: which of the operands die."""
-FIRST_DIES, SECOND_DIES = 4, 8
+another. Added to `ONE` and `TWO`: which of the operands are freed."""
+FREES_FIRST, FREES_SECOND = 4, 8
 
-SMALL = 1 << 20
-"""Bytes: what takes less altogether is let go at the end."""
-
-
-def closed(primitive: Primitive, params: tuple[Any, ...]) -> Callable[..., Any]:
-    """Return the function that evaluates a primitive, of its operands alone."""
-    function = primitive.eval
-    if not params:
-        return function
-
-    def of_operands(*operands: Value) -> Any:
-        return function(*operands, *params)
-
-    return of_operands
+SMALL = 1 << 18
+"""Bytes: what takes less altogether is freed at the end."""
 
 
 @final
@@ -81,12 +82,60 @@ class Instructions:
         self.origins: list[int] = []
         """Of the same places: the variable of the program that they belong to."""
 
+    def __len__(self) -> int:
+        return len(self.code) // WIDTH
+
     def now(self, place: int) -> Now:
         """Return what makes the value of a place, and where it came from."""
         program, count = self.program, len(self.program.avals)
         origin = place if place < count else self.origins[place - count]
-        position = program.positions[origin] if origin < len(program.positions) else None
+        position = program.positions[origin] if 0 <= origin < len(program.positions) else None
         return Now(program.columns.primitives[place] if place < count else self.primitives[place - count], position)
+
+    def finish(self, outputs: Iterable[int], tail: Sequence[Any], count: int, *, prunes: bool) -> Instructions:
+        """Say where values are used last, if that is worth it.
+
+        Args:
+            outputs: the places of the outputs.
+            tail: numbers, the first of which stand at the end of the list of values.
+            count: how many other places there are.
+            prunes: whether dead code is left out.
+        """
+        code, program = self.code, self.program
+        self.outputs = list(outputs)
+        read = bytearray(count + len(tail))
+        for i in self.outputs:
+            read[i] = 1
+        largest = max([aval.nbytes for aval in set(program.avals) if aval.is_large], default=LARGE)
+        frees = len(self) * largest > SMALL
+        kept: list[Any] = []
+        entries = reversed(code)
+        for result, second, first, function, kind in zip(entries, entries, entries, entries, entries, strict=True):
+            if (
+                prunes
+                and not read[result]
+                and (kind != MANY or not any(read[result : result + program.result_count(result)]))
+            ):
+                continue
+            if kind and kind != MANY:
+                if frees:
+                    if first >= 0 and not read[first]:
+                        kind += FREES_FIRST
+                    if kind & TWO and second >= 0 and not read[second] and second != first:
+                        kind += FREES_SECOND
+                read[first] = read[second] = 1
+            else:
+                if frees:
+                    second = tuple([i for i in dict.fromkeys(first) if i >= 0 and not read[i]])
+                for i in first:
+                    read[i] = 1
+            kept += (result, second, first, function, kind)
+        kept.reverse()
+        self.code = kept
+        self.values = [None] * count + list(tail[::-1])
+        for i, value in program.constant_values.items():
+            self.values[i] = value
+        return self
 
 
 def run(instructions: Instructions, arguments: Sequence[Any], lines: Sequence[Position]) -> list[Any]:
@@ -131,7 +180,7 @@ def run(instructions: Instructions, arguments: Sequence[Any], lines: Sequence[Po
             else:
                 found = function(*[values[i] for i in first])
                 values[result : result + len(found)] = found
-                found = None  # what dies is let go
+                found = None  # what is freed here must have no other name
                 for i in second:
                     values[i] = None
     except Exception as error:
@@ -161,6 +210,61 @@ def _source(position: Position, lines: Sequence[Position]) -> Source | None:
     return Source(*position) if isinstance(position, tuple) else None
 
 
+# -- how an operation is called --------------------------------------------------------------------------------------------
+
+
+def called(primitive: Primitive, params: Params) -> Callable[..., Any]:
+    """Return the function that evaluates an operation, of its operands alone."""
+    if not params:
+        return primitive.eval
+    kernel = KERNELS.get(primitive)
+    if kernel is not None:
+        return kernel(params).call
+    function = primitive.eval
+
+    def of_operands(*operands: Value) -> Any:
+        return function(*operands, *params)
+
+    return of_operands
+
+
+class Numbers:
+    """The numbers that instructions read: behind all other places, from the end of the list of values backwards.
+
+    Args:
+        literals: those of the program, which stand there first.
+    """
+
+    __slots__ = ("_arrays", "literals", "tail")
+
+    def __init__(self, literals: Sequence[Scalar]) -> None:
+        self.literals = literals
+        self.tail: list[Any] = list(literals)
+        self._arrays: dict[Any, int] = {}
+
+    def add(self, value: object) -> int:
+        """Add a number, or another constant; returns its place."""
+        self.tail.append(value)
+        return -len(self.tail)
+
+    def as_array(self, i: int, dtype: np.dtype[Any]) -> int:
+        """Return the place of a literal as an array, if the dtype holds it; see `number_array`."""
+        found = self._arrays.get((i, dtype))
+        if found is None:
+            array = as_number_array(dtype, self.literals[~i])
+            found = self._arrays[i, dtype] = i if array is None else self.add(array)
+        return found
+
+    def beside(self, operands: Operands, primitive: Primitive, specs: Sequence[Spec]) -> Operands:
+        """Return the places of two operands, one of which is a literal: that one as an array, where a ufunc takes it so."""
+        at = 0 if operands[0] < 0 else 1
+        dtype = number_dtype(primitive, specs, at)
+        if dtype is None:
+            return operands
+        place = self.as_array(operands[at], dtype)
+        return (operands[0], place) if at else (place, operands[1])
+
+
 # -- from programs ---------------------------------------------------------------------------------------------------------
 
 
@@ -168,326 +272,356 @@ def listed(program: Program) -> Instructions:
     """Return the instructions of a program: what `functrace.tracing.evaluate.evaluate_program` does on plain arguments.
 
     Cost:
-        about 0.3 us per equation.
+        about 1 us per equation.
     """
     made = Instructions(program)
-    ops, code = program.ops, made.code
+    ops, avals, code, numbers = program.ops, program.avals, made.code, Numbers(program.literals)
     spread = spread_operations(program)
-    for k, dying in program.schedule:
+    for k, _ in program.schedule:
         primitive, operands, params = ops[k]
-        function = closed(primitive, params) if params else spread.get(k, primitive.eval)
-        if primitive.many:
-            code += (MANY, function, operands, dying, k)
+        if primitive.holds is not None or primitive.many:
+            function = _held(program, k) if primitive.holds is not None else called(primitive, params)
+            code += (MANY if primitive.many else ANY, function, operands, (), k)
             continue
+        function = spread.get(k) or called(primitive, params)
         arity = len(operands)
+        if not avals[k].shape and arity < 3 and not params:
+            found = scalar_operator(
+                primitive, [program.spec(i) for i in operands], [program.literals[~i] for i in operands if i < 0]
+            )
+            function = function if found is None else found.call
         if arity == 2:
             first, second = operands
-            kind = TWO
-            if dying:
-                kind += (FIRST_DIES if first in dying else 0) + (SECOND_DIES if second in dying and second != first else 0)
-            code += (kind, function, first, second, k)
+            if (first < 0) != (second < 0) and avals[k].shape and primitive.is_ufunc:
+                first, second = numbers.beside(operands, primitive, [program.spec(first), program.spec(second)])
+            code += (TWO, function, first, second, k)
         elif arity == 1:
             (first,) = operands
-            code += (ONE + FIRST_DIES if dying else ONE, function, first, first, k)
+            code += (ONE, function, first, first, k)
         else:
-            code += (ANY, function, operands, dying, k)
-    made.values = [None] * len(ops) + list(program.literals[::-1])
-    for i, value in program.constant_values.items():
-        made.values[i] = value
-    made.outputs = list(program.output_ids)
+            code += (ANY, function, operands, (), k)
+    made.finish(program.output_ids, numbers.tail, len(ops), prunes=False)
     made.copied = list(program.aliasing)
     return made
 
 
-@final
-class Unfilled:
-    """The instructions of a program that holds unknown numbers: filled with given ones they run, without a program of it.
+def _held(program: Program, k: int) -> Callable[..., Any]:
+    """Return the function of an operation with sub-programs: these run as lists, too."""
+    primitive, operands, params = program.ops[k]
+    holds = primitive.holds
+    if holds is None or holds.lowers is None:
+        return called(primitive, params)
+    lowering = holds.lowers(tuple(map(program.spec, operands)), *params)
+    runs = [compiled(body, fresh=lowering.fresh) for body in lowering.bodies]
+    return join_bodies(lowering.structure, lowering.bodies, runs)
+
+
+def compiled(program: Program, *, fresh: bool) -> Compiled:
+    """Return a function that runs a program as a list.
 
     Args:
-        template: the program.
+        program: the program.
+        fresh: whether results must not share memory with arguments.
+    """
+    made = listed(optimized(program, EARLY))
+    if not fresh:
+        made.copied = [False] * len(made.copied)
+    return lambda *arguments: tuple(run(made, arguments, ()))
+
+
+# -- from the walks of differentiation -------------------------------------------------------------------------------------
+
+
+class Row(NamedTuple):
+    """A piece of a template as an instruction.
+
+    Args:
+        kind: `ANY`, `ONE` or `TWO`; `FIXED` for a constant, `WITH_NUMBERS` if numbers are among the operands, `BESIDE` for a
+            number of the program beside another operand.
+        function: what is called; of a constant, its value.
+        first, second: slots, or a tuple of them. With numbers, what there is for each operand: a slot, or a number or array
+            in a list. Of `BESIDE` two slots, and an `_OfNumber`.
+        primitive: what is applied.
     """
 
-    __slots__ = ("_listed", "_places", "_template")
+    kind: int
+    function: Any
+    first: Any
+    second: Any
+    primitive: Primitive
 
-    def __init__(self, template: ProgramTemplate) -> None:
-        self._template = template
-        made = self._listed = listed(template.program)
-        self._places = {result: at for at, result in enumerate(made.code[WIDTH - 1 :: WIDTH])}
-        """By operation: which instruction is its."""
 
-    def fill(self, given: Sequence[Any]) -> Instructions:
-        """Return the instructions for given numbers.
+class _OfNumber(NamedTuple):
+    """What is called where a number of the program is one of two operands.
 
-        Cost:
-            1 us, and 0.3 per number.
-        """
-        like = self._listed
-        made = Instructions(like.program)
-        made.code, made.values, made.outputs, made.copied = like.code, like.values, like.outputs, like.copied
-        literals = self._template.literals(given)
-        if literals:
-            made.values = [*like.values[: -len(literals)], *literals[::-1]]
-        for k, params in self._template.params(given):
-            if k in self._places:
-                if made.code is like.code:
-                    made.code = like.code.copy()
-                made.code[self._places[k] * WIDTH + 1] = closed(like.program.ops[k][0], params)
+    Args:
+        at: which one.
+        scalar: the operator, if the result is a single number, and the operand exact.
+        dtype: what an array takes it as, if that is a floating dtype.
+    """
+
+    at: int
+    scalar: Callable[..., Any] | None
+    dtype: np.dtype[Any] | None
+
+
+FIXED, WITH_NUMBERS, BESIDE = -1, -2, -3
+
+
+class Rows(NamedTuple):
+    """A template as instructions.
+
+    Args:
+        own: the operation itself.
+        pieces: those of the template.
+    """
+
+    own: Row
+    pieces: tuple[Row, ...]
+
+
+def _rows(template: Template, primitive: Primitive, params: Params) -> Rows:
+    """Return a template, and the operation that it is of, as instructions."""
+    *given, result, _ = template.specs
+    numbers = [(at,) for at, spec in enumerate(given) if isinstance(spec, type)]
+    places = [~numbers.index((at,)) if isinstance(spec, type) else at for at, spec in enumerate(given)]
+    assert isinstance(result, ShapeDtype)
+    own = _row(Piece(primitive, tuple(places), params, result), numbers, given)
+    specs: list[Spec] = [*template.specs, *[piece.aval for piece in template.pieces]]
+    pieces = [
+        Row(FIXED, template.constants[place], 0, 0, piece.primitive)
+        if piece.primitive is CONSTANT
+        else _row(piece, template.numbers, specs)
+        for place, piece in enumerate(template.pieces)
+    ]
+    return Rows(own, tuple(pieces))
+
+
+def _row(piece: Piece, numbers: Sequence[Scalar | tuple[int]], specs: Sequence[Spec]) -> Row:
+    """Return an operation as an instruction; its numbers, and the avals of slots, are given."""
+    primitive, operands, params, aval = piece
+    places: list[Any] = []
+    kinds: list[Spec] = []
+    fixed: list[Scalar] = []
+    own = -1
+    for at, i in enumerate(operands):
+        number = (i,) if i >= 0 else numbers[~i]
+        if isinstance(number, tuple):
+            own = own if i >= 0 else at
+            places.append(number[0])
+            kinds.append(specs[number[0]])
+        else:
+            fixed.append(number)
+            places.append([number])
+            kinds.append(number.__class__)
+    function = called(primitive, params)
+    scalar = None
+    arity = len(operands)
+    if not aval.shape and arity < 3 and not params:
+        found = scalar_operator(primitive, kinds, fixed)
+        scalar = None if found is None else found.call
+    is_pair = arity == TWO and primitive.is_ufunc
+    if own >= 0 and is_pair and isinstance(kinds[1 - own], ShapeDtype):
+        dtype = number_dtype(primitive, kinds, own) if aval.shape else None
+        return Row(BESIDE, function, tuple(places), _OfNumber(own, scalar, dtype), primitive)
+    if own < 0 and scalar is not None:
+        function = scalar
+    elif fixed and is_pair and aval.shape:
+        at = 0 if operands[0] < 0 else 1
+        array = number_array(primitive, kinds, at, fixed[0])
+        places[at] = [fixed[0] if array is None else array]
+    if fixed or own >= 0:
+        return Row(WITH_NUMBERS, function, tuple(places), None, primitive)
+    if arity in (ONE, TWO):
+        return Row(arity, function, operands[0], operands[-1], primitive)
+    return Row(ANY, function, operands, (), primitive)
+
+
+def _first(value: Any, *_others: object) -> Any:
+    """Return a value that was given."""
+    return value
+
+
+@final
+class ListSink:
+    """A sink of the walks of differentiation: an instruction list.
+
+    Args:
+        program: what is walked; its variables are the first places.
+
+    Raises:
+        NeedsTape: from the walk, where an operation has no template.
+    """
+
+    __slots__ = ("_code", "_fixed", "_made", "_next", "_numbers", "_program")
+    splits = False
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        made = self._made = Instructions(program)
+        self._code = made.code
+        self._numbers = Numbers(program.literals)
+        self._fixed: dict[Any, int] = {}
+        self._next = len(program.avals)
+
+    def finish(self, outputs: Sequence[int]) -> Instructions:
+        """Return the instructions, with the places of the outputs."""
+        made, program = self._made, self._program
+        made.finish(outputs, self._numbers.tail, self._next, prunes=True)
+        primitives, count = program.columns.primitives, len(program.avals)
+        seen: set[int] = set()
+        for place in outputs:
+            primitive = None if place < 0 else primitives[place] if place < count else made.primitives[place - count]
+            foreign = primitive is None or primitive is INPUT or primitive is CONSTANT or primitive.view
+            made.copied.append(foreign or type(primitive) is Given or place in seen)
+            seen.add(place)
         return made
 
+    def place(self, i: int) -> int:
+        """Return the place of a variable of the program."""
+        return i
 
-# -- from templates --------------------------------------------------------------------------------------------------------
+    def constant(self, value: Constant, aval: ShapeDtype) -> int:
+        """Add a constant; returns its place."""
+        return self._numbers.add(value)
 
+    # -- forward -------------------------------------------------------------------------------
 
-class Kernel(NamedTuple):
-    """A template as instructions, of those of its pieces that are needed.
+    def begin(self, walked: Walked) -> None:
+        """Refuse what is not to be run as it is recorded.
 
-    Slots are the template's, but behind the cotangent stand the fixed values, then the needed pieces.
+        Values that were asked for are held by whoever recorded them. If they are large, residuals that can be computed of
+        them are to be computed when they are read, which passes see to.
+        """
+        program = self._program
+        for primitive in program.kinds:
+            if primitive.holds is not None or primitive.effects or primitive.kept is not None:
+                raise NeedsTape
+            if type(primitive) is Given and sum([aval.nbytes for aval in program.avals]) >= SMALL:
+                raise NeedsTape
 
-    Args:
-        fixed: numbers and constants.
-        size: how many pieces there are.
-        primitives: theirs.
-        ahead, behind: instructions; the former stand with the last one first.
-        used: the places of operands that are read, and behind them that of the result if it is.
-        contributions: places of operands, each with the slot of what reaches it.
-    """
+    def order(self, program: Program) -> Sequence[int]:
+        """Return all operations: dead code is left out at the end."""
+        primitives = program.columns.primitives
+        return [k for k, p in enumerate(primitives) if p is not INPUT and p is not CONSTANT and p is not RESULT]
 
-    fixed: tuple[Any, ...]
-    size: int
-    primitives: tuple[Primitive, ...]
-    ahead: Part
-    behind: Part
-    used: tuple[int, ...]
-    contributions: tuple[tuple[int, int], ...]
-
-
-Part = tuple[tuple[int, Callable[..., Any], Any, int, int], ...]
-"""Instructions of a kernel, with slots in place of places."""
-
-
-def _kernel(template: Template, arity: int) -> Kernel:
-    """Make a kernel of a template."""
-    pieces = template.pieces
-    start = arity + 2
-    needed = {slot for _, slot, _ in template.contributions if slot >= start}
-    for k in range(len(pieces) - 1, -1, -1):
-        if start + k in needed:
-            needed.update(pieces[k].operands)
-    numbers = sorted([i for i in needed if i < 0], reverse=True)
-    kept = [k for k in range(len(pieces)) if start + k in needed and k not in template.constants]
-    constants = [k for k in template.constants if start + k in needed]
-    fixed: list[Any] = []
-    moved: dict[int, int] = {i: i for i in range(start)}
-    for i in numbers:
-        number = template.numbers[~i]
-        if isinstance(number, tuple):
-            moved[i] = number[0]
-        else:
-            moved[i] = start + len(fixed)
-            fixed.append(number)
-    for k in constants:
-        moved[start + k] = start + len(fixed)
-        fixed.append(template.constants[k])
-    first = start + len(fixed)
-    for place, k in enumerate(kept):
-        moved[start + k] = first + place
-    split = sum([k < template.ahead for k in kept])
-    used = {i for i in needed if 0 <= i <= arity} | {slot for _, slot, _ in template.contributions if slot <= arity}
-    return Kernel(
-        tuple(fixed),
-        len(kept),
-        tuple([pieces[k].primitive for k in kept]),
-        _part([pieces[k] for k in kept[:split]], moved, first)[::-1],
-        _part([pieces[k] for k in kept[split:]], moved, first + split),
-        tuple(sorted(used)),
-        tuple([(place, moved[slot]) for place, slot, _ in template.contributions]),
-    )
-
-
-def _part(pieces: Sequence[Piece], moved: dict[int, int], first: int) -> Part:
-    rows: list[tuple[int, Callable[..., Any], Any, int, int]] = []
-    for place, piece in enumerate(pieces):
-        slots = tuple([moved[i] for i in piece.operands])
-        function = closed(piece.primitive, piece.params)
-        if len(slots) in (ONE, TWO):
-            rows.append((len(slots), function, slots[0], slots[-1], first + place))
-        else:
-            rows.append((ANY, function, slots, 0, first + place))
-    return tuple(rows)
-
-
-def gradient(program: Program, chosen: Chosen, active: Sequence[bool], with_value: bool) -> Instructions:
-    """Return the instructions that compute outputs, then gradients of the first output by the active inputs.
-
-    Args:
-        program: a program whose first output is a scalar.
-        chosen: the templates of its operations.
-        active: one flag per input.
-        with_value: whether the first output is among the results; otherwise what only it needs is not computed.
-
-    Cost:
-        about 2 us per operation of the program.
-    """
-    made = Instructions(program)
-    operands_of, avals = program.columns.operands, program.avals
-    templates, roots = chosen.templates, chosen.roots
-    count = len(avals)
-    tail: list[Any] = list(program.literals)
-    fixed: dict[int, list[int]] = {}
-    origins, primitives = made.origins, made.primitives
-    code = made.code
-    needed = bytearray(count + len(tail))
-    ahead: dict[int, int] = {}
-    places: list[int] = []  # of their slots, one behind the other: no list for each, which the collector would walk
-    cotangents: list[int | None] = [None] * count
-    out = program.output_ids[0]
-    if chosen.active[out]:
-        tail.append(np.ones((), avals[out].dtype)[()])
-        cotangents[roots[out]] = -len(tail)
-    next_place = count
-    for k in range(out, -1, -1):
-        template = templates[k]
-        cotangent = cotangents[k]
-        if template is None or cotangent is None:
-            continue
-        kernel: Kernel | None = template.kernel
-        operands = operands_of[k]
-        if kernel is None:
-            kernel = template.kernel = _kernel(template, len(operands))
-        slots = [*operands, k, cotangent]
-        if kernel.fixed:
-            given = fixed.get(id(kernel))
-            if given is None:
-                tail.extend(kernel.fixed)
-                given = fixed[id(kernel)] = [-1 - i for i in range(len(tail) - len(kernel.fixed), len(tail))]
-            slots += given
-        if kernel.size:
-            slots += range(next_place, next_place + kernel.size)
-            next_place += kernel.size
-            primitives += kernel.primitives
-            origins += [k] * kernel.size
-        for i in kernel.used:
-            needed[slots[i]] = 1
-        if kernel.ahead:
-            ahead[k] = len(places)
-            places += slots
-        for kind, function, first, second, result in kernel.behind:
-            if kind:
-                code += (kind, function, slots[first], slots[second], slots[result])
-            else:
-                read: list[int] = [slots[i] for i in first]
-                code += (kind, function, tuple(read), (), slots[result])
-        for place, slot in kernel.contributions:
-            i = roots[operands[place]]
-            before = cotangents[i]
-            if before is None:
-                cotangents[i] = slots[slot]
-                continue
-            code += (2, np.add, before, slots[slot], next_place)
-            cotangents[i] = next_place
-            next_place += 1
-            primitives.append(add)
-            origins.append(k)
-    kept = program.output_ids if with_value else program.output_ids[1:]
-    for i in kept:
-        needed[i] = 1
-    made.outputs = list(kept)
-    for i, flag in zip(program.input_ids, active, strict=True):
-        if flag:
-            found = cotangents[i]
-            if found is None:
-                tail.append(np.zeros(avals[i].shape, avals[i].dtype)[()])
-                found = -len(tail)
-            made.outputs.append(found)
-    _forward(made, ahead, places, templates, needed)
-    made.values = [None] * next_place + tail[::-1]
-    for i, value in program.constant_values.items():
-        made.values[i] = value
-    made.copied = _copied(made)
-    if len(code) // WIDTH * max([aval.nbytes for aval in set(avals)]) > SMALL:
-        _let_die(made)
-    return made
-
-
-def _forward(
-    made: Instructions,
-    ahead: dict[int, int],
-    places: list[int],
-    templates: Sequence[Template | None],
-    needed: bytearray,
-) -> None:
-    """Put what the backward part and the outputs need of the program itself in front, with the residuals.
-
-    Args:
-        made: the backward part.
-        ahead: by operation with residuals, where the places of its template's slots begin.
-        places: those of all.
-        templates: of the operations.
-        needed: by variable, whether it is read; what reads it is read marks it.
-    """
-    backwards: list[Any] = []
-    columns = made.program.columns
-    primitives, operands_of, params_of = columns.primitives, columns.operands, columns.params
-    for k in range(len(primitives) - 1, -1, -1):  # the last one first: what is needed is known then
-        if k in ahead:
-            begin = ahead[k]
-            for kind, function, first, second, result in templates[k].kernel.ahead:  # type: ignore[union-attr]
-                if kind:
-                    backwards += (places[begin + result], places[begin + second], places[begin + first], function, kind)
-                else:
-                    read: list[int] = [places[begin + i] for i in first]
-                    backwards += (places[begin + result], (), tuple(read), function, kind)
-        if not needed[k]:
-            continue
-        primitive, operands, params = primitives[k], operands_of[k], params_of[k]
-        arity = len(operands)
+    def own(self, k: int, primitive: Primitive, operands: Operands, params: Params) -> None:
+        """Write an operation of the program."""
+        arity, code, program = len(operands), self._code, self._program
+        if primitive.many or type(primitive) is Given:
+            if type(primitive) is Given:
+                if primitive.many:
+                    raise NeedsTape
+                code += (ONE, _first, operands[0], operands[0], k)  # what made the value is not computed again
+                return
+            code += (MANY, called(primitive, params), operands, (), k)
+            return
+        function = called(primitive, params) if params else primitive.eval
+        aval = program.avals[k]
         if arity == 2:
             first, second = operands
-            needed[first] = needed[second] = 1  # numbers, too: what stands behind the variables is not looked at
-            backwards += (k, second, first, closed(primitive, params) if params else primitive.eval, 2)
+            if not aval.shape:
+                if not params:
+                    numbers = [program.literals[~i] for i in operands if i < 0]
+                    found = scalar_operator(primitive, [program.spec(first), program.spec(second)], numbers)
+                    function = function if found is None else found.call
+            elif (first < 0) != (second < 0) and primitive.is_ufunc:
+                first, second = self._numbers.beside(operands, primitive, [program.spec(first), program.spec(second)])
+            code += (TWO, function, first, second, k)
         elif arity == 1:
             (first,) = operands
-            needed[first] = 1
-            backwards += (k, first, first, closed(primitive, params) if params else primitive.eval, 1)
-        elif primitive is not INPUT and primitive is not CONSTANT:
-            for i in operands:
-                needed[i] = 1
-            backwards += (k, (), operands, closed(primitive, params), ANY)
-    backwards.reverse()
-    made.code[:0] = backwards
+            if not aval.shape and not params and first >= 0:
+                found = scalar_operator(primitive, [program.avals[first]], ())
+                function = function if found is None else found.call
+            code += (ONE, function, first, first, k)
+        else:
+            code += (ANY, function, operands, (), k)
 
+    def derived(self, k: int, template: Template, walked: Walked) -> list[int]:
+        """Write an operation of the program that has a template, and its residuals."""
+        columns = self._program.columns
+        operands = columns.operands[k]
+        rows: Rows | None = template.kernel
+        if rows is None:
+            rows = template.kernel = _rows(template, columns.primitives[k], columns.params[k])
+        slots = [*operands, k, -1]
+        kind, function, a, b, _ = own = rows.own
+        if kind > 0:
+            self._code += (kind, function, slots[a], slots[b], k)
+        else:
+            self._code += (*self._instruction(own, slots), k)
+        if template.ahead:
+            self.replay(template, 0, template.ahead, slots, k)
+        return slots
 
-def _copied(made: Instructions) -> list[bool]:
-    """Say which outputs may share memory with arguments, constants or outputs before them."""
-    primitives, count = made.program.columns.primitives, len(made.program.avals)
-    seen: set[int] = set()
-    copied: list[bool] = []
-    for place in made.outputs:
-        primitive = None if place < 0 else primitives[place] if place < count else made.primitives[place - count]
-        foreign = primitive is None or primitive is INPUT or primitive is CONSTANT or primitive.view
-        copied.append(foreign or place in seen)
-        seen.add(place)
-    return copied
+    def by_rule(self, k: int, walked: Walked) -> NoReturn:
+        """Refuse: a rule takes tracers."""
+        raise NeedsTape
 
+    # -- backward ------------------------------------------------------------------------------
 
-def _let_die(made: Instructions) -> None:
-    """Say where values are read for the last time."""
-    code = made.code
-    seen = bytearray(len(made.values))
-    for place in made.outputs:
-        seen[place] = 1
-    for at in range(len(code) - WIDTH, -1, -WIDTH):
-        kind, first = code[at], code[at + 2]
+    def capture(self, template: Template, slots: list[int]) -> NoReturn:
+        """Refuse: there is one list."""
+        raise NotImplementedError
+
+    def transpose(self, part: RuleRange, cotangents: list[int | None], k: int) -> NoReturn:
+        """Refuse: there is no linear tape."""
+        raise NeedsTape
+
+    def add(self, a: int, b: int, k: int) -> int:
+        """Write the sum of two cotangents."""
+        place = self._next
+        self._code += (TWO, np.add, a, b, place)
+        self._made.primitives.append(add_p)
+        self._made.origins.append(k)
+        self._next = place + 1
+        return place
+
+    def replay(self, template: Template, first: int, end: int, slots: list[int], k: int) -> None:
+        """Write some pieces of a template."""
+        rows: Rows = template.kernel
+        code, made, place = self._code, self._made, self._next
+        for row in rows.pieces[first:end]:
+            kind, function, a, b, primitive = row
+            if kind > 0:
+                code += (kind, function, slots[a], slots[b], place)
+            elif kind == FIXED:
+                slots.append(self._constant(function))
+                continue
+            else:
+                code += (*self._instruction(row, slots), place)
+            slots.append(place)
+            made.primitives.append(primitive)
+            made.origins.append(k)
+            place += 1
+        self._next = place
+
+    def _instruction(self, row: Row, slots: list[int]) -> tuple[int, Callable[..., Any], Any, Any]:
+        """Return an instruction, without its result, of an operation that has numbers, none, or more than two operands."""
+        kind, function, places, of, _ = row
+        if kind == BESIDE:
+            pair: tuple[int, int] = places
+            first, second = slots[pair[0]], slots[pair[1]]
+            at, scalar, dtype = of
+            if dtype is not None:
+                if at:
+                    second = self._numbers.as_array(second, dtype)
+                else:
+                    first = self._numbers.as_array(first, dtype)
+            elif scalar is not None and is_exact_number(self._program.literals[~(second if at else first)]):
+                function = scalar
+            return (TWO, function, first, second)
         if kind == ANY:
-            code[at + 3] = tuple([i for i in dict.fromkeys(first) if i >= 0 and not seen[i]])
-            for i in first:
-                seen[i] = 1
-            continue
-        if first >= 0 and not seen[first]:
-            code[at] += FIRST_DIES
-            seen[first] = 1
-        if kind == TWO:
-            second = code[at + 3]
-            if second >= 0 and not seen[second]:
-                code[at] += SECOND_DIES
-                seen[second] = 1
+            read: list[int] = [slots[i] for i in places]
+            return (ANY, function, tuple(read), ())
+        read = [slots[i] if type(i) is int else self._constant(i[0]) for i in places]
+        if len(read) == TWO or len(read) == ONE:
+            return (len(read), function, read[0], read[-1])
+        return (ANY, function, tuple(read), ())
+
+    def _constant(self, value: Any) -> int:
+        """The place of a constant of a template: one for all of its uses."""
+        found = self._fixed.get(id(value))
+        if found is None:
+            found = self._fixed[id(value)] = self._numbers.add(value)
+        return found

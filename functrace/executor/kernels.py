@@ -1,24 +1,28 @@
-"""NumPy kernels: how the executor spells a primitive where that is faster than its ``eval`` rule.
+"""NumPy kernels: how the executor calls NumPy for a primitive where that is faster than its ``eval`` rule.
 
-A kernel returns the expression for its operands (names in the generated code). ``bind_value`` gives a static
-value a name there.
+One table serves both ways to run a program: a kernel has the function that instruction lists call, and the expression that
+generated code holds.
 
 Floor: 6.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from functrace.executor.cache import holds
 from functrace.executor.products import in_parts
+from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
+from functrace.ir.tape import Params, Spec
+from functrace.ops import elementwise as ew
 from functrace.ops.contraction import dot_p, matmul_in_parts_p
 from functrace.ops.elementwise import ELEMENTWISE, loop_dtypes
 from functrace.ops.indexing import decode_index, embed_p, index_p
@@ -27,18 +31,133 @@ from functrace.ops.reductions import reduce_max_p, reduce_min_p, reduce_sum_p
 from functrace.ops.shaping import broadcast_to_p, permute_p, reshape_p, roll_p
 from functrace.typing import Array, Scalar
 
-_BY_WORD = (np.maximum, np.minimum)
-"""Ufuncs that insist on ``out=``; to others a target is a last argument, which takes 0.03 us less."""
-
-
-def spelled_target(primitive: Primitive, target: str) -> str:
-    """Spell the array that a ufunc writes its result into."""
-    return f"out={target}" if primitive.eval in _BY_WORD else target
-
-
 BindValue = Callable[[Any], str]
-Kernel = Callable[[tuple[str, ...], tuple[Any, ...], BindValue], str]
+"""Gives a value a name in generated code."""
 Index = tuple[Any, ...] | slice | int
+
+
+class Kernel(NamedTuple):
+    """How NumPy is called for an operation.
+
+    Args:
+        call: takes the operands.
+        spell: returns the expression for the operands (names in generated code); see `BindValue`.
+    """
+
+    call: Callable[..., Any]
+    spell: Callable[[Sequence[str], BindValue], str]
+
+
+# -- single numbers --------------------------------------------------------------------------------------------------------
+
+
+def _operator(call: Callable[..., Any], text: str) -> Kernel:
+    def spell(operands: Sequence[str], _bind: BindValue) -> str:
+        return text.format(*operands)
+
+    return Kernel(call, spell)
+
+
+OPERATORS: Mapping[Primitive, Kernel] = {
+    ew.add: _operator(operator.add, "{} + {}"),
+    ew.sub: _operator(operator.sub, "{} - {}"),
+    ew.mul: _operator(operator.mul, "{} * {}"),
+    ew.div: _operator(operator.truediv, "{} / {}"),  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    ew.neg: _operator(operator.neg, "-{}"),
+    ew.less: _operator(operator.lt, "{} < {}"),
+    ew.less_equal: _operator(operator.le, "{} <= {}"),
+    ew.greater: _operator(operator.gt, "{} > {}"),
+    ew.greater_equal: _operator(operator.ge, "{} >= {}"),
+}
+"""Operations that NumPy carries out on single floats alike, as a ufunc and by its scalars' operators.
+
+``a * b`` of two of NumPy's scalars takes 0.05 us, the ufunc 0.6, and both are the same operation of the processor.
+"""
+
+FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+
+
+def is_exact_number(value: Scalar) -> bool:
+    """Whether a Python number stands beside a single float as the ufunc takes it."""
+    return type(value) in (int, float) and math.isfinite(value) and abs(value) < 1 << 53  # type: ignore[arg-type,operator]
+
+
+def scalar_operator(primitive: Primitive, specs: Sequence[Spec], numbers: Sequence[Scalar]) -> Kernel | None:
+    """Return the operator for an operation whose result is a single number; ``None`` where the ufunc is called.
+
+    Args:
+        primitive: the operation.
+        specs: avals of the operands, or types of numbers.
+        numbers: the Python numbers among them.
+    """
+    found = OPERATORS.get(primitive)
+    if found is None:
+        return None
+    kinds = {spec.dtype for spec in specs if isinstance(spec, ShapeDtype)}
+    return found if len(kinds) == 1 and kinds.issubset(FLOATS) and all(map(is_exact_number, numbers)) else None
+
+
+def number_array(primitive: Primitive, specs: Sequence[Spec], place: int, value: Scalar) -> Array | None:
+    """Return a Python number as an array of the dtype that it takes on beside the other operands of a ufunc.
+
+    Measured on 3 elements: multiply(x, 1.01) 0.33 us, multiply(x, array(1.01)) 0.22 us.
+
+    Returns:
+        ``None`` where it stays a number: in another function, for another dtype than a float, or where that does not hold
+        it.
+    """
+    dtype = number_dtype(primitive, specs, place)
+    return None if dtype is None else as_number_array(dtype, value)
+
+
+def as_number_array(dtype: np.dtype[Any], value: Scalar) -> Array | None:
+    """Return a Python number as an array of a floating dtype, ``None`` if that does not hold it; see `number_array`."""
+    return np.asarray(value, dtype) if (dtype is FLOATS[0] and type(value) is float) or holds(dtype, value) else None
+
+
+def number_dtype(primitive: Primitive, specs: Sequence[Spec], place: int) -> np.dtype[Any] | None:
+    """Return the floating dtype that a ufunc converts a Python number to, ``None`` where it stays a number."""
+    if not isinstance(primitive.eval, np.ufunc) or specs[place] not in (int, float):
+        return None
+    return _floating_dtype(primitive.eval, tuple([s.dtype if isinstance(s, ShapeDtype) else s for s in specs]), place)
+
+
+@functools.lru_cache(maxsize=256)
+def _floating_dtype(ufunc: np.ufunc, kinds: tuple[Any, ...], place: int) -> np.dtype[Any] | None:
+    specs: list[Spec] = [kind if isinstance(kind, type) else ShapeDtype((), kind) for kind in kinds]
+    wanted = loop_dtypes(ufunc, specs)[place]
+    return wanted if wanted.kind == "f" else None
+
+
+# -- the table -------------------------------------------------------------------------------------------------------------
+
+
+def _named(function: Callable[..., Any], *static: object) -> Kernel:
+    """A function that takes operands, then static arguments."""
+
+    def spell(operands: Sequence[str], bind: BindValue) -> str:
+        return f"{bind(function)}({', '.join([*operands, *[_spelled(value, bind) for value in static]])})"
+
+    def call(*operands: object) -> Any:
+        return function(*operands, *static)
+
+    return Kernel(call if static else function, spell)
+
+
+def _method(name: str, *static: object) -> Kernel:
+    """A method of the first operand."""
+
+    def spell(operands: Sequence[str], bind: BindValue) -> str:
+        return f"{operands[0]}.{name}({', '.join([*operands[1:], *[_spelled(value, bind) for value in static]])})"
+
+    return Kernel(operator.methodcaller(name, *static), spell)
+
+
+def _spelled(value: object, bind: BindValue) -> str:
+    """Spell a static argument; whatever else a param may be, only integers reach the source."""
+    parts: Any = value
+    is_sizes = type(value) is tuple and all(isinstance(n, int) for n in parts)  # (as unknown sizes say that they are)
+    return spelled_sizes(parts) if is_sizes else bind(value)
 
 
 def spelled_sizes(numbers: tuple[int, ...]) -> str:
@@ -46,32 +165,41 @@ def spelled_sizes(numbers: tuple[int, ...]) -> str:
     return f"({''.join([f'{int.__repr__(operator.index(n))}, ' for n in numbers])})"
 
 
-def _index(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
-    index = decode_index(params[0])
-    return f"{operands[0]}[{bind_value(index[0] if len(index) == 1 else index)}]"
+def _index(params: Params) -> Kernel:
+    parts = decode_index(params[0])
+    index = parts[0] if len(parts) == 1 else parts
+
+    def spell(operands: Sequence[str], bind: BindValue) -> str:
+        return f"{operands[0]}[{bind(index)}]"
+
+    return Kernel(operator.itemgetter(index), spell)
 
 
-def _reduce_by(ufunc: np.ufunc) -> Kernel:
-    """Spell a reduction."""
-
-    def kernel(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
-        # Measured on 9 elements: 0.5 us for the default axis 0, 1.2 us for an axis that is passed.
-        axes = "" if params[0] == (0,) else f", {spelled_sizes(params[0])}"
-        return f"{bind_value(ufunc.reduce)}({operands[0]}{axes})"
-
-    return kernel
+def _reduce_by(ufunc: np.ufunc) -> Callable[[Params], Kernel]:
+    # Measured on 9 elements: 0.5 us for the default axis 0, 1.2 us for an axis that is passed.
+    reduce = ufunc.reduce
+    first = _named(reduce)
+    return lambda params: first if params[0] == (0,) else _named(reduce, params[0])
 
 
-def _dot(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
-    return f"{operands[0]}.dot({', '.join(operands[1:])})"  # the method takes 0.15 us less than the function
+def _dot(_params: Params) -> Kernel:
+    # The method takes 0.15 us less than the function.
+    def spell(operands: Sequence[str], _bind: BindValue) -> str:
+        return f"{operands[0]}.dot({', '.join(operands[1:])})"
+
+    return Kernel(np.dot, spell)
 
 
-def _in_parts(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
-    return f"{bind_value(in_parts)}({', '.join(operands)})"
+def _stack(params: Params) -> Kernel:
+    (axis,) = params
 
+    def call(*operands: Array) -> Any:
+        return stacked(operands, axis)
 
-def _stack(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
-    return f"{bind_value(stacked)}(({''.join([f'{name}, ' for name in operands])}), {bind_value(params[0])})"
+    def spell(operands: Sequence[str], bind: BindValue) -> str:
+        return f"{bind(stacked)}(({''.join([f'{name}, ' for name in operands])}), {bind(axis)})"
+
+    return Kernel(call, spell)
 
 
 def stacked(arrays: tuple[Array, ...], axis: int) -> Any:
@@ -91,20 +219,25 @@ def stacked(arrays: tuple[Array, ...], axis: int) -> Any:
     return out
 
 
-def _reshape(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
-    return f"{operands[0]}.reshape({spelled_sizes(params[0])})"
+def _broadcast_to(params: Params) -> Kernel:
+    # Generated code writes small results out, where nobody tells (`read_as_laid_out`): 0.3 us, against 2.5 for broadcast_to.
+    (shape,) = params
+    spelled = _named(np.broadcast_to if math.prod(shape) > 4096 else filled, shape)
+
+    def call(x: Array) -> Any:
+        return broadcasted(x, shape)
+
+    return Kernel(call, spelled.spell)
 
 
-def _transpose(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
-    return f"{operands[0]}.transpose({spelled_sizes(params[0])})"
-
-
-def _broadcast_to(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
-    # Small results are written out: 0.3 us, against 2.5 us for numpy.broadcast_to.
-    shape = params[0]
-    if math.prod(shape) > 4096:
-        return f"{bind_value(np.broadcast_to)}({operands[0]}, {spelled_sizes(shape)})"
-    return f"{bind_value(filled)}({operands[0]}, {spelled_sizes(shape)})"
+def broadcasted(x: Array | Scalar, shape: tuple[int, ...]) -> Any:
+    """Return ``np.broadcast_to``; of a single number in 0.6 us, against 2.5."""
+    x = np.asarray(x)  # a packed array (`functrace.control.residuals.Packed`) unpacks itself
+    if x.ndim:
+        return np.broadcast_to(x, shape)
+    out = np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))
+    out.flags.writeable = False
+    return out
 
 
 def filled(x: Array, shape: tuple[int, ...]) -> Any:
@@ -112,10 +245,6 @@ def filled(x: Array, shape: tuple[int, ...]) -> Any:
     out = np.empty(shape, x.dtype if hasattr(x, "dtype") else np.result_type(x))
     out[...] = x
     return out
-
-
-def _roll(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
-    return f"{bind_value(rolled)}({operands[0]}, {bind_value(params[0])}, {bind_value(params[1])})"
 
 
 def rolled(x: Array, shift: int, axis: int) -> Any:
@@ -130,13 +259,13 @@ def rolled(x: Array, shift: int, axis: int) -> Any:
     return out
 
 
-def _embed(operands: tuple[str, ...], params: tuple[Any, ...], bind_value: BindValue) -> str:
+def _embed(params: Params) -> Kernel:
     parts = decode_index(params[0])
     index = parts[0] if len(parts) == 1 else parts
-    margins, shape = _margins(parts, params[1]), spelled_sizes(params[1])
+    margins, shape = _margins(parts, params[1]), params[1]
     if margins is not None:  # measured on 200 x 200: 15 us, against 18 us when the zeros are written everywhere first
-        return f"{bind_value(embedded_between)}({operands[0]}, {bind_value(index)}, {shape}, {bind_value(margins)})"
-    return f"{bind_value(embedded)}({operands[0]}, {bind_value(index)}, {shape})"
+        return _named(embedded_between, index, shape, margins)
+    return _named(embedded, index, shape)
 
 
 def embedded(x: Array, index: Index, shape: tuple[int, ...]) -> Any:
@@ -185,37 +314,42 @@ def read_as_laid_out(program: Program) -> set[int]:
     return found
 
 
-KERNELS: dict[Primitive, Kernel] = {
+KERNELS: Mapping[Primitive, Callable[[Params], Kernel]] = {
     broadcast_to_p: _broadcast_to,
     dot_p: _dot,
     embed_p: _embed,
     index_p: _index,
-    matmul_in_parts_p: _in_parts,
+    matmul_in_parts_p: lambda _: _named(in_parts),
     reduce_max_p: _reduce_by(np.maximum),
     reduce_min_p: _reduce_by(np.minimum),
     reduce_sum_p: _reduce_by(np.add),
-    reshape_p: _reshape,
-    permute_p: _transpose,
-    roll_p: _roll,
+    reshape_p: lambda params: _method("reshape", params[0]),
+    permute_p: lambda params: _method("transpose", params[0]),
+    roll_p: lambda params: _named(rolled, *params),
     stack_p: _stack,
 }
-"""Expression by primitive."""
+"""By primitive, from params to the kernel."""
 
 
-def spelled_literal(program: Program, i: int, k: int, bind_value: Callable[[Any], str]) -> str:
-    """Spell a Python number: as an array of the dtype that it takes on here, which NumPy handles faster.
+# -- spelling of operands --------------------------------------------------------------------------------------------------
 
-    Measured on 3 elements: multiply(x, 1.01) 0.33 us, multiply(x, array(1.01)) 0.22 us.
-    """
+_BY_WORD = (np.maximum, np.minimum)
+"""Ufuncs that insist on ``out=``; to others a target is a last argument, which takes 0.03 us less."""
+
+
+def spelled_target(primitive: Primitive, target: str) -> str:
+    """Spell the array that a ufunc writes its result into."""
+    return f"out={target}" if primitive.eval in _BY_WORD else target
+
+
+def spelled_literal(program: Program, i: int, k: int, bind_value: BindValue) -> str:
+    """Spell a Python number among the operands of an operation."""
     value = program.literals[~i]
-    kind: type[Scalar] = type(value)
     primitive, operands, _ = program.ops[k]
-    ufunc = primitive.eval
-    if isinstance(ufunc, np.ufunc) and kind in (int, float):
-        specs = [program.avals[j] if j >= 0 else type(program.literals[~j]) for j in operands]
-        wanted = loop_dtypes(ufunc, specs)[operands.index(i)]
-        if wanted.kind == "f" and holds(wanted, value):
-            return bind_value(np.asarray(value, wanted))
+    array = number_array(primitive, tuple(map(program.spec, operands)), operands.index(i), value)
+    if array is not None:
+        return bind_value(array)
+    kind = type(value)
     if kind is bool or (kind is int and abs(value) < 1 << 63) or (type(value) is float and math.isfinite(value)):
         return repr(value)
     return bind_value(value)  # the repr of 1-0j is 1+0j, inf is a name, and an int may be too long to be read

@@ -17,21 +17,22 @@ Floor: 6.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from functrace.control.residuals import packs
 from functrace.executor.numbers import Range, asked_of, carried_numbers, is_counted, limits
 from functrace.executor.plan import Plan, Step
 from functrace.executor.statements import Line, Statements
-from functrace.ir.parts import Loop
 from functrace.ir.primitive import CONSTANT, INPUT
+from functrace.ir.structures import Loop
 from functrace.tracing.lines import Now
 from functrace.typing import Array
 
 LONGEST_IN_LINE = 64
-"""Operations: longer bodies are functions of their own, which are compiled in steps."""
+"""Operations: longer bodies are functions of their own."""
 DEEPEST = 8
 """Loops in loops: Python has room for 20."""
 
@@ -66,11 +67,12 @@ class WithLoops(Statements):
             self.values.bodies is self.values.whole
             and self.depth < DEEPEST
             and sum(map(_length, step.bodies)) <= LONGEST_IN_LINE
+            and not any(packs(body.program) for body in step.bodies)
         )
 
-    def loop(self, step: Step, loop: Loop, dead: list[str]) -> Generator[None, None, list[Line]]:
+    def loop(self, step: Step, loop: Loop, dead: list[str]) -> list[Line]:
         """Write a loop; see the module."""
-        return (yield from _Loop(self, step, loop, dead).lines())
+        return _Loop(self, step, loop, dead).lines()
 
 
 def _length(plan: Plan) -> int:
@@ -185,7 +187,7 @@ class _Loop:
         self.made: list[Line] = []
         self.local_names: dict[str, None] = {}
         """Names that nothing reads after the loop."""
-        self.asks = 1 if loop.length is None and loop.takes is None else 0
+        self.asks = int(loop.asks)
         bodies = step.bodies[self.asks :]
         first = [self.asks, *[0] * len(bodies)]
         self.phases = [_Phase(plan, loop.constants, f, n) for plan, f, n in zip(bodies, first, loop.carries, strict=False)]
@@ -193,7 +195,7 @@ class _Loop:
         self.twins: dict[int, str] = {}
         """By place of a constant: under which name it is one of Python's numbers."""
 
-    def lines(self) -> Generator[None, None, list[Line]]:
+    def lines(self) -> list[Line]:
         """Write the loop."""
         outer, loop, program = self.outer, self.order, self.outer.plan.program
         k = self.step.first
@@ -213,9 +215,9 @@ class _Loop:
             self.add(f"del {', '.join(gone)}")
         outer.free.extend(gone)
         if loop.length is None:
-            results = yield from self.unknown(carries, taken)
+            results = self.unknown(carries, taken)
         else:
-            results = yield from self.known(carries, arrays, loop.length)
+            results = self.known(carries, arrays, loop.length)
         made = outer.plan.results(self.step)
         for j, name in zip(made, results, strict=True):
             outer.names[j] = name
@@ -310,7 +312,7 @@ class _Loop:
         others: Sequence[str],
         targets: dict[int, str],
         ranges: dict[int, Range] | None = None,
-    ) -> Generator[None, None, WithLoops]:
+    ) -> WithLoops:
         """Write the lines of a phase's body, indented; returns who wrote them, which knows what results are called."""
         names = dict(zip(phase.constants, self.fixed, strict=True))
         names.update(zip(phase.inputs, carry, strict=True))
@@ -328,7 +330,7 @@ class _Loop:
             within=self.now,
             depth=self.outer.depth + 1,
         )
-        lines = yield from inner.write([*phase.plan.steps])
+        lines = inner.write([*phase.plan.steps])
         self.made += [(f"    {text}", now) for text, now in lines]
         self.local_names.update(inner.locals)
         self.outer.locals.update(inner.locals)
@@ -390,7 +392,7 @@ class _Loop:
 
     # -- loops of known length -----------------------------------------------------------------
 
-    def known(self, carries: list[list[str]], arrays: Sequence[str], length: int) -> Generator[None, None, list[str]]:
+    def known(self, carries: list[list[str]], arrays: Sequence[str], length: int) -> list[str]:
         """Write a ``for`` statement over slices; returns what results are called."""
         (phase,), (carry,), (reverse,) = self.phases, carries, self.order.reverse
         program = phase.plan.program
@@ -416,7 +418,7 @@ class _Loop:
             walks.append((self.new("t"), steps))
         t = walks[-1][0]
         self.add(_over(walks))
-        inner = yield from self.body(phase, carry, slices, targets)
+        inner = self.body(phase, carry, slices, targets)
         for n, (i, stack) in enumerate(zip(phase.kept, stacks, strict=True), phase.first + phase.count):
             if n not in written:
                 value = inner.exact(i) if i in phase.numbers else inner.names[i]
@@ -428,7 +430,7 @@ class _Loop:
 
     # -- loops whose length values say ---------------------------------------------------------
 
-    def unknown(self, carries: list[list[str]], taken: Sequence[str]) -> Generator[None, None, list[str]]:
+    def unknown(self, carries: list[list[str]], taken: Sequence[str]) -> list[str]:
         """Write a ``while`` statement, and a ``for`` statement over its steps for each further phase.
 
         Args:
@@ -441,7 +443,7 @@ class _Loop:
             width, *places = loop.takes
             kept.append(_Kept(taken[0], width, tuple(places), reverse=False, tuples=True))
         else:
-            results += yield from self.first(carries[0], kept)
+            results += self.first(carries[0], kept)
         for number, (phase, carry) in enumerate(zip(self.phases, carries, strict=True)):
             if self.asks and not number:
                 continue
@@ -455,7 +457,7 @@ class _Loop:
                 walks.append((left, f"reversed({rows.name})" if rows.reverse != loop.reverse[number] else rows.name))
             mine = self.rows(phase, loop.reverse[number]) if phase.kept else None
             self.add(_over(walks))
-            inner = yield from self.body(phase, carry, slices, targets)
+            inner = self.body(phase, carry, slices, targets)
             if mine is not None:
                 self.add(f"    {mine.name}.append({self.row(phase, inner)})")
                 kept.append(mine)
@@ -466,10 +468,10 @@ class _Loop:
                 results += self.ends(phase, carry, spares, 0)
         return [*results, kept[0].name] if loop.gives else results
 
-    def first(self, carry: list[str], kept: list[_Kept]) -> Generator[None, None, list[str]]:
+    def first(self, carry: list[str], kept: list[_Kept]) -> list[str]:
         """Write the ``while`` statement; returns what its results are called."""
         loop, phase = self.order, self.phases[0]
-        goes_on = yield from self.asked(carry)
+        goes_on = self.asked(carry)
         if loop.gives or len(self.phases) > 1:
             kept.append(self.rows(phase, reverse=False))
         spares, targets = self.in_turn(phase, copies=False)
@@ -478,11 +480,11 @@ class _Loop:
             self.add(f"{steps} = 0")
         self.add(f"while {goes_on}:")
         if steps:
-            self.add(f"    if {steps} == {loop.most}: {self.bind(loop.refuse)}({loop.most})")
+            self.add(f"    if {steps} == {loop.most}: {self.bind(loop.refuse)}()")
             self.add(f"    {steps} += 1")
         ask, ids = self.step.bodies[0].program, [*phase.constants, *phase.inputs]
         ranges = limits(ask, dict(zip(ask.input_ids, ids, strict=True)), phase.plan.program)
-        inner = yield from self.body(phase, carry, (), targets, ranges)
+        inner = self.body(phase, carry, (), targets, ranges)
         if kept:
             self.add(f"    {kept[0].name}.append({self.row(phase, inner)})")
         again = phase.plan.program.output_ids[0]
@@ -496,7 +498,7 @@ class _Loop:
         self.add(f"{name} = []")
         return _Kept(name, count, tuple(range(count)), reverse, tuples=self.order.gives or count != 1)
 
-    def asked(self, carry: Sequence[str]) -> Generator[None, None, str]:
+    def asked(self, carry: Sequence[str]) -> str:
         """Write whether there is a first step; returns what the answer is called."""
         plan, phase = self.step.bodies[0], self.phases[0]
         ids, count = plan.program.input_ids, self.order.constants
@@ -512,7 +514,7 @@ class _Loop:
             within=self.now,
             depth=self.outer.depth + 1,
         )
-        self.made += yield from inner.write([*plan.steps])
+        self.made += inner.write([*plan.steps])
         self.local_names.update(inner.locals)
         self.outer.locals.update(inner.locals)
         answer = plan.program.output_ids[0]

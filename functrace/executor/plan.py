@@ -1,6 +1,6 @@
 """The plan of a program: what every backend has to know of liveness, aliasing and memory before it spells a single line.
 
-A plan is frozen. It says in which order operations run and in which groups, what dies with each, which result is written
+A plan is frozen. It says in which order operations run, what dies with each, which result is written
 into an operand's memory, whose memory a variable is in, which outputs have to be copied, and how many bytes are alive at
 most. Programs that operations hold have plans of their own. It prints as a table.
 
@@ -9,24 +9,24 @@ Floor: 6.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple, final
 
-from functrace.executor.beside import beside
-from functrace.executor.groups import Blocks, blocks_p, grouped, replaceable
+from functrace.executor.groups import blocks_p, replaceable
+from functrace.executor.memory import Arena, Donation, View, arena_of, donations_of, static_views
+from functrace.executor.nests import Part, nests_of
+from functrace.executor.policy import NUMPY_POLICY, Policy
+from functrace.executor.promotion import Typed, typed
 from functrace.executor.reuse import Buffers
-from functrace.ir.parts import Compiled, Loop
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
+from functrace.ir.structures import Blocks, Loop, Structure
 from functrace.ir.unknown import Unknown
 from functrace.locks import cached_property
-from functrace.passes import optimized, optimizing
-from functrace.steps import finished
+from functrace.passes import PIPELINE, optimized
 
 
 class Step(NamedTuple):
@@ -34,12 +34,10 @@ class Step(NamedTuple):
 
     Args:
         first: the variable of its first result.
-        dies: the operands that are read here for the last time.
+        dies: the operands that are read here for the last time; see `Plan.freed`.
         into: the operand in whose memory the result is written; it is among those that die.
         bodies: plans of the programs that have to be compiled for it.
-        join: makes, of their compiled forms, the function from operands to results; see `functrace.ir.parts.Lowering`.
-        blocks: for a group of operations on large arrays, how they are divided; the one body holds the operations.
-        loop: what that function does, if it is a loop.
+        structure: what it does with them; ``None`` without bodies. See `functrace.ir.structures`.
         onto: by result of a group, the place of the operand in whose memory it is written; that operand dies.
     """
 
@@ -47,24 +45,8 @@ class Step(NamedTuple):
     dies: tuple[int, ...]
     into: int | None = None
     bodies: tuple[Plan, ...] = ()
-    join: Callable[[Sequence[Compiled]], Callable[..., Any]] | None = None
-    blocks: Blocks | None = None
-    loop: Loop | None = None
+    structure: Structure | None = None
     onto: tuple[int | None, ...] = ()
-
-
-class Group(NamedTuple):
-    """Operations that a backend compiles together.
-
-    Args:
-        steps: in order.
-        takes: the variables that it reads and another group, or the caller, has made; with whether they die in it.
-        gives: the variables that it makes and a later group reads.
-    """
-
-    steps: tuple[Step, ...]
-    takes: Mapping[int, bool]
-    gives: tuple[int, ...]
 
 
 @final
@@ -74,7 +56,7 @@ class Plan:
 
     Args:
         program: the program, optimised; variables are its variables.
-        groups: the operations that matter, in order.
+        steps: the operations that matter, in order.
         owners: by variable, whose memory it is in: a view is in that of what it shows, a result that is written into an
             operand in the operand's. Two variables with different owners share no memory, unless the operation that made
             one of them may return a view (`functrace.ir.primitive.Primitive.fresh`).
@@ -83,24 +65,25 @@ class Plan:
         alone: by output, whether it is all of an array that the program has made, and that no other output shows.
         homes: by output, the operation whose result, in C order, has the memory that the output is all of; ``None`` where
             that is not known. Written there, it could be written into other memory as well.
+        donated: the places of inputs whose memory is the program's own; see `donations`.
     """
 
     program: Program
-    groups: tuple[Group, ...]
+    steps: tuple[Step, ...]
     owners: Mapping[int, int]
     copied: tuple[bool, ...]
     alone: tuple[bool, ...] = ()
     homes: tuple[int | None, ...] = ()
-
-    @property
-    def steps(self) -> Iterator[Step]:
-        """All operations, in order."""
-        return (step for group in self.groups for step in group.steps)
+    donated: tuple[int, ...] = ()
 
     def results(self, step: Step) -> range:
         """The variables of an operation's results."""
         many = self.program.ops[step.first][0].many
         return range(step.first, step.first + (self.program.result_count(step.first) if many else 1))
+
+    def freed(self, step: Step) -> tuple[int, ...]:
+        """The variables that nothing needs after an operation: operands read for the last time, and results never read."""
+        return (*step.dies, *[j for j in self.results(step) if j not in self._read])
 
     @cached_property
     def alive(self) -> tuple[int, ...]:
@@ -125,8 +108,7 @@ class Plan:
                 readers[owners[j]] += 1
             primitive = self.program.ops[step.first][0]
             found.append(now + self._inside(step) + int(primitive.scratch * avals[step.first].nbytes))
-            unread = [j for j in results if j not in self._read]
-            for i in (*step.dies, *unread):
+            for i in self.freed(step):
                 root = owners.get(i, i)
                 readers[root] -= 1
                 if root in own and not readers[root]:
@@ -135,10 +117,10 @@ class Plan:
 
     def _inside(self, step: Step) -> int:
         """The bytes that programs held by an operation need, beside its results."""
-        if step.blocks is not None or not step.bodies:
+        if type(step.structure) is Blocks or not step.bodies:
             return 0  # what a group needs besides its results stays in cache
-        if step.loop is not None:
-            count = step.loop.carries[-1]
+        if type(step.structure) is Loop:
+            count = step.structure.carries[-1]
             return max([body._as_step(body.program.output_ids[:count]) for body in step.bodies])
         most = max([body.peak_bytes for body in step.bodies])
         ends = [body.program.avals[i] for body in step.bodies[-1:] for i in body.program.output_ids]
@@ -174,6 +156,31 @@ class Plan:
         return max([ends + copies, *self.alive])
 
     @cached_property
+    def views(self) -> Mapping[int, View | None]:
+        """By variable that may be a view: which memory it shows; see `functrace.executor.memory.static_views`."""
+        return static_views(self.program)
+
+    @cached_property
+    def arena(self) -> Arena:
+        """Places in one piece of memory for all arrays that stay in the program; see `functrace.executor.memory`."""
+        return arena_of(self)
+
+    @cached_property
+    def nests(self) -> tuple[Part, ...]:
+        """The steps as loop nests, with their index maps, and those that are none; see `functrace.executor.nests`."""
+        return tuple(nests_of(self))
+
+    @cached_property
+    def donations(self) -> tuple[Donation, ...]:
+        """What may be written into donated inputs."""
+        return donations_of(self)
+
+    @cached_property
+    def typed(self) -> Mapping[int, Typed]:
+        """By operation, in which dtypes it computes; see `functrace.executor.promotion`."""
+        return {step.first: typed(self.program, step.first) for step in self.steps}
+
+    @cached_property
     def _read(self) -> set[int]:
         """The variables that an operation or the caller reads."""
         found = set(self.program.output_ids)
@@ -186,7 +193,7 @@ class Plan:
         return {j for step in self.steps for j in self.results(step)}
 
     def __str__(self) -> str:
-        """A table: per operation how many bytes are alive, what it writes into, and what dies; groups begin with a dash."""
+        """A table: per operation how many bytes are alive, what it writes into, and what dies."""
         return "\n".join(self._lines(""))
 
     def _lines(self, indent: str) -> Iterator[str]:
@@ -204,17 +211,20 @@ class Plan:
             taken = [self._name(program.ops[step.first][1][place]) for place in step.onto if place is not None]
             if taken:
                 notes.append(f"into {', '.join(taken)}")
-            if step.dies:
-                notes.append(f"drops {', '.join(map(self._name, step.dies))}")
+            freed = self.freed(step)
+            if freed:
+                notes.append(f"drops {', '.join(map(self._name, freed))}")
             rows.append((f"{text.partition(' {')[0]} {{…}}" if step.bodies else text, ", ".join(notes), step))
         width = max([len(text) for text, _, _ in rows], default=0)
-        starts = {group.steps[0].first for group in self.groups if group.steps}
         for text, notes, step in rows:
-            mark = "- " if len(self.groups) > 1 and step.first in starts else "  "
-            yield f"{indent}{mark}{text:<{width}}  # {notes}"
+            yield f"{indent}  {text:<{width}}  # {notes}"
             for body in step.bodies:
-                if step.blocks is not None:
-                    yield f"{indent}    in blocks of {step.blocks}:" if step.blocks.rows else f"{indent}    side by side:"
+                if type(step.structure) is Blocks:
+                    yield (
+                        f"{indent}    in blocks of {step.structure}:"
+                        if step.structure.rows
+                        else f"{indent}    side by side:"
+                    )
                     yield from [f"{indent}    {line}" for line in str(body.program).splitlines()]
                 else:
                     yield from body._lines(indent + "    ")
@@ -228,101 +238,53 @@ class Plan:
         return str(self.program.variables[i].name)
 
 
-def plan(program: Program, *, size: int | None = None) -> Plan:
+def plan(program: Program, policy: Policy = NUMPY_POLICY) -> Plan:
     """Optimise a program and plan it.
 
     Args:
         program: any program.
-        size: how many operations stand in a group; by default all.
+        policy: the backend's.
 
     Cost:
         about 15 us per equation.
     """
-    return planned(optimized(program), size=size)
+    return planned(optimized(program, policy.passes(PIPELINE)), policy)
 
 
-def planned(
-    program: Program, *, size: int | None = None, fresh: bool = True, groups: bool = True, donated: Sequence[int] = ()
-) -> Plan:
-    """Plan a program as it is, at once; see `planning`."""
-    return finished(planning(program, size or sys.maxsize, fresh=fresh, groups=groups, donated=donated))
-
-
-def planning(
-    program: Program, size: int, *, fresh: bool, groups: bool = True, donated: Sequence[int] = ()
-) -> Generator[None, None, Plan]:
-    """Plan a program in steps of ``size`` operations, which are the groups.
+def planned(program: Program, policy: Policy = NUMPY_POLICY, *, fresh: bool = True, donated: Sequence[int] = ()) -> Plan:
+    """Plan a program as it is; the programs that its operations hold are optimised.
 
     Args:
         program: a program that has been optimised.
-        size: how many operations stand in a group.
+        policy: the backend's.
         fresh: whether no output may share memory with an argument, a constant or another output.
-        groups: whether operations on large arrays are to run block by block; see `functrace.executor.groups`.
         donated: places of inputs whose memory is the program's own: results may be written there, and be in it. If there
             are any, all inputs are in C order.
     """
-    if groups:
-        program = beside(grouped(program))
+    if policy.group is not None:
+        program = policy.group(program)
     buffers = Buffers(program, donated)
-    schedule = iter(program.schedule)
-    parts: list[tuple[Step, ...]] = []
-    while part := tuple(islice(schedule, size)):
-        if parts and not len(parts) % 3:  # to plan a group takes a third of what it takes to spell it
-            yield
-        steps: list[Step] = []
-        for k, dies in part:
-            primitive, operands, params = program.ops[k]
-            lowers = None if primitive.holds is None else primitive.holds.lowers
-            escapes = (lowers is not None and primitive.fresh is None) or primitive.effects
-            into, onto = None, ()
-            if primitive is blocks_p:
-                onto = buffers.group(k, dies, replaceable(*params))
-            else:
-                into = buffers.step(k, dies, escapes=escapes)
-            if lowers is None:
-                steps.append(Step(k, dies, into))
-                continue
-            lowering = lowers(tuple(map(program.spec, operands)), *params)
-            bodies: list[Plan] = []
-            for body in lowering.bodies:
-                if lowering.blocks is not None:
-                    bodies.append((yield from planning(body, sys.maxsize, fresh=True, groups=False)))
-                    continue
-                optimised = yield from optimizing(body, size)
-                bodies.append((yield from planning(optimised, size, fresh=lowering.fresh, groups=groups)))
-            steps.append(Step(k, dies, into, tuple(bodies), lowering.join, lowering.blocks, lowering.loop, onto))
-        parts.append(tuple(steps))
+    steps: list[Step] = []
+    for k, dies in program.schedule:
+        primitive, operands, params = program.ops[k]
+        lowers = None if primitive.holds is None else primitive.holds.lowers
+        escapes = (lowers is not None and primitive.fresh is None) or primitive.effects
+        into, onto = None, ()
+        if primitive is blocks_p:
+            onto = buffers.group(k, dies, replaceable(*params))
+        else:
+            into = buffers.step(k, dies, escapes=escapes)
+        if lowers is None:
+            steps.append(Step(k, dies, into))
+            continue
+        lowering = lowers(tuple(map(program.spec, operands)), *params)
+        if type(lowering.structure) is Blocks:
+            bodies = [planned(body, policy.ungrouped) for body in lowering.bodies]
+        else:
+            rows = policy.passes(PIPELINE)
+            bodies = [planned(optimized(body, rows), policy, fresh=lowering.fresh) for body in lowering.bodies]
+        steps.append(Step(k, dies, into, tuple(bodies), lowering.structure, onto))
     alone = tuple(map(buffers.is_exclusive, program.output_ids))
     copied = [fresh and shared and not mine for shared, mine in zip(program.aliasing, alone, strict=True)]
     homes = tuple(map(buffers.home, program.output_ids))
-    return Plan(program, _grouped(program, parts or [()]), MappingProxyType(buffers.owners), tuple(copied), alone, homes)
-
-
-def _grouped(program: Program, parts: Sequence[tuple[Step, ...]]) -> tuple[Group, ...]:
-    """Say what passes from group to group."""
-    if len(parts) == 1:
-        return (Group(parts[0], MappingProxyType(dict.fromkeys(program.input_ids, False)), ()),)
-    homes: dict[int, int] = dict.fromkeys(program.input_ids, -1)
-    takes: list[dict[int, bool]] = [{} for _ in parts]
-    handed: set[int] = set()
-    for number, steps in enumerate(parts):
-        for step in steps:
-            primitive, operands, _ = program.ops[step.first]
-            for i in operands:
-                if i in homes and homes[i] != number:
-                    takes[number].setdefault(i, False)
-            for i in step.dies:
-                if i in takes[number]:
-                    takes[number][i] = True
-            for j in range(program.result_count(step.first) if primitive.many else 1):
-                homes[step.first + j] = number
-    for i in program.output_ids:
-        if i in homes and homes[i] != len(parts) - 1:
-            takes[-1].setdefault(i, False)
-    for taken in takes:
-        handed.update(taken)
-    gives: list[list[int]] = [[] for _ in parts]
-    for i, number in homes.items():
-        if number >= 0 and i in handed:
-            gives[number].append(i)
-    return tuple([Group(*row) for row in zip(parts, map(MappingProxyType, takes), map(tuple, gives), strict=True)])
+    return Plan(program, tuple(steps), MappingProxyType(buffers.owners), tuple(copied), alone, homes, tuple(donated))

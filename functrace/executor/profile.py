@@ -11,28 +11,27 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
-from functrace.executor.backend import compiled
-from functrace.executor.groups import Blocks
 from functrace.executor.numpy_source import NUMPY, NumPySource
-from functrace.executor.plan import Group, Plan, planned
+from functrace.executor.plan import Plan, Step, planned
+from functrace.executor.policy import NUMPY_POLICY
 from functrace.executor.runner import Runner, run_compiled
 from functrace.executor.threads import THREADS
 from functrace.ir.cost import EquationCost, program_cost, shown
 from functrace.ir.parts import Compiled
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT
 from functrace.ir.program import Program
+from functrace.ir.structures import Blocks
 from functrace.ops.blas import one_thread
 from functrace.passes import LAST, LATE, Pass, applied, optimized
 from functrace.source import Source, printable
-from functrace.steps import no_steps
 from functrace.typing import Array
 
 FEWEST_RUNS = 3
@@ -168,9 +167,9 @@ def profile_program(program: Program, arguments: Sequence[Array], seconds: float
     """
     flat = optimized(Runner(program).flat, (*applied(passes), *LATE, *LAST))
     whole = planned(flat)
-    plain = compiled(whole, NUMPY)
+    plain = NUMPY.compile(whole)
     backend = Watched()
-    watched = compiled(planned(flat, size=1), backend)
+    watched = backend.compile(whole)
     for run in (plain, watched):  # what is made at the first run is not counted
         run_compiled(run, arguments)
     times: list[float] = []
@@ -198,10 +197,10 @@ def _timed(run: Compiled, arguments: Sequence[Array]) -> float:
 @final
 @dataclass(eq=False, slots=True)
 class Entry:
-    """A group of a plan, what it has taken so far, and the compiled programs that its operation holds."""
+    """A step of a plan, what it has taken so far, and the compiled programs that its operation holds."""
 
     plan: Plan
-    group: Group
+    step: Step
     bodies: list[Compiled] = field(default_factory=list[Compiled])
     seconds: float = 0.0
     runs: int = 0
@@ -212,91 +211,58 @@ class Watched:
     """The backend; see the module."""
 
     def __init__(self) -> None:
+        self.policy = NUMPY_POLICY
         self.entries: list[Entry] = []
         self.of: dict[int, list[Entry]] = {}
         """By id of a compiled program: what it consists of."""
         self._made: list[Compiled] = []
-        self._inner: list[list[Compiled]] = [[]]
+        self._inner: dict[int, list[Compiled]] = {}
+        """By id of a plan: the compiled program."""
 
     def reset(self) -> None:
         """Begin to count anew."""
         for entry in self.entries:
             entry.seconds, entry.runs = 0.0, 0
 
-    def compiling(self, plan: Plan) -> Generator[None, None, Compiled]:
-        """Compile a plan, a group at a time, with a clock around each group."""
-        return no_steps(self._compiled(plan))
-
-    def _compiled(self, plan: Plan) -> Compiled:
-        entries = [Entry(plan, group) for group in plan.groups]
+    def compile(self, plan: Plan) -> Compiled:
+        """Compile a plan with a clock after each operation."""
+        entries = [Entry(plan, step) for step in plan.steps]
         self.entries.extend(entries)
-        self._inner.append([])
-        pieces: list[Callable[..., Any]] = []
-        for entry, piece in zip(entries, NumPySource(self).pieces(plan), strict=True):
-            pieces.append(piece)
-            entry.bodies, self._inner[-1] = self._inner[-1], []
-        self._inner.pop()
-        run = _watching(plan, pieces, entries)
-        self._inner[-1].append(run)
+
+        def tick(number: int, before: float) -> float:
+            if number >= 0:
+                entries[number].seconds += perf_counter() - before
+                entries[number].runs += 1
+            return perf_counter()
+
+        run = NumPySource(self).timed(plan, tick)
+        for entry in entries:
+            entry.bodies = [made for body in entry.step.bodies for made in self._inner.get(id(body), ())]
+        self._inner.setdefault(id(plan), []).append(run)
         self._made.append(run)
         self.of[id(run)] = entries
         return run
 
 
-def _watching(plan: Plan, pieces: list[Callable[..., Any]], entries: list[Entry]) -> Compiled:
-    """The function that calls the groups' functions one after the other, and counts what each takes."""
-    if len(pieces) == 1:
-        only, entry = pieces[0], entries[0]
-
-        def run_one(*arguments: Array) -> tuple[Any, ...]:
-            begin = perf_counter()
-            results = only(*arguments)
-            entry.seconds += perf_counter() - begin
-            entry.runs += 1
-            return results
-
-        return run_one
-    pairs = list(zip(pieces, entries, strict=True))
-    rest = [None] * sum([len(group.gives) for group in plan.groups])
-
-    def run(*arguments: Array) -> tuple[Any, ...]:
-        handed = [*arguments, *rest]
-        del arguments
-        results: Any = None
-        for piece, entry in pairs:
-            begin = perf_counter()
-            results = piece(handed)
-            entry.seconds += perf_counter() - begin
-            entry.runs += 1
-        return results
-
-    return run
-
-
 def _rows(backend: Watched, run: Compiled, seconds: dict[int, float], depth: int) -> Iterator[Row]:
     """Yield the rows of a compiled program."""
     entries = backend.of[id(run)]
-    costs = _costs(entries[0].plan.program)
+    costs = _costs(entries[0].plan.program) if entries else {}
     for entry in entries:
-        steps = entry.group.steps
-        if not steps:
-            continue
-        own = [costs[step.first] for step in steps]
-        if steps[0].blocks is not None:
+        step, cost = entry.step, costs[entry.step.first]
+        if type(step.structure) is Blocks:
             yield from _group_rows(entry, seconds[id(entry)], costs, depth)
             continue
-        moved = sum([0 if _is_view(entry.plan, step.first, step.into) else costs[step.first].bytes for step in steps])
-        text = f"{own[0].text.partition(' {')[0]} {{…}}" if entry.bodies else own[0].text.partition("\n")[0]
-        text += f" … and {len(own) - 1} more" if len(own) > 1 else ""
-        flops = sum([cost.flops for cost in own])
-        yield Row(text, seconds[id(entry)], entry.runs, moved * entry.runs, flops * entry.runs, own[0].source, depth)
+        moved = 0 if _is_view(entry.plan, step.first, step.into) else cost.bytes
+        text = f"{cost.text.partition(' {')[0]} {{…}}" if entry.bodies else cost.text.partition("\n")[0]
+        yield Row(text, seconds[id(entry)], entry.runs, moved * entry.runs, cost.flops * entry.runs, cost.source, depth)
         for body in entry.bodies:
             yield from _rows(backend, body, seconds, depth + 1)
 
 
 def _group_rows(entry: Entry, seconds: float, costs: dict[int, EquationCost], depth: int) -> Iterator[Row]:
     """Yield the row of a group that runs block by block, and estimates of those of its operations."""
-    (step,) = entry.group.steps
+    step = entry.step
     (body,) = step.bodies
     program, cost = entry.plan.program, costs[step.first]
     operands = [program.avals[i] for i in dict.fromkeys(program.ops[step.first][1]) if i >= 0]
@@ -304,8 +270,8 @@ def _group_rows(entry: Entry, seconds: float, costs: dict[int, EquationCost], de
     text = f"{cost.text.partition(' {')[0]} {{…}}"
     yield Row(text, seconds, entry.runs, moved * entry.runs, cost.flops * entry.runs, cost.source, depth)
     inner = _costs(body.program)
-    assert step.blocks is not None
-    blocks = _blocks_of_ones(body.program, step.blocks)
+    assert isinstance(step.structure, Blocks)
+    blocks = _blocks_of_ones(body.program, step.structure)
     weights = [_seconds_of_block(body.program, part.first, blocks) for part in body.steps]
     total = sum(weights) or 1.0
     for part, weight in zip(body.steps, weights, strict=True):

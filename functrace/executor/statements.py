@@ -1,8 +1,7 @@
 """Statements: how the NumPy backend writes the operations of a plan, one after the other.
 
 One statement per operation; a variable's local name is used again or deleted where the plan says that it dies, so that
-arrays die as early as they can. Single numbers are computed by operators: ``a * b`` of two of NumPy's scalars takes 0.05 us,
-the ufunc 0.6, and both are the same operation of the processor.
+arrays die as early as they can.
 
 Floor: 6.
 """
@@ -10,44 +9,36 @@ Floor: 6.
 from __future__ import annotations
 
 import itertools
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
 
-from functrace.executor.backend import Backend, joined
+from functrace.executor.backend import Backend, function_of
 from functrace.executor.blocks import in_blocks
-from functrace.executor.kernels import KERNELS, read_as_laid_out, spelled_literal, spelled_target
+from functrace.executor.kernels import (
+    KERNELS,
+    OPERATORS,
+    read_as_laid_out,
+    scalar_operator,
+    spelled_literal,
+    spelled_target,
+)
 from functrace.executor.numbers import Range, is_float_of_number, spelled_number
 from functrace.executor.plan import Plan, Step
 from functrace.executor.spread import Spread, spread_operations
-from functrace.ir.parts import Loop
-from functrace.ir.primitive import Primitive
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.structures import Blocks, Loop
 from functrace.locks import cached_property
-from functrace.ops import elementwise as ew
 from functrace.ops.reductions import reduce_sum_p
 from functrace.ops.shaping import broadcast_to_p, convert_p
 from functrace.tracing.lines import Now
 
+FLOAT = ShapeDtype((), np.dtype(np.float64))
+
 Line = tuple[str, Now | None]
 """A line of source, and what it carries out."""
-
-_OPERATORS: dict[Primitive, str] = {
-    ew.add: "{} + {}",
-    ew.sub: "{} - {}",
-    ew.mul: "{} * {}",
-    ew.div: "{} / {}",
-    ew.neg: "-{}",
-    ew.less: "{} < {}",
-    ew.less_equal: "{} <= {}",
-    ew.greater: "{} > {}",
-    ew.greater_equal: "{} >= {}",
-}
-"""Operations that NumPy carries out on single floats alike, as a ufunc and by its scalars' operators."""
-
-_FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 @final
@@ -131,11 +122,11 @@ class Statements(ABC):
             if isinstance(value, np.generic):
                 self.scalars.add(i)
 
-    def write(self, steps: Sequence[Step]) -> Generator[None, None, list[Line]]:
-        """Write operations; yields where one holds programs that have to be compiled."""
+    def write(self, steps: Sequence[Step]) -> list[Line]:
+        """Write operations."""
         lines: list[Line] = []
         for step in steps:
-            lines += yield from self._step(step)
+            lines += self._step(step)
         return lines
 
     def now(self, k: int) -> Now:
@@ -169,20 +160,20 @@ class Statements(ABC):
 
     # -- operations ----------------------------------------------------------------------------
 
-    def _step(self, step: Step) -> Generator[None, None, list[Line]]:
+    def _step(self, step: Step) -> list[Line]:
         """Write one operation, and the end of what dies there."""
         program, names, now = self.plan.program, self.names, self.now(step.first)
         k, into = step.first, step.into
         primitive, operands, _ = program.ops[k]
         dead = [names[i] for i in step.dies if not names[i].startswith("k") and names[i] not in self.lent]
-        if step.loop is not None and self.is_in_line(step):
-            return (yield from self.loop(step, step.loop, dead))
+        if type(step.structure) is Loop and self.is_in_line(step):
+            return self.loop(step, step.structure, dead)
         if k in self.numbers:
             given = [self.exact(i) for i in operands]
             name = names[k] = self._new(dead)
             lines = spelled_number(program, k, name, given, self.ranges, self.values.bind)
             return [(line, now) for line in [*lines, *self._dropped(dead, [name])]]
-        expression = yield from self._expression(step)
+        expression = self._expression(step)
         if into is not None:
             dead.remove(names[into])
         self.free.extend(dead)
@@ -190,8 +181,11 @@ class Statements(ABC):
         for j in results:
             names[j] = names[into] if into is not None else self._new(())
         made = [names[j] for j in results]
+        unread = [names[j] for j in self.plan.freed(step) if j in results]
         left = ", ".join(made) + ("," if primitive.many else "")
-        return [(line, now) for line in [f"{left} = {expression}", *self._dropped(dead, made)]]
+        lines = [f"{left} = {expression}", *self._dropped(dead, made), *self._dropped(unread, ())]
+        self.free.extend(unread)
+        return [(line, now) for line in lines]
 
     def _new(self, dead: Sequence[str]) -> str:
         """Return a name that is free."""
@@ -203,7 +197,7 @@ class Statements(ABC):
         unused = [d for d in dead if d not in made]
         return [f"del {', '.join(dict.fromkeys(unused))}"] if unused else []
 
-    def _expression(self, step: Step) -> Generator[None, None, str]:
+    def _expression(self, step: Step) -> str:
         program, bind_value = self.plan.program, self.values.bind
         k, into = step.first, step.into
         primitive, operands, params = program.ops[k]
@@ -217,13 +211,13 @@ class Statements(ABC):
         target = self.names[into] if into is not None else self.targets.get(k)
         if target is not None:
             arguments = (*arguments, spelled_target(primitive, target))
-        if step.join is not None:
-            values = self.values
-            run = yield from joined(step, values.bodies) if step.blocks is None else in_blocks(step, values.whole)
+        if step.structure is not None:
+            values, in_groups = self.values, type(step.structure) is Blocks
+            run = in_blocks(step, values.whole) if in_groups else function_of(self.plan, step, values.bodies)
             return f"{bind_value(run)}({', '.join(arguments)})"
         kernel = KERNELS.get(primitive)
         if kernel is not None and (primitive is not broadcast_to_p or k not in self._read_as_laid_out):
-            return kernel(arguments, params, bind_value)
+            return kernel(params).spell(arguments, bind_value)
         static = tuple([bind_value(p) for p in params])
         return f"{bind_value(self._spread.get(k, primitive.eval))}({', '.join((*arguments, *static))})"
 
@@ -246,15 +240,14 @@ class Statements(ABC):
             if operands[0] in self.numbers or (operands[0] in self.scalars and kind.kind in "biuf" and kind.itemsize <= 8):
                 x = self.exact(operands[0]) if operands[0] in self.numbers else self.names[operands[0]]
                 return f"{self.values.bind(np.float64)}({x})"
-        if primitive not in _OPERATORS or not any(i in self.scalars or i in self.numbers for i in operands):
+        if primitive not in OPERATORS or not any(i in self.scalars or i in self.numbers for i in operands):
             return None
-        kinds = {program.avals[i].dtype for i in operands if i >= 0}
         made = program.avals[k].dtype
         counts = is_float_of_number(program, k)
-        if not counts and (len(kinds) != 1 or kinds.isdisjoint(_FLOATS)):
-            return None
-        literals: list[Any] = [program.literals[~i] for i in operands if i < 0]
-        if not all(type(x) in (int, float) and math.isfinite(x) and abs(x) < 1 << 53 for x in literals):
+        literals = [program.literals[~i] for i in operands if i < 0]
+        specs = [FLOAT if counts and i >= 0 else program.spec(i) for i in operands]
+        kernel = scalar_operator(primitive, specs, literals)
+        if kernel is None:
             return None
         given: list[str] = []
         for i in operands:
@@ -264,7 +257,7 @@ class Statements(ABC):
                 given.append(f"{self.values.bind(np.float64)}({self.exact(i) if i in self.numbers else self.names[i]})")
             else:
                 given.append(self.names[i])
-        return _OPERATORS[primitive].format(*given)
+        return kernel.spell(given, self.values.bind)
 
     # -- loops ---------------------------------------------------------------------------------
 
@@ -273,7 +266,7 @@ class Statements(ABC):
         """Whether a loop is written out, and not a function that is called with functions for its bodies."""
 
     @abstractmethod
-    def loop(self, step: Step, loop: Loop, dead: list[str]) -> Generator[None, None, list[Line]]:
+    def loop(self, step: Step, loop: Loop, dead: list[str]) -> list[Line]:
         """Write a loop.
 
         Args:

@@ -1,11 +1,9 @@
 """Work on large arrays, spread over the cores: NumPy's functions let other threads run while they compute.
 
-The threads are made when they are first needed. What is computed does not depend on how many there are: work is divided
-into spans of whole blocks, and whoever gives it sees to it that blocks do not depend on each other.
-
-Note [Handing work over by locks]
-    A multiplication of a million float32 takes 0.42 ms, half of it 0.21. Half of it in a thread that waits for a lock, and
-    the other half here, take 0.25 ms together; by ``concurrent.futures`` 0.31 ms.
+The threads are those of one `ThreadPoolExecutor`, which is imported and made when they are first needed. What is computed
+does not depend on how many there are: work is divided into spans of whole blocks, and whoever gives it sees to it that
+blocks do not depend on each other. Who gives work does a share of it, and takes back what no thread has begun, so that work
+inside of work never waits for itself.
 
 Floor: 6.
 """
@@ -17,11 +15,13 @@ import itertools
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from functrace.locks import Lock, after_fork
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 BLOCK = 1 << 16
 """Elements: arrays of this many stay in a core's cache. With smaller ones two threads wait for each other's Python code."""
@@ -31,97 +31,9 @@ SHARED = 2
 somebody has set its size. Measured with two threads on 4 million float32, jit-elementwise: 10.2 ms, and 9.0 with larger
 blocks (one thread 14.7, 17.0); jit-rowwise 20.9 and 16.8 (28.8, 29.2)."""
 
-LOOKS = 100
-"""How often a thread that waits for another one looks before it sleeps, 1 us each: to wake up takes longer than that.
-Measured with two threads, a product of 4 MB: 0.45 ms whole, 0.44 with a sleep, 0.38."""
-
 Work = Callable[[int, int], object]
 Take = Callable[[], int]
 """Returns 0, 1, 2 … in turn, whoever calls it."""
-
-
-@final
-class Job:
-    """A piece of work that a thread does for another one.
-
-    Args:
-        work: what is to be called.
-    """
-
-    __slots__ = ("_ended", "failure", "is_done", "work")
-
-    def __init__(self, work: Callable[[], object]) -> None:
-        self.work = work
-        self.is_done, self.failure = False, None
-        self._ended = threading.Lock()
-        self._ended.acquire()
-
-    failure: BaseException | None
-    """What it has raised."""
-
-    def end(self) -> None:
-        """Note that it is done, in the thread that has done it."""
-        self.is_done = True
-        self._ended.release()
-
-    def wait(self) -> None:
-        """Return once it is done. Who has been interrupted may wait again."""
-        for _ in range(LOOKS):
-            if self.is_done:
-                return
-            time.sleep(0)  # gives Python's own lock away
-        while not self.is_done:
-            self._ended.acquire()
-
-
-def wait_for(jobs: Sequence[Job]) -> None:
-    """Wait until all jobs are done, also where a signal interrupts: they read and write the caller's arrays.
-
-    Raises:
-        BaseException: what a signal's handler has raised meanwhile (``KeyboardInterrupt``), once all are done.
-    """
-    interruption: BaseException | None = None
-    while not all(job.is_done for job in jobs):
-        try:
-            for job in jobs:
-                job.wait()
-        except BaseException as error:
-            interruption = error
-    if interruption is not None:
-        raise interruption
-
-
-@final
-class Worker:
-    """A thread that does one piece of work at a time."""
-
-    def __init__(self) -> None:
-        self.free = threading.Lock()
-        """Held by who gives it work, until that is done."""
-        self._given = threading.Lock()
-        self._given.acquire()
-        self._job: Job | None = None
-        threading.Thread(target=self._run, name="functrace worker", daemon=True).start()
-
-    def begin(self, work: Callable[..., object], *arguments: object) -> Job:
-        """Let the thread begin, in the caller's context (NumPy's error state stands in it)."""
-        context = contextvars.copy_context()
-        job = self._job = Job(lambda: context.run(work, *arguments))
-        self._given.release()
-        return job
-
-    def _run(self) -> None:
-        while True:
-            self._given.acquire()
-            job, self._job = self._job, None
-            assert job is not None
-            try:
-                job.work()
-            except BaseException as error:
-                job.failure = error
-            self.free.release()
-            job.end()
-            del job  # and the arrays that it holds
 
 
 @final
@@ -137,7 +49,7 @@ class Threads:
         self.block = block
         affinity = getattr(os, "sched_getaffinity", None)
         self.count = count or (len(affinity(0)) if affinity is not None else os.cpu_count() or 1)
-        self._workers: list[Worker] = []
+        self._pool: ThreadPoolExecutor | None = None
         self._making = Lock()
 
     def resize(self, count: int) -> None:
@@ -148,7 +60,9 @@ class Threads:
         """
         if count < 1:
             raise ValueError(f"at least one thread works, not {count}")
-        self.count = count
+        with self._making.now:
+            if count != self.count:
+                self.count, self._pool = count, None
 
     def block_of(self, size: int) -> int:
         """Elements of a block of so many; see `SHARED`."""
@@ -157,21 +71,18 @@ class Threads:
 
     def forget(self) -> None:
         """Make threads anew when they are needed: after a fork there are none."""
-        self._workers = []
+        self._pool = None
 
     def spread(self, work: Work, size: int) -> None:
         """Call ``work(start, stop)`` for spans that make up ``range(size)``, each of whole blocks but for the last.
-
-        Threads that are at work for somebody else are not waited for.
 
         Raises:
             BaseException: what the work raises, once all of it has ended.
         """
         blocks = -(-size // self.block)
-        helpers = self._taken(min(self.count, blocks) - 1)
-        count = len(helpers) + 1
+        count = max(1, min(self.count, blocks))
         bounds = [min(blocks * k // count * self.block, size) for k in range(count + 1)]
-        self._together(helpers, work, list(itertools.pairwise(bounds)))
+        self._together(work, list(itertools.pairwise(bounds)))
 
     def share(self, work: Callable[[Take], object], count: int) -> None:
         """Call ``work(take)`` in every thread that is free: ``take()`` gives the number of the piece that is next.
@@ -182,40 +93,108 @@ class Threads:
             BaseException: what the work raises, once all of it has ended.
         """
         take = itertools.count().__next__
-        helpers = self._taken(min(self.count, count) - 1)
-        self._together(helpers, work, [(take,)] * (len(helpers) + 1))
+        self._together(work, [(take,)] * min(self.count, count))
 
-    def _together(self, helpers: list[Worker], work: Callable[..., object], given: Sequence[tuple[Any, ...]]) -> None:
-        """Call ``work``, in every helper and here."""
-        jobs: list[Job] = []
+    def _together(self, work: Callable[..., object], given: Sequence[tuple[Any, ...]]) -> None:
+        """Call ``work`` once per tuple of arguments: here, and in the pool."""
+        jobs = self._begun(work, given[1:])
         try:
-            for worker, arguments in zip(helpers, given[1:], strict=True):
-                jobs.append(worker.begin(work, *arguments))
-            work(*given[0])
+            for arguments in (*given[:1], *given[1 + len(jobs) :]):
+                work(*arguments)
+            for job, arguments in zip(jobs, given[1:], strict=False):
+                if job.take_back():
+                    work(*arguments)
         finally:
-            wait_for(jobs)
+            _wait_for(jobs)
         for job in jobs:
-            if job.failure is not None:
-                raise job.failure
+            failure = None if job.future.cancelled() else job.future.exception()
+            if failure is not None:
+                raise failure
 
-    def _taken(self, count: int) -> list[Worker]:
-        """Return workers that are free, and now the caller's; none while the interpreter exits, which ends all threads."""
-        found: list[Worker] = []
-        if sys.is_finalizing():
-            return found
-        if count > len(self._workers):
+    def _begun(self, work: Callable[..., object], given: Sequence[tuple[Any, ...]]) -> list[_Job]:
+        """Let the pool begin, each job in the caller's context (NumPy's error state stands in it).
+
+        Returns:
+            the jobs, fewer than asked for, or none, where the interpreter exits, or the system has no more threads.
+        """
+        if not given or sys.is_finalizing():
+            return []
+        pool = self._pool
+        if pool is None:
             with self._making.now:
-                while count > len(self._workers):
-                    try:
-                        self._workers.append(Worker())
-                    except RuntimeError:  # no thread can be started: too many, or the interpreter is about to exit
-                        break
-        for worker in self._workers:
-            if len(found) >= count:
-                break
-            if worker.free.acquire(blocking=False):
-                found.append(worker)
-        return found
+                if self._pool is None and self.count > 1:
+                    self._pool = _pool(self.count - 1)
+                pool = self._pool
+        jobs: list[_Job] = []
+        if pool is not None:
+            try:
+                for arguments in given:
+                    jobs.append(_Job(pool, work, arguments))
+            except RuntimeError:  # the interpreter exits
+                pass
+        return jobs
+
+
+@final
+class _Job:
+    """A call that the pool is given, in the context of whoever gives it.
+
+    What it refers to is let go before it counts as done, and where it is taken back: the caller may count references to an
+    array then. (The pool itself keeps what it was given until a thread comes by.)
+    """
+
+    __slots__ = ("_call", "future")
+
+    def __init__(self, pool: ThreadPoolExecutor, work: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+        self._call: Any = (contextvars.copy_context(), work, arguments)
+        self.future: Future[None] = pool.submit(self)
+
+    def __call__(self) -> None:
+        (context, work, arguments), self._call = self._call, None
+        context.run(work, *arguments)
+
+    def take_back(self) -> bool:
+        """Whether no thread has begun, or will."""
+        is_mine = self.future.cancel()
+        if is_mine:
+            self._call = None
+        return is_mine
+
+
+def _pool(count: int) -> ThreadPoolExecutor | None:
+    """Return a pool whose threads have all been started; ``None`` where the system has no more of them."""
+    try:
+        from concurrent.futures import ThreadPoolExecutor
+    except RuntimeError:  # it is first imported while the interpreter exits
+        return None
+    pool, gate = ThreadPoolExecutor(count, "functrace worker"), threading.Event()
+    try:
+        for _ in range(count):
+            pool.submit(gate.wait)  # (a thread that waits is not idle, so that each job starts one)
+    except RuntimeError:
+        pool.shutdown(wait=False)
+        return None
+    finally:
+        gate.set()
+    return pool
+
+
+def _wait_for(jobs: Sequence[_Job]) -> None:
+    """Wait until all jobs are done, also where a signal interrupts: they read and write the caller's arrays.
+
+    Raises:
+        BaseException: what a signal's handler has raised meanwhile (``KeyboardInterrupt``), once all are done.
+    """
+    interruption: BaseException | None = None
+    for job in jobs:
+        job.take_back()  # after an exception
+        while not job.future.done():
+            try:
+                job.future.exception()  # waits
+            except BaseException as error:
+                interruption = error
+    if interruption is not None:
+        raise interruption
 
 
 THREADS = Threads()

@@ -3,13 +3,10 @@
 Floor: 0 (imports the base only).
 """
 
-from functrace.ir import forms
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.primitive import LINEAR, ZERO, LinearOperand, Primitive, absent, is_linear
 from functrace.ir.program import Equation, Literal, Program, Var
 from functrace.ir.tape import Builder
-
-Program.forms = forms
 
 __all__ = [
     "LINEAR", "ZERO", "Builder", "Equation", "LinearOperand", "Literal", "Primitive", "Program", "ShapeDtype", "Var",

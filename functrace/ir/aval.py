@@ -36,6 +36,9 @@ _NAMES_BY_DTYPE = {np.dtype(name): short for name, short in _SHORT_NAMES.items()
 DTYPES = {short: np.dtype(name) for name, short in _SHORT_NAMES.items()}
 """Every dtype that a program can have, by its short name."""
 
+LARGE = 1 << 10
+"""Bytes: recordings that are asked for values free those of such arrays when nothing refers to them any more."""
+
 _interned: weakref.WeakValueDictionary[tuple[Any, ...], ShapeDtype] = weakref.WeakValueDictionary()
 _interning = Lock()
 
@@ -57,9 +60,11 @@ class ShapeDtype:
         f32[3,4]
     """
 
-    __slots__ = ("__weakref__", "dtype", "shape")
+    __slots__ = ("__weakref__", "dtype", "is_large", "shape")
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    is_large: bool
+    """Whether an array with this aval takes `LARGE` bytes or more."""
 
     def __new__(cls, shape: tuple[int, ...] | int, dtype: DTypeLike = np.float64) -> ShapeDtype:
         """Return the one aval with this shape and dtype."""
@@ -75,6 +80,8 @@ class ShapeDtype:
         made = object.__new__(cls)
         object.__setattr__(made, "shape", tuple(map(_size, shape)))
         object.__setattr__(made, "dtype", dtype)
+        is_known = Unknown not in map(type, made.shape)
+        object.__setattr__(made, "is_large", is_known and math.prod(made.shape) * dtype.itemsize >= LARGE)
         with _interning.now:
             return _interned.setdefault(key, made)
 
@@ -115,6 +122,11 @@ def _size(n: SupportsIndex) -> int:
 def dtype_name(dtype: np.dtype[Any]) -> str:
     """Return the short name that listings use: ``f64``, ``i32``, ``bool`` …"""
     return _NAMES_BY_DTYPE.get(dtype) or str(dtype)
+
+
+def is_differentiable(aval: ShapeDtype) -> bool:
+    """Whether values of this aval carry derivatives (floats and complex numbers do)."""
+    return aval.dtype.kind in "fc"
 
 
 def aval_of(value: Array | np.generic | Scalar | HasAval) -> ShapeDtype:

@@ -17,7 +17,7 @@ import numpy as np
 
 from functrace.errors import ProgramError
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.primitive import Primitive
+from functrace.ir.primitive import PRIMITIVES, Primitive
 from functrace.ir.program import Param, Program
 from functrace.ir.tape import Spec
 
@@ -39,7 +39,7 @@ def check_params(primitive: Primitive, specs: Sequence[Spec], params: Sequence[A
     Raises:
         ProgramError: naming the param, and what it should be.
     """
-    if Program.primitives.get(primitive.name) is not primitive:
+    if PRIMITIVES.get(primitive.name) is not primitive:
         return
     for name, value in zip(primitive.params, params, strict=True):
         words, holds = KINDS.get(f"{primitive.name}.{name}") or KINDS[name]

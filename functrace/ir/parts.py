@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, NoReturn, final
+from typing import Any, NamedTuple, final
 
 from functrace.errors import ProgramError
 from functrace.ir.aval import ShapeDtype, aval_of
@@ -122,9 +122,16 @@ class Rewrite(Assembly):
         """The line that an operation of the source came from."""
         return self.source.positions[k] if k < len(self.source.positions) else None
 
-    def keep(self, k: int) -> None:
-        """Copy an operation."""
+    def keep(self, k: int, bodies: Callable[[Program], Program] | None = None) -> None:
+        """Copy an operation.
+
+        Args:
+            k: the variable of its first result.
+            bodies: a pass for its sub-programs (of a loop, a branch, a call); by default they stay as they are.
+        """
         primitive, operands, params = self.source.ops[k]
+        if bodies is not None and primitive.holds is not None:
+            params = tuple([with_programs(param, bodies) for param in params])
         first = self.place(primitive, tuple(map(self.operand, operands)), params, self.position(k))
         for j in range(self.source.result_count(k) if primitive.many else 1):
             self.moved[k + j] = first + j
@@ -153,58 +160,6 @@ class Rewrite(Assembly):
 
 Compiled = Callable[..., tuple[Any, ...]]
 """A compiled form of a program: called with one argument per input, it returns a tuple of outputs."""
-
-
-class Loop(NamedTuple):
-    """The order in which a loop carries out its bodies, for a backend that writes the loop itself.
-
-    Operands are constants, the initial carries of all phases, and arrays whose first axis the first phase walks along. The
-    body of a phase takes the constants, its carry, a slice of each array (that of the first phase), and what earlier phases
-    kept of the same step; it returns its carry, and what it keeps of the step. Results are the carries in the end, and what
-    the only phase of a loop of known length kept, stacked.
-
-    Args:
-        constants: how many operands are constants.
-        carries: of each phase, how many values it carries.
-        reverse: of each phase, whether it walks from the last step to the first.
-        hidden: how many of the first phases do not return what they carry.
-        length: the number of steps. ``None`` where values say it: then a first body says, of constants and the first phase's
-            carry, whether there is a step, and the next one, which is the first phase's, returns that before its carry.
-        most: the largest number of steps that is allowed, or ``None``.
-        refuse: called with ``most``, raises where there is one more step.
-        gives: whether there is one more result: the list of the tuples that the first phase keeps of each step.
-        takes: where such a list is the first operand, and the first phase here reads what is in it, the number of values of
-            a tuple, then the places there of those that are read. There is then no body that asks.
-    """
-
-    constants: int
-    carries: tuple[int, ...]
-    reverse: tuple[bool, ...]
-    hidden: int = 0
-    length: int | None = None
-    most: int | None = None
-    refuse: Callable[[int | None], NoReturn] | None = None
-    gives: bool = False
-    takes: tuple[int, ...] | None = None
-
-
-class Lowering(NamedTuple):
-    """How an operation that holds programs runs once they are compiled.
-
-    Args:
-        bodies: the programs to compile; they need not be the very ones that are held.
-        join: makes, of their compiled forms, the function from operands to results.
-        fresh: whether what a compiled form returns must not share memory with its arguments.
-        blocks: how the executor divides the arrays of the one body, which is then optimised already; see
-            `functrace.executor.groups`.
-        loop: what ``join`` does, if it is a loop over arrays.
-    """
-
-    bodies: tuple[Program, ...]
-    join: Callable[[Sequence[Compiled]], Callable[..., Any]]
-    fresh: bool
-    blocks: Any = None
-    loop: Loop | None = None
 
 
 Choose = Callable[[Op], Program | None]
@@ -350,21 +305,20 @@ def without_kept(program: Program) -> Program:
         return program
     write = Rewrite(program)
     for k, _ in program.schedule:
-        primitive, operands, params = program.ops[k]
+        primitive, _, params = program.ops[k]
         if primitive.kept is None or not primitive.kept(*params):
             write.keep(k)
         elif primitive.holds is not None:
-            places = tuple(map(write.operand, operands))
-            first = write.place(primitive, places, tuple(map(_quiet, params)), write.position(k))
-            write.replace(k, range(first, first + program.result_count(k)))
+            write.keep(k, bodies=without_kept)
     return write.finish()
 
 
-def _quiet(param: object) -> Any:
+def with_programs(param: object, change: Callable[[Program], Program]) -> Any:
+    """Return a static parameter with every program in it changed; tuples are entered."""
     parts: Any = param
     if type(param) is tuple:
-        return tuple(map(_quiet, parts))
-    return without_kept(param).interned() if isinstance(param, Program) else param
+        return tuple([with_programs(part, change) for part in parts])
+    return change(param).interned() if isinstance(param, Program) else param
 
 
 def output_avals(program: Program) -> tuple[ShapeDtype, ...]:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Concatenate, TypeAlias, final
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
     from functrace.ir.numpy_source import Spelling, Writer
-    from functrace.ir.parts import Lowering
     from functrace.ir.program import Program
+    from functrace.ir.structures import Lowering
     from functrace.ir.tape import Spec
 
 Rule = Callable[..., Any]
@@ -174,7 +175,7 @@ class Holds:
         moving: called likewise: the programs that run, each with one flag per input: whether that depends on a flagged
             operand at any step. Without it, what the programs do with their inputs is left to the jvp rule.
         lowers: called as ``lowers(specs, *params)``, with what ``aval`` is told of the operands: a
-            `functrace.ir.parts.Lowering`. Without it, what runs is the eval rule.
+            `functrace.ir.structures.Lowering`. Without it, what runs is the eval rule.
     """
 
     runs: Callable[Concatenate[Sequence[Spec], ...], Runs]
@@ -309,6 +310,15 @@ class Primitive:
 def _named(module: str, name: str) -> Any:
     """Find a primitive again."""
     return getattr(importlib.import_module(module), name)
+
+
+PRIMITIVES: ChainMap[str, Primitive] = ChainMap()
+"""The library's primitives by name: a registry, to which each package of primitives adds its own when it is imported."""
+
+
+def add_primitives(table: dict[str, Primitive]) -> None:
+    """Add a package's primitives to the registry; they are looked up before those that stand there."""
+    PRIMITIVES.maps.insert(0, table)
 
 
 def _marker(name: str) -> Primitive:

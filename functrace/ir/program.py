@@ -8,6 +8,12 @@ people and for their own passes::
     for equation in program.equations:
         print(equation.primitive, equation.inputs, equation.params, equation.source)
 
+Note [Forms are imported when they are called]
+    Text, JSON, NumPy source, pictures, check and cost are a file each, which imports this one, since it reads or makes
+    programs. The methods that stand for them import that file when they are called: a program that is only recorded and run
+    needs none of them, and importing functrace stays fast. Only here may two files import each other
+    (tests/test_import_floors.py).
+
 Floor: 0.
 """
 
@@ -21,14 +27,14 @@ import weakref
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import CodeType, EllipsisType, MappingProxyType, ModuleType
+from types import CodeType, EllipsisType, MappingProxyType
 from typing import Any, ClassVar, NoReturn, TypeAlias, cast, final
 
 import numpy as np
 
 from functrace.errors import ProgramError
 from functrace.ir.aval import Constant, ShapeDtype, aval_of
-from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
+from functrace.ir.primitive import CONSTANT, INPUT, PRIMITIVES, RESULT, Primitive
 from functrace.ir.tape import Builder, Columns, Op, Spec
 from functrace.ir.walk import Schedule, aliasing_outputs, reachable
 from functrace.keys import exact_bytes
@@ -114,7 +120,9 @@ class Equation:
     source: Source | None = None
 
     def __repr__(self) -> str:
-        return Program.forms.equation_text(self)
+        from functrace.ir.text import equation_text
+
+        return equation_text(self)
 
 
 @final
@@ -139,10 +147,8 @@ class Program:
     input_names: tuple[str | None, ...]
     names: Mapping[int, str | None]
 
-    forms: ClassVar[ModuleType]
-    """What writes and reads programs: `functrace.ir.forms`; set once, by ``functrace/ir/__init__.py``."""
-    primitives: ClassVar[Mapping[str, Primitive]] = {}
-    """The primitives that `parse` and `from_json` know by name; set once, by ``functrace/__init__.py``."""
+    primitives: ClassVar[Mapping[str, Primitive]] = MappingProxyType(PRIMITIVES)
+    """The primitives that `parse` and `from_json` know by name."""
 
     def __init__(
         self,
@@ -406,11 +412,13 @@ class Program:
             found.update({i: name for i, name in zip(stored, names, strict=False) if name is not None})
         return found
 
-    # -- forms: each is its own file -----------------------------------------------------------
+    # -- forms: see Note [Forms are imported when they are called] -------------------------------
 
     def text(self, *, full: bool = True) -> str:
         """Return the typed listing; with ``full=False``, large constants are shown by a digest only."""
-        return Program.forms.program_text(self, full=full)
+        from functrace.ir.text import program_text
+
+        return program_text(self, full=full)
 
     def __str__(self) -> str:
         return self.text(full=False)
@@ -422,7 +430,7 @@ class Program:
     @classmethod
     def _known(cls, own: Mapping[str, Primitive] | None) -> Mapping[str, Primitive]:
         """The library's primitives, which may come in when they are asked for, and some of one's own before them."""
-        return ChainMap(dict(own or {}), cast("dict[str, Primitive]", cls.primitives))
+        return ChainMap(dict(own or {}), PRIMITIVES)
 
     @classmethod
     def parse(cls, text: str, primitives: Mapping[str, Primitive] | None = None) -> Program:
@@ -431,7 +439,9 @@ class Program:
         Raises:
             ParseError: with the line of the text that could not be read.
         """
-        return Program.forms.parse_program(text, cls._known(primitives))
+        from functrace.ir.parse import parse_program
+
+        return parse_program(text, cls._known(primitives))
 
     def to_json(self, *, root: str | os.PathLike[str] | None = None) -> str:
         """Return the program as JSON text (versioned; arrays in base64).
@@ -443,7 +453,9 @@ class Program:
         Raises:
             ProgramError: if a param has no written form, or a constant is a traced value.
         """
-        return Program.forms.program_to_json(self, root)
+        from functrace.ir.serial import program_to_json
+
+        return program_to_json(self, root)
 
     @classmethod
     def from_json(
@@ -463,7 +475,9 @@ class Program:
         Raises:
             ParseError: if the text is not a program, or of a version that is not known.
         """
-        return Program.forms.program_from_json(text, cls._known(primitives), root)
+        from functrace.ir.load import program_from_json
+
+        return program_from_json(text, cls._known(primitives), root)
 
     def save(self, path: str | os.PathLike[str], *, root: str | os.PathLike[str] | None = None) -> None:
         """Write the program into a file, as JSON, and its constants of more than 16 elements into one beside it.
@@ -489,7 +503,9 @@ class Program:
             ...     print(sorted(os.listdir(folder)), ft.Program.load(path) == program)
             ['step.json', 'step.npz'] True
         """
-        Program.forms.save_program(self, path, root)
+        from functrace.ir.serial import save_program
+
+        save_program(self, path, root)
 
     @classmethod
     def load(
@@ -509,19 +525,27 @@ class Program:
             ParseError: if the text is not a program, or the file beside it is not the one that was saved with it.
             OSError: if the text cannot be read.
         """
-        return Program.forms.load_program(path, cls._known(primitives), root)
+        from functrace.ir.load import load_program
+
+        return load_program(path, cls._known(primitives), root)
 
     def as_python(self, name: str | None = None) -> str:
         """Return NumPy source that runs on its own and computes the same numbers."""
-        return Program.forms.program_source(self, name)
+        from functrace.ir.numpy_source import program_source
+
+        return program_source(self, name)
 
     def to_dot(self) -> str:
         """Return the program as a Graphviz graph, for ``dot -Tsvg``; programs that equations hold are clusters of it."""
-        return Program.forms.program_dot(self)
+        from functrace.ir.pictures import program_dot
+
+        return program_dot(self)
 
     def _repr_html_(self) -> str:
         """Return the listing with the lines of source beside it, as notebooks show it."""
-        return Program.forms.program_html(self)
+        from functrace.ir.pictures import program_html
+
+        return program_html(self)
 
     def check(self) -> Program:
         """Check that the program is well formed; returns it.
@@ -529,12 +553,16 @@ class Program:
         Raises:
             ProgramError: with the neighbouring equations.
         """
-        Program.forms.check_program(self)
+        from functrace.ir.check import check_program
+
+        check_program(self)
         return self
 
     def cost(self) -> Any:
         """Count flops and bytes, per equation and in total (see `functrace.ir.cost.Cost`)."""
-        return Program.forms.program_cost(self)
+        from functrace.ir.cost import program_cost
+
+        return program_cost(self)
 
     # -- copies and pickles ----------------------------------------------------------------------
 
@@ -561,8 +589,10 @@ class Program:
         )
 
     def _written_constants(self, change: Callable[[Any], Any]) -> dict[int, Any]:
-        as_array, values = Program.forms.constant_array, self.constant_values
-        return {i: change(as_array(value, str(self.variables[i].name))) for i, value in values.items()}
+        from functrace.ir.serial import constant_array
+
+        values = self.constant_values
+        return {i: change(constant_array(value, str(self.variables[i].name))) for i, value in values.items()}
 
     def _parts(
         self,
@@ -682,7 +712,9 @@ def _whole(pickled: object) -> Any:
 
 def _distinct(array: np.ndarray[Any, Any]) -> Any:
     """A constant as it is pickled; of one that is broadcast, the elements that have memory, and the shape."""
-    distinct = Program.forms.without_repeats(array)
+    from functrace.ir.serial import without_repeats
+
+    distinct = without_repeats(array)
     return array[()] if distinct.shape == array.shape else (distinct[()], array.shape)
 
 

@@ -104,10 +104,6 @@ class Columns(Sequence[Op]):
         """Return rows as columns."""
         return cls([op[0] for op in rows], [op[1] for op in rows], [op[2] for op in rows])
 
-    def upto(self, end: int) -> Columns:
-        """Return the first entries."""
-        return Columns(self.primitives[:end], self.operands[:end], self.params[:end])
-
     def __len__(self) -> int:
         return len(self.primitives)
 

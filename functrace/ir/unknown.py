@@ -34,15 +34,37 @@ class NotKnown(BaseException):
 
 
 @final
+class Question:
+    """What was asked of numbers: a relation of two of them.
+
+    Args:
+        relation: e.g. ``operator.lt``.
+        a, b: numbers, of which some are unknown.
+    """
+
+    __slots__ = ("_a", "_b", "_relation", "_text")
+
+    def __init__(self, relation: Callable[[Any, Any], bool], a: object, b: object) -> None:
+        self._relation, self._a, self._b = relation, reading(a), reading(b)
+        self._text = f"{relation.__name__}({a!r}, {b!r})"
+
+    def __str__(self) -> str:
+        return self._text
+
+    def answer(self, given: Sequence[Any]) -> bool:
+        """Return the answer for given numbers, by their places."""
+        return self._relation(self._a(given), self._b(given))
+
+
+@final
 class Questions:
     """What was asked of unknown numbers while a program was made, and what was answered."""
 
-    __slots__ = ("_asked", "_made", "_readings", "is_closed")
+    __slots__ = ("_asked", "_made", "is_closed")
 
     def __init__(self) -> None:
-        self._asked: dict[tuple[Any, ...], tuple[Callable[..., Any], Any, Any, bool]] = {}
+        self._asked: dict[tuple[Any, ...], tuple[Question, bool]] = {}
         self._made: dict[tuple[Any, ...], Unknown] = {}
-        self._readings: list[tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any], bool]] = []
         self.is_closed = False
         """Whether only what was asked before is answered."""
 
@@ -61,8 +83,8 @@ class Questions:
         if found is None:
             if self.is_closed or len(self._asked) == MOST_QUESTIONS:
                 raise NotKnown
-            found = self._asked[key] = (relation, a, b, relation(_example(a), _example(b)))
-        return found[3]
+            found = self._asked[key] = (Question(relation, a, b), relation(_example(a), _example(b)))
+        return found[1]
 
     def compute(self, function: Callable[..., Any], *operands: object) -> Unknown:
         """Return what a pure function makes of numbers, the same object for the same operands."""
@@ -72,19 +94,14 @@ class Questions:
             found = self._made[key] = Unknown(self, function(*map(_example, operands)), function, operands)
         return found
 
+    @property
+    def asked(self) -> list[tuple[Question, bool]]:
+        """What was asked, in order, with the answers."""
+        return [*self._asked.values()]
+
     def fit(self, given: Sequence[Any]) -> bool:
         """Whether all that was asked has the same answers for these numbers."""
-        read = self._read
-        return not read or all(relation(a(given), b(given)) is answer for relation, a, b, answer in read)
-
-    @property
-    def _read(self) -> list[tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any], bool]]:
-        """What was asked, with what reads the numbers."""
-        readings = self._readings
-        if len(readings) != len(self._asked):
-            asked = self._asked.values()
-            readings = self._readings = [(relation, reading(a), reading(b), answer) for relation, a, b, answer in asked]
-        return readings
+        return all(question.answer(given) is answer for question, answer in self.asked)
 
 
 @final

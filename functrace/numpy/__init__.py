@@ -4,7 +4,7 @@
 ``np.…`` does; besides, it takes lists of traced values (``fnp.mean([x, x + 2])``), and ``fnp.array``, ``fnp.full``,
 ``fnp.arange`` accept traced contents, which NumPy's own cannot hand over.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 import typing as _t

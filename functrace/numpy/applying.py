@@ -1,6 +1,6 @@
 """NumPy's functions that call the user's: ``apply_along_axis``, ``apply_over_axes``, ``piecewise``, ``fromfunction``.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Operators, methods, attributes and indexing of an ndarray, each recorded as the 
 
 In-place operations: see Note [In-place operations on traced values] in numpy/views.py.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations
@@ -68,16 +68,16 @@ from functrace.numpy.views import (
     reshape_in_place,
     snapshot,
     transposed,
-    watch,
 )
 from functrace.numpy.without_masks import is_masked, operands_without_masks, without_masks
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import index_p
 from functrace.ops.shaping import broadcast_to, convert, reshape
 from functrace.source import PACKAGE_PREFIX, SEEN
-from functrace.tracing.answers import has_no_derivative, has_value, is_constant
 from functrace.tracing.binding import bind, check_writable
 from functrace.tracing.tracer import Tracer
+from functrace.tracing.values import has_no_derivative, has_value, is_constant
+from functrace.typing import Array
 
 _new = object.__new__
 _ndarray = np.ndarray
@@ -120,6 +120,9 @@ def record_one(primitive: Primitive, x: Arrayed, params: tuple[Any, ...] = ()) -
     tracer._id = first
     tracer.aval = aval
     tracer._view = None
+    handles = recording.handles
+    if handles is not None and (aval.is_large or handles.of_all):
+        handles.append(_ref(tracer))
     return tracer
 
 
@@ -443,12 +446,16 @@ class TracedArray(Tracer):
             view.base = self
             view.index = params[0]
             tracer._view = view
-            views = recording.views
-            count = len(views)
+            views = recording._views or recording.views
+            references = views.references
+            count = len(references)
             if count > 63 and not count & (count - 1):
-                watch(views, tracer)
+                views.watch(tracer)
             else:
-                views.append(_ref(tracer))
+                references.append(_ref(tracer))
+            handles = recording.handles
+            if handles is not None and (aval.is_large or handles.of_all):
+                handles.append(_ref(tracer))
         else:
             tracer._view = None
         return tracer
@@ -672,6 +679,10 @@ class TracedArray(Tracer):
     def copy(self, order: str = "C") -> Any:
         """A copy: later in-place changes of either are not seen by the other."""
         return copied(self, checked_order(order, "copy"))
+
+
+if not TYPE_CHECKING:
+    Array.register(TracedArray)
 
 
 class TracedFlat(TracedArray):

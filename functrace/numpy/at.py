@@ -1,6 +1,6 @@
 """``x.at[index]``: functional updates of parts of an array; and ``numpy.ufunc.at`` on them.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from functrace.numpy.tables import ufunc_method
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import ARRAY, StaticIndex, gather, scatter_add, scatter_set
 from functrace.ops.shaping import broadcast_to, convert, reshape
-from functrace.tracing.answers import has_value
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import LITERALS, Tracer, as_array
+from functrace.tracing.values import has_value
 from functrace.typing import Scalar
 
 if TYPE_CHECKING:

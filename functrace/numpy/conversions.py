@@ -3,7 +3,7 @@
 NumPy converts in compiled code that only says ``__array__``. Which of its functions was called stands in the frames, or,
 where it is compiled itself, in the source of the line that runs.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from functrace.numpy.instances import naming_modules
 from functrace.numpy.sparse_operands import WAY_OUT, is_of_sparse
 from functrace.numpy.tables import FUNCTIONS, OR_LIFT, function_name
 from functrace.source import OWN_AND_NUMPYS, PACKAGE_PREFIX, Source, is_users, user_frame
-from functrace.tracing.answers import is_known
 from functrace.tracing.tracer import Tracer, leaked
+from functrace.tracing.values import is_known
 
 _ITSELF = (
     "leave it out: a traced value is an array already; functrace.primitive or functrace.pure_callback call code that takes "
@@ -98,7 +98,7 @@ _TARGET = (
 def plain_values(x: Tracer) -> str:
     """Say how the plain value of a traced one can be had, if at all."""
     recording = x._recording
-    if recording.closed or recording.asked is not None or is_known(recording, x._id):
+    if recording.closed or recording.values.asked is not None or is_known(recording, x._id):
         return "functrace.value(x) gives the plain values, functrace.stop_gradient(x) a constant"
     return (
         f"plain values are not known in {recording.owner}: return x, or let functrace.debug.callback(f, x) call a function "

@@ -1,6 +1,6 @@
 """NumPy's functions of diagonals and triangles.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations

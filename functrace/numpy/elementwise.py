@@ -1,6 +1,6 @@
 """Elementwise functions that are not ufuncs.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations

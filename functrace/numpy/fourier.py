@@ -1,6 +1,6 @@
 """``numpy.fft`` on traced values: signatures over `functrace.ops.fft`.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations

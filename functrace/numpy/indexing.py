@@ -5,7 +5,7 @@ and ``...`` are static. Integer arrays, traced or not, are operands. A mask that
 true elements; a traced mask is asked for its value, except where the shape of the result does not depend on it:
 ``x[mask] = v`` is ``np.where(mask, v, x)``, and ``x[mask] *= 2`` goes through a `MaskedSelection`.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from functrace.numpy.operands import Arrayed, Index, Operand, holds_tracer, stac
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import ARRAY, StaticIndex, gather, scatter_set
 from functrace.ops.shaping import V, convert, reshape
-from functrace.tracing.answers import has_value
 from functrace.tracing.tracer import Tracer, Value, as_array
+from functrace.tracing.values import has_value
 
 
 def has_array(index: Index) -> bool:

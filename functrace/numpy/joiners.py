@@ -1,6 +1,6 @@
 """``r_`` and ``c_`` of traced values.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations

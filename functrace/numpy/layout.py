@@ -10,7 +10,7 @@ Note [Layouts are asked for, not recorded]
     ``None``: not known. Nothing is ever assumed.
     Only the order of axes in memory matters for new arrays, so the iterator is asked with at most 2 elements per axis.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from functrace.control.residuals import pack_p, unpack_p
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import CONSTANT, INPUT, RESULT, Primitive
 from functrace.ir.program import Program
@@ -195,7 +194,7 @@ def _of_view(view: Any) -> Walk:
 
 def _of_variable(recording: Recording, variable: int) -> Walk:
     """Strides of what the tape computes; remembered in the recording."""
-    known = recording.layouts
+    known = recording.views.layouts
     found = known.get(variable, _ABSENT)
     if found is None or type(found) is tuple:
         return found
@@ -224,9 +223,9 @@ def _inside(recording: Recording, program: Program, operands: Sequence[int]) -> 
     """Return the program of a call as if it had been recorded: its inputs are what stands outside."""
     inside = Recording(program.name, keeps_source=False)
     inside.begin(program.columns, program.avals)
-    inside.values = {i: recording.handle(k) for i, k in zip(program.input_ids, operands, strict=True)}
+    inside.values.known = {i: recording.handle(k) for i, k in zip(program.input_ids, operands, strict=True)}
     inside.constants = dict(program.constant_values)
-    inside.layouts = {i: x.strides for i, x in program.constant_values.items() if isinstance(x, np.ndarray)}
+    inside.views.layouts = {i: x.strides for i, x in program.constant_values.items() if isinstance(x, np.ndarray)}
     return inside
 
 
@@ -234,14 +233,14 @@ def _from_outside(recording: Recording, variable: int) -> Walk:
     """Strides of a captured value, those of the caller's array, or of an input that is as it should be (`layouts`)."""
     outside = recording.constants.get(variable, _ABSENT)
     if outside is _ABSENT:
-        outside = recording.values.get(variable)
+        outside = recording.values.known.get(variable)
     if isinstance(outside, Tracer):
         return (yield from _as_operand(outside._recording, outside._id))
     if outside is None:
         return None
-    for captured, held in recording.captured.values():
-        if captured == variable and held is not None:
-            return held.strides
+    held = recording.captures.held(variable)
+    if held is not None:
+        return held.strides
     aval = recording.avals[variable]
     return packed(aval.shape, aval.dtype.itemsize)
 
@@ -250,7 +249,7 @@ def _as_operand(recording: Recording, variable: int) -> Walk:
     """Strides of a variable where an operation reads it: not known if handles of several layouts name it."""
     strides = yield recording, variable
     aval = recording.avals[variable]
-    for order in recording.copies.get(variable, ()):
+    for order in recording.views.copies.get(variable, ()):
         other = yield order, aval
         if strides is None or other is None or _significant(aval, other) != _significant(aval, strides):
             return None
@@ -311,6 +310,11 @@ def indexed_like(base: np.ndarray[Any, Any], index: tuple[Any, ...]) -> np.ndarr
     return base[key] if Ellipsis in key else base[(*key, ...)]
 
 
+def unmoved(base: np.ndarray[Any, Any], *_params: object) -> np.ndarray[Any, Any]:
+    """Return a stand-in for the operand itself."""
+    return base
+
+
 VIEWS: dict[Primitive, Callable[..., np.ndarray[Any, Any]]] = {
     index_p: indexed_like,
     shaping.reshape_p: reshaped_like,
@@ -319,11 +323,12 @@ VIEWS: dict[Primitive, Callable[..., np.ndarray[Any, Any]]] = {
     shaping.diagonal_p: lambda base, offset: np.diagonal(base, offset, -2, -1),
     ew.real: lambda base: base.real,
     ew.imag: lambda base: base.imag,
-    name_p: lambda base, *_: base,
-    pack_p: lambda base, *_: base,
-    unpack_p: lambda base, *_: base,
+    name_p: unmoved,
 }
-"""Operations whose result is a view of their operand, as functions of a stand-in for it and the params."""
+"""Operations whose result is a view of their operand, as functions of a stand-in for it and the params.
+
+A registry: higher packages add the rows of their own primitives.
+"""
 
 # -- rules: new arrays have their axes in some order in memory, slowest first -----------------------------------------
 

@@ -15,7 +15,7 @@ Note [SciPy's names are lifted, too]
     name. What is handed out is the function of `functrace.scipy`, which on plain values is SciPy's. That room is above this
     one, so it is named here and imported when such a name is first read.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations

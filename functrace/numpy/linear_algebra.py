@@ -2,7 +2,7 @@
 
 Signatures and results are NumPy's, named tuples included.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from functrace.ops.indexing import index_static
 from functrace.ops.matrices import real_dtype
 from functrace.ops.reductions import kept_shape, reduce_any, reduce_sum
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
-from functrace.tracing.answers import has_value
 from functrace.tracing.binding import bind
 from functrace.tracing.tracer import Tracer
+from functrace.tracing.values import has_value
 
 SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
 

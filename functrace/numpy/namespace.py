@@ -13,7 +13,7 @@ Outside of all transforms a wrapper hands the call to NumPy, and that is all.
 Wrappers are made when they are first asked for, so that importing costs nothing. `functrace.numpy.lift` hands out the
 same ones under NumPy's own names.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ Note [Python numbers stay weak]
 Where Python's arithmetic is not that of float64 (division by zero, the root of a negative number) a traced number follows
 NumPy, which warns. Integers that leave 64 bits, where NumPy would wrap around in silence, raise.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from functrace.numpy.tables import ROWS
 from functrace.ops import elementwise as ew
 from functrace.ops.checks import require
 from functrace.ops.shaping import convert
-from functrace.tracing.answers import has_no_derivative
 from functrace.tracing.binding import bind
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import LITERALS, Tracer, leaked
+from functrace.tracing.values import has_no_derivative
 from functrace.typing import Scalar
 
 DTYPES: dict[type, np.dtype[Any]] = {kind: np.dtype(kind) for kind in (bool, int, float, complex)}
@@ -440,7 +440,7 @@ class TracedNumber(TracedArray):
 
     def __array__(self, dtype: DtypeLike = None, copy: bool | None = None) -> Any:
         value = self._concrete()
-        if self._recording.is_over or self._recording.target.asked is not None:
+        if self._recording.is_over or self._recording.target.values.asked is not None:
             return np.array(value, dtype)
         return self.strong().__array__(dtype, copy)
 
@@ -449,7 +449,7 @@ class TracedNumber(TracedArray):
         value = self._read_by_python()
         if self._recording.is_over:
             return value
-        asked = self._recording.target.asked
+        asked = self._recording.target.values.asked
         if asked is None and self.kind in (float, complex) and not has_no_derivative(self.strong()):
             raise lost_in_python(self, what)
         return value
@@ -529,7 +529,7 @@ class TracedNumber(TracedArray):
             value = self._concrete()
             return value**n if base is self else base**value
         if issubclass(_kind(base), int) and issubclass(_kind(n), int):
-            if isinstance(n, TracedNumber) and n._recording.target.asked is not None:
+            if isinstance(n, TracedNumber) and n._recording.target.values.asked is not None:
                 n = int(n)
             if isinstance(n, TracedNumber):
                 raise ConcretizationError(

@@ -4,7 +4,7 @@ Of array-likes there are three readings. `arrayed` makes an array of whatever is
 leaves Python numbers weak, for arithmetic between arrays and numbers. What is written *into* an array is cast to its dtype
 (`functrace.numpy.assigning.assigned`). A list that holds traced values becomes one traced array in all three (`stacked`).
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from functrace.ir.aval import shape_of
 from functrace.numpy.tables import OR_LIFT
 from functrace.ops import joining
 from functrace.ops.shaping import convert, reshape
-from functrace.tracing.answers import is_constant
 from functrace.tracing.tracer import LITERALS, Tracer, Value, as_array
+from functrace.tracing.values import is_constant
 from functrace.typing import Array, ArrayLike
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """``numpy.pad`` in all of its modes.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 ``polymul`` and the remainder of ``polydiv``. The classes and functions of ``numpy.polynomial`` convert what they take by
 ``numpy.asarray``, which refuses traced values.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from functrace.ops.indexing import index_static
 from functrace.ops.joining import convolve, stack
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import convert, permute, reshape
-from functrace.tracing.answers import has_value
 from functrace.tracing.tracer import Tracer
+from functrace.tracing.values import has_value
 
 
 def _coefficients(p: Operand | np.poly1d) -> Arrayed:

@@ -1,6 +1,6 @@
 """Products of arrays and ``einsum``: contractions (`functrace.ops.contraction`) with NumPy's signatures.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ On anything else they are Python's own. A result is a Python number, as there: w
 the values are known, Python's own function is called with them first, so that what it refuses (``math.sqrt(-1.0)``) raises
 its error in the user's line.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from functrace.numpy.array import TracedArray
 from functrace.numpy.number import TracedNumber, as_number
 from functrace.numpy.operands import Arrayed, Operand, holds_tracer
 from functrace.numpy.tables import FUNCTIONS
-from functrace.tracing.answers import known_value
 from functrace.tracing.tracer import Tracer
+from functrace.tracing.values import known_value
 
 
 def _log(x: Operand, base: Operand | None = None) -> Any:

@@ -1,6 +1,6 @@
 """Order statistics: medians, quantiles and percentiles, with NaN left out or not; differentiable in data and ``q``.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Questions about shape, dtype and memory, answered without values.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from functrace.numpy.operands import Arrayed, Axis, Casting, Operand, axis_tuple
 from functrace.numpy.overlaps import memory_like, part_of
 from functrace.numpy.tables import implements
 from functrace.numpy.views import is_scalar, root_of, shares
-from functrace.tracing.answers import is_constant
 from functrace.tracing.tracer import Tracer
+from functrace.tracing.values import is_constant
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -3,7 +3,7 @@
 What is a view in NumPy is a view here, too (see Note [In-place operations on traced values] in numpy/views.py); views that
 NumPy makes read-only (``broadcast_to``, ``diagonal``) refuse to be written to.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ from functrace.numpy.views import (
 from functrace.ops import shaping
 from functrace.ops.shaping import broadcast_to as broadcast
 from functrace.ops.shaping import reshape as reshape_to
-from functrace.tracing.answers import is_constant
 from functrace.tracing.tracer import Tracer
+from functrace.tracing.values import is_constant
 
 if TYPE_CHECKING:
     from functrace.numpy.array import TracedArray

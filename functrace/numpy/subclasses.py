@@ -4,7 +4,7 @@ A subclass of ndarray that adds attributes and methods, or reads indices of its 
 the same functions, whose ``super()`` is the traced array. Where NumPy would hand the class on to results, they are traced
 arrays without it. A subclass with arithmetic of its own has no counterpart: its results would mean something else.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from functrace.errors import UnsupportedFunctionError
 from functrace.numpy.array import TracedArray
 from functrace.numpy.view_kinds import View
-from functrace.numpy.views import is_scalar, watch
+from functrace.numpy.views import is_scalar
 
 if TYPE_CHECKING:
     from functrace.tracing.tracer import Tracer
@@ -56,7 +56,7 @@ def seen_as(x: Tracer, kind: type) -> Any:
         raise UnsupportedFunctionError(f"a scalar ({x.aval}) has no view as {kind.__name__}", fix="make an array of it")
     made: Any = object.__new__(_counterpart(kind))
     made._recording, made._id, made.aval, made._view = x._recording, x._id, x.aval, View(x)
-    watch(x._recording.views, made)
+    x._recording.views.watch(made)
     made.__array_finalize__(x)
     return made
 

@@ -6,7 +6,7 @@ namespace `functrace.numpy` all read the tables that these rows fill as the file
 written to add a function. Ufuncs are primitives (`functrace.ops.elementwise.UFUNCS`), operators stand in
 functrace/numpy/operators.py.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """NumPy's functions that take, write, drop or insert elements by position or mask, and those about positions.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from functrace.ops.checks import require
 from functrace.ops.indexing import ARRAY, StaticIndex, check_bounds, gather
 from functrace.ops.joining import concatenate
 from functrace.ops.shaping import broadcast_to, convert, moveaxis, reshape
-from functrace.tracing.answers import has_value
 from functrace.tracing.tracer import Tracer
+from functrace.tracing.values import has_value
 
 if TYPE_CHECKING:
     from functrace.numpy.array import TracedArray

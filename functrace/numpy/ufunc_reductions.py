@@ -1,6 +1,6 @@
 """``ufunc.reduce`` and ``ufunc.accumulate`` of the ufuncs that no other NumPy function names: ``np.logaddexp.reduce`` ….
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``vectorize`` of functions that get, return or close over traced values.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ Note [Scalars and 0-d arrays]
     function, and of what an operation that holds programs returns, it is not known (`is_scalar`): after ``y += 1`` the old
     handle is unsettled.
 
-Floor: 6.
+Floor: 2.5.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def linked(result: Value, view: View) -> Any:
             made._view = Owned(C_ORDER)
     elif made._recording is base._recording:
         made._view = view
-        watch(base._recording.views, made)
+        base._recording.views.watch(made)
     elif made._recording.scope is not OPEN:
         made._view = view  # nothing can be written while a body is recorded, so there is nothing to watch
     return made
@@ -104,7 +104,7 @@ def guard(result: Value, bases: Sequence[Any], owner: str) -> None:
         if isinstance(base, Tracer):
             stand_in = renewed(result)
             stand_in._view = SharedView(base, owner)
-            watch(base._recording.views, stand_in)
+            base._recording.views.watch(stand_in)
             result._view.stand_ins.append(stand_in)
 
 
@@ -118,7 +118,7 @@ def snapshot(x: Tracer, values: ArrayLike) -> np.ndarray[Any, Any]:
         array.flags.writeable = False
         stand_in = renewed(x)
         stand_in._view = SharedView(x, "np.asarray")
-        watch(x._recording.views, stand_in)
+        x._recording.views.watch(stand_in)
         weakref.finalize(array, _let_go, stand_in).atexit = False
     return array
 
@@ -141,14 +141,6 @@ def replayed(value: Arrayed, views: Sequence[View]) -> Any:
     return value
 
 
-def watch(views: list[weakref.ref[Any]], view: Tracer) -> None:
-    """Remember a view by a weak reference; dead ones go whenever the list has grown to a power of two."""
-    count = len(views)
-    if count > 63 and not count & (count - 1):
-        views[:] = [reference for reference in views if reference() is not None]
-    views.append(weakref.ref(view))
-
-
 def owned(result: Value, order: Order = C_ORDER) -> Any:
     """Return ``result`` as an array with memory of its own, in an order: a new handle, if it is one that others have.
 
@@ -160,7 +152,7 @@ def owned(result: Value, order: Order = C_ORDER) -> Any:
     made = renewed(result)
     made._view = Owned(order)
     if not is_row(made.aval.shape):
-        made._recording.copies.setdefault(made._id, []).append(order)
+        made._recording.views.add_copy(made._id, order)
     return made
 
 
@@ -169,7 +161,7 @@ def new_array(result: Value, order: Order = C_ORDER) -> Any:
     if isinstance(result, Tracer):
         result._view = Owned(order)
         if not is_row(result.aval.shape):
-            result._recording.layouts[result._id] = order
+            result._recording.views.layouts[result._id] = order
     return result
 
 
@@ -230,7 +222,7 @@ def read_at(x: Arrayed, template: tuple[Any, ...], arrays: tuple[Any, ...], has_
 def laid_out(result: Value, order: Order = C_ORDER) -> Any:
     """Say how a result is laid out that was recorded just now and is nobody else's; its kind stays what it is."""
     if isinstance(result, Tracer):
-        result._recording.layouts[result._id] = order
+        result._recording.views.layouts[result._id] = order
     return result
 
 
@@ -253,14 +245,13 @@ def reshape_in_place(x: Tracer, shape: Shape) -> None:
             f"incompatible shape for in-place modification: {x.aval} is {shape} by a copy only, or may be",
             fix="use x = x.reshape(shape)",
         )
-    for reference in views:
-        other = reference()
-        if other is not None and other._view is not None and other._view.base is x:
+    for other in views.living():
+        if other._view is not None and other._view.base is x:
             other._view.base = before
     if before._view is not None and before._view.base is not None:
-        watch(views, before)
+        views.watch(before)
     x._id, x.aval, x._view = made._id, made.aval, made._view
-    watch(views, x)
+    views.watch(x)
 
 
 def is_part_of(x: Tracer, value: object, parse: Callable[[], Any]) -> bool:
@@ -308,18 +299,17 @@ def rebind(x: Tracer, result: Tracer, *, fresh: bool) -> None:
     if not is_row(x.aval.shape):
         order = x._view.order
         if fresh:
-            after.layouts[x._id] = order
+            after.views.layouts[x._id] = order
         else:
-            after.copies.setdefault(x._id, []).append(order)
-    views = before.views
-    if views:
+            after.views.add_copy(x._id, order)
+    if before.views.references:
         _read_again(x, before, after, unchanged)
 
 
 def _read_again(root: Tracer, before: Recording, after: Recording, unchanged: int) -> None:
     """Read the living views of a handle again."""
     alive = []
-    for reference in before.views:
+    for reference in before.views.references:
         other = reference()
         if other is None:
             continue
@@ -336,9 +326,9 @@ def _read_again(root: Tracer, before: Recording, after: Recording, unchanged: in
             root._recording, root._id = before, unchanged
             raise
         if fresh._recording is not other._recording:
-            after.views.append(reference)  # what an inner recording wrote makes its views the inner one's, too
+            after.views.references.append(reference)  # what an inner recording wrote makes its views the inner one's, too
         other._recording, other._id = fresh._recording, fresh._id
-    before.views[:] = alive
+    before.views.references[:] = alive
 
 
 def shares(view: View) -> bool | None:
@@ -370,9 +360,7 @@ def root_of(x: Tracer) -> Any:
 def _unsettle_family(x: Tracer) -> None:
     """Unsettle a handle, and all that shares memory with it, or may."""
     root, _ = _root(x)
-    family = [other for reference in root._recording.views if (other := reference()) is not None]
-    family = [other for other in family if _root(other)[0] is root]
-    for other in family:
+    for other in [view for view in root._recording.views.living() if _root(view)[0] is root]:
         unsettle(other)
     unsettle(root)
 
@@ -410,9 +398,9 @@ def is_scalar(x: Tracer) -> bool | None:
             return None if recording.primitives[operands[0]].holds is not None else True
         if primitive.holds is not None:
             return None
-        value = recording.constants.get(x._id) if primitive is CONSTANT else recording.values.get(x._id)
+        value = recording.constants.get(x._id) if primitive is CONSTANT else recording.values.known.get(x._id)
         if not isinstance(value, Tracer):
-            return True if value is not None or x._id in recording.batches else None
+            return True if value is not None or x._id in recording.values.batches else None
         x = value
 
 
@@ -475,7 +463,7 @@ class Unsettled(Recording):
         self.serial = float("inf")  # type: ignore[assignment]
         self.primitives = refusing = _Refusing()
         refusing.recording = self
-        self.layouts = _NoLayouts()
+        self.views.layouts = _NoLayouts()
         self.made: Source | None = user_source()
         self.what = x.aval
 

@@ -13,7 +13,7 @@ import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, final
 
-from functrace.ir.primitive import Primitive
+from functrace.ir.primitive import Primitive, add_primitives
 from functrace.later import LaterTable
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ def _collect() -> None:
 
 PRIMITIVES: Primitives = Primitives(_collect)
 """Every primitive by name."""
+
+add_primitives(PRIMITIVES)
 
 
 def of_scipy(ufunc: np.ufunc) -> Primitive | None:

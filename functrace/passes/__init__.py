@@ -8,7 +8,7 @@ from functrace.passes.fold import fold_constants
 from functrace.passes.inline import in_line
 from functrace.passes.late import compute_late
 from functrace.passes.own import Own, rows_of
-from functrace.passes.pipeline import EARLY, LAST, LATE, PIPELINE, REORDERING, Pass, applied, optimized, optimizing, without
+from functrace.passes.pipeline import EARLY, LAST, LATE, PIPELINE, REORDERING, Pass, applied, optimized, without
 from functrace.passes.unused import drop_unused
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "fold_constants",
     "in_line",
     "optimized",
-    "optimizing",
     "rows_of",
     "without",
 ]

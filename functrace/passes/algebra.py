@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from functrace.ops.indexing import embed_p
 from functrace.ops.shaping import broadcast_to_p, permute_p, reshape_p, roll_p
 from functrace.passes.savings import Rule, Saving, Sought
 from functrace.passes.smaller import SMALLER
-from functrace.steps import finished
 
 MOVES: frozenset[Primitive] = frozenset({roll_p, reshape_p, permute_p, broadcast_to_p})
 """Operations that only move elements: a sign may be taken before or after."""
@@ -41,20 +39,13 @@ def simplify(program: Program) -> Program:
     Cost:
         about 3 us per equation; 5 where a row applies.
     """
-    return finished(simplifying(program, len(program.ops)))
-
-
-def simplifying(program: Program, size: int) -> Generator[None, None, Program]:
-    """Simplify in steps of ``size`` equations; see `simplify`."""
     write = Rewrite(program)
     readers = Counter(program.output_ids)
     for k, _ in program.schedule:
         readers.update(program.ops[k][1])
     sought = Sought(program, write, readers)
     changed = False
-    for count, (k, _) in enumerate(program.schedule, 1):
-        if not count % size:
-            yield
+    for k, _ in program.schedule:
         for rule in _RULES.get(program.ops[k][0], ()):
             found = rule(sought, k)
             if found is not None:
@@ -67,9 +58,7 @@ def simplifying(program: Program, size: int) -> Generator[None, None, Program]:
         return program
     program = write.finish()
     write = Rewrite(program)  # what nobody reads any more stays behind
-    for count, (k, _) in enumerate(program.schedule, 1):
-        if not count % size:
-            yield
+    for k, _ in program.schedule:
         write.keep(k)
     return write.finish()
 

@@ -14,7 +14,6 @@ Floor: 5.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any
 
 from functrace.ir.aval import ShapeDtype
@@ -24,7 +23,6 @@ from functrace.ir.program import Program
 from functrace.keys import exact_key
 from functrace.ops.elementwise import Elementwise, add, bitwise_and, bitwise_or, bitwise_xor, equal, mul, not_equal
 from functrace.ops.naming import name_p
-from functrace.steps import finished
 
 COMMUTATIVE: frozenset[Primitive] = frozenset({add, mul, equal, not_equal, bitwise_and, bitwise_or, bitwise_xor})
 """Primitives whose operands may change places, and not a bit of the result with them."""
@@ -46,18 +44,11 @@ def merge_common(program: Program, *, is_kept: bool = False) -> Program:
     Cost:
         about 2 us per equation; 4 where there is something to merge.
     """
-    return finished(merging(program, len(program.ops), is_kept=is_kept))
-
-
-def merging(program: Program, size: int, *, is_kept: bool = False) -> Generator[None, None, Program]:
-    """Merge in steps of ``size`` equations; see `merge_common`."""
-    same = yield from _same(program, size, is_kept)
+    same = _same(program, is_kept)
     if not same:
         return program
     write = Rewrite(program)
-    for count, (k, _) in enumerate(program.schedule, 1):
-        if not count % size:
-            yield
+    for k, _ in program.schedule:
         first = same.get(k)
         if first is None:
             write.keep(k)
@@ -67,7 +58,7 @@ def merging(program: Program, size: int, *, is_kept: bool = False) -> Generator[
     return write.finish()
 
 
-def _same(program: Program, size: int, is_kept: bool) -> Generator[None, None, dict[int, int]]:
+def _same(program: Program, is_kept: bool) -> dict[int, int]:
     """By operation that is computed twice: the one that has computed it."""
     ops, avals = program.ops, program.avals
     numbers = [exact_key(value) for value in program.literals]
@@ -76,9 +67,7 @@ def _same(program: Program, size: int, is_kept: bool) -> Generator[None, None, d
     same: dict[int, int] = {}
     traffic = 0  # bytes that have been computed
     last: dict[int, int] = {}  # by operation, how many they were when it was read last
-    for count, (k, _) in enumerate(program.schedule, 1):
-        if not count % size:
-            yield
+    for k, _ in program.schedule:
         primitive, operands, params = ops[k]
         if not primitive.view:
             traffic += _bytes(avals[k])

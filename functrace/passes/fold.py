@@ -8,7 +8,6 @@ Floor: 5.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.passes.layouts import is_array_of_its_own, read_as_they_lie
 from functrace.passes.rewrites import equal_operand
-from functrace.steps import finished
 from functrace.tracing.tracer import Tracer
 from functrace.typing import Array
 
@@ -39,11 +37,6 @@ def fold_constants(program: Program) -> Program:
     Cost:
         about 4 us per equation.
     """
-    return finished(folding(program, len(program.ops)))
-
-
-def folding(program: Program, size: int) -> Generator[None, None, Program]:
-    """Fold constants in steps of ``size`` equations; see `fold_constants`."""
     write = Rewrite(program)
     known: dict[int, Any] = {k: v for k, v in program.constant_values.items() if not isinstance(v, Tracer)}
     ops, avals, literals = program.ops, program.avals, program.literals
@@ -56,9 +49,7 @@ def folding(program: Program, size: int) -> Generator[None, None, Program]:
             write.moved[i] = write.constant(known[i], avals[i])
         return write.operand(i)
 
-    for count, (k, _) in enumerate(program.schedule, 1):
-        if not count % size:
-            yield
+    for k, _ in program.schedule:
         primitive, operands, params = ops[k]
         foldable = not (primitive.many or primitive.effects) and all(i < 0 or i in known for i in operands)
         if foldable and avals[k].nbytes <= LARGEST_FOLDED:

@@ -12,12 +12,10 @@ Floor: 5.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
 
 from functrace.ir.parts import Rewrite
 from functrace.ir.primitive import CONSTANT, INPUT
 from functrace.ir.program import Program
-from functrace.steps import finished
 
 FEWEST_BYTES = 1 << 20
 """Programs whose values are smaller than this together stay as they are: for them, time is what counts."""
@@ -36,37 +34,28 @@ def compute_late(program: Program, *, are_inputs_held: bool = True) -> Program:
     Cost:
         about 5 us per equation, 0.2 us for programs on small arrays.
     """
-    return finished(computing_late(program, len(program.ops), are_inputs_held=are_inputs_held))
-
-
-def computing_late(program: Program, size: int, *, are_inputs_held: bool = True) -> Generator[None, None, Program]:
-    """Compute late in steps of ``size`` equations; see `compute_late`."""
     avals = program.avals
     if len(program.schedule) < 3:  # each is needed by the next one, or by none
         return program
     counts = Counter([avals[k] for k, _ in program.schedule])
     if sum([count * aval.nbytes for aval, count in counts.items()]) < FEWEST_BYTES:
         return program
-    times = yield from _times(program, size, are_inputs_held)
+    times = _times(program, are_inputs_held)
     order = sorted([k for k, _ in program.schedule], key=lambda k: (times[k], k))
     write = Rewrite(program)
-    for count, k in enumerate(order, 1):
+    for k in order:
         write.keep(k)
-        if not count % size:
-            yield
     return write.finish()
 
 
-def _times(program: Program, size: int, are_inputs_held: bool) -> Generator[None, None, list[int]]:
+def _times(program: Program, are_inputs_held: bool) -> list[int]:
     """When each operation is to run: at its own place, or just before a later one."""
     ops, avals = program.ops, program.avals
     end = len(ops)
     owners = list(range(end))  # whose memory a variable is a view of
     readers: list[list[int]] = [[] for _ in range(end)]
     direct: dict[int, list[int]] = {}  # by view, its own readers
-    for count, (k, _) in enumerate(program.schedule, 1):
-        if not count % size:
-            yield
+    for k, _ in program.schedule:
         primitive, operands, _ = ops[k]
         if primitive.view and operands[0] >= 0:
             owners[k] = owners[operands[0]]
@@ -82,9 +71,7 @@ def _times(program: Program, size: int, are_inputs_held: bool) -> Generator[None
     held = {INPUT, CONSTANT} if are_inputs_held else {CONSTANT}
     kept.update(k for k in range(end) if ops[k][0] in held)
     times = list(range(end))
-    for count, (k, _) in enumerate(reversed(program.schedule), 1):
-        if not count % size:
-            yield
+    for k, _ in reversed(program.schedule):
         primitive, operands, _ = ops[k]
         if k in direct and k not in outputs:  # it may be shown later, and so its array may be computed later
             times[k] = min([times[j] for j in direct[k]], default=k)

@@ -6,12 +6,13 @@ Floor: 5.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from functrace.errors import ArgumentError, ProgramError
 from functrace.ir.parts import output_avals
 from functrace.ir.program import Program
-from functrace.passes.pipeline import Pass, at_once
+from functrace.passes.pipeline import Pass
 
 Own: TypeAlias = Pass | Callable[[Program], Program]
 """A pass as users give it."""
@@ -27,11 +28,18 @@ def rows_of(passes: Sequence[Own], owner: str) -> tuple[Pass, ...]:
     """
     if not isinstance(passes, Iterable) or not all(isinstance(own, Pass) or callable(own) for own in passes):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(f"{owner}: passes={passes!r} is no sequence of passes", fix="pass functions: passes=[mine]")
-    return tuple([own if isinstance(own, Pass) else _row_of(own) for own in passes])
+    return tuple([_checked(own if isinstance(own, Pass) else _row_of(own)) for own in passes])
 
 
 def _row_of(own: Callable[[Program], Program]) -> Pass:
-    name = getattr(own, "__name__", type(own).__name__)
+    return Pass(getattr(own, "__name__", type(own).__name__), own, "last", "", "")
+
+
+def _checked(row: Pass) -> Pass:
+    """Return the row with a check of what it returns."""
+    if row.stage == "off":
+        return row
+    own, name = row.run, row.name
 
     def checked(program: Program) -> Program:
         made = own(program)
@@ -48,4 +56,4 @@ def _row_of(own: Callable[[Program], Program]) -> Pass:
             )
         return made.check()
 
-    return Pass(name, at_once(checked), "last", "", "")
+    return replace(row, run=checked)

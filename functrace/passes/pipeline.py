@@ -9,7 +9,7 @@ Floor: 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, final
 
@@ -17,14 +17,13 @@ from functrace.errors import ArgumentError
 from functrace.ir.program import Program
 from functrace.ops.reductions import EXTREMES
 from functrace.passes.again import compute_again
-from functrace.passes.algebra import simplifying, sink_broadcasts
-from functrace.passes.common import drop_names, merging
-from functrace.passes.fold import folding
+from functrace.passes.algebra import simplify, sink_broadcasts
+from functrace.passes.common import drop_names, merge_common
+from functrace.passes.fold import fold_constants
 from functrace.passes.inline import in_line
-from functrace.passes.late import computing_late
+from functrace.passes.late import compute_late
 from functrace.passes.signs import leave_out_signs
 from functrace.passes.unused import drop_unused
-from functrace.steps import finished, no_steps
 
 Stage: TypeAlias = Literal["early", "jit", "late", "last", "off"]
 
@@ -36,8 +35,7 @@ class Pass:
 
     Args:
         name: for people.
-        steps: called as ``steps(program, size)``: a generator that yields after about ``size`` equations of work, and
-            returns the program.
+        run: from a program to an equal one.
         stage: when it is worth its time: "early" before the program has run at all, "late" before it is compiled or recorded
             into another program, "last" before it is compiled: what it makes is only run, and derived no more. "jit" is
             between the first two, where `functrace.jit` compiles: all its calls run the same code. "off" leaves out a row of
@@ -45,20 +43,17 @@ class Pass:
         before: an example: the listing of a program.
         after: what becomes of it.
         exact: whether it changes no bit of any result; if not, sums are rounded in another order. Such a row is for "jit".
+        tuned: whether it is chosen by what things cost in NumPy, not because it is less work anywhere: another backend names
+            those that it wants (`functrace.executor.policy.Policy`).
     """
 
     name: str
-    steps: Callable[[Program, int], Generator[None, None, Program]]
+    run: Callable[[Program], Program]
     stage: Stage
     before: str
     after: str
     exact: bool = True
-
-
-def at_once(run: Callable[[Program], Program]) -> Callable[[Program, int], Generator[None, None, Program]]:
-    """Make steps of a pass that is so fast that it needs none."""
-
-    return lambda program, _: no_steps(run(program))
+    tuned: bool = False
 
 
 def _in_parts(program: Program) -> Program:
@@ -110,7 +105,7 @@ def _unshifted(program: Program) -> Program:
 PIPELINE = (
     Pass(
         "in line",
-        at_once(in_line),
+        in_line,
         stage="early",
         before="""
             program(x: f64[3]) {
@@ -130,7 +125,7 @@ PIPELINE = (
     ),
     Pass(
         "unused results",
-        at_once(drop_unused),
+        drop_unused,
         stage="early",
         before="""
             program(h: f64[], x: f64[2]) {
@@ -158,7 +153,7 @@ PIPELINE = (
     ),
     Pass(
         "late values",
-        computing_late,
+        compute_late,
         stage="early",
         before="""
             program(x: f64[200000]) {
@@ -178,10 +173,11 @@ PIPELINE = (
               e: f64[200000] = mul d b
               return e
             }""",
+        tuned=True,
     ),
     Pass(
         "values computed again",
-        at_once(compute_again),
+        compute_again,
         stage="early",
         before="""
             program(x: f64[1000, 1000]) {
@@ -204,10 +200,11 @@ PIPELINE = (
               f: f64[1000, 1000] = mul e a
               return f
             }""",
+        tuned=True,
     ),
     Pass(
         "constants",
-        folding,
+        fold_constants,
         stage="late",
         before="""
             program(x: f64[3]) {
@@ -226,7 +223,7 @@ PIPELINE = (
     ),
     Pass(
         "broadcasts",
-        at_once(sink_broadcasts),
+        sink_broadcasts,
         stage="last",
         before="""
             program(x: f64[2,3], y: f64[3]) {
@@ -242,7 +239,7 @@ PIPELINE = (
     ),
     Pass(
         "signs and powers of two",
-        simplifying,
+        simplify,
         stage="last",
         before="""
             program(x: f64[3], y: f64[3]) {
@@ -260,7 +257,7 @@ PIPELINE = (
     ),
     Pass(
         "signs left out",
-        at_once(leave_out_signs),
+        leave_out_signs,
         stage="last",
         before="""
             program(x: f64[3], y: f64[3], z: f64[3]) {
@@ -284,7 +281,7 @@ PIPELINE = (
     ),
     Pass(
         "common operations",
-        merging,
+        merge_common,
         stage="last",
         before="""
             program(x: f64[3], y: f64[3]) {
@@ -307,7 +304,7 @@ PIPELINE = (
     ),
     Pass(
         "names",
-        at_once(drop_names),
+        drop_names,
         stage="last",
         before="""
             program(x: f64[3]) {
@@ -329,7 +326,7 @@ PIPELINE = (
 REORDERING = (
     Pass(
         "shifts of softmax",
-        at_once(_unshifted),
+        _unshifted,
         stage="jit",
         before="""
             program(x: f64[5,4], y: f64[5,4]) {
@@ -371,7 +368,7 @@ REORDERING = (
     ),
     Pass(
         "loops in parts",
-        at_once(_in_parts),
+        _in_parts,
         stage="jit",
         before="""
             program(w: f64[2,2], g: f64[2,2], h: f64[2], xs: f64[4,2]) {
@@ -406,10 +403,11 @@ REORDERING = (
               return a, b, c
             }""",
         exact=False,
+        tuned=True,
     ),
     Pass(
         "parts of arrays",
-        at_once(_joined),
+        _joined,
         stage="jit",
         before="""
             program(x: f64[5,4], y: f64[5,2], z: f64[5,2]) {
@@ -428,10 +426,11 @@ REORDERING = (
               return c, f
             }""",
         exact=False,
+        tuned=True,
     ),
     Pass(
         "products in parts",
-        at_once(_divided),
+        _divided,
         stage="jit",
         before="""
             program(x: f64[16,64,128], y: f64[16,128,64]) {
@@ -444,10 +443,11 @@ REORDERING = (
               return a
             }""",
         exact=False,
+        tuned=True,
     ),
     Pass(
         "products of stacks",
-        at_once(_flat),
+        _flat,
         stage="jit",
         before="""
             program(x: f64[5,2,3], y: f64[3,4]) {
@@ -462,10 +462,11 @@ REORDERING = (
               return a
             }""",
         exact=False,
+        tuned=True,
     ),
     Pass(
         "small products",
-        at_once(_by_dot),
+        _by_dot,
         stage="jit",
         before="""
             program(x: f64[3,3], y: f64[3]) {
@@ -478,6 +479,7 @@ REORDERING = (
               return a
             }""",
         exact=False,
+        tuned=True,
     ),
 )
 """Passes of `functrace.jit`, between those that are early and those that are late."""
@@ -507,7 +509,7 @@ def without(name: str) -> Pass:
     names = [row.name for row in REORDERING]
     if name not in names:
         raise ArgumentError(f"no pass that can be left out is called {name!r}", fix=f"name one of {', '.join(names)}")
-    return Pass(name, at_once(lambda program: program), "off", "", "")
+    return Pass(name, lambda program: program, "off", "", "")
 
 
 def applied(own: Sequence[Pass]) -> tuple[Pass, ...]:
@@ -516,13 +518,8 @@ def applied(own: Sequence[Pass]) -> tuple[Pass, ...]:
     return (*[row for row in own if row.stage != "off"], *[row for row in REORDERING if row.name not in off])
 
 
-def optimizing(program: Program, size: int, passes: Sequence[Pass] = PIPELINE) -> Generator[None, None, Program]:
-    """Apply passes in steps of about ``size`` equations."""
-    for row in passes:
-        program = yield from row.steps(program, size)
-    return program
-
-
 def optimized(program: Program, passes: Sequence[Pass] = PIPELINE) -> Program:
-    """Apply passes at once."""
-    return finished(optimizing(program, len(program.ops) + 1, passes))
+    """Apply passes, one after the other."""
+    for row in passes:
+        program = row.run(program)
+    return program

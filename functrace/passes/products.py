@@ -94,20 +94,13 @@ def _rewritten(program: Program, applies: Applies, put: Writes) -> Program:
     if not _has_some(program, applies) or packs(program):
         return program
 
-    def inside(param: Any) -> Any:
-        parts: Any = param
-        if type(param) is tuple:
-            return tuple(map(inside, parts))
-        return _rewritten(param, applies, put).interned() if isinstance(param, Program) else param
+    def inside(body: Program) -> Program:
+        return _rewritten(body, applies, put)
 
     write = Rewrite(program)
     for k, _ in program.schedule:
-        primitive, operands, params = program.ops[k]
-        if primitive.holds is not None:
-            first = write.place(
-                primitive, tuple(map(write.operand, operands)), tuple(map(inside, params)), write.position(k)
-            )
-            write.replace(k, range(first, first + (program.result_count(k) if primitive.many else 1)))
+        if program.ops[k][0].holds is not None:
+            write.keep(k, bodies=inside)
         elif applies(program, program.ops[k]):
             write.replace(k, (put(program, write, k),))
         else:

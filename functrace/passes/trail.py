@@ -16,7 +16,6 @@ from functrace.ir.text import equation_text
 from functrace.keys import exact_key
 from functrace.passes.own import Own, rows_of
 from functrace.passes.pipeline import PIPELINE, Pass, applied
-from functrace.steps import finished
 
 
 @final
@@ -80,7 +79,7 @@ def trail(program: Program, passes: Sequence[Own] = (), pipeline: Sequence[Pass]
     steps: list[Passed] = []
     for row in (*early, *applied(rows_of(passes, "trail")), *others):
         begin = perf_counter()
-        made = finished(row.steps(program, len(program.ops) + 1))
+        made = row.run(program)
         steps.append(Passed(row.name, program, made, perf_counter() - begin))
         program = made
     return Trail(tuple(steps))

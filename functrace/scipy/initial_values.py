@@ -22,9 +22,9 @@ from functrace.scipy.kinds import Given, Numbers
 from functrace.scipy.odes import Flow, flow_of, odeint_values, real, solved, trajectory
 from functrace.scipy.solving import Solution, named, plainly
 from functrace.scipy.stepping import EXPLICIT, Steps, plain, step_ends, taken, values_at
-from functrace.tracing.answers import known_value
 from functrace.tracing.binding import is_recording
 from functrace.tracing.tracer import Tracer
+from functrace.tracing.values import known_value
 
 Function = Callable[..., Any]
 _IVP = "scipy.integrate.solve_ivp"

@@ -33,9 +33,9 @@ from functrace.ir.program import Program
 from functrace.keys import static_key
 from functrace.numpy.operands import arrayed
 from functrace.scipy.kinds import Given, Numbers
-from functrace.tracing.answers import known_value
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.tracer import Tracer
+from functrace.tracing.values import known_value
 from functrace.transforms import is_differentiable
 
 Function = Callable[..., Any]

@@ -28,10 +28,10 @@ from functrace.numpy.operands import Operand, arrayed
 from functrace.ops.solutions import undifferentiated
 from functrace.scipy.kinds import Given, Numbers
 from functrace.scipy.odes import real
-from functrace.tracing.answers import known_value
 from functrace.tracing.binding import is_recording
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.tracer import Tracer
+from functrace.tracing.values import known_value
 from functrace.transforms import is_differentiable
 
 Function = Callable[..., Any]

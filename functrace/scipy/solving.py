@@ -26,14 +26,14 @@ from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.keys import static_key
 from functrace.numpy.operands import arrayed
+from functrace.numpy.recording import ArrayRecording
 from functrace.ops.foreign import Foreign, as_declared, callback_p
 from functrace.ops.solutions import required, undifferentiated
 from functrace.scipy.kinds import Found, Given, Numbers
-from functrace.tracing.answers import known_value
 from functrace.tracing.binding import BODY, bind
 from functrace.tracing.evaluate import evaluate_program
-from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
+from functrace.tracing.values import known_value
 from functrace.tree import flatten, unflatten
 
 Function = Callable[..., Any]
@@ -106,7 +106,7 @@ def _as(x: Numbers, aval: ShapeDtype) -> Any:
 
 def plainly(what: str, f: Function, *xs: Numbers) -> Any:
     """Call a function on plain arrays, and return the values of what it makes of them and of what it closes over."""
-    with Recording(what, scope=BODY):
+    with ArrayRecording(what, scope=BODY):
         leaves, tree = flatten(f(*xs))
         values = [leaf._concrete() if isinstance(leaf, Tracer) else leaf for leaf in leaves]
         return unflatten(tree, [np.array(x)[()] if isinstance(x, np.ndarray) else x for x in values])

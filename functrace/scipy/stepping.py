@@ -18,8 +18,8 @@ from functrace.api.loops import scan
 from functrace.ir.aval import shape_of
 from functrace.scipy.kinds import Found, Numbers
 from functrace.scipy.odes import Flow, failed, solved
-from functrace.tracing.answers import known_value
 from functrace.tracing.tracer import Tracer
+from functrace.tracing.values import known_value
 
 EXPLICIT: dict[str, Any] = {
     "RK23": scipy.integrate.RK23, "RK45": scipy.integrate.RK45, "DOP853": scipy.integrate.DOP853,

@@ -23,6 +23,7 @@ from functrace.ir.parts import inline
 from functrace.ir.primitive import RESULT
 from functrace.ir.program import Program
 from functrace.ir.tape import Op
+from functrace.numpy.recording import ArrayRecording
 from functrace.ops.elementwise import stop_gradient
 from functrace.ops.foreign import callback_p, returned_p
 from functrace.source import Source
@@ -72,7 +73,7 @@ def culprit(flat: Flat, values: Values, mode: str, chosen: Settings, name: str) 
     def inputs(recording: Recording) -> Called:
         return [add_input(recording, value, value) for value in values], {}
 
-    with Recording(f"check of {name}") as recording:
+    with ArrayRecording(f"check of {name}") as recording:
         program = Recorded(recording, flat, inputs).program(name)
     return _first(program, values, mode, chosen)
 

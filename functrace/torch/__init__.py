@@ -16,8 +16,9 @@ from functrace.torch.autograd import functional as _functional  # noqa: F401 (ma
 from functrace.torch.autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from functrace.torch.autograd.grad_mode import is_inference_mode_enabled
 from functrace.torch.check import check_function
+from functrace.torch.defaults import set_default_dtype
 from functrace.torch.device import device, get_num_threads, set_num_threads
-from functrace.torch.dtypes import dtype, get_default_dtype, set_default_dtype
+from functrace.torch.dtypes import dtype, get_default_dtype
 from functrace.torch.func import vmap
 from functrace.torch.kinds import *  # noqa: F403 (constants, formats, limits, older constructors)
 from functrace.torch.namespace import *  # noqa: F403 (the functions and dtypes, by rows)

@@ -1,30 +1,142 @@
-"""Applying an op: one lookup of its plan, one NumPy call and one node.
+"""Ops, and how they are applied: one lookup of a plan, one NumPy call and one node.
 
 Floor: 8.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from functrace.caches import shared
+from functrace.ir.primitive import Primitive
+from functrace.ir.program import Program
+from functrace.ops import elementwise as ew
+from functrace.ops.contraction import matmul_p
+from functrace.ops.edges import complex_power
+from functrace.ops.elementwise import Elementwise
+from functrace.ops.indexing import index_p
+from functrace.ops.reductions import reduce_sum_p
+from functrace.ops.shaping import broadcast_to_p, convert_p
 from functrace.torch import sentences
 from functrace.torch.applying_traced import apply_traced
 from functrace.torch.autograd.grad_mode import MODES
+from functrace.torch.autograd.graph import OpNode, node_class
 from functrace.torch.dual import DUALS
-from functrace.torch.op import NUMBERS, Op, number_of
-from functrace.torch.plans import PLANS, make_plan
+from functrace.torch.numbers import NUMBERS, number_of
+from functrace.torch.plans import PLANS, Plan
+from functrace.torch.promotion import Promote, broadcasting
 from functrace.torch.quiet import QUIET
 from functrace.torch.recording import record
+from functrace.torch.sizes import make_plan
 from functrace.torch.tensor import UNVERSIONED, Operand, Tensor, Value, view_of, wrap
-from functrace.tracing import Tracer
+from functrace.tracing import Tracer, bind
 from functrace.tracing.binding import STARTED
+from functrace.tracing.evaluate import evaluate_program
+from functrace.typing import Array
 
 _new = object.__new__
 _ndarray = np.ndarray
 _plans, _tick = PLANS.entries, PLANS.tick  # `PLANS.get` in line: a method costs 0.1 us
+
+
+@shared
+@dataclass(eq=False, repr=False)
+class Op:
+    """One operation on tensors: what it is called, how it is computed, and what PyTorch saves for its derivative.
+
+    What users see of it is a row (rows.py).
+
+    Args:
+        node: PyTorch's name of its node.
+        function: computes it from arrays or traced values: ``function(*operands, *params)``.
+        saves: what PyTorch saves, in its order: field name, and which operand (0, 1 …) or result (-1, -2 …) it is. What the
+            derivative does not need in a given case (an operand whose partner wants no gradient) is not saved.
+        promote: how dtypes of operands meet; see promotion.py.
+        edges: operands that PyTorch lists in ``next_functions`` (``None``: an edge that leads nowhere); all by default.
+        keeps: fields that PyTorch saves even where the derivative does not need them.
+        is_view: whether the result is a view of the first operand.
+        constants: results that PyTorch does not differentiate.
+        static_numbers: whether Python numbers among the operands are part of the plan.
+        details: further ``_saved_…`` fields, from ``(operand avals, params)``.
+        derived: the function whose derivative is taken in place of ``function``'s, where PyTorch takes another one.
+        repeats: whether the in-place form writes the same wherever elements share memory, so that it may.
+        measures: whether the ints among its parameters are sizes and positions; see patterns.py.
+        gradient: the op that computes the gradient where that is recorded, for what PyTorch computes by one; see
+            `recorded_gradient`. Otherwise each equation of the backward program is an op.
+        in_rows: whether results lie in C order however the operands lie; otherwise as NumPy has it.
+        seen: in what order PyTorch's iterator sees the operands, where that is another one; see `laid`.
+        apart: whether results are differentiated one by one: what is not used adds nothing, and not 0 times an infinity.
+        moves: whether elements are written to places that others say: in place, no operand may share memory with the tensor.
+        called: what PyTorch calls the operation, where the node's name does not tell.
+        primitive: the primitive of the core that it applies, if it was made for that; see `op_of`.
+    """
+
+    node: str
+    function: Callable[..., Any]
+    saves: tuple[tuple[str, int], ...] = ()
+    promote: Promote | None = None
+    edges: tuple[int | None, ...] | None = None
+    keeps: tuple[str, ...] = ()
+    is_view: bool = False
+    static_numbers: bool = False
+    details: Callable[..., dict[str, Any]] | None = None
+    constants: tuple[int, ...] = ()
+    derived: Callable[..., Any] | None = None
+    repeats: bool = False
+    measures: bool = False
+    gradient: Op | None = None
+    in_rows: bool = False
+    seen: tuple[int, ...] | None = None
+    apart: bool = False
+    moves: bool = False
+    called: str = ""
+    primitive: Primitive | None = None
+    node_class: type[OpNode] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.node_class = node_class(self.node)
+
+    def __repr__(self) -> str:
+        return f"<op {self.node}>"
+
+    def pull_tensors(self, plan: Plan, saved: list[Any], grads: list[Any]) -> list[Tensor | None]:
+        """Run the backward program of a plan of this op on tensors, so that it is recorded: by equations, or as one op."""
+        if self.gradient is not None:
+            result = apply(self.gradient, (grads[0], *saved), (plan,))
+            return [None if move is None else result for move in plan.moves]
+        selected = plan.derivation.selected
+        if selected is not None:
+            saved = [saved[k] for k in selected]
+        results = iter(evaluate_on_tensors(plan.backward, [*saved, *grads]))
+        return [None if move is None else next(results) for move in plan.moves]
+
+
+def _gradient(gradient: Array, *saved_and_plan: Any) -> Any:
+    *saved, plan = saved_and_plan
+    selected = plan.derivation.selected
+    chosen = saved if selected is None else [saved[k] for k in selected]
+    others = [np.zeros(aval.shape, aval.dtype) for aval in plan.outputs[1:]]
+    return evaluate_program(plan.backward, [*chosen, gradient, *others])[0]
+
+
+def recorded_gradient(node: str, *saves: tuple[str, int], **details: Any) -> Op:
+    """Return the op of a gradient that PyTorch computes by one: of the gradient that comes in, what was saved, and the plan.
+
+    It depends on all that was saved, also where its derivative by that is 0: what is computed further requires grad.
+    """
+    return Op(node, _gradient, saves, edges=(0, 1), details=lambda specs, params: params[0]._details() | details)
+
+
+OF_OUTPUT = ("grad_output", 0), ("output", 1)
+"""What the recorded gradient of a function saves that saves its output."""
+
+
+# -- applying -----------------------------------------------------------------------------------------------------------
 
 
 def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> Any:
@@ -84,8 +196,8 @@ def apply(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...] = ()) -> An
         if plan.laid_by is not None and not arrays[plan.laid_by].flags.c_contiguous:
             made._array = plan.lay(made._array, arrays)
         made._counter = [0, STARTED.newest]
-    if plan.differentiable:
-        if plan.recorder is None or plan.recorder(plan, operands, arrays, made) is None:
+    if plan.derivation is not None:
+        if plan.record_usual is None or plan.record_usual(plan, operands, arrays, made) is None:
             record(plan, operands, arrays, made)
     elif recording is None and not op.is_view:
         for tensor in made if type(made) is tuple else (made,):
@@ -138,7 +250,9 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
         made = _new(Tensor)
         made._array = result if type(result) is _ndarray else np.asarray(result)
         made._counter = [0, STARTED.newest]
-        if plan.differentiable and (plan.recorder is None or plan.recorder(plan, (self, other), (a, b), made) is None):
+        if plan.derivation is not None and (
+            plan.record_usual is None or plan.record_usual(plan, (self, other), (a, b), made) is None
+        ):
             record(plan, (self, other), (a, b), made)
         return made
 
@@ -165,3 +279,55 @@ def apply_others(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> 
         if not isinstance(x, Tensor) and type(x) not in NUMBERS:
             raise TypeError(sentences.argument_type(op.node, k, len(operands), x))
     return apply(op, plain, params)
+
+
+# -- programs on tensors ---------------------------------------------------------------------------------------------------
+
+
+def evaluate_on_tensors(program: Program, arguments: Sequence[Any]) -> list[Any]:
+    """Evaluate a program on tensors: every equation is an op of its own, recorded like any other."""
+    results = evaluate_program(program, arguments, apply=apply_primitive)
+    return [wrap(x) if isinstance(x, (np.ndarray, np.generic)) else x for x in results]  # of constants, and numbers
+
+
+def apply_primitive(primitive: Primitive, operands: tuple[Any, ...], params: tuple[Any, ...]) -> Any:
+    """Apply a primitive of the core to tensors, as an op of its own."""
+    for x in operands:
+        if type(x) is not Tensor and isinstance(x, (np.ndarray, np.generic)):  # constants, and numbers of NumPy's
+            values = [x.item() if isinstance(x, np.generic) else x for x in operands]
+            operands = tuple([wrap(x) if isinstance(x, np.ndarray) else x for x in values])
+            break
+    if len(operands) == 2 and not params and isinstance(operands[0], Tensor):
+        return binary_of(primitive)(*operands)
+    return apply(op_of(primitive), operands, params)
+
+
+_NODES: dict[Primitive, str] = {
+    ew.power: "PowBackward0", ew.square: "PowBackward0", ew.absolute: "AbsBackward0", reduce_sum_p: "SumBackward1",
+    matmul_p: "MmBackward0", broadcast_to_p: "ExpandBackward0", convert_p: "ToCopyBackward0", index_p: "SliceBackward0",
+}  # fmt: skip
+
+
+@functools.lru_cache(maxsize=1024)
+def op_of(primitive: Primitive) -> Op:
+    """Return the op that applies one primitive of the core, named like PyTorch's where PyTorch has it.
+
+    It may save any operand, and the result.
+    """
+    count = len(primitive.params)
+
+    def function(*given: Any) -> Any:
+        split = len(given) - count
+        return bind(primitive, given[:split], given[split:])
+
+    computes: Callable[..., Any] = primitive if isinstance(primitive, Elementwise) else function
+    node = _NODES.get(primitive) or "".join(part.title() for part in primitive.name.split("_")) + "Backward0"
+    saves = (("self", 0), ("other", 1), *((f"operand{k}", k) for k in range(2, 8)), ("result", -1))
+    promote = broadcasting if isinstance(primitive, Elementwise) else None
+    return Op(node, computes, saves, promote, static_numbers=primitive in (ew.power, complex_power), primitive=primitive)
+
+
+@functools.lru_cache(maxsize=1024)
+def binary_of(primitive: Primitive) -> Callable[[Any, Any], Any]:
+    """Return the operator that applies a primitive of two operands."""
+    return binary(op_of(primitive))

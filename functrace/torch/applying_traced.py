@@ -7,23 +7,28 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from functrace.ir.aval import ShapeDtype
 from functrace.torch import sentences
 from functrace.torch.aliases import apart, in_grad_mode, shown, traced_of
+from functrace.torch.autograd.function_rules import _SingleLevelFunction
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.autograd.graph import OpNode, zeros_of
+from functrace.torch.autograd.graph import OpNode, fitted, zeros_of
 from functrace.torch.autograd.hooks import refuse_hooks
 from functrace.torch.autograd.saved import SavedTensor
-from functrace.torch.op import Op, number_of
-from functrace.torch.plans import PLANS, Plan, make_plan
+from functrace.torch.numbers import number_of
+from functrace.torch.plans import PLANS, Plan
 from functrace.torch.recording import record
+from functrace.torch.sizes import make_plan
 from functrace.torch.tensor import Tensor, array_of, view_of, wrap
 from functrace.tracing import Tracer
+
+if TYPE_CHECKING:
+    from functrace.torch.applying import Op
 
 _ndarray = np.ndarray
 
@@ -40,7 +45,7 @@ def apply_traced(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> 
         TypeError: for operands that are neither tensors nor arrays nor numbers.
     """
     if MODES.pairs and is_packed(op, operands, params):
-        return PACKED[0](op, params, *operands)
+        return Packed.apply(op, params, *operands)
     values = traced_values(op, operands)
     results = compute_traced(op, values, params)
     inside = any(isinstance(x, Tensor) and isinstance(x._array, Tracer) for x in operands)
@@ -57,10 +62,6 @@ def apply_traced(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...]) -> 
     if mask:
         record_traced(op, operands, params, mask, made)
     return made
-
-
-PACKED: list[Callable[..., Any]] = []
-"""How an op is applied whose saved tensors hooks are to see: put here by autograd/packed.py, which stands on this."""
 
 
 def traced_values(op: Op, operands: tuple[Any, ...]) -> list[Any]:
@@ -124,9 +125,9 @@ def traced_plan(op: Op, operands: Sequence[Any], params: tuple[Any, ...], mask: 
 def record_traced(op: Op, operands: Sequence[Any], params: tuple[Any, ...], mask: int, made: Any) -> None:
     """Make the node of an operation on traced values."""
     plan, tensors = traced_plan(op, operands, params, mask)
-    if plan.differentiable:
+    if plan.derivation is not None:
         node = record(plan, tensors, [x._array if isinstance(x, Tensor) else x for x in tensors], made)
-        node.__class__ = of_traced(plan.node_class)
+        node.__class__ = of_traced(op.node_class)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -168,4 +169,45 @@ def is_packed(op: Op, operands: Sequence[Any], params: tuple[Any, ...]) -> bool:
     if not mask or op.is_view:
         return False
     plan, _ = traced_plan(op, operands, params, mask)
-    return plan.differentiable and any(plan.unpacks)
+    return plan.derivation is not None and any(plan.derivation.unpacks)
+
+
+# -- saved-tensor hooks --------------------------------------------------------------------------------------------------
+
+
+class _Context(Protocol):
+    plan: Plan
+    others: list[Any]
+    """By place: None for what is saved as a tensor, otherwise the number."""
+    needs_input_grad: tuple[bool, ...]
+    saved_tensors: tuple[Tensor, ...]
+
+    def save_for_backward(self, *tensors: Tensor) -> None: ...
+
+
+class Packed(_SingleLevelFunction):
+    """One operation on traced values as a `Function`, so that hooks see it save what its node saves in PyTorch."""
+
+    @staticmethod
+    def forward(ctx: _Context, op: Op, params: tuple[Any, ...], *operands: Any) -> Any:
+        """Compute it."""
+        made = apply_traced(op, operands, params)
+        mask = sum(1 << k for k, needs in enumerate(ctx.needs_input_grad[2:]) if needs)
+        ctx.plan, tensors = traced_plan(op, operands, params, mask)
+        results = made if isinstance(made, tuple) else (made,)
+        saved = [results[~p] if p < 0 else tensors[p] for _, p in ctx.plan.derivation.saves]
+        ctx.others = [None if isinstance(x, Tensor) else x for x in saved]
+        ctx.save_for_backward(*[x for x in saved if isinstance(x, Tensor)])
+        return made
+
+    @staticmethod
+    def backward(ctx: _Context, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """Pull gradients back."""
+        plan = ctx.plan
+        tensors = iter(ctx.saved_tensors)
+        values = [next(tensors)._array if other is None else other for other in ctx.others]
+        found: list[Tensor | None] = [None] * len(plan.case.specs)
+        for place, gradient in zip(plan.case.edges, plan.pull(values, grads), strict=True):
+            if place is not None and gradient is not None:
+                found[place] = fitted(gradient, plan.case.specs[place], plan.case.op.node, place)
+        return None, None, *found

@@ -19,7 +19,7 @@ from functrace.torch.dtypes import DTYPES, DtypeLike, default_complex, default_f
 from functrace.torch.formats import check_place, contiguous_format, strided
 from functrace.torch.formats import layout as Layout
 from functrace.torch.functions import shape_of, tensors_only
-from functrace.torch.op import number_of
+from functrace.torch.numbers import number_of
 from functrace.torch.orders import copied, laid
 from functrace.torch.promotion import check_fits
 from functrace.torch.random import generator as running

@@ -21,11 +21,12 @@ from typing import Any, final
 
 from functrace.torch import applying, recording, sentences, views
 from functrace.torch._ops import OpOverload
+from functrace.torch.applying import Op
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.hooks import refuse_hooks
 from functrace.torch.identities import described
 from functrace.torch.kinds import preserve_format
-from functrace.torch.op import NUMBERS, Op, number_of
+from functrace.torch.numbers import NUMBERS, number_of
 from functrace.torch.overloads import ops, out_overload, overload_for
 from functrace.torch.tensor import UNVERSIONED, Tensor, view_of
 from functrace.tracing import Tracer
@@ -265,7 +266,7 @@ def placed(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...], made: Ten
     if op.is_view and isinstance(made, Tensor):
         shown = view_of(operands[0], made._array, (op.function, params, op))
         made._view, made._counter = shown._view, shown._counter
-    if plan.differentiable:
+    if plan.derivation is not None:
         outputs = made if isinstance(made, tuple) else (made,)
         for aval, one in zip(plan.outputs, outputs, strict=True):
             if one is None or one._array.shape != aval.shape or one._array.dtype != aval.dtype:

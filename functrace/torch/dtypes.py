@@ -5,7 +5,6 @@ Floor: 8.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -88,8 +87,6 @@ def named(name: str) -> dtype:
 
 
 _default = [np.dtype(np.float32)]
-DEPENDING: list[Callable[[], None]] = []
-"""What is to be called when the default dtype changes: whoever remembers what was made for the former forgets it."""
 
 
 def default_float() -> np.dtype[Any]:
@@ -107,18 +104,16 @@ def get_default_dtype() -> dtype:
     return DTYPES[_default[0]]
 
 
-def set_default_dtype(d: dtype) -> None:
-    """Set the dtype that Python floats become.
+def replace_default(d: dtype) -> bool:
+    """Set the dtype that Python floats become; whether it was another one. See `functrace.torch.defaults`.
 
     Raises:
         TypeError: if it is not a floating dtype.
     """
     if not d.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
-    if d.numpy != _default[0]:
-        _default[0] = d.numpy
-        for forget in DEPENDING:
-            forget()
+    before, _default[0] = _default[0], d.numpy
+    return before != d.numpy
 
 
 def numpy_dtype(d: DtypeLike) -> np.dtype[Any]:

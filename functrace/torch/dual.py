@@ -17,8 +17,8 @@ from functrace.torch.autograd.grad_mode import MODES
 from functrace.typing import Array
 
 if TYPE_CHECKING:
+    from functrace.torch.applying import Op
     from functrace.torch.autograd.custom import FunctionBase
-    from functrace.torch.op import Op
     from functrace.torch.tensor import Step, Tensor
 
 

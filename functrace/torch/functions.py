@@ -22,12 +22,12 @@ from functrace.ops import edges
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
 from functrace.torch import sentences
-from functrace.torch.applying import apply
+from functrace.torch.applying import OF_OUTPUT, Op, apply, recorded_gradient
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dtypes import DTYPES, DtypeLike, numpy_dtype
 from functrace.torch.dtypes import dtype as Dtype
 from functrace.torch.mirrors import conjugated, is_conjugate
-from functrace.torch.op import NUMBERS, OF_OUTPUT, Op, number_of, recorded_gradient
+from functrace.torch.numbers import NUMBERS, number_of
 from functrace.torch.orders import laid
 from functrace.torch.promotion import (
     RANK,

@@ -26,10 +26,12 @@ from functrace.ops.reductions import reduce_sum_p
 from functrace.ops.shaping import broadcast_to_p, convert_p, permute_p, reshape_p
 from functrace.torch import functions
 from functrace.torch._ops import OWN, Argument, OpOverload, schema_lines
+from functrace.torch.applying import Op
 from functrace.torch.dtypes import DTYPES
-from functrace.torch.op import NUMBERS, Op
+from functrace.torch.numbers import NUMBERS
 from functrace.torch.overloads import ops
 from functrace.torch.plans import Plan
+from functrace.torch.surface import TABLES
 from functrace.torch.tensor import Tensor, wrap
 
 Arguments = Callable[..., "tuple[Any, ...]"]
@@ -104,7 +106,7 @@ def _nll(x: Tensor, target: Tensor, *rest: object) -> tuple[Any, ...]:
 
 
 def _gradient_along(gradient: Tensor, output: Tensor, plan: Plan) -> tuple[Any, ...]:
-    return gradient, output, plan.params[0], DTYPES[plan.specs[0].dtype]
+    return gradient, output, plan.case.params[0], DTYPES[plan.case.specs[0].dtype]
 
 
 _drawn = lambda x, drawn, *shown: (x, *shown)  # noqa: E731
@@ -253,8 +255,6 @@ def with_kind(name: str, operands: Sequence[Any]) -> str:
 @functools.lru_cache(maxsize=1)
 def by_primitive() -> dict[Any, Op]:
     """Return the op of a row that applies one primitive of the core, by primitive."""
-    from functrace.torch.surface import TABLES
-
     made = {row.op.function: row.op for table in TABLES for row in table if row.op is not None}
     return {functions.ADD.function: functions.ADD, functions.SUB.function: functions.SUB, **made}
 

@@ -16,8 +16,9 @@ from functrace.ops import elementwise as ew
 from functrace.ops.indexing import gather, scatter_set
 from functrace.ops.shaping import broadcast_to, convert
 from functrace.torch import sentences
+from functrace.torch.applying import Op
 from functrace.torch.autograd.grad_mode import MODES
-from functrace.torch.op import NUMBERS, Op, number_of
+from functrace.torch.numbers import NUMBERS, number_of
 from functrace.torch.picking import put_each
 from functrace.torch.promotion import check_broadcast, check_fits
 from functrace.torch.rows import Rows

@@ -18,9 +18,8 @@ from functrace.ops.shaping import reshape as core_reshape
 from functrace.ops.sorting import take_along_axis
 from functrace.torch import functions as f
 from functrace.torch import products, sentences, shaping
-from functrace.torch.applying import apply
+from functrace.torch.applying import Op, apply, recorded_gradient
 from functrace.torch.dtypes import DTYPES
-from functrace.torch.op import Op, recorded_gradient
 from functrace.torch.promotion import arithmetic, check_broadcast, for_kinds
 from functrace.torch.reductions import log_softmax
 from functrace.torch.rows import Rows

@@ -18,7 +18,7 @@ import numpy as np
 from functrace.errors import UnsupportedFunctionError
 from functrace.ops.shaping import permute, reshape
 from functrace.torch import sentences
-from functrace.torch.applying import apply
+from functrace.torch.applying import Op, apply
 from functrace.torch.autograd._functions import Resize
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.device import CPU, device
@@ -26,7 +26,6 @@ from functrace.torch.dtypes import DTYPES, dtype
 from functrace.torch.functions import dimension, tensors_only
 from functrace.torch.geometry import Geometry, Sizes, address_of, geometry_of, memory_of, row_of, strided, strided_part
 from functrace.torch.geometry import resize as resize_in_place
-from functrace.torch.op import Op
 from functrace.torch.rows import Rows
 from functrace.torch.shaping import sizes, squeezed
 from functrace.torch.steps import Step, view_written

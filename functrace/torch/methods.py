@@ -14,6 +14,7 @@ import numpy as np
 from functrace.ops import elementwise as ew
 from functrace.torch import functions as f
 from functrace.torch import sentences
+from functrace.torch.applying import Op
 from functrace.torch.autograd.engine import backward as run_backward
 from functrace.torch.autograd.handles import HookDict, RemovableHandle, register
 from functrace.torch.autograd.traced_hooks import register_traced
@@ -21,7 +22,6 @@ from functrace.torch.device import check_device, device
 from functrace.torch.dtypes import DTYPES, NAMES
 from functrace.torch.dtypes import dtype as Dtype
 from functrace.torch.formats import strided
-from functrace.torch.op import Op
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import UNVERSIONED, Tensor, Value, constant
 from functrace.torch.views import renew_node

@@ -14,8 +14,9 @@ from typing import Any
 
 from functrace.torch import applying, functions, in_place, sentences, shaping
 from functrace.torch._ops import Argument, Calls, OpOverload, OpOverloadPacket, Ops, schema_lines
-from functrace.torch.op import NUMBERS
+from functrace.torch.numbers import NUMBERS
 from functrace.torch.rows import FUNCTIONAL, TENSOR, TORCH
+from functrace.torch.surface import ENTRIES
 from functrace.torch.tensor import Tensor
 
 # -- from arguments to an overload ---------------------------------------------------------------------------------------
@@ -115,8 +116,6 @@ def function_of(overload: OpOverload) -> Callable[..., Any]:
     Raises:
         NotImplementedError: if there is none here.
     """
-    from functrace.torch.surface import ENTRIES
-
     name = overload._opname
     function = FUNCTIONS.get(name)
     for place in (TORCH, TENSOR, FUNCTIONAL):

@@ -13,9 +13,8 @@ from functrace.ops import elementwise as ew
 from functrace.ops.indexing import index_static
 from functrace.ops.joining import stack
 from functrace.torch import sentences
-from functrace.torch.applying import apply
+from functrace.torch.applying import Op, apply
 from functrace.torch.functions import tensors_only
-from functrace.torch.op import Op
 from functrace.torch.rows import Rows
 from functrace.torch.steps import view_written
 from functrace.torch.tensor import Tensor, Value

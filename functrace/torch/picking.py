@@ -25,11 +25,11 @@ from functrace.ops.indexing import scatter_add as core_scatter_add
 from functrace.ops.reductions import reduce_sum
 from functrace.torch import sentences
 from functrace.torch.aliases import shown
-from functrace.torch.applying import apply
+from functrace.torch.applying import Op, apply
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.dtypes import DTYPES, DtypeLike
 from functrace.torch.functions import clone, dimension, dimensions, dtype_of, shape_of, tensors_only, to, whole
-from functrace.torch.op import NUMBERS, Op, number_of
+from functrace.torch.numbers import NUMBERS, number_of
 from functrace.torch.orders import laid
 from functrace.torch.promotion import check_broadcast, check_fits
 from functrace.torch.rows import Rows, Run

@@ -17,10 +17,9 @@ from functrace.ops import elementwise as ew
 from functrace.ops.contraction import einsum as core_einsum
 from functrace.ops.contraction import matmul as core_matmul
 from functrace.torch import picking, reductions, sentences, shaping
-from functrace.torch.applying import apply
+from functrace.torch.applying import Op, apply
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.functions import dtype_of, shape_of, tensors_only
-from functrace.torch.op import Op
 from functrace.torch.orders import laid_by, ordered
 from functrace.torch.promotion import Promotion, arithmetic, check_broadcast
 from functrace.torch.rows import Rows

@@ -14,12 +14,11 @@ import numpy as np
 from functrace.ops import elementwise as ew
 from functrace.ops.shaping import convert
 from functrace.torch import sentences
-from functrace.torch.applying import apply
+from functrace.torch.applying import Op, apply
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.device import CPU, DeviceLike, check_device
 from functrace.torch.device import device as Device
 from functrace.torch.dtypes import default_float
-from functrace.torch.op import Op
 from functrace.torch.rows import Rows
 from functrace.torch.tensor import Tensor, fresh, wrap
 from functrace.torch.views import write

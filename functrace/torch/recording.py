@@ -18,11 +18,12 @@ _new = object.__new__
 
 def record(plan: Plan, operands: Sequence[Any], arrays: Sequence[Any], made: Any) -> OpNode:
     """Make the node of an operation, and its results the node's outputs."""
-    node = _new(plan.node_class)
+    op, derivation = plan.case.op, plan.derivation
+    node = _new(op.node_class)
     node._plan = plan
     node._sequence = next(_sequence)
     edges = []
-    for k in plan.edge_to:
+    for k in derivation.edge_to:
         if k < 0:
             edges.append(NO_EDGE)
         elif (before := (x := operands[k])._node) is not None and x._view is None:
@@ -32,15 +33,15 @@ def record(plan: Plan, operands: Sequence[Any], arrays: Sequence[Any], made: Any
     node._edges = tuple(edges)
     if type(made) is tuple:
         for k, tensor in enumerate(made):
-            if plan.outputs[k].dtype.kind in "fc" and k not in plan.op.constants:
+            if plan.outputs[k].dtype.kind in "fc" and k not in op.constants:
                 tensor._node, tensor._output_nr = node, k
         outputs = made
     else:
         made._node = node
         outputs = (made,)
-    if plan.saves:
+    if derivation.saves:
         saved = []
-        for (_, position), is_tensor in zip(plan.saves, plan.unpacks):
+        for (_, position), is_tensor in zip(derivation.saves, derivation.unpacks):
             if not is_tensor:
                 saved.append(arrays[position])
             elif position < 0:
@@ -50,7 +51,7 @@ def record(plan: Plan, operands: Sequence[Any], arrays: Sequence[Any], made: Any
         node._saved = tuple(saved)
     else:
         node._saved = ()
-    if plan.recorder is None:
+    if plan.record_usual is None:
         plan.note_record()
     if ANOMALY.enabled:
         note_origin(node)

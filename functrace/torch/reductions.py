@@ -17,7 +17,7 @@ from functrace.ops.shaping import convert
 from functrace.ops.shaping import reshape as core_reshape
 from functrace.ops.sorting import take_along_axis
 from functrace.torch import sentences
-from functrace.torch.applying import apply
+from functrace.torch.applying import OF_OUTPUT, Op, apply, recorded_gradient
 from functrace.torch.dtypes import DTYPES, DtypeLike, numpy_dtype
 from functrace.torch.functions import (
     RESULT,
@@ -31,7 +31,6 @@ from functrace.torch.functions import (
     to,
     whole,
 )
-from functrace.torch.op import OF_OUTPUT, Op, recorded_gradient
 from functrace.torch.promotion import Promotion, arithmetic, floating, for_kinds
 from functrace.torch.results import put_out
 from functrace.torch.rows import Rows

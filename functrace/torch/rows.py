@@ -31,9 +31,9 @@ from typing import Any, Protocol, TypeVar, final
 import numpy as np
 
 from functrace.ops.elementwise import Elementwise
-from functrace.torch.applying import apply, binary
+from functrace.torch.applying import Op, apply, binary
 from functrace.torch.dtypes import DTYPES
-from functrace.torch.op import Op, number_of
+from functrace.torch.numbers import number_of
 from functrace.torch.promotion import Promotion, arithmetic, of_tensors
 from functrace.torch.results import put_out, taking_out
 from functrace.torch.tensor import Operand, Tensor, Value, wrap

@@ -16,9 +16,9 @@ from functrace.ops.indexing import ARRAY, scatter_add, scatter_set
 from functrace.ops.joining import concatenate
 from functrace.ops.shaping import broadcast_to, convert, permute, reshape
 from functrace.torch import sentences
+from functrace.torch.applying import Op
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.functions import dimension, dtype_of, shape_of, tensors_only
-from functrace.torch.op import Op
 from functrace.torch.picking import check_scatter, cropped, grid
 from functrace.torch.rows import Rows, Run
 from functrace.torch.shaping import check_positions

@@ -29,10 +29,9 @@ from functrace.ops.shaping import reshape as core_reshape
 from functrace.ops.sorting import take_along_axis
 from functrace.torch import sentences
 from functrace.torch.aliases import is_constant_now
-from functrace.torch.applying import apply
+from functrace.torch.applying import Op, apply
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.functions import clone, dimension, dtype_of, shape_of, tensors_only, to
-from functrace.torch.op import Op
 from functrace.torch.orders import channels_lie_last, laid_by, ordered
 from functrace.torch.promotion import common_dtype
 from functrace.torch.rows import Rows

@@ -21,10 +21,9 @@ from functrace.ops.shaping import reshape as core_reshape
 from functrace.ops.sorting import argsort as core_argsort
 from functrace.ops.sorting import take_along_axis
 from functrace.torch import sentences
-from functrace.torch.applying import apply
+from functrace.torch.applying import Op, apply
 from functrace.torch.dtypes import DTYPES, DtypeLike
 from functrace.torch.functions import dimension, dimensions, dtype_of, shape_of, tensors_only, to, where, whole
-from functrace.torch.op import Op
 from functrace.torch.orders import laid
 from functrace.torch.promotion import arithmetic, for_kinds
 from functrace.torch.reductions import Dims, Extreme, check_nonempty

@@ -18,7 +18,7 @@ from functrace.ops.shaping import broadcast_to, permute, reshape
 from functrace.typing import Array
 
 if TYPE_CHECKING:
-    from functrace.torch.op import Op
+    from functrace.torch.applying import Op
 
 Step: TypeAlias = "tuple[Callable[..., Any], tuple[Any, ...], Op | None]"
 """How a view comes from what it is a view of: a function of arrays, its parameters, and the op, if it came by one."""

@@ -25,6 +25,7 @@ from functrace.torch import (
     shaping,
     statistics,
 )
+from functrace.torch.func.calls import called, jitted
 from functrace.torch.rows import FUNCTIONAL, TENSOR, TORCH, entries
 from functrace.torch.tensor import Tensor
 
@@ -48,6 +49,7 @@ def install() -> None:
     """Give the class its methods, and functions the names by which they are found (and pickled)."""
     for name, (_, method) in ENTRIES[TENSOR].items():
         setattr(Tensor, name, method)
+    Tensor.__functrace_call__, Tensor.__functrace_jit__ = staticmethod(called), staticmethod(jitted)
     for place in (TENSOR, FUNCTIONAL, TORCH):
         for name, (row, function) in ENTRIES[place].items():
             if name.removesuffix("_") == row.name.removesuffix("_") and not isinstance(function, property):

@@ -20,20 +20,20 @@ from typing import Any, final
 
 import numpy as np
 
+from functrace.caches import Bounded, Kept
 from functrace.executor import Runner
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.program import Program
 from functrace.torch import sentences
-from functrace.torch.applying import apply
+from functrace.torch.applying import Op, apply, evaluate_on_tensors
 from functrace.torch.autograd.custom import FunctionBase
 from functrace.torch.autograd.custom_tangents import push_function
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import OpNode
 from functrace.torch.autograd.saved import SavedTensor
+from functrace.torch.derivation import VIEWS, Case
 from functrace.torch.dual import AliasOf, Dual, forward_base, hidden, is_forward_enabled
-from functrace.torch.on_tensors import evaluate_on_tensors
-from functrace.torch.op import Op
-from functrace.torch.plans import PLANS, VIEWS, Plan, remember
+from functrace.torch.plans import MOST_BYTES, MOST_PLANS
 from functrace.torch.steps import Steps, view_written
 from functrace.torch.tensor import Tensor, wrap
 from functrace.torch.views import in_place_form, write
@@ -48,41 +48,35 @@ Tangents = list[Tensor | None]
 
 
 @final
-class TangentPlan(Plan):
+class TangentPlan(Kept):
     """How the tangents of an op are computed, for one combination of operands and of which of them have tangents.
 
     Args:
-        op: what is done.
-        specs: see `Plan`, for ``params`` too.
-        active: which operands have tangents.
+        case: the op and its operands; active are those that have tangents.
         reads_results: whether the results may be read: not if they are written over the operands.
     """
 
-    def __init__(
-        self, op: Op, specs: tuple[Any, ...], params: tuple[Any, ...], active: tuple[bool, ...], *, reads_results: bool
-    ) -> None:
-        self.reads_results = reads_results
-        super().__init__(op, specs, params, active)
+    __slots__ = ("_runner", "_shares", "pushed", "pushes", "reads")
 
-    def _derive(self, op: Op) -> bool:
-        """Make the program of the tangents; whether some result has one."""
-        program, operands = self._record()
-        self.outputs = tuple(program.avals[i] for i in program.output_ids)
-        self.pushes = [k for k, a in enumerate(self.outputs) if a.dtype.kind in "fc" and k not in op.constants]
+    def __init__(self, case: Case, *, reads_results: bool) -> None:
+        super().__init__()
+        program, operands, _ = case.record()
+        outputs = [program.avals[i] for i in program.output_ids]
+        self.pushes = [k for k, a in enumerate(outputs) if a.dtype.kind in "fc" and k not in case.op.constants]
+        """The results that have tangents."""
         if not self.pushes:
-            return False
+            return
         wanted = tuple([program.output_ids[k] for k in self.pushes])
         candidates = {variable: k for k, variable in enumerate(operands) if variable is not None}
-        if self.reads_results:
+        if reads_results:
             for k, variable in enumerate(program.output_ids):
                 candidates.setdefault(variable, ~k)
-        flags = [self.active[k] for k, variable in enumerate(operands[: len(self.specs)]) if variable is not None]
+        flags = [case.active[k] for k, variable in enumerate(operands[: len(case.specs)]) if variable is not None]
         part = Program(program.ops, program.avals, program.literals, program.input_ids, program.constant_values, wanted)
         self.pushed, needed = tangent_program(part, flags, tuple(candidates))
         self.reads = [candidates[i] for i in needed]
-        self.shares = [is_shown(self.pushed, i) for i in self.pushed.output_ids]
+        self._shares = [is_shown(self.pushed, i) for i in self.pushed.output_ids]
         self._runner = Runner(self.pushed)
-        return True
 
     def push(self, operands: Sequence[Any], results: Sequence[Tensor], tangents: Sequence[Tensor]) -> list[Tensor]:
         """Return the tangents of the results at ``pushes``, from those of the active operands."""
@@ -94,10 +88,10 @@ class TangentPlan(Plan):
         traced = any(isinstance(x._array, Tracer) for x in tensors)
         if recorded or traced or any(t._array.dtype != a.dtype for t, a in zip(tangents, avals, strict=True)):
             found = [x if isinstance(x, Tensor) else wrap(x) for x in evaluate_on_tensors(self.pushed, values)]
-            return [x.clone() if shares else x for x, shares in zip(found, self.shares, strict=True)]
+            return [x.clone() if shares else x for x, shares in zip(found, self._shares, strict=True)]
         with np.errstate(all="ignore"):
             arrays = self._runner([x._array if isinstance(x, Tensor) else x for x in values])
-        return [wrap(np.array(a) if shares else a) for a, shares in zip(arrays, self.shares, strict=True)]
+        return [wrap(np.array(a) if shares else a) for a, shares in zip(arrays, self._shares, strict=True)]
 
 
 def is_shown(program: Program, output: int) -> bool:
@@ -113,12 +107,21 @@ def is_shown(program: Program, output: int) -> bool:
     return True
 
 
-def find_plan(op: Op, operands: Sequence[Any], params: tuple[Any, ...], tangents: Tangents, reads_results: bool) -> Any:
+def find_plan(
+    op: Op, operands: Sequence[Any], params: tuple[Any, ...], tangents: Tangents, reads_results: bool
+) -> TangentPlan:
     """Return the plan of the tangents of an op, made or remembered."""
     specs = tuple([_spec(op, x) for x in operands])
     mask = tuple([t is not None for t in tangents])
-    key = (TangentPlan, op, params, specs, mask, reads_results)
-    return PLANS.get(key) or remember(key, TangentPlan(op, specs, params, mask, reads_results=reads_results))
+    key = (op, params, specs, mask, reads_results)
+    found = TANGENTS.get(key)
+    if found is None:
+        found = TangentPlan(Case(op, specs, params, mask), reads_results=reads_results)
+        TANGENTS.add(key, found)
+    return found
+
+
+TANGENTS: Bounded[TangentPlan] = Bounded("tangents of tensor operations", MOST_BYTES, MOST_PLANS)
 
 
 def _spec(op: Op, x: Any) -> Any:
@@ -292,7 +295,7 @@ class Entered:
     ) -> dict[int, Tensor]:
         """Return the tangents of results by place; ``results`` are None if they are written over the operands."""
         plan = find_plan(op, operands, params, tangents, results is not None)
-        if not plan.differentiable:
+        if not plan.pushes:
             return {}
         given = [t for t in tangents if t is not None]
         return dict(zip(plan.pushes, plan.push(operands, results or (), given), strict=True))

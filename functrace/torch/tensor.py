@@ -77,10 +77,6 @@ UNVERSIONED = NoVersion()
 """What inference tensors, which are made in inference mode, have in place of a version counter. Their views share it."""
 
 
-WATCHES: list[Callable[[Tensor], None]] = []
-"""Called with every tensor that is about to be overwritten; see autograd/mutation.py."""
-
-
 RESIZED: weakref.WeakSet[GraphNode] = weakref.WeakSet()
 """Nodes whose tensor ``.data`` has given another shape or dtype: as long as there are, passes check their gradients."""
 
@@ -601,7 +597,7 @@ def before_write(tensor: Tensor) -> list[int]:
         if MODES.recording is not None:
             raise RuntimeError(sentences.INFERENCE_IN_PLACE)
         return [0, STARTED.newest]
-    for watch in WATCHES:
+    for watch in MODES.watches:
         watch(tensor)
     return tensor._counter
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 MOST = 4
 """Operands, and values saved: beyond, the loops cost no more."""
 
-Recorder = Callable[..., "OpNode | None"]
-Puller = Callable[[tuple[Any, ...], "Tensor | None", Compiled], "tuple[Tensor | None, ...] | None"]
+RecordUsual = Callable[..., "OpNode | None"]
+PullUsual = Callable[[tuple[Any, ...], "Tensor | None"], "tuple[Tensor | None, ...] | None"]
 
 _NAMES: dict[str, Any] = {
     "ANOMALY": ANOMALY, "MODES": MODES, "NO_EDGE": NO_EDGE, "SavedTensor": SavedTensor, "Tensor": Tensor,
@@ -43,7 +43,7 @@ _NAMES: dict[str, Any] = {
 
 
 @functools.lru_cache(maxsize=1024)
-def recorder(edge_to: tuple[int, ...], saves: tuple[int, ...]) -> Recorder | None:
+def record_usual(edge_to: tuple[int, ...], saves: tuple[int, ...]) -> RecordUsual | None:
     """Return ``(plan, operands, arrays, made)``, which makes the node of an operation with one result.
 
     Args:
@@ -62,7 +62,7 @@ def recorder(edge_to: tuple[int, ...], saves: tuple[int, ...]) -> Recorder | Non
     unusual = ["ANOMALY.enabled", *(["MODES.pairs"] if any(k >= -1 for k in saves) else [])]
     unusual += [f"x{k}._mask is not None" for k in tensors]
     lines += [f"    if {' or '.join(unusual)}:", "        return None"]
-    lines += ["    node = new(plan.node_class)", "    node._plan = plan", "    node._sequence = next(sequence)"]
+    lines += ["    node = new(plan.case.op.node_class)", "    node._plan = plan", "    node._sequence = next(sequence)"]
     edges: list[str] = []
     for place, k in enumerate(edge_to):
         if k < 0:
@@ -93,22 +93,28 @@ def recorder(edge_to: tuple[int, ...], saves: tuple[int, ...]) -> Recorder | Non
     return _defined("record", lines)
 
 
-@functools.lru_cache(maxsize=1024)
-def puller(saves: tuple[bool, ...], places: tuple[int, ...]) -> Puller | None:
-    """Return ``(saved, gradient, direct)``, which runs a compiled backward program on what a node saved.
+def pull_usual(saves: tuple[bool, ...], places: tuple[int, ...], compiled: Compiled) -> PullUsual | None:
+    """Return ``(saved, gradient)``, which runs a compiled backward program on what a node saved.
 
     Args:
         saves: for each value that was saved whether it is a tensor (or a number).
         places: which result belongs to each edge; -1: none.
+        compiled: the program: it takes what was saved and one gradient.
 
     Returns:
         the function, which returns one gradient per edge, or None where the case is not the usual one; None for a
         pattern that is not written out.
     """
+    bind = _puller(saves, places)
+    return None if bind is None else bind(compiled)
+
+
+@functools.lru_cache(maxsize=1024)
+def _puller(saves: tuple[bool, ...], places: tuple[int, ...]) -> Callable[[Compiled], PullUsual] | None:
     if len(saves) > MOST or len(places) > MOST:
         return None
     given = [f"s{k}" for k in range(len(saves))]
-    lines = ["def pull(saved, gradient, direct):"]
+    lines = ["def pull(saved, gradient):"]
     lines += ["    if gradient is None or type(given := gradient._array) is not ndarray:", "        return None"]
     if given:
         lines.append(f"    {', '.join(given)}, = saved")
@@ -123,7 +129,7 @@ def puller(saves: tuple[bool, ...], places: tuple[int, ...]) -> Puller | None:
                 "        return None",
             ]
             given[k] = f"t{k}._array"
-    lines.append(f"    results = direct({', '.join([*given, 'given'])})")
+    lines.append(f"    results = compiled({', '.join([*given, 'given'])})")
     made: list[str] = []
     for place, k in enumerate(places):
         if k < 0:
@@ -134,7 +140,7 @@ def puller(saves: tuple[bool, ...], places: tuple[int, ...]) -> Puller | None:
         lines += ["    if type(a) is not ndarray:", f"        {g}._array = asarray(a)"]
         made.append(g)
     lines.append(f"    return ({''.join(g + ', ' for g in made)})")
-    return _defined("pull", lines)
+    return _defined("bind", ["def bind(compiled):", *[f"    {line}" for line in lines], "    return pull"])
 
 
 def _defined(name: str, lines: list[str]) -> Callable[..., Any]:

@@ -15,33 +15,35 @@ import dataclasses
 import functools
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
 from functrace.errors import LostGradientError
 from functrace.executor.spread import Spread
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.program import Program
+from functrace.numpy.recording import ArrayRecording
 from functrace.ops.elementwise import Elementwise
 from functrace.ops.shaping import convert
 from functrace.torch import sentences
 from functrace.torch.aliases import is_alone, replace, shown, traced_of
-from functrace.torch.applying import apply
+from functrace.torch.applying import Op, apply
 from functrace.torch.applying_traced import compute_traced, is_packed, of_traced, traced_plan, traced_values, wanting_traced
 from functrace.torch.autograd.accumulation import is_dense
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import NO_EDGE, GraphNode, NativeNode, OpNode, attach, edge, number
 from functrace.torch.autograd.saved import SavedTensor, save_operand, short_name
+from functrace.torch.derivation import Case, Recorded
 from functrace.torch.dtypes import DTYPES
 from functrace.torch.dual import DUALS
 from functrace.torch.mirrors import MIRRORS, conjugated, refresh
-from functrace.torch.op import NUMBERS, Op, number_of
-from functrace.torch.plans import PLANS, Plan, make_plan, remember
+from functrace.torch.numbers import NUMBERS, number_of
+from functrace.torch.plans import PLANS, Plan
 from functrace.torch.promotion import RANK, Promotion, check_broadcast
+from functrace.torch.sizes import make_plan
 from functrace.torch.steps import Steps, part, with_part
-from functrace.torch.tensor import UNVERSIONED, WATCHES, Tensor, View, before_write, refuse_outside, wrap
-from functrace.tracing import Recording, Tracer
+from functrace.torch.tensor import UNVERSIONED, Tensor, View, before_write, refuse_outside, wrap
+from functrace.tracing import Tracer
 from functrace.typing import Array
 
 _new = object.__new__
@@ -111,7 +113,7 @@ def renew_node(tensor: Tensor, view: View) -> None:
         return
     array = base._array
     plan = make_plan_cached(AS_STRIDED, (base,), (steps,), array)
-    node = _new(plan.node_class)
+    node = _new(AS_STRIDED.node_class)
     node._plan, node._saved = plan, ()
     number(node)
     node._edges = (edge(base),)
@@ -143,51 +145,53 @@ def make_plan_cached(op: Op, operands: tuple[Any, ...], params: tuple[Any, ...],
 # -- writing -------------------------------------------------------------------------------------------------------
 
 
-class CopySlicesPlan(Plan):
-    """The plan of an in-place operation on a view: operand 0 is the base; the view's former value may be saved."""
+@final
+class CopySlices(Case):
+    """The case of an in-place operation on a view: operand 0 is the base; the view's former value may be saved.
+
+    Args:
+        inner: the operation.
+        steps: from the base to the view.
+        specs, params, active: see `Case`.
+    """
+
+    __slots__ = ("inner", "steps")
 
     def __init__(
-        self, op: Op, inner: Op, steps: Steps, specs: tuple[Any, ...], params: tuple[Any, ...], active: tuple[bool, ...]
+        self, inner: Op, steps: Steps, specs: tuple[Any, ...], params: tuple[Any, ...], active: tuple[bool, ...]
     ) -> None:
         self.inner, self.steps = inner, steps
-        super().__init__(op, specs, params, active)
-        self.is_freed = True
+        super().__init__(COPY_SLICES, specs, params, active)
 
     @property
-    def edges(self) -> tuple[int | None, ...] | None:
-        """The operands that have edges: those of the operation, which has the base for its first."""
-        return self.inner.edges
+    def edges(self) -> tuple[int | None, ...]:
+        """By edge, the operand: as of the operation, which has the base for its first."""
+        edges = self.inner.edges
+        return tuple(range(len(self.specs))) if edges is None else edges
 
-    def _rows(self, operands: int, results: int) -> list[tuple[str, int]]:
-        rows = [(name, p or len(self.specs)) for name, p in self.inner.saves if p >= 0 and p < len(self.specs)]
-        if all(p != len(self.specs) for _, p in rows):
-            rows.append(("self", len(self.specs)))
-        named = {p for _, p in rows}
-        return rows + [(f"operand{p}", p) for p, s in enumerate(self.specs) if isinstance(s, type) and p not in named]
+    def saveable(self, operands: int, results: int) -> list[tuple[str, int]]:
+        """Return what may be saved, by name; the view's former value stands behind the operands."""
+        count = len(self.specs)
+        named = [(name, p or count) for name, p in self.inner.saves if 0 <= p < count]
+        if all(p != count for _, p in named):
+            named.append(("self", count))
+        return named + self.numbers({p for _, p in named})
 
-    def _record(self) -> tuple[Program, list[int | None]]:
-        with Recording("CopySlices", keeps_source=False) as recording:
+    def record(self) -> Recorded:
+        """Trace what becomes of the base."""
+        inner = self.inner
+        with ArrayRecording("CopySlices", keeps_source=False) as recording:
             base = recording.new_input(self.specs[0])
             former = part(base, self.steps)
+            given, variables = self.inputs(recording, self.specs[1:])
             specs = (former.aval, *self.specs[1:])
-            given: list[Any] = []
-            variables: list[int | None] = [base._id]
-            for spec in self.specs[1:]:
-                if isinstance(spec, tuple):
-                    given.append(spec[1])
-                    variables.append(None)
-                    continue
-                aval = spec if isinstance(spec, ShapeDtype) else self._number_aval(spec)
-                given.append(recording.new_input(aval))
-                variables.append(given[-1]._id)
-            function = self.inner.function if self.inner.promote is None else self.inner.promote(self.inner.function, specs)
-            function = self.inner.derived or function
-            value = fitted(function(former, *given, *self.params), former)
+            function = inner.function if inner.promote is None else inner.promote(inner.function, specs)
+            value = fitted((inner.derived or function)(former, *given, *self.params), former)
             result = with_part(base, self.steps, value)
             if not isinstance(result, Tracer):  # what is written everywhere does not depend on what there was
                 result = recording.handle(recording.capture(result))
-            variables.append(former._id)
-            return recording.program((result._id,), name="CopySlices"), variables
+            program = recording.program((result._id,), name="CopySlices")
+            return Recorded(program, [base._id, *variables, former._id], many=False)
 
 
 def fitted(value: Array, target: Array) -> Any:
@@ -270,9 +274,9 @@ def write(
                 raise TypeError(sentences.argument_type_in_place(op.node, k, len(operands), x))
         return write(op, (tensor, *plain), params, overwrite)
     chosen: Plan = plan
-    if plan.differentiable and view is not None:
+    if plan.derivation is not None and view is not None:
         chosen = slices_plan(op, view, operands, params, mask)
-    node = begin(chosen, tensor, others, arrays) if plan.differentiable else None
+    node = begin(chosen, tensor, others, arrays) if plan.derivation is not None else None
     # Its result is like the tensor then: see `in_place_form`.
     writes = type(plan.evaluate) in (np.ufunc, Spread) and op.promote is not None
     if writes and (plan.evaluate is np.negative or type(plan.evaluate) is Spread):
@@ -281,7 +285,7 @@ def write(
     if result.shape != target.shape:
         raise RuntimeError(sentences.output_shape(target.shape, result.shape))
     counter = tensor._counter
-    if counter is UNVERSIONED or WATCHES:
+    if counter is UNVERSIONED or MODES.watches:
         counter = before_write(tensor)
     if overwrite is not None:
         overwrite()
@@ -364,13 +368,14 @@ def begin(plan: Plan, tensor: Tensor, others: tuple[Any, ...], arrays: list[Any]
     view = tensor._view
     target = tensor if view is None else view.base
     former: Tensor | None = None
-    node = _new(plan.node_class)
+    case, derivation = plan.case, plan.derivation
+    node = _new(case.op.node_class)
     node._plan = plan
     number(node)
     operands = (target, *others)
-    node._edges = tuple([NO_EDGE if k is None or not plan.active[k] else edge(operands[k]) for k in plan.edge_positions])
+    node._edges = tuple([NO_EDGE if k < 0 else edge(operands[k]) for k in derivation.edge_to])
     saved: list[Any] = []
-    for _, p in plan.saves:
+    for _, p in derivation.saves:
         x = operands[p] if 0 <= p < len(operands) else tensor
         if p < 0:
             saved.append(None)
@@ -397,7 +402,7 @@ def end(plan: Plan, node: OpNode, target: Tensor) -> None:
         node._saved = tuple([SavedTensor(target, True, node) if s is None else s for s in node._saved])
 
 
-def slices_plan(op: Op, view: View, operands: tuple[Any, ...], params: tuple[Any, ...], mask: int) -> CopySlicesPlan:
+def slices_plan(op: Op, view: View, operands: tuple[Any, ...], params: tuple[Any, ...], mask: int) -> Plan:
     """Return the plan of an in-place op on a view; its base is active if the view or the base was."""
     base = view.base._array
     active = view.base.requires_grad
@@ -419,9 +424,10 @@ def slices_plan(op: Op, view: View, operands: tuple[Any, ...], params: tuple[Any
             and (op.edges is None or k in op.edges)
             for k, s in enumerate(specs)
         )
-        found = CopySlicesPlan(COPY_SLICES, op, view.steps, tuple(specs), params, flags)
-        remember(key, found)
-    return found  # type: ignore[return-value]
+        found = Plan(CopySlices(op, view.steps, tuple(specs), params, flags))
+        found.is_freed = True
+        PLANS.add(key, found)
+    return found
 
 
 def move_retained(tensor: Tensor, node: GraphNode, output_nr: int = 0) -> None:
@@ -453,9 +459,9 @@ def write_traced(op: Op, tensor: Tensor, others: tuple[Any, ...], params: tuple[
             plan, _ = traced_plan(in_place_form(op), tensors, params, mask)
         else:
             plan = slices_plan(op, view, tensors, params, mask)
-        if plan.differentiable:
+        if plan.derivation is not None:
             node = begin(plan, tensor, tensors[1:], [x._array if isinstance(x, Tensor) else x for x in tensors])
-            node.__class__ = of_traced(plan.node_class)
+            node.__class__ = of_traced(plan.case.op.node_class)
     counter = before_write(tensor)
     replace(tensor._array, fitted(result, tensor._array))
     counter[0] += 1

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any, final
 
 from functrace.errors import CapturedArrayError
@@ -56,6 +56,22 @@ class Started:
 
     def __init__(self) -> None:
         self.newest = -1
+
+
+@final
+class Entered:
+    """A body, or a mapped function, from when its recording is entered until it is left.
+
+    Args:
+        body: the innermost body at that time, which may be the recording itself.
+        outside: how far the older recordings of user code had got.
+        token: what resets `INNERMOST`.
+    """
+
+    __slots__ = ("body", "outside", "token")
+
+    def __init__(self, body: Recording | None, outside: dict[Recording, int], token: Token[Recording | None]) -> None:
+        self.body, self.outside, self.token = body, outside, token
 
 
 STARTED = Started()
@@ -90,15 +106,18 @@ def claimed(recording: Recording) -> Recording:
 
     See Note [A body is what runs inside].
     """
-    innermost = INNERMOST.get() if recording.shadows else None
-    body = None if innermost is None else innermost.body
+    body = _innermost_body() if recording.shadows else None
     return recording if body is None or body.serial < recording.serial else body
+
+
+def _innermost_body() -> Recording | None:
+    innermost = INNERMOST.get()
+    return None if innermost is None or innermost.entered is None else innermost.entered.body
 
 
 def recorder(tracer: Tracer) -> int:
     """The serial of the recording that an operation on a traced value is recorded by: its own, or the innermost body."""
-    home = INNERMOST.get()
-    body = None if home is None else home.body
+    body = _innermost_body()
     return tracer._recording.serial if body is None else max(tracer._recording.serial, body.serial)
 
 
@@ -120,7 +139,8 @@ def check_writable(tracer: Tracer) -> None:
     if scope is None:
         return
     recording = tracer._recording
-    if recording.serial < scope.serial and tracer._id < scope.outside.get(recording, math.inf):
+    outside = {} if scope.entered is None else scope.entered.outside
+    if recording.serial < scope.serial and tracer._id < outside.get(recording, math.inf):
         what = "a value that was traced outside of it"
     elif any(tracer is argument for argument in scope.arguments):
         what = "its argument"
@@ -164,23 +184,22 @@ def newest_recording() -> int:
 
 def enter(recording: Recording) -> None:
     """Let the recording of a body, or of a mapped function, be the innermost one until it is left."""
-    enclosing = INNERMOST.get()
-    recording._token = INNERMOST.set(recording)
-    recording.outside = {older: len(older.primitives) for older in list(OPENED.values()) if older.serial < recording.serial}
+    body = recording if recording.scope is BODY else _innermost_body()
+    outside = {older: len(older.primitives) for older in list(OPENED.values()) if older.serial < recording.serial}
+    recording.entered = Entered(body, outside, INNERMOST.set(recording))
     if recording.scope is BODY:
-        recording.body = recording
         with _shadowing.now:
-            for older in recording.outside:
+            for older in outside:
                 older.shadows += 1
-    elif enclosing is not None:
-        recording.body = enclosing.body
 
 
 def leave(recording: Recording) -> None:
     """Let the one be the innermost that was so before; see `enter`."""
-    INNERMOST.reset(recording._token)
+    entered = recording.entered
+    assert entered is not None
+    INNERMOST.reset(entered.token)
     if recording.scope is BODY:
         with _shadowing.now:
-            for older in recording.outside:
+            for older in entered.outside:
                 older.shadows -= 1
-    recording.outside = {}
+    recording.entered = None

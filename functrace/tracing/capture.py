@@ -1,4 +1,7 @@
-"""The caller's arrays: what a recording may read later is held as it is now.
+"""`Captures`: what a recording takes from outside, held as it is now, whoever writes to it later.
+
+`capture` makes a traced value of an outer recording, or an array, a variable. `read_only_memory` and `Reads` find out
+whether arrays that were read have been written to.
 
 Note [The caller's arrays can change under us]
     A recording reads the arrays it has been given, and those it captured, only when it is evaluated. If the user overwrites
@@ -14,35 +17,35 @@ Note [The caller's arrays can change under us]
 Floor: 1.
 """
 
+# A tracer's own fields are underscored for users; the library's rooms read them.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
-import math
-import mmap
-import sys
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from functrace.caches import Bounded, Kept
 from functrace.errors import CapturedArrayError
-from functrace.ir.aval import check_plain
+from functrace.ir.aval import ShapeDtype, aval_of, check_plain
 from functrace.ir.program import Program
-from functrace.locks import Lock
+from functrace.source import user_position
+from functrace.tracing.copies import is_read_only, own, same_bits, shared_copy
+from functrace.tracing.tracer import Tracer, Value, as_array, ended
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from functrace.ir.aval import Constant
+    from functrace.source import Source
+    from functrace.tracing.recording import Recording
     from functrace.typing import Array
 
 SMALL = 1 << 14
 """Arrays of at most this many bytes are copied without ado; copies of larger ones are looked for first, and shared."""
-
-_COMPARED = 1 << 18
-"""Bytes that are compared at a time, so that what NumPy writes in between stays in the processor's cache."""
 
 _ref, _array = weakref.ref, np.array
 
@@ -65,7 +68,7 @@ class Held:
         if original.nbytes <= SMALL:
             self.array = own(original)
         else:
-            self.array = _shared(original)
+            self.array = shared_copy(original)
         watched = _watched.get()
         if watched is not None:
             watched.append(Watch(original, self))
@@ -94,8 +97,8 @@ class Held:
             return False
         if value.dtype != held.dtype:
             native = value.dtype.newbyteorder("=")
-            return native != value.dtype and native == held.dtype and _same(value.astype(native), held)
-        return value.tobytes() == held.tobytes() if held.nbytes <= SMALL else _same(value, held)
+            return native != value.dtype and native == held.dtype and same_bits(value.astype(native), held)
+        return value.tobytes() == held.tobytes() if held.nbytes <= SMALL else same_bits(value, held)
 
 
 def held_array(value: Constant) -> Any:
@@ -107,58 +110,71 @@ def held_array(value: Constant) -> Any:
     return Held(value).array
 
 
-def own(value: Array) -> Array:
-    """Return a copy in the machine's byte order that lies in memory as the array does: turned round, repeated, or with gaps.
-
-    NumPy adds, and multiplies complex numbers and matrices, in ways that depend on strides: what is computed of the copy is
-    to be, bit for bit, what is computed of the array. Gaps are of one element, however wide they are there.
-    """
-    dtype = value.dtype if value.dtype.isnative else value.dtype.newbyteorder("=")
-    if value.flags.forc or dtype.kind not in "biufc":
-        return _array(value, dtype)
-    if value.ndim == 1 and value.strides[0] > 0:  # as below, in 1 us instead of 6
-        copied = np.empty((value.shape[0], 2), dtype)[:, 0]
-        copied[...] = value
-        return copied
-    size = span = follows = room = dtype.itemsize
-    steps, first, repeats = [0] * value.ndim, 0, False
-    for k in sorted(range(value.ndim), key=lambda k: abs(value.strides[k])):
-        step, n = abs(value.strides[k]), value.shape[k]
-        if step == 0 or n == 1:
-            repeats = repeats or n != 1
-            continue
-        if step < span:  # windows that overlap
-            return value.astype(dtype)
-        made = room if step == follows else room + size
-        span, follows, room = (n - 1) * step + span, n * step, n * made
-        steps[k] = made if value.strides[k] > 0 else -made
-        first += 0 if value.strides[k] > 0 else (n - 1) * made
-    copied = np.ndarray(value.shape, dtype, np.empty(room, np.uint8).data, first, steps)
-    copied[...] = value
-    copied.flags.writeable = not repeats
-    return copied
+# -- variables that hold values from outside -------------------------------------------------------------------------------
 
 
-def is_read_only(array: Array) -> bool:
-    """Whether memory is declared read-only by all that stand between an array and what owns the memory."""
-    owner: Any = array
-    while isinstance(owner, np.ndarray):
-        if owner.flags.writeable:
-            return False
-        if owner.base is None:
-            return owner.flags.owndata
-        owner = owner.base
-        if isinstance(owner, memoryview):
-            owner = owner.obj
-    return isinstance(owner, bytes) or (isinstance(owner, mmap.mmap) and memoryview(owner).readonly)
+@final
+class Captures:
+    """What a recording has captured; made when it is first needed (`Recording.captures`)."""
+
+    __slots__ = ("lent", "variables")
+
+    def __init__(self) -> None:
+        self.variables: dict[Any, tuple[int, Held | None]] = {}
+        """Variables by what they hold: a traced value by its recording and variable, an array by its identity."""
+        self.lent: list[tuple[Watch, str, Source | None]] = []
+        """Plain arrays that a result would be in NumPy, whose, and the user's line; see `functrace.api.results`."""
+
+    def held(self, variable: int) -> Held | None:
+        """Return the array that a variable holds; ``None`` if it holds none that could be captured again."""
+        return next((held for found, held in self.variables.values() if found == variable and held is not None), None)
 
 
-def is_mapped(array: Array) -> bool:
-    """Whether an array is in a file that is mapped for writing."""
-    owner: Any = array
-    while isinstance(owner, np.ndarray) and owner.base is not None:
-        owner = owner.base
-    return isinstance(owner, mmap.mmap) and not memoryview(owner).readonly
+def capture(recording: Recording, value: Value) -> int:
+    """Return the variable of a recording that holds a value from outside: an outer tracer or an array."""
+    if recording.closed:
+        raise ended(recording.owner)
+    variables = (recording._captures or recording.captures).variables
+    if isinstance(value, Tracer):
+        outer = value._recording
+        recording.makes_arrays = recording.makes_arrays or outer.makes_arrays  # what is computed of these may be kept, too
+        if outer.closed:
+            return capture(recording, value._concrete())
+        key = (outer, value._id)
+        found = variables.get(key)
+        if found is None:
+            # A user's handle may be moved on by an in-place operation; a transform's cannot.
+            kept = value if outer.positions is None else outer.handle(value._id)
+            found = variables[key] = (_hold(recording, kept, value.aval), None)
+        return found[0]
+    if not isinstance(value, np.ndarray):
+        value = value if isinstance(value, np.generic) else as_array(value)[()]
+    if isinstance(value, np.generic):
+        return _hold(recording, value, aval_of(value))
+    if not value.ndim:
+        return _hold(recording, held_array(value)[()], aval_of(value))
+    found = variables.get(id(value))
+    if found is not None and found[1] is not None and found[1].holds(value):
+        return found[0]
+    aval = aval_of(value)
+    held = Held(value)
+    if value.nbytes <= SMALL:
+        variable = _hold(recording, held.array, aval)
+    else:  # its copy may be shared
+        found = variables.get(id(held.array))
+        # The number may have been that of an array that is gone.
+        if found is None or found[1] is None or found[1].array is not held.array:
+            found = variables[id(held.array)] = (_hold(recording, held.array, aval), held)
+        variable = found[0]
+    variables[id(value)] = (variable, held)
+    return variable
+
+
+def _hold(recording: Recording, value: Array | np.generic | Tracer, aval: ShapeDtype) -> int:
+    variable = recording.constant(value, aval)
+    if recording.positions is not None:
+        recording.positions.append(user_position())
+    return variable
 
 
 def own_constants(program: Program) -> Program:
@@ -169,136 +185,6 @@ def own_constants(program: Program) -> Program:
             copied = values[i] = own(value)
             copied.flags.writeable = False
     return program.with_constants(values) if values else program
-
-
-# -- copies that are shared ------------------------------------------------------------------------------------------------
-
-
-_copies: weakref.WeakValueDictionary[Any, Array] = weakref.WeakValueDictionary()
-"""Copies that are held now, by the memory that they are of. They are one-dimensional, and the base of all their forms."""
-
-_ours: weakref.WeakValueDictionary[int, Array] = weakref.WeakValueDictionary()
-"""The same by identity: a recording hands what it holds on to the one around it."""
-
-_forms: weakref.WeakValueDictionary[Any, Array] = weakref.WeakValueDictionary()
-"""What they are held as, by identity of the copy and layout of the original: one array for an array that is met again."""
-
-
-def _shared(original: Array) -> Array:
-    """Return an array that nobody writes to, in the layout of the original: a view of one copy for all forms of a memory."""
-    if original.base is not None and _ours.get(id(original.base)) is original.base:
-        return original
-    if is_read_only(original):
-        key = (*_place(original), original.shape, original.strides)
-        return _forms.setdefault(key, original.view(np.ndarray))
-    axes = sorted(range(original.ndim), key=lambda k: -abs(original.strides[k]))
-    flips = tuple([slice(None, None, -1 if original.strides[k] < 0 else 1) for k in axes])
-    form = original.view(np.ndarray).transpose(axes)[flips]  # strides descend, and none is negative
-    memory = _memory(form)
-    key = (*_place(memory), memory.shape, memory.strides)
-    copied = _copies.get(key)
-    if copied is None or not _same(memory, copied.reshape(memory.shape)):
-        copied = _copies[key] = _copied(memory)
-        _ours[id(copied)] = copied
-    key = (id(copied), original.shape, original.strides)
-    made = _forms.get(key)
-    if made is None:
-        made = _formed(copied, form)[flips].transpose([axes.index(k) for k in range(len(axes))])
-        made = _forms.setdefault(key, made)
-    return made
-
-
-def _place(array: Array) -> tuple[int, str]:
-    return array.__array_interface__["data"][0], array.dtype.str
-
-
-def _memory(form: Array) -> Array:
-    """Return the elements of an array, each once: without axes that repeat or do nothing, overlapping windows as a line."""
-    distinct = form[(*[0 if step == 0 or n == 1 else slice(None) for n, step in _axes(form)], ...)]
-    size = form.dtype.itemsize
-    span = size + sum((n - 1) * step for n, step in _axes(form))
-    if span < distinct.nbytes and not any(step % size for step in form.strides):
-        return np.lib.stride_tricks.as_strided(form, (span // size,), (size,), writeable=False)
-    return distinct
-
-
-def _formed(copied: Array, form: Array) -> Array:
-    """Return the copy of the `_memory` of an array in that array's shape."""
-    kept = [1 if step == 0 else n for n, step in _axes(form)]
-    if copied.size == math.prod(kept):
-        return np.broadcast_to(copied.reshape(kept), form.shape)
-    return np.lib.stride_tricks.as_strided(copied, form.shape, form.strides, writeable=False)
-
-
-def _axes(array: Array) -> Iterator[tuple[int, int]]:
-    return zip(array.shape, array.strides, strict=True)
-
-
-# -- copies in memory that is used again: the kernel's clearing of new pages would be most of what a copy costs -------------
-
-_LARGEST_KEPT = 32 << 20
-_MOST_KEPT = 64 << 20
-"""Bytes of one piece of memory that is kept for the next copy, and of all together."""
-
-
-@final
-class _Piece(Kept):
-    """A piece of memory."""
-
-    __slots__ = ("memory",)
-
-    def __init__(self, size: int) -> None:
-        super().__init__(size)
-        self.memory = np.empty(size, np.uint8)
-
-    def measure(self) -> int:
-        """Return the size of the memory."""
-        return self.memory.nbytes
-
-
-_pieces: Bounded[_Piece] = Bounded("memory for copies of arrays", _MOST_KEPT, 1 << 10)
-_choosing = Lock()
-
-
-def _copied(memory: Array) -> Array:
-    """Return the elements in C order, as a read-only line; its memory is used again when no view of it is left."""
-    dtype = memory.dtype.newbyteorder("=")
-    with _choosing.now:
-        copied = np.frombuffer(_piece(memory.nbytes).data, dtype, memory.size)
-    np.copyto(copied.reshape(memory.shape), memory)
-    copied.flags.writeable = False
-    return copied
-
-
-def _piece(size: int) -> Array:
-    """Return memory of at least ``size`` bytes that nobody uses."""
-    for piece in list(_pieces.entries.values()):  # at once: another thread may clear it
-        if size <= piece.memory.nbytes <= 2 * size and sys.getrefcount(piece.memory) == _UNUSED:
-            piece.used = _pieces.tick()
-            return piece.memory
-    made = _Piece(size)
-    if size <= _LARGEST_KEPT:
-        _pieces.add(id(made), made)
-    return made.memory
-
-
-def _same(a: Array, b: Array) -> bool:
-    """Whether two arrays of one shape and dtype are the same, bit for bit."""
-    if a.dtype != b.dtype:
-        return False
-    size = a.dtype.itemsize
-    if size > 8 or not a.ndim:
-        if not (size == 16 and a.ndim and a.strides[-1] == size == b.strides[-1]):
-            return a.tobytes() == b.tobytes()
-        size = 8
-    a, b = a.view(f"u{size}"), b.view(f"u{size}")
-    row = max(1, a.nbytes // max(1, len(a)))
-    step = max(1, _COMPARED // row)
-    return not any((a[k : k + step] != b[k : k + step]).any() for k in range(0, len(a), step))
-
-
-_UNUSED = (lambda pieces: sys.getrefcount(pieces[0]))([np.empty(0)])
-"""What the reference count of something in a list is, if nobody else refers to it."""
 
 
 # -- what runs once must not change what it reads --------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """The reference evaluator: the meaning of a program.
 
-It binds equation by equation. On arrays every equation is evaluated by its primitive's ``eval`` rule; if any
-argument is traced, the program's equations are recorded where they belong. Executors must equal it.
+It applies equation by equation. On arrays every equation is evaluated by its primitive's ``eval`` rule; if any argument is
+traced, the program's equations are recorded where they belong. For other values, it is told how a primitive is applied to
+them (`functrace.torch` does so for tensors). Executors must equal it.
 
 Floor: 1.
 """
@@ -11,17 +12,23 @@ Floor: 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
+from functrace.ir.primitive import Primitive
 from functrace.ir.program import Position, Program
 from functrace.tracing.binding import bind
 from functrace.tracing.lines import LINES, RUNNING, Now, name_warnings, stop_naming
 from functrace.tracing.tracer import Tracer
 
+Apply = Callable[[Primitive, tuple[Any, ...], tuple[Any, ...]], Any]
+"""Applies a primitive to operands and params; returns one result, or a tuple if the primitive has ``many``."""
 
-def evaluate_program(program: Program, arguments: Sequence[Any], lines: Sequence[Position] = ()) -> list[Any]:
+
+def evaluate_program(
+    program: Program, arguments: Sequence[Any], lines: Sequence[Position] = (), apply: Apply | None = None
+) -> list[Any]:
     """Evaluate a program on flat arguments; returns the flat list of its outputs.
 
     Values are let go at their last use. Equations that no output depends on are not evaluated.
@@ -30,6 +37,7 @@ def evaluate_program(program: Program, arguments: Sequence[Any], lines: Sequence
         program: what to evaluate.
         arguments: one array or traced value per input.
         lines: for a cached program, the positions of the recording that it runs for.
+        apply: how a primitive is applied; by default `bind` if anything is traced, and otherwise its ``eval`` rule.
 
     Cost:
         about 0.3 us per equation beside the array work.
@@ -40,15 +48,18 @@ def evaluate_program(program: Program, arguments: Sequence[Any], lines: Sequence
         env[variable] = value
     for variable, value in program.constant_values.items():
         env[variable] = value
-    traced = any(isinstance(v, Tracer) for v in (*arguments, *program.constant_values.values()))
+    records = apply is None and any(isinstance(v, Tracer) for v in (*arguments, *program.constant_values.values()))
+    if records:
+        apply = bind
     k = -1
     named = name_warnings()
     try:
         for k, dying in program.schedule:
             primitive, operands, params = ops[k]
-            if traced:
-                result = bind(primitive, tuple([env[i] for i in operands]), params)
-                _attribute(result if primitive.many else (result,), program.position(k, lines))
+            if apply is not None:
+                result = apply(primitive, tuple([env[i] for i in operands]), params)
+                if records:
+                    _attribute(result if primitive.many else (result,), program.position(k, lines))
             elif params:
                 result = primitive.eval(*[env[i] for i in operands], *params)
             else:

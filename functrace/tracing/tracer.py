@@ -1,7 +1,7 @@
 """Tracers: what a traced function is given in place of arrays, and what a primitive can be applied to.
 
 A `Tracer` is a handle to a variable of a recording: it knows shape and dtype at once and nothing else. What it stands for is
-on the recording, which can be asked for its value (`functrace.tracing.answers`).
+on the recording, which can be asked for its value (`functrace.tracing.values`).
 
 Floor: 1.
 """

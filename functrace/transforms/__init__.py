@@ -3,9 +3,8 @@
 Floor: 3.
 """
 
-from functrace.transforms.gradient import grad_program, pullback_programs
-from functrace.transforms.linearize import is_differentiable
-from functrace.transforms.pushforward import jvp_program, linearize_program
+from functrace.transforms.building import is_differentiable
+from functrace.transforms.derivatives import grad_program, jvp_program, linearize_program, pullback_programs
 from functrace.transforms.replay import backward_program, tangent_program
 from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import vmap_program

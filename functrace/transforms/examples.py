@@ -39,12 +39,12 @@ from functrace.ir.tape import Op
 from functrace.ir.walk import interpret, steps_to
 from functrace.ops.indexing import ARRAY, gather
 from functrace.source import Source, user_source
-from functrace.tracing.answers import MOST_HELD, evaluated, most_held
 from functrace.tracing.binding import bind
 from functrace.tracing.lines import name_warnings, stop_naming
 from functrace.tracing.recording import Recording
+from functrace.tracing.release import release
 from functrace.tracing.tracer import Tracer, Value
-from functrace.transforms.release import release
+from functrace.tracing.values import MOST_HELD, evaluated
 from functrace.transforms.vmap import apply_batched, mapped_results
 from functrace.typing import Array, Scalar
 
@@ -261,7 +261,7 @@ class Examples:
         if count > 1:
             asked, rows = user_source(), self.rows
             self.paths.allow(count, asked, recording.source(variable), len(rows))
-            if self.paths.nbytes + self.nbytes > MOST_WAITING * most_held() and self._most < math.inf:
+            if self.paths.nbytes + self.nbytes > MOST_WAITING * MOST_HELD and self._most < math.inf:
                 self._let_go(recording, (variable,))
             before = Before(recording, self)
             answers = [plain[np.argmax(labels == k)] for k in range(count)]
@@ -284,7 +284,7 @@ class Examples:
     def evaluate(self, recording: Recording, wanted: Sequence[int]) -> None:
         """Evaluate variables, and what they depend on, for all examples, by the rules for batches."""
         self._take_over(recording)
-        columns, values, known = recording.columns, self.values, recording.values
+        columns, values, known = recording.columns, self.values, recording.values.known
         primitives, operands_of = columns.primitives, columns.operands
         steps = steps_to(recording, wanted, ChainMap(values, known))
         if not self._released.isdisjoint([k for k, _ in steps]):  # from now on nothing is, so that no loop evaluates it all
@@ -301,9 +301,10 @@ class Examples:
             primitive, ids, params = primitives[k], operands_of[k], columns.params[k]
             if primitive is INPUT:
                 if k not in self.mapped:
-                    return recording.values[k]
+                    return known[k]
                 self.since[k] = 0
-                return recording.batches[k] if last == 0 else self._restricted(recording.batches[k], 0, k)
+                batches = recording.values.batches
+                return batches[k] if last == 0 else self._restricted(batches[k], 0, k)
             if primitive is CONSTANT:
                 return recording.constants[k]
             now = k
@@ -328,10 +329,8 @@ class Examples:
         finally:
             stop_naming(named)
         if self.nbytes > self._most:
-            enough = most_held()
-            if self.nbytes > enough:
-                self._let_go(recording, wanted)
-            self._most = max(enough, 2 * self.nbytes)
+            self._let_go(recording, wanted)
+            self._most = max(MOST_HELD, 2 * self.nbytes)
 
     def _attribute(self, recording: Recording, k: int, found: Value) -> None:
         """Let what has been recorded outside point at the line that recorded it here, not at the one that asks."""
@@ -341,7 +340,7 @@ class Examples:
     def _judge(self, recording: Recording) -> None:
         """Find out which variables differ between examples, among those recorded since the last call."""
         ops, mapped = recording.columns, self.mapped
-        mapped.update([i for i in recording.batches if i not in recording.values])
+        mapped.update([i for i in recording.values.batches if i not in recording.values.known])
         for k in range(self._judged, len(ops)):
             primitive, operands, params = ops[k]
             if primitive is not RESULT and not mapped.isdisjoint(operands):

@@ -22,7 +22,8 @@ from functrace.ir.program import Program
 from functrace.ops.foreign import callback_p
 from functrace.ops.shaping import broadcast_to_p
 from functrace.tracing.evaluate import evaluate_program
-from functrace.transforms.linearize import is_differentiable, remembered, split_program
+from functrace.transforms.building import is_differentiable, remembered
+from functrace.transforms.derivatives import split_program
 from functrace.transforms.transpose import transpose_program
 from functrace.transforms.vmap import reached_outputs
 

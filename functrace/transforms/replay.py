@@ -1,6 +1,6 @@
 """Derivatives that recompute: programs of tangents, or cotangents, from few saved values.
 
-`linearize_program` (transforms/pushforward.py) saves whatever the linear part reads. Here the caller says which variables
+`linearize_program` (transforms/derivatives.py) saves whatever the linear part reads. Here the caller says which variables
 may be saved; everything else that the linear part reads is computed again from them. This is what `checkpoint` is, and what
 a backward node of the shim holds: its operands and results are what it may save.
 
@@ -15,9 +15,10 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.parts import Assembly, restrict
 from functrace.ir.program import Program
 from functrace.ops.shaping import broadcast_to_p
-from functrace.tracing import Recording, Tracer
-from functrace.transforms.linearize import finish, operand_of, split_linear, take_residuals
+from functrace.transforms.building import active_inputs, finish, operand_of, take_residuals
+from functrace.transforms.tape_sink import TapeSink
 from functrace.transforms.transpose import transpose_program
+from functrace.transforms.walk import forward
 
 
 def tangent_program(
@@ -38,12 +39,15 @@ def tangent_program(
     Cost:
         1 to 3 times the program: it is run again as far as its derivative needs it.
     """
-    walk, linear = split_linear(program, active)
-    outs = [_output(linear, walk.tangents.get(i), program.avals[i]) for i in program.output_ids]
-    residuals = take_residuals(linear)
-    pushed = finish(linear, outs, program, f"tangents_of_{program.name}")
-    chosen = {walk.moved[i]: i for i in (program.input_ids if saved is None else saved)}
-    primals = restrict(finish(walk.known, residuals, program, program.name), tuple(chosen), residuals)
+    moving = set(active_inputs(program, active))
+    sink = TapeSink(program, "linearize", pushes=True, splits=True)
+    # By the rules: a template for sizes that are not known would never be used again.
+    walked = forward(program, [i in moving for i in program.input_ids], sink, by_rules=True)
+    outs = [_output(sink, walked.tangents.get(walked.roots[i]), program.avals[i]) for i in program.output_ids]
+    residuals = take_residuals(sink.second)
+    pushed = finish(sink.second, outs, program, f"tangents_of_{program.name}")
+    chosen = {sink.moved[i]: i for i in (program.input_ids if saved is None else saved)}
+    primals = restrict(finish(sink.known, residuals, program, program.name), tuple(chosen), residuals)
     build = Assembly()
     inputs = [build.input(program.avals[chosen[i]]) for i in primals.used]
     tangents = [build.input(pushed.avals[i]) for i in pushed.input_ids[len(residuals) :]]
@@ -51,11 +55,11 @@ def tangent_program(
     return build.program(outputs, pushed.name), tuple(chosen[i] for i in primals.used)
 
 
-def _output(linear: Recording, tangent: Tracer | None, aval: ShapeDtype) -> int:
+def _output(sink: TapeSink, tangent: int | None, aval: ShapeDtype) -> int:
     """The variable that an output's tangent stands in; zeros take no memory, and their sizes need not be known."""
-    if tangent is None:
-        tangent = linear.record(broadcast_to_p, (aval.dtype.type(0),), (aval.shape,))
-    return operand_of(linear, tangent, aval)
+    if tangent is not None:
+        return tangent
+    return operand_of(sink.second, sink.second.record(broadcast_to_p, (aval.dtype.type(0),), (aval.shape,)), aval)
 
 
 def backward_program(

@@ -26,6 +26,7 @@ from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import ZERO, Primitive
 from functrace.ir.program import Program
 from functrace.ir.walk import interpret
+from functrace.numpy.recording import ArrayRecording
 from functrace.ops.contraction import einsum_p, matmul_p
 from functrace.ops.cumulative import cumsum_p
 from functrace.ops.elementwise import ELEMENTWISE
@@ -44,8 +45,7 @@ from functrace.ops.shaping import (
 )
 from functrace.ops.sorting import add_along_axis_p, take_along_axis_p
 from functrace.tracing.binding import bind
-from functrace.tracing.recording import Recording
-from functrace.transforms.linearize import attribute, finish, is_differentiable, operand_of
+from functrace.transforms.building import attribute, finish, is_differentiable, operand_of
 from functrace.transforms.vmap import apply_batched, vmap_program
 from functrace.typing import Array
 
@@ -287,7 +287,7 @@ def _compressed(
     known, auxiliary = len(linear.input_ids) - seeded, len(linear.output_ids) - reached
     size, many = len(groups), int(groups.max()) + 1
     mapped = vmap_program(linear, many, [False] * known + [True] * seeded, [False] * auxiliary + [True] * reached)
-    into = Recording(name, keeps_source=False)
+    into = ArrayRecording(name, keeps_source=False)
     env: dict[int, Any] = {i: into.new_input(mapped.avals[i]) for i in mapped.input_ids[:known]}
     start = 0
     for i, j in zip(linear.input_ids[known:], mapped.input_ids[known:], strict=True):

@@ -16,10 +16,10 @@ Note [Numbers that rules look at]
 
 Note [When a template is made]
     Making one takes as long as calling the rules eight times. So it is made for a program that has operations enough
-    to pay for it, or when the operation has been met often enough.
+    to amortize it, or when the operation is differentiated for the second time.
 
-No template is there for what holds programs, calls the user's code, is kept though nobody reads it, or has several results:
-programs with such operations are differentiated by the rules.
+There is no template of what has sub-programs, calls the user's code, is kept though nobody reads it, or has several results:
+these are differentiated by their rules.
 
 Floor: 3.
 """
@@ -30,26 +30,25 @@ Floor: 3.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple, final
 
 from functrace.caches import Bounded, Facts, Kept
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.primitive import CONSTANT, INPUT, RESULT, ZERO, Joint, Primitive
+from functrace.ir.primitive import CONSTANT, INPUT, RESULT, ZERO, Absent, Joint, Primitive
 from functrace.ir.program import Program
 from functrace.ir.tape import Builder, Spec
+from functrace.keys import number_key
+from functrace.numpy.recording import ArrayRecording
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
-from functrace.transforms.given import Given
-from functrace.transforms.linearize import LARGEST_IN_BULK, jvp_by_rules, split_linear
+from functrace.transforms.building import is_differentiable
+from functrace.transforms.rules import tangent_variable, tangents_by_rule
 from functrace.transforms.transpose import linear_variables, pull_cotangents
 from functrace.typing import Scalar
 
 RULES_PER_TEMPLATE = 8
 """Making a template takes as long as calling the rules for so many operations."""
-
-MOST_ROUNDS = 8
-"""A template may tell that what follows carries derivatives by other operands: then that is looked up again."""
 
 
 class Piece(NamedTuple):
@@ -84,9 +83,10 @@ class Template(Kept):
         moves: whether the result has a tangent.
         alias: the place of the operand whose tangent the result's is; -1 where it has its own.
         captured: slots of what the linear part reads: residuals, in order.
+        read_behind: slots of what those of its pieces read that depend on the cotangent: residuals, too.
         pushing: the pieces of the linear part itself: from tangents of operands to that of the result.
         tangent: slot of that.
-        interleaves: whether the rule adds to it before all residuals are there, where both stand on one tape.
+        specs: avals of the operands (or types of numbers), of the result and of its cotangent: those of the first slots.
         exists: whether there is one; see `nothing`.
     """
 
@@ -97,12 +97,13 @@ class Template(Kept):
         "constants",
         "contributions",
         "exists",
-        "interleaves",
         "kernel",
         "moves",
         "numbers",
         "pieces",
         "pushing",
+        "read_behind",
+        "specs",
         "tangent",
     )
 
@@ -118,15 +119,18 @@ class Template(Kept):
         captured: tuple[int, ...] = (),
         pushing: tuple[Piece, ...] = (),
         tangent: int = -1,
-        interleaves: bool = False,
+        specs: tuple[Spec, ...] = (),
         exists: bool = True,
     ) -> None:
         self.exists = exists
-        self.pushing, self.tangent, self.interleaves = pushing, tangent, interleaves
+        self.pushing, self.tangent, self.specs = pushing, tangent, specs
         self.pieces, self.ahead, self.numbers = pieces, ahead, numbers
         self.constants = constants or {}
         self.contributions = contributions
         self.moves, self.alias, self.captured = moves, alias, captured
+        cotangent, behind = len(specs) - 1, range(len(specs) + ahead, len(specs) + len(pieces))
+        read = {i for piece in pieces[ahead:] for i in piece.operands if i >= 0} | {slot for _, slot, _ in contributions}
+        self.read_behind = tuple(sorted([i for i in read if i != cotangent and i not in behind]))
         self.kernel: Any = None
         """What the executor makes of it."""
         super().__init__(assumed=1 << 16 if constants else 1 << 13)
@@ -138,142 +142,70 @@ def nothing() -> Template:
 
 
 TEMPLATES: Bounded[Template] = Bounded("derivatives of operations", 16 << 20, 1 << 14)
-_wanted = Facts("operations without a template", 1 << 12)
-"""How often an operation has been met without a template."""
+_encountered = Facts("operations without a template", 1 << 12)
+"""The operations that have been differentiated by their rules once."""
 
 
 @final
-class Chosen(NamedTuple):
-    """The templates of a program.
+class Missing:
+    """Decides what to do about operations of one program that have no template yet; see Note [When a template is made].
 
     Args:
-        templates: by variable; ``None`` for what carries no derivative.
-        roots: by variable: whose cotangent its own is; see Note [The order of contributions].
-        active: by variable, whether it carries a derivative.
+        size: how many operations the program has.
+        by_rules: whether no templates are to be used.
     """
 
-    templates: list[Template | None]
-    roots: list[int]
-    active: bytearray
+    __slots__ = ("_allowed", "_by_rules")
 
+    def __init__(self, size: int, by_rules: bool = False) -> None:
+        self._allowed = size // RULES_PER_TEMPLATE
+        self._by_rules = by_rules
 
-def choose(program: Program, active: Sequence[bool]) -> Chosen | None:
-    """Return the templates of a program's operations, if all of them have one, or it is worth while to make them.
-
-    Args:
-        program: the program to be differentiated.
-        active: one flag per input.
-
-    Cost:
-        about 0.6 us per operation.
-    """
-    for primitive in program.kinds:
-        if primitive.holds is not None or primitive.effects or primitive.kept is not None or type(primitive) is Given:
+    def template(self, key: Any) -> Template | None:
+        """Return the template for a key that has none, or ``None`` where the rule is to be called."""
+        primitive: Primitive = key[0]
+        if self._by_rules or not may_have_template(primitive):
             return None
-    if any(aval.nbytes > LARGEST_IN_BULK for aval in set(program.avals)):
-        return None
-    for _ in range(MOST_ROUNDS):
-        missing: dict[Any, list[int]] = {}
-        found = _look_up(program, active, missing)
-        if not missing:
-            break
-        for key, places in missing.items():
-            _wanted.keep(key, _wanted.get(key, 0) + len(places))
-        dear = [key for key in missing if _wanted.get(key, 0) < RULES_PER_TEMPLATE]
-        if RULES_PER_TEMPLATE * len(dear) > len(program.avals):
+        if self._allowed:
+            self._allowed -= 1
+        elif _encountered.pop(key, None) is None:
+            _encountered.keep(key, True)
             return None
-        is_as_assumed = True
-        for key, places in missing.items():
-            template = _made(key)
-            TEMPLATES.add(key, template)
-            _wanted.pop(key, None)
-            is_as_assumed &= not template.exists or (template.moves and template.alias < 0)
-            for k in places:
-                found.templates[k] = template
-        if is_as_assumed:
-            break
-    else:
-        return None
-    for template in set(found.templates):
-        if template is not None and not template.exists:
-            return None
-        if template is not None:
-            template.used = TEMPLATES.tick()
-    return found
+        template = _made(key)
+        TEMPLATES.add(key, template)
+        return template
 
 
-def _look_up(program: Program, flags: Sequence[bool], missing: dict[Any, list[int]]) -> Chosen:
-    """Find the templates that there are, and what has none: as if that carried derivatives of its own."""
-    columns, avals, literals = program.columns, program.avals, program.literals
-    count = len(avals)
-    active = bytearray(count + len(literals))  # what stands at the end are the literals, from the last one backwards
-    for i, flag in zip(program.input_ids, flags, strict=True):
-        active[i] = flag
-    roots = list(range(count))
-    found: list[Template | None] = [None] * count
-    get = TEMPLATES.entries.get
-    for k, (primitive, operands, params) in enumerate(columns):
-        arity = len(operands)
-        if arity == 1:
-            (i,) = operands
-            if not active[i]:
-                continue
-            key: Any = (primitive, (avals[i],), params, 1)
-        elif arity == 2:
-            i, j = operands
-            mask = active[i] + 2 * active[j]
-            if not mask:
-                continue
-            if i < 0 or j < 0:
-                if primitive.jvp is ZERO:
-                    continue
-                number = literals[~i if i < 0 else ~j]
-                kind = number.__class__
-                key = (primitive, (kind, avals[j]) if i < 0 else (avals[i], kind), params, mask)
-                if not primitive.blind or kind is bool:
-                    key = (*key, _number(number))
-            else:
-                key = (primitive, (avals[i], avals[j]), params, mask if i != j else 7)
-        elif arity:
-            flags_here = tuple([active[i] for i in operands])
-            if 1 not in flags_here or primitive.jvp is ZERO:
-                continue
-            key = _key(primitive, operands, params, flags_here, program)
-        else:
-            continue
-        template = get(key)
-        if template is None:
-            missing.setdefault(key, []).append(k)
-            active[k] = 1
-        elif template.moves:
-            found[k] = template
-            active[k] = 1
-            if template.alias >= 0:
-                roots[k] = roots[operands[template.alias]]
-        elif not template.exists:
-            found[k] = template
-    return Chosen(found, roots, active)
+def may_have_template(primitive: Primitive) -> bool:
+    """Whether the derivative of an operation can be a piece of tape."""
+    return not (
+        primitive.many
+        or primitive.holds is not None
+        or primitive.effects
+        or primitive.kept is not None
+        or type(primitive.jvp) is Joint
+        or type(primitive.jvp) is Absent
+    )
 
 
-def _key(
+def note_use(templates: Iterable[Template]) -> None:
+    """Note that templates have been used, so that they stay in the cache."""
+    for template in templates:
+        template.used = TEMPLATES.tick()
+
+
+def key_of(
     primitive: Primitive, operands: tuple[int, ...], params: tuple[Any, ...], flags: tuple[int, ...], program: Program
 ) -> Any:
-    """The key of an operation with three operands or more."""
+    """Return the key of an operation with none, three or more operands; that of one or two is written out in `forward`."""
     avals, literals = program.avals, program.literals
     specs = tuple([avals[i] if i >= 0 else literals[~i].__class__ for i in operands])
     numbers = tuple(
-        [_number(x) for x in [literals[~i] for i in operands if i < 0] if not primitive.blind or x.__class__ is bool]
+        [number_key(x) for x in [literals[~i] for i in operands if i < 0] if not primitive.blind or x.__class__ is bool]
     )
     distinct = tuple(dict.fromkeys(operands))
     pattern = () if len(distinct) == len(operands) else tuple([distinct.index(i) if i >= 0 else -1 for i in operands])
     return (primitive, specs, params, flags, *numbers, pattern)
-
-
-def _number(value: Scalar) -> Any:
-    """A number as part of a key: equal only where nothing tells it apart. Zeros have signs, and nan equals itself."""
-    if type(value) is complex or (type(value) is float and (value == 0 or value != value)):
-        return struct.pack("dd", value.real, value.imag)
-    return value
 
 
 def _unnumbered(part: Any, kind: type[Any]) -> Scalar:
@@ -325,25 +257,37 @@ def _recorded(
     flags: tuple[int, ...],
     stand_ins: dict[int, int],
 ) -> Template:
-    """Linearize and transpose a program of one operation; returns what that adds to its tape."""
+    """Linearize and transpose one operation; returns what that adds to its tape."""
     result = build.append(primitive, operands, specs, params)
-    if isinstance(primitive.jvp, Joint) or len(build.primitives) != result + 1:
+    if len(build.primitives) != result + 1:
         return nothing()
-    program = Program.from_builder(build, (result,), name="operation")
+    if primitive.jvp is ZERO or not is_differentiable(build.avals[result]):
+        return Template()  # not `nothing`: it carries no derivative
     places = {i: place for place, i in reversed(list(enumerate(operands))) if i >= 0}
-    flags_of = [bool(flags[places[i]]) for i in program.input_ids]
-    walk, linear = split_linear(program, flags_of)
-    known, tangent = walk.known, walk.tangents.get(result)
+    known = ArrayRecording("linearize of operation", keeps_source=False)
+    known.begin(build.columns, build.avals)
+    known.inputs, known.literals = list(build.inputs), list(build.literals)
+    linear = ArrayRecording("linear part of operation", keeps_source=False)
+    dots = {i: linear.new_input(build.avals[i]) for i in build.inputs if flags[places[i]]}
+    _, (dot,) = tangents_by_rule(
+        primitive,
+        tuple([known.handle(i) if i >= 0 else build.literals[~i] for i in operands]),
+        lambda: (known.handle(result),),
+        tuple([dots.get(i) for i in operands]),
+        params,
+        together=False,
+        at=lambda: None,
+    )
+    tangent = tangent_variable(linear, dot, build.avals[result])
     if any(not isinstance(value, Tracer) for value in linear.constants.values()):
         return nothing()
     captures = [value._id for value in linear.constants.values()]
     if tangent is None:
-        return nothing() if captures else Template()  # not `nothing`: it carries no derivative
-    moving = [places[i] for i in program.input_ids if flags[places[i]]]
-    starts = dict(zip(linear.inputs, moving, strict=True))
-    if tangent._id in starts:
-        return nothing() if captures else Template(moves=True, alias=starts[tangent._id])
-    cotangent = known.new_input(program.avals[result])
+        return nothing() if captures else Template()
+    starts = {dots[i]._id: places[i] for i in dots}
+    if tangent in starts:
+        return nothing() if captures else Template(moves=True, alias=starts[tangent])
+    cotangent = known.new_input(build.avals[result])
     captured, literals = linear.constants, linear.literals
     reached: list[tuple[int, Any, int]] = []
     pull_cotangents(
@@ -351,9 +295,8 @@ def _recorded(
         linear.avals,
         linear_variables(linear.ops, list(linear.inputs)),
         lambda i: captured[i] if i >= 0 else literals[~i],
-        {tangent._id: cotangent},
+        {tangent: cotangent},
         known,
-        linear.origins,
         reached=dict.fromkeys(starts, reached),
     )
     slots = dict(places)
@@ -413,13 +356,6 @@ def _recorded(
         moves=True,
         captured=tuple([slots[i] for i in captures]),
         pushing=tuple(pushing),
-        tangent=pushed[tangent._id],
-        interleaves=_on_one_tape(program, flags_of) != [(p.primitive, p.params) for p in (*pieces[:ahead], *pushing)],
+        tangent=pushed[tangent],
+        specs=(*specs, build.avals[result], build.avals[result]),
     )
-
-
-def _on_one_tape(program: Program, flags: Sequence[bool]) -> list[tuple[Primitive, Any]]:
-    """What forward mode adds to a program, in order."""
-    made = jvp_by_rules(program, flags, None)
-    start = len(program.ops) + sum(flags)
-    return [(op[0], op[2]) for op in made.ops[start:]]

@@ -20,13 +20,14 @@ from functrace.ir.primitive import RESULT, Absent, LinearOperand, Onto
 from functrace.ir.program import Program
 from functrace.ir.tape import Op
 from functrace.ir.walk import interpret, steps_to
+from functrace.numpy.recording import ArrayRecording
 from functrace.ops.elementwise import add
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import broadcast_to, convert, reshape
 from functrace.tracing.binding import bind
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Value
-from functrace.transforms.linearize import attribute, finish, operand_of
+from functrace.transforms.building import attribute, finish, operand_of
 
 _NONE: Mapping[int, Any] = MappingProxyType({})
 
@@ -57,8 +58,10 @@ def pull_cotangents(
     into: Recording,
     origins: Sequence[int] = (),
     reached: Mapping[int, list[tuple[int, Any, int]]] = _NONE,
+    begin: int = 0,
+    end: int | None = None,
 ) -> dict[int, Any]:
-    """Walk operations backwards, from cotangents of outputs to cotangents of linear inputs.
+    """Walk linear operations backwards, from cotangents of outputs to cotangents of linear inputs.
 
     Args:
         ops: the tape of the linear program.
@@ -70,9 +73,10 @@ def pull_cotangents(
         origins: which variable of the user's program each variable came from; its own number by default.
         reached: by variable, where what reaches it is listed instead of being summed: its number, what reaches it, and how
             long the tape was then.
+        begin, end: the range of the tape that is transposed; by default all of it.
 
     Returns:
-        ``cotangents``, which holds what has reached the linear inputs.
+        ``cotangents``, which holds what has reached the linear inputs, and what stands before the range.
     """
     stand_ins: dict[ShapeDtype, LinearOperand] = {}
 
@@ -82,7 +86,7 @@ def pull_cotangents(
             found = stand_ins[aval] = LinearOperand(aval)
         return found
 
-    for k in range(len(ops) - 1, -1, -1):
+    for k in range((len(ops) if end is None else end) - 1, begin - 1, -1):
         primitive, operands, params = ops[k]
         if not operands or primitive is RESULT:
             continue
@@ -156,7 +160,7 @@ def transpose_program(
     flags = [True] * len(program.input_ids) if linear_inputs is None else list(linear_inputs)
     chosen = [i for i, flag in zip(program.input_ids, flags, strict=True) if flag]
     linear = linear_variables(program.ops, chosen)
-    into = Recording(f"transpose of {program.name}", keeps_source=False)
+    into = ArrayRecording(f"transpose of {program.name}", keeps_source=False)
     env: dict[int, Any] = {}
     for i, flag in zip(program.input_ids, flags, strict=True):
         if not flag:

@@ -17,11 +17,11 @@ from functrace.ir.aval import ShapeDtype, shape_of
 from functrace.ir.primitive import Absent, Primitive
 from functrace.ir.program import Program
 from functrace.ir.walk import interpret
+from functrace.numpy.recording import ArrayRecording
 from functrace.ops.elementwise import ELEMENTWISE
 from functrace.ops.shaping import broadcast_to, reshape
 from functrace.tracing.binding import bind
-from functrace.tracing.recording import Recording
-from functrace.transforms.linearize import attribute, finish, operand_of, remembered
+from functrace.transforms.building import attribute, finish, operand_of, remembered
 
 
 def align_ranks(operands: tuple[Any, ...], is_batched: tuple[bool, ...]) -> tuple[Any, ...]:
@@ -126,7 +126,7 @@ def vmap_program(
         ``size`` times the program's array work, one equation (or a few) per equation.
     """
     flags = [True] * len(program.input_ids) if batched is None else list(batched)
-    into = Recording(f"vmap of {program.name}", keeps_source=False)
+    into = ArrayRecording(f"vmap of {program.name}", keeps_source=False)
     env: dict[int, Any] = {}
     mapped: set[int] = set()
     for i, flag in zip(program.input_ids, flags, strict=True):

@@ -130,7 +130,7 @@ def test_what_is_forgotten_is_not_held() -> None:
     big = np.ones(1000)
     f = ft.jit(lambda nest: nest["x"] + big)
     often(f, {"x": np.ones(1000)})
-    staged = weakref.ref(next(iter(f.cache_info.__self__.kept.entries.values())))
+    staged = weakref.ref(next(iter(f.cache_info.__self__.entries.values())))
     f.cache_clear()
     gc.collect()
     assert staged() is None

@@ -239,8 +239,8 @@ def test_what_has_changed_is_recorded_but_compiled_once(monkeypatch: pytest.Monk
     from functrace.executor import compilation
 
     compiled: list[Any] = []
-    whole = compilation.compiled
-    monkeypatch.setattr(compilation, "compiled", lambda plan, backend: (compiled.append(plan), whole(plan, backend))[1])
+    whole = compilation.planned
+    monkeypatch.setattr(compilation, "planned", lambda *args, **kwargs: (compiled.append(args), whole(*args, **kwargs))[1])
     w = np.ones(3)
     jitted = ft.jit(lambda x: np.sin(x) * w)
     for k in range(6):

@@ -12,9 +12,8 @@ import pytest
 import functrace as ft
 from functrace.executor.cache import CACHE
 from functrace.ir.primitive import CONSTANT, INPUT
-from functrace.transforms import grad_program, linearize, linearize_program
-from functrace.transforms.linearize import jvp_by_rules
-from tests.compositions.functions import SCALAR, V, X
+from functrace.transforms import jvp_program
+from tests.compositions.functions import SCALAR, X
 from tests.control.programs import FUNCTIONS
 
 ALL = {**SCALAR, **FUNCTIONS}
@@ -67,35 +66,13 @@ def test_peak_memory(name: str) -> None:
     assert peak < (arrays + 4) * ARRAY, f"{peak / ARRAY:.1f} arrays"
 
 
-@pytest.mark.bits
+@pytest.mark.parametrize("by_rules", [False, True])
 @pytest.mark.parametrize("f", ALL.values(), ids=ALL)
-def test_the_order_of_operations_changes_no_bit(f: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = ft.trace(f)(X)
-
-    def transformed() -> list[Any]:
-        pushed = jvp_by_rules(program, None, None).check()
-        forward, linear = linearize_program(program)
-        both = grad_program(program, [True]).check()
-        count = len(program.output_ids)
-        (*values,) = ft.evaluate(forward.check(), X) if len(forward.output_ids) > 1 else (ft.evaluate(forward, X),)
-        tangent = ft.evaluate(linear.check(), *values[count:], V)
-        return [ft.evaluate(pushed, X, V), values[:count], tangent, ft.evaluate(both, X)]
-
-    found = []
-    for largest in (1 << 40, -1):
-        monkeypatch.setattr(linearize, "LARGEST_IN_BULK", largest)
-        found.append(ft.tree.leaves(transformed()))
-    for a, b in zip(*found, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.parametrize("f", ALL.values(), ids=ALL)
-def test_tangents_stand_behind_their_primals(f: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linearize, "LARGEST_IN_BULK", -1)
+def test_tangents_stand_behind_their_primals(f: Any, by_rules: bool) -> None:
     traced = ft.trace(f)(X)
     tape = (traced.ops, traced.avals, traced.literals, traced.input_ids, traced.constant_values, traced.output_ids)
     program = ft.Program(*tape, positions=range(len(traced.ops)))  # numbers of variables, as cached programs have them
-    made = jvp_by_rules(program, None, None)
+    made = jvp_program(program, by_rules=by_rules)
     operations = zip(made.positions, made.ops, strict=True)
     origins: Any = [o for o, op in operations if op[0] is not INPUT and op[0] is not CONSTANT]
     assert origins == sorted(origins)

@@ -305,8 +305,7 @@ def test_runs_that_ask_nothing_are_one_run() -> None:
 
 def test_values_that_nothing_reads_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("functrace.transforms.examples.MOST_HELD", 1 << 12)
-    monkeypatch.setattr("functrace.tracing.answers.MOST_HELD", 1 << 12)
-    monkeypatch.setattr("functrace.tracing.answers.BLOCKS", 1 << 40)
+    monkeypatch.setattr("functrace.tracing.values.MOST_HELD", 1 << 12)
 
     def f(x: Any) -> Any:
         y = x

@@ -12,9 +12,10 @@ from functrace.control.scan import scan_p
 from functrace.executor import Runner
 from functrace.executor.plan import plan
 from functrace.ir.aval import ShapeDtype
-from functrace.ir.parts import Lowering, output_avals
+from functrace.ir.parts import output_avals
 from functrace.ir.primitive import Holds, Joint, Primitive
 from functrace.ir.program import Program
+from functrace.ir.structures import HostCall, Lowering
 from functrace.ops.indexing import index_static
 from functrace.passes.unused import drop_unused
 from functrace.tracing.binding import bind
@@ -37,7 +38,9 @@ def _repeated(run: Any, carry: Any, length: int, carries: int) -> tuple[Any, ...
 
 
 def _lowers(avals: Any, body: Program, length: int, carries: int) -> Lowering:
-    return Lowering((body,), lambda runs: lambda *carry: _repeated(runs[0], carry, length, carries), fresh=True)
+    # A loop that gives what its last step returns is none of the structures that are described, so it is a host call.
+    call = HostCall(lambda runs: lambda *carry: _repeated(runs[0], carry, length, carries))
+    return Lowering((body,), call, fresh=True)
 
 
 def _as_scan(rule: Any, primals: Any, tangents: Any, body: Program, length: int, carries: int) -> Any:

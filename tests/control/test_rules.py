@@ -9,7 +9,7 @@ import pytest
 
 import functrace as ft
 from functrace.executor import Runner
-from functrace.tracing.recording import Recording
+from functrace.numpy.recording import ArrayRecording
 from tests.compositions.functions import jacobian_by_differences
 from tests.control.programs import FUNCTIONS, X, functions
 from tests.oracles import assert_same, differences, outputs_of, stacked
@@ -162,9 +162,9 @@ def _calls(depth: int) -> Any:
 @pytest.mark.parametrize("of", [ft.grad, ft.jacfwd, ft.hessian, lambda f: lambda x: ft.vmap(ft.grad(f))(np.full(2, x))])
 def test_effort_grows_with_the_depth_of_nesting_not_exponentially(nested: Any, of: Any) -> None:
     def recordings(depth: int) -> int:
-        before = Recording("test", keeps_source=False).serial
+        before = ArrayRecording("test", keeps_source=False).serial
         of(nested(depth))(0.5)
-        return Recording("test", keeps_source=False).serial - before
+        return ArrayRecording("test", keeps_source=False).serial - before
 
     assert recordings(16) <= 4**2 * recordings(4)  # at most with the square; 4**6 times as many, if each level doubled them
 

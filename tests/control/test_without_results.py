@@ -33,8 +33,8 @@ from functrace.errors import ParseError, ProgramError
 from functrace.ir.aval import aval_of
 from functrace.ir.program import Equation, Var
 from functrace.ir.tape import Builder
+from functrace.numpy.recording import ArrayRecording
 from functrace.tracing.binding import bind
-from functrace.tracing.recording import Recording
 from functrace.transforms import grad_program, jvp_program, linearize_program, transpose_program, vmap_program
 from functrace.tree import leaves
 from tests.oracles import assert_same
@@ -254,7 +254,7 @@ def test_a_tape_has_one_entry_per_variable(name: str) -> None:
 
 
 def test_numbers_given_to_what_returns_nothing_are_forgotten() -> None:
-    with Recording("test") as recording:
+    with ArrayRecording("test") as recording:
         x = recording.new_input(aval_of(X), X)
         x * 2.0
         assert recording.record(call_p, (x, x), (_empty(2), ())) == ()

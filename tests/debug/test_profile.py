@@ -11,7 +11,6 @@ import pytest
 
 import functrace as ft
 from functrace.errors import ArgumentError, ConcretizationError
-from functrace.executor.backend import compiled
 from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import Plan, plan, planned
 from functrace.executor.profile import Line, Profile, Row, Watched
@@ -71,8 +70,8 @@ def texts(made: Plan) -> list[str]:
 def test_the_program_with_clocks_computes_what_the_one_without_does(name: str) -> None:
     program = ft.trace(FUNCTIONS[name])(X)
     whole = plan(program)
-    expected = compiled(whole, NUMPY)(X)
-    found = compiled(planned(whole.program, size=1), Watched())(X)
+    expected = NUMPY.compile(whole)(X)
+    found = Watched().compile(planned(whole.program))(X)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 

@@ -56,6 +56,7 @@ def chain(x):
     return np.sum(x)
 
 x = np.linspace(0.0, 1.0, 1 << 20)
+ft.config.keep_freed_memory = True
 """
 
 
@@ -86,8 +87,29 @@ def test_who_has_told_the_c_library_what_to_keep_is_left_alone() -> None:
 
 
 @glibc
+def test_nothing_is_kept_unless_somebody_asks() -> None:
+    kept, then, after = in_a_process("""
+        ft.config.keep_freed_memory = False
+        freed = __import__("functrace.executor.freed", fromlist=["freed"])
+        freed.FreedMemory._tell = None  # whoever tells the C library anything, fails
+        ft.grad(chain)(x)
+        ft.jit(ft.grad(chain))(x)
+        print(FREED.kept)
+        del freed.FreedMemory._tell
+        freed.FreedMemory._tell = lambda self, library: None
+        ft.config.keep_freed_memory = True
+        ft.grad(chain)(x)
+        print(int(FREED.kept > 0))
+        ft.config.keep_freed_memory = False
+        print(FREED.kept)
+    """)
+    assert (kept, after) == (0, 0)
+    assert then == 1
+
+
+@glibc
 def test_smaller_calls_keep_less() -> None:
-    memory = FreedMemory(0.05)
+    memory = FreedMemory(0.05, is_kept=True)
     memory.used(1 << 30)
     assert memory.kept == 1 << 30
     deadline = time.monotonic() + 60.0
@@ -102,7 +124,7 @@ def test_smaller_calls_keep_less() -> None:
 
 @glibc
 def test_memory_is_kept_as_long_as_a_call_runs() -> None:
-    memory = FreedMemory(0.02)
+    memory = FreedMemory(0.02, is_kept=True)
     seen: list[int] = []
 
     def work() -> tuple[int, ...]:
@@ -134,7 +156,7 @@ def test_small_programs_are_not_noted() -> None:
 
 def test_other_c_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(freed, "_library", lambda: None)
-    memory = FreedMemory(0.01)
+    memory = FreedMemory(0.01, is_kept=True)
     memory.used(1 << 30)
     assert memory.kept == 0
 

@@ -15,15 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import functrace as ft
-from functrace.executor.backend import compiled
 from functrace.executor.groups import blocks_p
 from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import Plan, planned
+from functrace.executor.policy import NUMPY_POLICY
 from functrace.executor.sums import added_up, summed_bounds, sums_are_in_pairs
+from functrace.ir.structures import Blocks
+from functrace.numpy.recording import ArrayRecording
 from functrace.passes import optimized
 from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
-from functrace.tracing.recording import Recording
 from tests.laws.programs import Recipe, programs, seeds
 
 pytestmark = pytest.mark.bits
@@ -44,7 +45,7 @@ def planned_in_blocks(program: ft.Program) -> list[Any]:
 
 def groups(plan: Plan) -> list[list[str]]:
     """The names of the operations of every group."""
-    found = [step.bodies[0].program for step in plan.steps if step.blocks is not None]
+    found = [step.bodies[0].program for step in plan.steps if isinstance(step.structure, Blocks)]
     return [[program.ops[k][0].name for k, _ in program.schedule] for program in found]
 
 
@@ -58,7 +59,7 @@ def assert_same_bits(found: Any, expected: Any) -> None:
 
 
 def whole(program: ft.Program) -> Callable[..., Any]:
-    return compiled(planned(optimized(program), groups=False), NUMPY)
+    return NUMPY.compile(planned(optimized(program), NUMPY_POLICY.ungrouped))
 
 
 def check(function: Callable[..., Any], *arguments: Any, block: int = 16) -> list[list[str]]:
@@ -69,7 +70,7 @@ def check(function: Callable[..., Any], *arguments: Any, block: int = 16) -> lis
     expected = [np.asarray(x) for x in whole(program)(*arguments)]
     with divided(block):
         plan = planned(optimized(program))
-        run = compiled(plan, NUMPY)
+        run = NUMPY.compile(plan)
     for count in (1, 2, 3, 4):
         before = [np.copy(x) for x in arguments]
         with divided(block, count):
@@ -135,7 +136,7 @@ def test_rows_pass_over_a_block_no_more_often_than_is_needed() -> None:
     (names,) = check(lambda x: ft.evaluate(program, x), rows)
     counts = {name: names.count(name) for name in ("exp", "equal", "convert")}
     assert counts == {"exp": 1, "equal": 1, "convert": 1}
-    body = next(step.bodies[0].program for step in planned_in_blocks(program) if step.blocks is not None)
+    body = next(step.bodies[0].program for step in planned_in_blocks(program) if isinstance(step.structure, Blocks))
     full = [body.ops[k][0].name for k, _ in body.schedule if body.avals[k].shape == rows.shape]
     assert full.count("neg") == 0
     assert full.count("div") == 6
@@ -242,7 +243,7 @@ def test_what_lives_long_is_not_drawn_together() -> None:
     with divided(16):
         inside = planned(program)
     assert groups(inside)
-    assert inside.peak_bytes <= 1.1 * planned(program, groups=False).peak_bytes
+    assert inside.peak_bytes <= 1.1 * planned(program, NUMPY_POLICY.ungrouped).peak_bytes
     check(ft.grad(loss, argnums=1), x, w)
 
 
@@ -295,7 +296,7 @@ def test_another_block_size_than_it_was_compiled_for() -> None:
     program = optimized(ft.trace(lambda x: np.sum(softmax(x) ** 3))(ROWS[:, :8]))
     (expected,) = evaluate_program(program, [ROWS[:, :8]])
     with divided(64):
-        run = compiled(planned(program), NUMPY)
+        run = NUMPY.compile(planned(program))
     for block in (1, 2, 8, 16, 100, 1 << 20):
         with divided(block):
             assert run(ROWS[:, :8].copy()) == (expected,)
@@ -375,10 +376,9 @@ def test_groups_equal_the_evaluator(recipe: Recipe, seed: int, block: int, count
         with divided(block, count):
             plan = planned(program)
             plan.program.check()
-            for size in (None, 2):
-                run = compiled(planned(program, size=size), NUMPY)
-                for found, value in zip(run(*arguments), expected, strict=True):
-                    np.testing.assert_array_equal(found, value, strict=True)
+            run = NUMPY.compile(planned(program))
+            for found, value in zip(run(*arguments), expected, strict=True):
+                np.testing.assert_array_equal(found, value, strict=True)
 
 
 SHAPES = [(6, 5), (6, 1), (5,), (1, 5), (), (6, 5)]
@@ -419,11 +419,11 @@ def test_programs_of_rows_equal_the_evaluator(data: st.DataObject, block: int, k
         program = ft.trace(f)(*arguments)
         expected = evaluate_program(optimized(program), arguments)
         with divided(block, 2):
-            run = compiled(planned(optimized(program)), NUMPY)
+            run = NUMPY.compile(planned(optimized(program)))
             for found, value in zip(run(*arguments), expected, strict=True):
                 np.testing.assert_array_equal(found, value, strict=True)
             places = data.draw(st.sets(st.integers(0, len(arguments) - 1), min_size=1))
-            run = compiled(planned(optimized(program), donated=sorted(places)), NUMPY)
+            run = NUMPY.compile(planned(optimized(program), donated=sorted(places)))
             given = [np.copy(x) for x in arguments]
             for found, value in zip(run(*given), expected, strict=True):
                 np.testing.assert_array_equal(found, value, strict=True)
@@ -461,13 +461,13 @@ def test_what_is_read_later_is_not_written_over() -> None:
     expected = evaluate_program(program, arguments)
     with divided(16):
         for places in ((0,), (1,), (0, 1)):
-            run = compiled(planned(optimized(program), donated=places), NUMPY)
+            run = NUMPY.compile(planned(optimized(program), donated=places))
             for found, value in zip(run(*map(np.copy, arguments)), expected, strict=True):
                 np.testing.assert_array_equal(found, value, strict=True)
 
 
 def test_under_other_transforms() -> None:
-    with Recording("test") as recording, divided(16):
+    with ArrayRecording("test") as recording, divided(16):
         x = recording.new_input(ft.ShapeDtype((1003,), np.dtype(float)))
         program = planned_of(lambda x: np.tanh(x) * np.sin(x), FLAT).program
         (out,) = bind(blocks_p, (x,), program.ops[-1][2])

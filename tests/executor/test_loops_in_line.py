@@ -12,7 +12,6 @@ import pytest
 
 import functrace as ft
 from functrace.executor import Runner
-from functrace.executor.backend import compiled
 from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import plan
 from functrace.tracing.evaluate import evaluate_program
@@ -223,7 +222,7 @@ def check(seed: int) -> None:
         warnings.simplefilter("ignore", RuntimeWarning)  # integers wrap around; floats overflow
         expected = loop(Python, values)
         program = ft.trace(lambda *s: loop(ft, s))(*values)
-        run = compiled(plan(program), NUMPY)
+        run = NUMPY.compile(plan(program))
         kept = [np.array(x, copy=True) for x in values]
         found = run(*values)
         same(values, kept)

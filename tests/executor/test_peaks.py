@@ -11,7 +11,6 @@ import pytest
 
 import functrace as ft
 from functrace.executor import Runner
-from functrace.executor.backend import compiled
 from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import plan
 
@@ -98,7 +97,7 @@ def measured(run: Callable[[], Any]) -> int:
 def test_the_predicted_peak_is_the_measured_one(f: Any, x: Any, gradient: bool) -> None:
     program = ft.trace(ft.grad(f) if gradient else f)(x)
     made = plan(program)
-    run = compiled(made, NUMPY)
+    run = NUMPY.compile(made)
     run(x)
     found = measured(lambda: run(x))
     inside = INSIDE if x is SQUARE else 0

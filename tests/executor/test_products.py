@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import signal
 import threading
 import time
 import warnings
@@ -15,11 +16,11 @@ import pytest
 
 import functrace as ft
 from functrace.executor import beside, blocks
-from functrace.executor.backend import compiled
 from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import Plan, planned
 from functrace.executor.products import in_parts
-from functrace.executor.threads import Job, Threads
+from functrace.executor.threads import Threads
+from functrace.ir.structures import Blocks
 from functrace.ops.blas import OneThread, one_thread
 from functrace.passes import optimized, products, without
 from functrace.passes.products import divide_products, parts_of
@@ -222,7 +223,7 @@ def test_groups_with_products_have_the_evaluators_values(name: str, of: str, dty
     program = ft.trace(lambda *xs: ft.tree.leaves(function(*xs)))(*given)
     expected = evaluate_program(program, given)
     plan = planned_in_parts(program)
-    run = compiled(plan, NUMPY)
+    run = NUMPY.compile(plan)
     found: list[list[bytes]] = []
     for count, block in ((1, 32), (2, 32), (3, 64), (2, 1 << 16)):
         with threaded(count, block):
@@ -246,7 +247,7 @@ def test_a_block_of_a_transformer_is_one_group() -> None:
     function, arguments = FUNCTIONS["block"]
     grad = ft.value_and_grad(lambda *xs: np.sum(function(*xs) ** 2), argnums=(1, 2, 3, 4))
     plan = planned_in_parts(ft.trace(grad)(*arguments))
-    (group,) = [step for step in plan.steps if step.blocks is not None and step.blocks.rows]
+    (group,) = [step for step in plan.steps if isinstance(step.structure, Blocks) and step.structure.rows]
     names = words(group.bodies[0].program)
     assert names.count("matmul_in_parts") == 6 + 3 + 4  # forward; backward by a matrix, and by stacks
     assert words(side_by_side(plan)).count("matmul_in_parts") == 4  # the gradients of the matrices
@@ -257,7 +258,7 @@ def test_a_block_of_a_transformer_is_one_group() -> None:
 
 def side_by_side(plan: Plan) -> ft.Program:
     """The operations that a plan has side by side, which is to be at one place."""
-    (step,) = [step for step in plan.steps if step.blocks is not None and not step.blocks.rows]
+    (step,) = [step for step in plan.steps if isinstance(step.structure, Blocks) and not step.structure.rows]
     assert "side by side" in str(plan)
     return step.bodies[0].program
 
@@ -276,7 +277,7 @@ def test_products_and_sums_that_do_not_need_each_other_run_side_by_side(dtype: s
     program = ft.trace(f)(*xs)
     plan = planned_in_parts(program)
     assert words(side_by_side(plan)).count("matmul_in_parts") == 3
-    run = compiled(plan, NUMPY)
+    run = NUMPY.compile(plan)
     expected, found = evaluate_program(program, xs), []
     for count in (1, 2, 3):
         with threaded(count):
@@ -301,9 +302,11 @@ def test_what_somebody_reads_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> N
 
     def counts(f: Any) -> list[int]:
         plan = planned_in_parts(ft.trace(f)(x, y))
-        for a, b in zip(compiled(plan, NUMPY)(x, y), ft.tree.leaves(f(x, y)), strict=True):
+        for a, b in zip(NUMPY.compile(plan)(x, y), ft.tree.leaves(f(x, y)), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-10)
-        groups = [step.bodies[0].program for step in plan.steps if step.blocks is not None and not step.blocks.rows]
+        groups = [
+            step.bodies[0].program for step in plan.steps if isinstance(step.structure, Blocks) and not step.structure.rows
+        ]
         return [words(group).count("matmul_in_parts") for group in groups]
 
     assert counts(chain) == []
@@ -325,7 +328,7 @@ def test_what_is_side_by_side_warns_and_raises_as_numpy_does() -> None:
         return t @ t, t.T @ t
 
     program = ft.trace(f)(x)
-    run = compiled(planned_in_parts(program), NUMPY)
+    run = NUMPY.compile(planned_in_parts(program))
     expected, found = warnings_of(f, x), warnings_of(run, x)
     assert {str(w.message) for w in found} == {str(w.message) for w in expected}
     if expected:
@@ -434,27 +437,59 @@ def test_an_interruption_while_entering_leaves_the_number_as_it_was(late: int) -
     assert library.count == 4
 
 
-def test_an_interruption_is_raised_once_all_threads_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals reach the main thread")
+def test_an_interruption_is_raised_once_all_threads_have_ended() -> None:
     """Work reads and writes arrays of the caller's: it must not go on after a call has ended, and nor is a thread lost."""
     threads, done = Threads(2), threading.Event()
-    waits = Job.wait
-
-    def interrupted(job: Job) -> None:
-        monkeypatch.setattr(Job, "wait", waits)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Job, "wait", interrupted)
     both = threading.Barrier(2)
+    interrupts = True
 
     def work(start: int, _stop: int) -> None:
         both.wait()
         if start:
+            if interrupts:
+                time.sleep(0.02)  # the main thread waits
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
             time.sleep(0.05)
             done.set()
 
-    with pytest.raises(KeyboardInterrupt):
-        threads.spread(work, 2 * threads.block)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            threads.spread(work, 2 * threads.block)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert done.is_set()
+    interrupts = False
     done.clear()
     threads.spread(work, 2 * threads.block)
     assert done.is_set()
+
+
+def test_work_inside_of_work_takes_back_what_no_thread_has_begun() -> None:
+    threads, seen = Threads(3), list[tuple[int, int]]()
+
+    def outer(_start: int, _stop: int) -> None:
+        threads.spread(lambda start, stop: seen.append((start, stop)), 3 * threads.block)
+
+    threads.spread(outer, 3 * threads.block)
+    spans = [(k * threads.block, (k + 1) * threads.block) for k in range(3)]
+    assert sorted(seen) == sorted(3 * spans)
+
+
+def test_what_work_raises_is_raised_when_all_of_it_has_ended() -> None:
+    threads, ended = Threads(4), list[int]()
+
+    def work(start: int, _stop: int) -> None:
+        if not start:
+            raise ValueError("the first part")
+        time.sleep(0.01)
+        ended.append(start)
+
+    for _ in range(20):
+        ended.clear()
+        with pytest.raises(ValueError, match="the first part"):
+            threads.spread(work, 4 * threads.block)
+        count = len(ended)
+        time.sleep(0.02)
+        assert len(ended) == count

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.executor.backend import compiled
 from functrace.executor.numpy_source import NUMPY, generate
 from functrace.executor.plan import planned
 from functrace.ops.elementwise import TABLE
@@ -47,18 +46,17 @@ def assert_same(f: Callable[..., Any], *args: Any) -> ft.Program:
     """The compiled form returns the evaluator's results: bits and layout; arguments keep their values."""
     program = ft.trace(f)(*args)
     before = [np.array(x) for x in args]
-    for run in (compiled(planned(program), NUMPY), compiled(planned(program, size=2), NUMPY)):
-        found = run(*args)
-        expected = evaluate_program(program, args)
-        for a, b in zip(found, expected, strict=True):
-            assert a.dtype == b.dtype
-            assert a.tobytes() == b.tobytes()
-            if a.size > 1 and a.shape == np.shape(args[0]):
-                dense = np.copy(b, order="K")
-                assert a.strides == dense.strides
-        for k, a in enumerate(found):
-            assert isinstance(a, np.generic) or a.flags.writeable
-            assert not any(np.shares_memory(a, other) for other in (*args, *found[k + 1 :]))
+    found = NUMPY.compile(planned(program))(*args)
+    expected = evaluate_program(program, args)
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == b.dtype
+        assert a.tobytes() == b.tobytes()
+        if a.size > 1 and a.shape == np.shape(args[0]):
+            dense = np.copy(b, order="K")
+            assert a.strides == dense.strides
+    for k, a in enumerate(found):
+        assert isinstance(a, np.generic) or a.flags.writeable
+        assert not any(np.shares_memory(a, other) for other in (*args, *found[k + 1 :]))
     for x, y in zip(args, before, strict=True):
         np.testing.assert_array_equal(x, y)
     return program

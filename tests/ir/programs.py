@@ -10,13 +10,13 @@ import numpy as np
 import functrace  # noqa: F401  (sets the class of tracers and the table of primitives)
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.program import Program
+from functrace.numpy.recording import ArrayRecording
 from functrace.ops import PRIMITIVES
-from functrace.tracing.recording import Recording
 
 
 def record(f: Callable[..., Any], *avals: ShapeDtype, name: str = "f", names: tuple[str, ...] = ()) -> Program:
     """Record ``f`` without values."""
-    with Recording("test") as recording:
+    with ArrayRecording("test") as recording:
         out = f(*[recording.new_input(aval) for aval in avals])
         outs = out if isinstance(out, tuple) else (out,)
         ids = tuple(recording.operand(x)[0] for x in outs)

@@ -13,7 +13,6 @@ import pytest
 
 import functrace as ft
 from functrace.errors import ParseError, ProgramError
-from functrace.executor.backend import compiled
 from functrace.executor.numpy_source import NUMPY, generate
 from functrace.executor.plan import planned
 from functrace.ir.numpy_source import ascii_name
@@ -70,7 +69,7 @@ def test_a_file_name_that_ends_a_line_is_escaped_by_every_writer(end):
         written = {"CANARY": scope["CANARY"]}
         exec(subject.as_python("g"), written)
         np.testing.assert_allclose(written["g"](np.ones(3)), np.cos(np.sin(1.0)))
-        compiled(planned(subject), NUMPY)(np.ones(3))
+        NUMPY.compile(planned(subject))(np.ones(3))
     assert scope["CANARY"] == []
 
 

@@ -12,7 +12,7 @@ import pytest
 import functrace as ft
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.tape import Columns
-from functrace.tracing.recording import Recording
+from functrace.numpy.recording import ArrayRecording
 from tests.ir.programs import aval, record
 
 COUNT = 2_000
@@ -37,7 +37,7 @@ STEPS: dict[str, Callable[[Any, int], Any]] = {
 
 @pytest.mark.parametrize("name", STEPS)
 def test_the_collector_has_nothing_to_walk_of_an_operation(name: str) -> None:
-    recording = Recording("test")
+    recording = ArrayRecording("test")
     x = recording.new_input(ShapeDtype(3), np.ones(3))
     for k in range(8):
         x = STEPS[name](x, k)

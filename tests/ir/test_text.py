@@ -9,13 +9,13 @@ from functrace.errors import ParseError, ProgramError
 from functrace.ir.aval import ShapeDtype
 from functrace.ir.primitive import LINEAR, Primitive, absent
 from functrace.ir.program import Program
+from functrace.numpy.recording import ArrayRecording
 from functrace.ops import PRIMITIVES
 from functrace.ops.elementwise import modf, mul, sin
 from functrace.ops.indexing import index_static
 from functrace.ops.reductions import reduce_sum
 from functrace.ops.shaping import convert
 from functrace.tracing.binding import bind
-from functrace.tracing.recording import Recording
 from tests.ir.programs import aval, parse, record
 
 NONE = absent(because="for the tests", instead="nothing")
@@ -174,7 +174,7 @@ def test_what_cannot_be_written_says_so():
 
 
 def test_a_traced_constant_cannot_be_written():
-    with Recording("outer") as outer:
+    with ArrayRecording("outer") as outer:
         y = outer.new_input(aval(2))
         program = record(lambda x: mul(x, y), aval(2))
         assert "traced" in str(program) and program != record(lambda x: mul(x, 1.0), aval(2))

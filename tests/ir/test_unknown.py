@@ -14,9 +14,9 @@ import functrace as ft
 from functrace.ir.aval import ShapeDtype, broadcast_shapes
 from functrace.ir.filling import Template, filling
 from functrace.ir.unknown import MOST_QUESTIONS, NotKnown, Questions, computed, reading
+from functrace.numpy.recording import ArrayRecording
 from functrace.ops.elementwise import mul, power
 from functrace.ops.shaping import broadcast_to
-from functrace.tracing import Recording
 from functrace.transforms import backward_program
 
 
@@ -103,7 +103,7 @@ def test_shapes_that_do_not_broadcast(shapes: list[tuple[int, ...]]) -> None:
 
 
 def backward_of(shape: Any, exponent: float) -> ft.Program:
-    with Recording("example", keeps_source=False) as recording:
+    with ArrayRecording("example", keeps_source=False) as recording:
         x = recording.new_input(ShapeDtype(shape, np.float64))
         y = broadcast_to(mul(power(x, exponent), 2.0), (3, *shape))
         program = recording.program((y._id,), name="example")

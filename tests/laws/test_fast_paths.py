@@ -19,6 +19,7 @@ from functrace.ir.primitive import Primitive
 from functrace.ir.program import Program
 from functrace.numpy.arithmetic import repeats
 from functrace.numpy.array import BINARY, TracedArray, record_one
+from functrace.numpy.recording import ArrayRecording
 from functrace.numpy.without_masks import is_masked, operands_without_masks
 from functrace.ops import elementwise as ew
 from functrace.ops.indexing import index_static
@@ -64,9 +65,9 @@ class Scene:
     """Recordings inside one another, the innermost of which may be a body; the same ones every time it is made."""
 
     def __init__(self, *, body: bool) -> None:
-        self.outer = Recording("outer")
-        self.inner = Recording("inner")
-        self.body = Recording("body", scope=BODY) if body else None
+        self.outer = ArrayRecording("outer")
+        self.inner = ArrayRecording("inner")
+        self.body = ArrayRecording("body", scope=BODY) if body else None
 
     def __enter__(self) -> Scene:
         for recording in self.all:

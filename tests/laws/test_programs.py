@@ -11,18 +11,20 @@ from hypothesis import strategies as st
 
 import functrace as ft
 from functrace.executor import Runner, instructions, spread
-from functrace.executor.backend import compiled
+from functrace.executor.backend import Backend
 from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import plan, planned
 from functrace.ir.walk import interpret
+from functrace.numpy.recording import ArrayRecording
 from functrace.passes import PIPELINE
-from functrace.steps import finished
 from functrace.tracing.binding import bind
 from functrace.tracing.evaluate import evaluate_program
-from functrace.tracing.recording import Recording
 from functrace.transforms import jvp_program, linearize_program, transpose_program, vmap_program
+from tests.executor.toy_backend import Closures
 from tests.laws.programs import Recipe, programs, seeds
 from tests.oracles import assert_same, differences, emitted, inner, outputs_of, random_like, stacked
+
+BACKENDS: tuple[Backend, ...] = (NUMPY, Closures())
 
 
 def directions_for(arguments: list[Any], seed: int) -> list[Any]:
@@ -60,8 +62,8 @@ def test_executor_equals_evaluator(recipe: Recipe, seed: int) -> None:
         given_values = arguments if subject is program else [*arguments, *directions_for(arguments, seed)]
         expected = outputs_of(ft.evaluate(subject, *given_values))
         runner = Runner(subject)
-        in_pieces = compiled(plan(runner.program, size=2), NUMPY)
-        for run in (runner, runner, runner, lambda values, run=in_pieces: run(*values)):
+        compiled = [backend.compile(plan(runner.program, backend.policy)) for backend in BACKENDS]
+        for run in (runner, runner, *[lambda values, run=run: run(*values) for run in compiled]):
             for found, value in zip(run(given_values), expected, strict=True):
                 np.testing.assert_array_equal(found, value, strict=True)
 
@@ -86,9 +88,9 @@ def test_nothing_depends_on_passes_blocks_threads_or_what_is_written_later(
     expected = [np.copy(value) for value in evaluate_program(program, arguments)]
     for row in PIPELINE:
         if row.exact and row.name not in off:
-            program = finished(row.steps(program, 100))
+            program = row.run(program)
     with ft.config(threads=count, block=block), mock.patch.multiple(spread, LEAST_BYTES=least, SPAN=1):
-        run = compiled(planned(program), NUMPY)
+        run = NUMPY.compile(planned(program))
         listed = instructions.listed(program)
         calls = []
         for interprets in (False, True, False, True):
@@ -122,7 +124,7 @@ def test_the_evaluator_is_the_interpreter(recipe: Recipe, seed: int) -> None:
         np.testing.assert_array_equal(found, expected, strict=True)
     tapes = []
     for run in (interpreted, lambda values: evaluate_program(program, values)):
-        with Recording("law", keeps_source=False) as recording:
+        with ArrayRecording("law", keeps_source=False) as recording:
             outs = run([recording.new_input(program.avals[i]) for i in program.input_ids])
             tapes.append((list(recording.ops), list(recording.literals), [recording.operand(x)[0] for x in outs]))
     assert tapes[0] == tapes[1]

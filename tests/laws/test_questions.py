@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 import functrace as ft
-from functrace.tracing import answers
+from functrace.tracing import values
 from functrace.tree import flatten
 from tests.laws.programs import Recipe, programs, seeds
 from tests.oracles import random_like
@@ -65,7 +65,7 @@ def test_questions_change_nothing(recipe: Recipe, seed: int) -> None:
 def test_letting_go_changes_nothing(recipe: Recipe, seed: int) -> None:
     arguments = recipe.arguments(seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(answers, "MOST_HELD", 0)
+        patch.setattr(values, "MOST_HELD", 0)
         for transform in transforms(arguments, seed):
             expected = flatten(transform(recipe))[0]
             for found, value in zip(flatten(transform(asking(recipe, seed)))[0], expected, strict=True):

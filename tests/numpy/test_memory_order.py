@@ -20,6 +20,7 @@ from functrace.api.calls import as_value
 from functrace.api.record import add_input
 from functrace.errors import DtypeError, FunctraceError, ShapeError, UnsupportedFunctionError
 from functrace.numpy.layout import layout_of
+from functrace.numpy.recording import ArrayRecording
 from functrace.numpy.views import is_scalar
 from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
@@ -75,7 +76,7 @@ def test_layouts_are_numpys_or_not_known(case: Case) -> None:
                 arrays = [_arranged(a, way) for a in args]
                 expected = _expected(case, arrays)
                 if expected is not None:
-                    with Recording("test") as recording:
+                    with ArrayRecording("test") as recording:
                         _check_layouts(case, expected, _traced(recording, arrays), way)
 
 
@@ -115,7 +116,7 @@ def _check_aliasing(case: Case, make: Callable[[], list[Any]], k: int) -> None:
     """Write into the k-th result, or into all arguments (-1), and compare all arguments and results."""
     arrays = make()
     expected = list(_leaves(case.call(*arrays)))
-    with Recording("test") as recording:
+    with ArrayRecording("test") as recording:
         traced = _traced(recording, make())
         try:
             found = list(_leaves(case.call(*traced)))
@@ -469,3 +470,17 @@ def test_a_layout_that_depends_on_itself_is_not_known():
     expected = f(y)
     for transformed in (ft.jit(f), lambda y: ft.vjp(f, y)[0], lambda y: ft.vmap(ft.checkpoint(f))(np.stack([y, y]))[0]):
         np.testing.assert_array_equal(transformed(y), expected)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [np.array, np.asarray, np.ascontiguousarray, np.sum, lambda x: x.tolist(), lambda x: x.tobytes(), lambda x: x.item(0)],
+    ids=["array", "asarray", "ascontiguousarray", "sum", "tolist", "tobytes", "item"],
+)
+def test_whatever_reads_an_array_that_a_write_may_have_changed_says_so(read: Any) -> None:
+    def f(x: Any) -> Any:
+        x.reshape(-1)[0] = 1.5
+        return np.sum(read(x))
+
+    with pytest.raises(UnsupportedFunctionError, match="may share memory"):
+        ft.jit(f)(np.zeros((2, 2)))

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 
 import functrace as ft
-from functrace.executor.backend import compiled
 from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import planned
 from functrace.passes import again, compute_again, compute_late, in_line
@@ -61,7 +60,7 @@ def assert_equal_programs(program: ft.Program, *args: Any) -> ft.Program:
     made = compute_again(program)
     made.check()
     expected = evaluate_program(program, args)
-    for run in (lambda: evaluate_program(made, args), lambda: compiled(planned(made), NUMPY)(*args)):
+    for run in (lambda: evaluate_program(made, args), lambda: NUMPY.compile(planned(made))(*args)):
         for found, value in zip(run(), expected, strict=True):
             np.testing.assert_array_equal(found, value, strict=True)
     return made

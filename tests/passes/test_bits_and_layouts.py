@@ -13,7 +13,6 @@ import pytest
 
 import functrace as ft
 from functrace.passes import PIPELINE, optimized, without
-from functrace.steps import finished
 from functrace.tracing.evaluate import evaluate_program
 
 pytestmark = pytest.mark.bits
@@ -135,7 +134,7 @@ def test_exact_rows_change_no_bit_and_no_layout(seed: int) -> None:
             program = ft.trace(f)(*args)
             expected = evaluate_program(program, args)
             for row in PIPELINE:
-                made = finished(row.steps(program, 3))
+                made = row.run(program)
                 assert_same(evaluate_program(made, args), expected, (each, row.name, program, made))
             assert_same(evaluate_program(optimized(program), args), expected, (each, program))
 

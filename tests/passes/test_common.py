@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import functrace as ft
-from functrace.executor.backend import compiled
 from functrace.executor.numpy_source import NUMPY
 from functrace.executor.plan import planned
 from functrace.keys import exact_key
@@ -188,7 +187,7 @@ def test_any_passes_in_any_order_change_no_bit(recipe: Recipe, seed: int, rows: 
         program = ft.trace(function)(*arguments)
         expected = evaluate_program(program, arguments)
         made = optimized(program, rows).check()
-        for run in (lambda *a, made=made: evaluate_program(made, a), compiled(planned(optimized(made)), NUMPY)):
+        for run in (lambda *a, made=made: evaluate_program(made, a), NUMPY.compile(planned(optimized(made)))):
             for found, value in zip(run(*arguments), expected, strict=True):
                 np.testing.assert_array_equal(found, value, strict=True)
 

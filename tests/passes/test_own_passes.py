@@ -11,7 +11,6 @@ import functrace as ft
 from functrace.ir.parts import Rewrite, restrict
 from functrace.ops.elementwise import cos, exp, log, sin
 from functrace.passes import PIPELINE, REORDERING, Pass
-from functrace.passes.pipeline import at_once
 from functrace.passes.trail import trail
 
 X = np.array([0.5, 1.0, 2.0])
@@ -34,7 +33,7 @@ def f(x: Any) -> Any:
 
 
 def test_jit_takes_passes() -> None:
-    for own in (exchanged, Pass("exchange", at_once(exchanged), "last", "", "")):
+    for own in (exchanged, Pass("exchange", exchanged, "last", "", "")):
         run = ft.jit(f, passes=[own])
         for _ in range(3):
             np.testing.assert_array_equal(run(X), np.cos(X) * 2.0 + np.cos(X))
@@ -56,6 +55,24 @@ def test_passes_act_where_jit_compiles() -> None:
     np.testing.assert_array_equal(ft.jit(ft.grad(lambda x: np.sum(np.cos(x))), passes=[exchanged])(X), -np.cos(X))
 
 
+def test_a_pass_reaches_bodies_where_it_says_so() -> None:
+    def deep(program: ft.Program) -> ft.Program:
+        write = Rewrite(program)
+        for k, _ in program.schedule:
+            primitive, operands, params = program.ops[k]
+            if primitive is sin:
+                write.replace(k, [write.place(cos, tuple(map(write.operand, operands)), params, write.position(k))])
+            else:
+                write.keep(k, bodies=deep)
+        return write.finish()
+
+    def loop(x: Any, g: Any) -> Any:
+        return ft.scan(lambda c, t: (ft.cond(t > 0.0, g, lambda c: c * 2.0, c) + t, None), x, np.array([0.0, 1.0]))[0]
+
+    np.testing.assert_array_equal(ft.jit(loop, passes=[exchanged], static_argnums=1)(X, np.sin), loop(X, np.sin))
+    np.testing.assert_array_equal(ft.jit(loop, passes=[deep], static_argnums=1)(X, np.sin), loop(X, np.cos))
+
+
 def test_what_a_pass_returns_is_checked() -> None:
     wrong: list[tuple[Any, str]] = [
         (lambda program: None, "NoneType"),
@@ -63,8 +80,9 @@ def test_what_a_pass_returns_is_checked() -> None:
         (lambda program: ft.trace(np.sin)(np.zeros(5)), "other inputs or outputs"),
     ]
     for own, words in wrong:
-        with pytest.raises(ft.errors.ProgramError, match=words):
-            ft.jit(f, passes=[own])(X)
+        for given in (own, Pass("mine", own, "last", "", "")):
+            with pytest.raises(ft.errors.ProgramError, match=words):
+                ft.jit(f, passes=[given])(X)
     bad: list[Any] = [3, [3], "exchanged", [None]]
     for passes in bad:
         with pytest.raises(ft.errors.ArgumentError, match="passes"):

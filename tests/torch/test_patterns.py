@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 
 import functrace.torch as torch
-from functrace.torch import plans
+from functrace.torch import derivation, plans, sizes
+from functrace.torch.derivation import Case
 
 Uses = dict[str, Callable[..., Any]]
 
@@ -47,7 +49,7 @@ BY_POSITION: Uses = {
 def fresh() -> Iterator[None]:
     """No plans from before: the first ones here decide which are derived."""
     plans.PLANS.clear()
-    plans.FAMILIES.clear()
+    sizes.DERIVATIONS.clear()
     yield
 
 
@@ -57,26 +59,32 @@ def tensor(generator: np.random.Generator, shape: tuple[int, ...], dtype: type[A
 
 def check_plans() -> int:
     """Compare every plan that came from another one with the plan for these operands alone; returns how many did."""
-    made = [plan for plan in plans.PLANS.entries.values() if plan._unknown is not None]
+    made = [plan for plan in plans.PLANS.entries.values() if plan.source is not None]
     for plan in made:
         check_plan(plan)
     return len(made)
 
 
 def check_plan(plan: plans.Plan) -> None:
-    alone = plans.Plan(plan.op, plan.specs, plan.params, plan.active)
-    for name in ("saves", "unpacks", "selected", "outputs", "differentiated", "edge_to", "many", "moves"):
-        assert getattr(plan, name) == getattr(alone, name), (plan.op, plan.specs, plan.params, name)
-    assert plan.backward == alone.backward, f"{plan.op}: {plan.backward}\n{alone.backward}"
-    if not alone._computes:
+    case = plan.case
+    alone = plans.Plan(Case(case.op, case.specs, case.params, case.active))
+    if alone.derivation is None:
+        assert plan.derivation is None
+        return
+    for name in ("saves", "unpacks", "selected", "differentiated", "edge_to", "many"):
+        assert getattr(plan.derivation, name) == getattr(alone.derivation, name), (case.op, case.specs, case.params, name)
+    for name in ("outputs", "differentiated", "moves"):
+        assert getattr(plan, name) == getattr(alone, name), (case.op, case.specs, case.params, name)
+    assert plan.backward == alone.backward, f"{case.op}: {plan.backward}\n{alone.backward}"
+    if alone.derivation.computing is None:
         return
     generator = np.random.default_rng(1)
-    program = alone._runner.program if alone._runner is not None else alone.backward
+    program = alone.derivation.computing
     values = [value(generator, program.avals[i], plan, k) for k, i in enumerate(program.input_ids)]
     with np.errstate(all="ignore"):
-        expected = alone._compute(list(values))
+        expected = alone.compute_gradients(list(values))
         for _ in range(plans.CALLS_INTERPRETED + 2):  # interpreted, then compiled
-            for found, wanted in zip(plan._compute(list(values)), expected, strict=True):
+            for found, wanted in zip(plan.compute_gradients(list(values)), expected, strict=True):
                 assert found.dtype == wanted.dtype and found.shape == wanted.shape
                 np.testing.assert_array_equal(found, wanted, strict=True)
 
@@ -108,14 +116,30 @@ def test_two_operands_of_all_patterns(name: str) -> None:
         dtypes = [choose.choice((np.float32, np.float64)) for _ in others]
         if name in OF_ONE_DTYPE:
             dtypes = dtypes[:1] * len(others)
-        pull(ELEMENTWISE[name](*[tensor(generator, s, d) for s, d in zip(others, dtypes, strict=True)]))
+        for more in (0, 1, 7):  # derived for all sizes when met with others
+            sizes_of = [tuple([n if n < 2 else n + more for n in s]) for s in others]
+            pull(ELEMENTWISE[name](*[tensor(generator, s, d) for s, d in zip(sizes_of, dtypes, strict=True)]))
     assert check_plans() > 20
 
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_one_operand_of_many_sizes(name: str) -> None:
     generator = np.random.default_rng(0)
-    for shape in ((3, 4), (2, 4), (7, 2), (4, 4), (6, 3), (2, 9), (300, 40), (3, 50_000), (8, 3), (5, 6, 7), (2, 2, 3)):
+    for shape in (
+        (3, 4),
+        (2, 4),
+        (7, 2),
+        (4, 4),
+        (6, 3),
+        (2, 9),
+        (300, 40),
+        (3, 50_000),
+        (8, 3),
+        (5, 6, 7),
+        (2, 2, 3),
+        (9, 2),
+        (2, 5, 4),
+    ):
         pull(WHOLE[name](tensor(generator, shape, np.float32)))
     assert check_plans() > 5 or name in ("prod", "cumsum")
 
@@ -123,8 +147,8 @@ def test_one_operand_of_many_sizes(name: str) -> None:
 @pytest.mark.parametrize("name", BY_NUMBER)
 def test_numbers(name: str) -> None:
     generator = np.random.default_rng(0)
-    for dtype in (np.float32, np.float64):
-        x = tensor(generator, (3, 4), dtype)
+    for dtype, shape in itertools.product((np.float32, np.float64), ((3, 4), (5, 6), (2, 7), (8, 5))):
+        x = tensor(generator, shape, dtype)
         for n in (2.5, 0.1, -0.7, 3, 2, 2.0, 1, 0, 0.0, -1, 1e30, float("inf"), 1 / 3, 7, 0.5, -2.0):
             pull(BY_NUMBER[name](x, n))
     assert check_plans() > 3
@@ -133,7 +157,7 @@ def test_numbers(name: str) -> None:
 @pytest.mark.parametrize("name", BY_POSITION)
 def test_positions(name: str) -> None:
     generator = np.random.default_rng(0)
-    for shape in ((9, 9), (20, 12), (12, 20)):
+    for shape in ((9, 9), (20, 12), (12, 20), (11, 14), (10, 10)):
         x = tensor(generator, shape)
         for k in (3, 0, 1, 2, 4, 5, 6, -1, -3):
             try:
@@ -155,8 +179,9 @@ def test_a_size_that_a_rule_looks_at_has_plans_of_its_own() -> None:
 
 def test_derived_once_for_many_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     derived: list[Any] = []
-    original = plans.Plan._derive
-    monkeypatch.setattr(plans.Plan, "_derive", lambda self, op: derived.append(op.node) or original(self, op))
+    original = derivation.derive
+    for module in (plans, sizes):
+        monkeypatch.setattr(module, "derive", lambda case: derived.append(case.op.node) or original(case))
     w, z = torch.ones(8, 4, requires_grad=True), torch.ones(1000, requires_grad=True)
     for n in range(10, 110):
         torch.relu(torch.ones(n, 8) @ w + w[1]).sum().backward()
@@ -190,12 +215,12 @@ def test_threads_share_plans() -> None:
 
 
 def test_families_are_bounded() -> None:
-    before = plans.FAMILIES.most_bytes
+    before = sizes.DERIVATIONS.most_bytes
     try:
-        plans.FAMILIES.most_bytes = 200_000
+        sizes.DERIVATIONS.most_bytes = 200_000
         for n in range(2, 12):
             for rank in range(6):
                 pull(torch.ones([n] * rank, requires_grad=True).exp().sum())
-        assert plans.FAMILIES.nbytes <= 200_000
+        assert sizes.DERIVATIONS.nbytes <= 200_000
     finally:
-        plans.FAMILIES.most_bytes = before
+        sizes.DERIVATIONS.most_bytes = before

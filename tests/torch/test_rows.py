@@ -16,9 +16,8 @@ import pytest
 import functrace as ft
 import functrace.torch as torch
 from functrace.ops import elementwise as ew
-from functrace.torch.applying import apply
+from functrace.torch.applying import Op, apply
 from functrace.torch.functions import EVERY, SELF
-from functrace.torch.op import Op
 from functrace.torch.promotion import arithmetic, floating
 from functrace.torch.rows import FUNCTIONAL, PLACES, TENSOR, TORCH, Row, Rows, Run, entries
 from functrace.torch.stubs import main, stubs
@@ -63,7 +62,7 @@ def test_nothing_but_rows_and_the_class_itself_gives_tensors_methods() -> None:
     (tensor,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Tensor"]
     written = {node.name for node in tensor.body if isinstance(node, ast.FunctionDef)}
     given = {name for name, value in vars(torch.Tensor).items() if callable(value) or isinstance(value, property)}
-    assert given - written - {"__functrace_call__", "__functrace_jit__"} == set(ENTRIES[TENSOR])  # those are given by func/
+    assert given - written - {"__functrace_call__", "__functrace_jit__"} == set(ENTRIES[TENSOR])  # see `install`
     assert not written & set(ENTRIES[TENSOR])
 
 

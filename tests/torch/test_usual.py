@@ -15,18 +15,19 @@ import functrace.torch as torch
 from functrace.executor import spread
 from functrace.executor.threads import THREADS
 from functrace.torch import plans
-from functrace.torch.usual import MOST, puller, recorder
+from functrace.torch.sizes import DERIVATIONS
+from functrace.torch.usual import MOST, pull_usual, record_usual
 from tests.peers.torch.harness import differences, recorded, run, scripts
 
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     plans.PLANS.clear()
-    plans.FAMILIES.clear()
+    DERIVATIONS.clear()
     monkeypatch.setattr(plans, "CALLS_INTERPRETED", 1)
     yield
     plans.PLANS.clear()
-    plans.FAMILIES.clear()
+    DERIVATIONS.clear()
 
 
 @pytest.fixture(params=["whole", "blocks"])
@@ -41,10 +42,10 @@ def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("script", scripts(), ids=lambda path: path.stem)
 def test_parity_by_written_lines(script: Path) -> None:
     run(script, torch)
-    before = sum(plan.recorder is not None for plan in plans.PLANS.entries.values())
+    before = sum(plan.record_usual is not None for plan in plans.PLANS.entries.values())
     different = differences(recorded(script), run(script, torch))
     assert not different, f"{script.name}\n{different}"
-    assert before or not any(plan.differentiable for plan in plans.PLANS.entries.values())
+    assert before or not any(plan.derivation is not None for plan in plans.PLANS.entries.values())
 
 
 @pytest.mark.usefixtures("at_once")
@@ -52,15 +53,15 @@ def test_lines_are_written_for_what_is_used() -> None:
     x = torch.tensor([0.5, 1.5], requires_grad=True)
     for _ in range(3):
         (torch.exp(x) * x + 2.0 * x).sum().backward()
-    used = [plan for plan in plans.PLANS.entries.values() if plan.differentiable]
-    assert {plan.op.node for plan in used} == {"ExpBackward0", "MulBackward0", "AddBackward0", "SumBackward0"}
-    assert all(plan.recorder is not None for plan in used)
-    assert all(plan.puller is not None for plan in used if plan.op.node in ("ExpBackward0", "MulBackward0"))
+    used = [plan for plan in plans.PLANS.entries.values() if plan.derivation is not None]
+    assert {plan.case.op.node for plan in used} == {"ExpBackward0", "MulBackward0", "AddBackward0", "SumBackward0"}
+    assert all(plan.record_usual is not None for plan in used)
+    assert all(plan.pull_usual is not None for plan in used if plan.case.op.node in ("ExpBackward0", "MulBackward0"))
 
 
 def test_long_patterns_are_left_to_the_loops() -> None:
-    assert recorder((0,) * (MOST + 1), ()) is None
-    assert puller((True,) * (MOST + 1), (0,)) is None
+    assert record_usual((0,) * (MOST + 1), ()) is None
+    assert pull_usual((True,) * (MOST + 1), (0,), lambda *values: values) is None
 
 
 @pytest.mark.usefixtures("at_once")

@@ -21,7 +21,8 @@ import pytest
 
 import functrace as ft
 from functrace.errors import CapturedArrayError
-from functrace.tracing.capture import SMALL, Held, is_read_only
+from functrace.tracing.capture import SMALL, Held
+from functrace.tracing.copies import is_read_only
 
 SIZES = {"small": 12, "large": SMALL // 8 + 12}
 
@@ -519,7 +520,7 @@ def test_a_generator_left_in_the_middle_of_a_call() -> None:
 
 _TEMPORARIES = """
 import numpy as np
-from functrace.tracing.recording import Recording
+from functrace.numpy.recording import ArrayRecording
 
 rng = np.random.default_rng(0)
 bases = [rng.normal(size=(40, 60)) for _ in range(4)]
@@ -529,7 +530,7 @@ made = [
 ]
 for _ in range(10):
     kept = []
-    with Recording("test") as recording:
+    with ArrayRecording("test") as recording:
         for k in range(300):
             value = made[rng.integers(len(made))](bases[rng.integers(4)], k)
             held = recording.constants[recording.capture(value)]

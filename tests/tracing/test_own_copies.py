@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import functrace as ft
-from functrace.tracing.capture import own
+from functrace.tracing.copies import own
 
 PARTS: list[Any] = [slice(None), slice(None, None, -1), slice(None, None, 2), slice(3, None, -2), slice(0, 1), slice(1, 1)]
 WHOLE = np.arange(4 * 3 * 4).reshape(4, 3, 4)

@@ -29,8 +29,8 @@ from functrace.numpy.operands import Shape, arrayed, holds_tracer
 from functrace.ops.checks import require
 from functrace.ops.foreign import returned
 from functrace.ops.sampling import draw
-from functrace.tracing.answers import known_value, stages
 from functrace.tracing.tracer import Tracer
+from functrace.tracing.values import known_value, stages
 from functrace.typing import Array
 
 if TYPE_CHECKING:

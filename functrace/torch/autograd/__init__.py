@@ -3,7 +3,7 @@
 Floor: 8.
 """
 
-from functrace.torch.autograd import anomaly_mode, forward_ad, function, grad_mode, graph, packed  # noqa: F401 (saved-tensor hooks among traced values)
+from functrace.torch.autograd import anomaly_mode, forward_ad, function, grad_mode, graph
 from functrace.torch.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from functrace.torch.autograd.engine import backward, grad
 from functrace.torch.autograd.function import Function, NestedIOFunction

@@ -210,6 +210,11 @@ class FunctionBase(GraphNode):
         return finish(ctx, args, output)
 
     @classmethod
+    def _rewrite_history(cls, value: Tensor, node: FunctionBase, place: int, outputs: Sequence[Any]) -> None:
+        """Let an input that forward has overwritten belong to the node."""
+        raise NotImplementedError
+
+    @classmethod
     def _run(cls, ctx: FunctionBase, args: tuple[Any, ...]) -> Any:
         """Run the user's forward, in the style that it is written in."""
         if cls.setup_context is cls._without_setup:
@@ -406,7 +411,7 @@ def finish(ctx: FunctionBase, args: Sequence[Any], output: Any) -> Any:
             constant.append(k)
             outputs[k] = _without_history(value, is_input=id(value) in inputs, is_dirty=id(value) in dirty)
         elif id(value) in dirty:
-            _rewrite_history(value, ctx, k, several)
+            ctx._forward_cls._rewrite_history(value, ctx, k, several)
             if id(value) not in inputs:
                 warn(sentences.DIRTY_NOT_AN_INPUT)
         else:
@@ -449,25 +454,3 @@ def _as_view(value: Tensor) -> Tensor:
 
 def _itself(array: Any) -> Any:
     return array
-
-
-def _rewrite_history(value: Tensor, node: FunctionBase, place: int, outputs: Sequence[Any]) -> None:
-    """Let an overwritten input belong to the node; the base of a view is overwritten with it.
-
-    Raises:
-        RuntimeError: for a leaf, and for a view among other outputs.
-    """
-    from functrace.torch.views import made_by, rebase_history, refuse_function_view
-
-    if value.requires_grad and value.is_leaf:
-        raise RuntimeError(sentences.DIRTY_LEAF)
-    value._grad = None  # as PyTorch does: it was the gradient of another value
-    if value._view is not None:
-        if sum(isinstance(v, Tensor) for v in outputs) > 1:
-            raise RuntimeError(sentences.DIRTY_VIEW_OF_MANY)
-        if value._view.base.is_leaf and value.requires_grad:
-            raise RuntimeError(sentences.VIEW_OF_LEAF_IN_PLACE)
-        refuse_function_view(value, value._view, through_base=False)
-        if value._view.made:
-            raise RuntimeError(sentences.no_grad_view(value._view.made, made_by(value)))
-    rebase_history(value, node, place)

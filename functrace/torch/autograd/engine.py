@@ -28,6 +28,7 @@ from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import AccumulateGrad, GradientEdge, GraphNode, edge, fitted
 from functrace.torch.autograd.running import RUNNING
 from functrace.torch.dtypes import DTYPES
+from functrace.torch.func.mapping import vmap
 from functrace.torch.size import Size
 from functrace.torch.tensor import RESIZED, UNVERSIONED, Tensor, wrap
 from functrace.torch.warnings import warn, warn_once
@@ -539,8 +540,6 @@ def grad(
 
 def _pulled_batch(pull: Callable[..., Sequence[Tensor | None]], grads: Sequence[Tensor | None]) -> list[Tensor | None]:
     """Pull back several gradients at once, stacked along the first axis: `torch.func.vmap` of a backward pass."""
-    from functrace.torch.func import vmap  # made of Functions, which are made of this
-
     reached: list[bool] = []
     sizes: list[int] = []
     for gradient in grads:

@@ -42,6 +42,8 @@ class Modes(threading.local):
     forward too if it is backward that runs, it may write to."""
     pairs: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = ()
     """The saved-tensor hooks that are active, innermost last; see hooks.py."""
+    watches: tuple[Callable[[Tensor], None], ...] = ()
+    """Called with every tensor that is about to be overwritten; see mutation.py."""
     refusal: str | None = None
     """Why no saved-tensor hooks may be entered, if so."""
     functional = False

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from functrace.torch.random import generator
 from functrace.torch.tensor import Tensor, wrap
 from functrace.typing import Array
 
@@ -31,8 +32,6 @@ def returned(given: object) -> tuple[Tensor, ...]:
 
 def random_like(x: Tensor, scattered: bool) -> Tensor:
     """Return random numbers between -1 and 1; ``scattered``: that do not lie in C order."""
-    from functrace.torch.random import generator  # made of rows, which are made when this module is there
-
     shape = (*x.shape, 2) if scattered else tuple(x.shape)
     numbers = generator().uniform(-1, 1, shape)
     if x._array.dtype.kind == "c":
@@ -43,8 +42,6 @@ def random_like(x: Tensor, scattered: bool) -> Tensor:
 
 def unit(n: int) -> Array:
     """Return a random vector of length one."""
-    from functrace.torch.random import generator  # made of rows, which are made when this module is there
-
     v = generator().uniform(0, 1, n)
     return v / np.linalg.norm(v) if n else v
 

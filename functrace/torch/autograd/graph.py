@@ -38,6 +38,7 @@ from functrace.torch.tensor import RESIZED, Tensor, wrap
 
 if TYPE_CHECKING:
     from functrace.torch.autograd.engine import Task
+    from functrace.torch.plans import Plan
 
 __all__ = [
     "GradientEdge",
@@ -235,14 +236,10 @@ class Node(metaclass=_NodeType):
         raise TypeError("Cannot instantiate abstract class Node: operations on tensors make nodes")
 
 
-ON_TENSORS: list[Callable[[Any, list[Any], list[Any]], list[Tensor | None]]] = []
-"""How a backward program is run on tensors: put here by on_tensors.py, which stands on this."""
-
-
 class OpNode(NativeNode):
     """A node whose backward is a program of the core: `Plan` and what it reads."""
 
-    _plan: Any
+    _plan: Plan
     _saved: tuple[Any, ...] | None
     """One per value that the backward program reads: a `SavedTensor`, or a number that nothing can overwrite."""
     _is_shown = False
@@ -260,16 +257,16 @@ class OpNode(NativeNode):
         if saved is None:
             raise RuntimeError(sentences.BACKWARD_TWICE)
         hooked = False
-        direct = plan.direct
-        if direct is not None and not MODES.recording and DUALS.level is None and MODES.dispatch is None:
+        pull_usual = plan.pull_usual
+        if pull_usual is not None and not MODES.recording and DUALS.level is None and MODES.dispatch is None:
             try:
-                results = plan.puller(saved, grads[0], direct)  # the usual case
+                results = pull_usual(saved, grads[0])
             except ValueError:
                 results, hooked = None, True  # what was saved has another shape by now
             if results is not None:
                 return results
         given: list[Any] = grads
-        outputs, unpacks = plan.outputs, plan.unpacks
+        outputs, unpacks = plan.outputs, plan.derivation.unpacks
         if len(outputs) == 1:
             if grads[0] is None:
                 return self._nothing()
@@ -277,7 +274,7 @@ class OpNode(NativeNode):
             used = tuple([k for k, g in enumerate(grads) if g is not None])
             if not used:
                 return self._nothing()
-            if plan.op.apart and len(used) < len(outputs):
+            if plan.case.op.apart and len(used) < len(outputs):
                 plan, given = plan.of_results(used), [grads[k] for k in used]
             else:
                 given = [g if g is not None else zeros_of(a) for g, a in itertools.zip_longest(grads, outputs)]
@@ -286,7 +283,7 @@ class OpNode(NativeNode):
             for s, u in zip(saved, unpacks, strict=True):
                 values.append(s.unpack(self) if u else s)
                 hooked = hooked or (u and s._unpack_hook is not None)
-            results = ON_TENSORS[0](plan, values, given)
+            results = plan.case.op.pull_tensors(plan, values, given)
             return self._fitted(results) if hooked else results
         for s, u in zip(saved, unpacks, strict=True):
             if u:
@@ -295,9 +292,8 @@ class OpNode(NativeNode):
             else:
                 values.append(s)
         if (hooked or RESIZED) and not plan.fits(values):
-            return self._fitted(
-                ON_TENSORS[0](plan, [wrap(v) if u else v for v, u in zip(values, unpacks, strict=True)], given)
-            )
+            tensors = [wrap(v) if u else v for v, u in zip(values, unpacks, strict=True)]
+            return self._fitted(plan.case.op.pull_tensors(plan, tensors, given))
         return plan.pull(values, given)
 
     def _called(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
@@ -308,13 +304,13 @@ class OpNode(NativeNode):
         if self._saved is None:
             raise RuntimeError(sentences.BACKWARD_TWICE)
         plan = self._plan
-        values = [s.unpack(self) if u else s for s, u in zip(self._saved, plan.unpacks, strict=True)]
+        values = [s.unpack(self) if u else s for s, u in zip(self._saved, plan.derivation.unpacks, strict=True)]
         given = [g if g is not None else zeros_of(a) for g, a in itertools.zip_longest(grads, plan.outputs)]
-        return ON_TENSORS[0](plan, values, given)
+        return plan.case.op.pull_tensors(plan, values, given)
 
     def _nothing(self) -> list[Tensor | None]:
         """Return no gradient at all; what was saved is unpacked all the same."""
-        for s, unpacks in zip(self._saved or (), self._plan.unpacks, strict=False):
+        for s, unpacks in zip(self._saved or (), self._plan.derivation.unpacks, strict=False):
             if unpacks:
                 s.unpack(self)
         return [None] * len(self._edges)

@@ -14,13 +14,13 @@ from functrace.control.custom import Mapped, custom_batch_program
 from functrace.errors import ArgumentError
 from functrace.ir.aval import ShapeDtype, aval_of
 from functrace.ir.program import Program
+from functrace.numpy.recording import ArrayRecording
 from functrace.ops.shaping import broadcast_to, permute
 from functrace.torch import sentences
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.tensor import Tensor, wrap
 from functrace.tracing.binding import BODY
 from functrace.tracing.capture import own_constants
-from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def mapped_by_rule(
         operands: the values of the traced arguments, then what the Function captured.
     """
     name = function.__name__
-    with Recording(name, keeps_source=False) as recording:
+    with ArrayRecording(name, keeps_source=False) as recording:
         given = [recording.new_input(aval_of(value)) for value in operands]
         outputs = [recording.operand(value)[0] for value in apply(given)]
         program = recording.program(tuple(outputs), name=name)
@@ -82,7 +82,7 @@ def _recorded(
     is_batched: tuple[bool, ...],
 ) -> Program:
     """Run the user's rule on arguments with a further axis in front; returns the program of its results."""
-    with Recording(f"the vmap rule of {function.__name__}", scope=BODY) as recording:
+    with ArrayRecording(f"the vmap rule of {function.__name__}", scope=BODY) as recording:
         given = [wrap(a) if isinstance(a, (np.ndarray, np.generic)) else a for a in args]
         dims: list[int | None] = [None] * len(given)
         for k, (aval, batched) in enumerate(zip(avals, is_batched, strict=True)):

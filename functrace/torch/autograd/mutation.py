@@ -2,8 +2,8 @@
 
 Saved-tensor hooks keep a `_Handle` in the graph, and what it stands for outside of it, by weak reference to the handle: when
 the graph or the backward pass lets go of it, nothing is left. An in-place operation asks, before it writes, whose memory it
-is about to overwrite (`functrace.torch.tensor.WATCHES`). PyTorch asks for tensors that begin at the same address; here any
-shared memory counts, so that writing into a part of what was saved is noticed, too.
+is about to overwrite (`functrace.torch.autograd.grad_mode.Modes.watches`). PyTorch asks for tensors that begin at the same
+address; here any shared memory counts, so that writing into a part of what was saved is noticed, too.
 
 Exported from ``torch.autograd.graph``.
 
@@ -21,8 +21,9 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 import numpy as np
 
 from functrace.torch import sentences
+from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.hooks import saved_tensors_hooks
-from functrace.torch.tensor import WATCHES, Tensor, wrap
+from functrace.torch.tensor import Tensor, wrap
 
 _enabled = [False]
 """Whether a context is entered, in whatever thread."""
@@ -136,10 +137,9 @@ def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
             if _enabled[0]:
                 raise RuntimeError(sentences.MUTATION_NESTED)
             _enabled[0] = True
-            WATCHES.append(context.watch)
+            MODES.watches = (*MODES.watches, context.watch)
             yield context
         finally:
             context.clear()
             _enabled[0] = False  # also after an attempt to nest, as in PyTorch
-            if context.watch in WATCHES:
-                WATCHES.remove(context.watch)
+            MODES.watches = tuple([watch for watch in MODES.watches if watch != context.watch])

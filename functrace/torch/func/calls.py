@@ -99,7 +99,3 @@ def _refuse_outside(tensor: Tensor) -> NoReturn:
 def called(f: OfArrays, args: Sequence[PyTree], kwargs: dict[str, PyTree]) -> Any:
     """Return what a function of arrays returns for arguments with tensors among them, as tensors."""
     return Call(f, args, kwargs).run(lambda args, kwargs: f(*args, **kwargs), is_functional=False)
-
-
-Tensor.__functrace_jit__ = staticmethod(jitted)
-Tensor.__functrace_call__ = staticmethod(called)

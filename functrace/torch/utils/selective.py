@@ -24,10 +24,11 @@ from functrace.api.residuals import checkpoint, checkpoint_name
 from functrace.control.residuals import RECOMPUTE, Policy
 from functrace.torch import applying, sentences, views
 from functrace.torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+from functrace.torch.applying import Op
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.func.calls import checkpointed
 from functrace.torch.identities import described
-from functrace.torch.op import NUMBERS, Op
+from functrace.torch.numbers import NUMBERS
 from functrace.torch.overloads import ops
 from functrace.torch.tensor import Tensor, wrap
 from functrace.torch.utils._python_dispatch import TorchDispatchMode

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from functrace.torch.op import Op
+from functrace.torch.applying import Op
 from functrace.torch.surface import TABLES
 from tests.peers.torch.harness import VERSION
 from tests.peers.torch.schemas import PATH, schemas

@@ -1,7 +1,8 @@
-"""What a recording answers when it is asked for values, and what it lets go of them.
+"""`Values`: the concrete values of a recording's variables, evaluated on demand and freed when nothing will read them.
 
-If the inputs of a recording have values it can be asked (``bool(x > 0)``): it evaluates what the question needs, once
-(`Recording.value`, `evaluated`). Whether a value can be had is known without computing anything (`is_known`, `has_value`).
+If the inputs of a recording have values, those of all variables can be read (``bool(x > 0)``): what the value needs is
+evaluated then, once (`read`, `evaluated`). Whether a value can be had is known without computing anything (`is_known`,
+`has_value`).
 
 Note [Errors where they stand]
     What NumPy lets fail on values (``cholesky``, an index out of bounds) must raise in the user's line, where a ``try`` may
@@ -18,39 +19,52 @@ Floor: 1.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from functrace.errors import ConcretizationError
 from functrace.ir.primitive import CONSTANT, INPUT
 from functrace.ir.walk import interpret, steps_to
-from functrace.tracing.binding import INNERMOST, OPEN, bind, running
+from functrace.tracing.binding import BODY, INNERMOST, OPEN, RUNS_HERE, bind, running
 from functrace.tracing.evaluate import evaluate_program
 from functrace.tracing.lines import name_warnings, stop_naming
-from functrace.tracing.tracer import Tracer
+from functrace.tracing.release import release
+from functrace.tracing.tracer import Tracer, leaked
 
 if TYPE_CHECKING:
     from functrace.tracing.recording import Recording
 
 MOST_HELD = 16 << 20
-"""Bytes of values that a recording which is asked holds before it looks for those that nothing will read."""
-
-BLOCKS = 1 << 17
-"""Blocks of memory that Python has given out: the more, the longer it takes to look, and the later it is done."""
+"""Bytes of evaluated values that a recording holds before it looks for those that nothing will read."""
 
 
 @final
-class Answers:
-    """What a recording knows because somebody has asked for values; made at the first question."""
+class Values:
+    """What a recording knows of the values of its variables; made when it is first needed (`Recording.values`)."""
+
+    __slots__ = ("asked", "batches", "evaluation", "known")
+
+    def __init__(self) -> None:
+        self.known: dict[int, Any] = {}
+        """Values by variable: of inputs, and of what has been evaluated."""
+        self.batches: dict[int, Any] = {}
+        """Values by variable of a mapped function's inputs: those that are mapped, for all examples, and the others."""
+        self.asked: Asked | None = None
+        """Who answers for variables that have no value of their own; ``None`` where nobody does."""
+        self.evaluation: Evaluation | None = None
+
+
+@final
+class Evaluation:
+    """What has been evaluated on demand, and what can be; made when it is first needed."""
 
     __slots__ = ("hidden", "judged", "most", "nbytes", "released", "unknown", "variables")
 
     def __init__(self) -> None:
         self.variables: list[int] = []
-        """The results of operations whose values are known, because somebody has asked; of an operation all or none."""
+        """The results of operations that have been evaluated; of an operation all or none."""
         self.released: set[int] = set()
-        """Variables whose values were let go."""
+        """Variables whose values were freed."""
         self.unknown: set[int] = set()
         """Variables that depend on what has no value, or may not be computed, among the first ``judged`` ones."""
         self.hidden: set[int] = set()
@@ -61,14 +75,39 @@ class Answers:
 
 
 class Asked(Protocol):
-    """Who answers questions about what has no value of its own: the examples of a mapped function, the guards of a path."""
+    """Who answers for variables that have no value of their own: the examples of a mapped function, the guards of a path."""
 
     def answer(self, recording: Recording, variable: int, /) -> Any:
         """Return the value of a variable that the recording goes on with."""
         ...
 
 
+def evaluation_of(recording: Recording) -> Evaluation:
+    """Return what has been evaluated of a recording."""
+    values = recording.values
+    if values.evaluation is None:
+        values.evaluation = Evaluation()
+    return values.evaluation
+
+
 # -- of a variable -----------------------------------------------------------------------------
+
+
+def read(recording: Recording, variable: int) -> Any:
+    """Return the value of a variable, evaluating (once) what it depends on; see `Recording.value`."""
+    values = recording.values
+    if variable in values.known:
+        return values.known[variable]
+    if recording.closed:
+        raise leaked(recording.handle(variable))
+    asked = values.asked  # what a question needs is computed where it was recorded
+    innermost = INNERMOST.set(None if asked is None or recording.scope is BODY else recording)
+    function = RUNS_HERE.set(None)
+    try:
+        return evaluated(recording, variable) if asked is None else asked.answer(recording, variable)
+    finally:
+        INNERMOST.reset(innermost)
+        RUNS_HERE.reset(function)
 
 
 def is_known(recording: Recording, variable: int) -> bool:
@@ -85,17 +124,16 @@ def is_hidden(recording: Recording, variable: int) -> bool:
     return variable in _judged(recording).hidden
 
 
-def _judged(recording: Recording) -> Answers:
+def _judged(recording: Recording) -> Evaluation:
     """Say of all variables whether they depend on what has no value."""
-    if recording.answers is None:
-        recording.answers = Answers()
-    unknown, hidden = recording.answers.unknown, recording.answers.hidden
+    evaluation = evaluation_of(recording)
+    unknown, hidden, known = evaluation.unknown, evaluation.hidden, recording.values.known
     operands = recording.operands
-    new = range(recording.answers.judged, len(operands))
+    new = range(evaluation.judged, len(operands))
     for k in new:  # first: a value that is given to an operation is an input that stands behind it
         primitive = recording.primitives[k]
         if primitive is INPUT or primitive is CONSTANT:
-            value = recording.values.get(k) if primitive is INPUT else recording.constants[k]
+            value = known.get(k) if primitive is INPUT else recording.constants[k]
             if value is None:
                 unknown.add(k)
                 hidden.add(k)
@@ -109,8 +147,8 @@ def _judged(recording: Recording) -> Answers:
             unknown.add(k)
             if not hidden.isdisjoint(operands[k]):
                 hidden.add(k)
-    recording.answers.judged = len(operands)
-    return recording.answers
+    evaluation.judged = len(operands)
+    return evaluation
 
 
 def raise_now(recording: Recording, variable: int) -> None:
@@ -120,7 +158,7 @@ def raise_now(recording: Recording, variable: int) -> None:
         specs = [recording.spec(i) for i in operands]
         value: Callable[[int], Any] = lambda place: _plain(recording, operands[place])  # noqa: E731
         primitive.check(value, *specs, *params)
-    elif recording.values and is_known(recording, variable):
+    elif recording.values.known and is_known(recording, variable):
         recording.value(variable)
 
 
@@ -140,7 +178,7 @@ def evaluated(recording: Recording, variable: int, values: dict[int, Any] | None
     """
     primitives, avals, positions = recording.primitives, recording.avals, recording.positions
     if values is None:
-        values = recording.values
+        values = recording.values.known
     steps = steps_to(recording, (variable,), values)
     if any(primitives[k] is INPUT for k, _ in steps):
         raise ConcretizationError(
@@ -150,11 +188,9 @@ def evaluated(recording: Recording, variable: int, values: dict[int, Any] | None
             "while_loop for a loop, or compute the value from something that is not traced (grad, vjp, jvp and "
             "vmap know values, as does jit(f, guards=True); jit, trace, and the bodies of cond and scan do not)",
         )
-    if recording.answers is None:
-        recording.answers = Answers()
-    answers = recording.answers
-    if any(k in answers.released for k, _ in steps):  # from now on nothing is, so that no loop evaluates over and over
-        answers.most = math.inf
+    evaluation = evaluation_of(recording)
+    if any(k in evaluation.released for k, _ in steps):  # from now on nothing is, so that no loop evaluates over and over
+        evaluation.most = math.inf
     now = -1
 
     def apply(k: int, operands: tuple[Any, ...]) -> Any:
@@ -162,16 +198,16 @@ def evaluated(recording: Recording, variable: int, values: dict[int, Any] | None
         primitive, params = primitives[k], recording.params[k]
         if primitive is CONSTANT:
             return recording.constants[k]
-        if answers.nbytes > answers.most:
-            _let_go(recording, variable, answers, values)
+        if evaluation.nbytes > evaluation.most:
+            _free(recording, variable, evaluation, values)
         now = k
         if recording.inner and k in recording.inner and any(isinstance(x, Tracer) for x in operands):
             result = tuple(evaluate_program(params[0], operands))  # who records outside decides
         else:
             result = bind(primitive, operands, params)
         for j, found in enumerate(result, k) if primitive.many else ((k, result),):
-            answers.variables.append(j)
-            answers.nbytes += avals[j].nbytes
+            evaluation.variables.append(j)
+            evaluation.nbytes += avals[j].nbytes
             if isinstance(found, Tracer) and positions is not None and found._recording.positions is not None:
                 found._recording.positions[found._id] = positions[k]  # not the line that asks
         return result
@@ -179,8 +215,8 @@ def evaluated(recording: Recording, variable: int, values: dict[int, Any] | None
     named = name_warnings()
     try:
         interpret(recording, values, apply, steps)
-        if answers.nbytes > answers.most:
-            _let_go(recording, variable, answers, values)
+        if evaluation.nbytes > evaluation.most:
+            _free(recording, variable, evaluation, values)
     except Exception as error:
         source = recording.source(now)
         if source is not None and now != steps[-1][0]:
@@ -191,27 +227,14 @@ def evaluated(recording: Recording, variable: int, values: dict[int, Any] | None
     return values[variable]
 
 
-def _let_go(recording: Recording, wanted: int, answers: Answers, values: dict[int, Any]) -> None:
-    """Let go the values that nothing will read, if they are enough for a search through all objects."""
-    enough = most_held()
-    if answers.nbytes <= enough:
-        answers.most = enough
-        return
-    before = answers.variables
-    recording.release((wanted,), values)
-    answers.variables = [k for k in before if k in values]
-    answers.released.update([k for k in before if k not in values])
-    answers.nbytes = sum([recording.avals[k].nbytes for k in answers.variables])
-    answers.most = max(enough, 2 * answers.nbytes)
-
-
-def most_held() -> float:
-    """Bytes of values to be held before those that nothing will read are looked for, in a process as it is now.
-
-    Cost:
-        up to 4 ns per block of memory that Python has given out; to look takes 30.
-    """
-    return MOST_HELD * max(1.0, sys.getallocatedblocks() / BLOCKS)
+def _free(recording: Recording, wanted: int, evaluation: Evaluation, values: dict[int, Any]) -> None:
+    """Free the values that nothing will read."""
+    before = evaluation.variables
+    release(recording, (wanted,), values)
+    evaluation.variables = [k for k in before if k in values]
+    evaluation.released.update([k for k in before if k not in values])
+    evaluation.nbytes = sum([recording.avals[k].nbytes for k in evaluation.variables])
+    evaluation.most = max(MOST_HELD, 2 * evaluation.nbytes)
 
 
 # -- of something that may be traced -----------------------------------------------------------
@@ -261,9 +284,10 @@ def _depends(x: Tracer, *, through_integers: bool) -> bool:
         if (id(recording), variable) in seen:
             continue
         seen.add((id(recording), variable))
+        primitive = recording.primitives[variable]  # (first: of a value that a write may have changed this raises)
         if not through_integers and recording.avals[variable].dtype.kind not in "fc":
             continue
-        primitive, operands = recording.primitives[variable], recording.operands[variable]
+        operands = recording.operands[variable]
         if primitive is INPUT:
             return True
         if primitive is CONSTANT:

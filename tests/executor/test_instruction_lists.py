@@ -1,4 +1,4 @@
-"""First sight: what runs at once, by templates, is what the rules' program gives to the last bit, and so is what follows."""
+"""Templates give the tape that the rules give, operation by operation; instruction lists give its results, bit for bit."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 import functrace as ft
 import tests.cases
-from functrace.executor import Runner
+from functrace.executor import Runner, instructions
 from functrace.executor.cache import CACHE
-from functrace.executor.first_sight import FirstSight, first_sight
+from functrace.executor.instructions import Instructions, ListSink
+from functrace.ir.parts import Assembly, Rewrite
 from functrace.ir.primitive import CONSTANT, INPUT
 from functrace.ir.program import Program
 from functrace.tracing.evaluate import evaluate_program
@@ -30,11 +31,10 @@ from functrace.transforms import (
     linearize_program,
     pullback_programs,
     templates,
-    transpose_program,
 )
-from functrace.transforms.gradient import grad_program_by_rules
-from functrace.transforms.linearize import jvp_by_rules, linearize_by_rules
-from functrace.transforms.templates import TEMPLATES, choose
+from functrace.transforms.derivatives import gradient
+from functrace.transforms.templates import TEMPLATES
+from functrace.transforms.walk import NeedsTape
 from tests.cases.case import Case
 from tests.laws.programs import Recipe, programs, seeds
 
@@ -85,24 +85,56 @@ def same_tape(found: Program, expected: Program) -> None:
         np.testing.assert_array_equal(value, other, strict=True)
 
 
+def in_order(program: Program) -> Program:
+    """A program without dead code, and with its constants just before they are read."""
+    write = Rewrite(program)
+    return write.finish(write.keep_all())
+
+
+def whole(forward: Program, backward: Program, count: int) -> Program:
+    """Both programs of a pullback as one: in which order residuals are handed over is of no consequence."""
+    build = Assembly()
+    inputs = [build.input(forward.avals[i]) for i in forward.check().input_ids]
+    outputs = build.splice(forward, inputs)
+    cotangents = backward.check().input_ids[len(outputs) - count :]
+    given = [build.input(backward.avals[i]) for i in cotangents]
+    return in_order(build.program([*outputs[:count], *build.splice(backward, [*outputs[count:], *given])], "whole"))
+
+
 def bits(value: Any) -> Any:
-    """What tells two results apart."""
-    return type(value), value.dtype, value.shape, np.ascontiguousarray(value).tobytes()
+    """What tells two results apart. (What is not a number has a sign, which NumPy's scalars and ufuncs do not agree on.)"""
+    array = np.ascontiguousarray(value)
+    if array.dtype.kind in "fc":
+        parts = array.view(array.real.dtype)
+        array = np.where(np.isnan(parts), np.nan, parts)
+    return type(value), value.dtype, value.shape, array.tobytes()
+
+
+def by_list(program: Program, flags: Sequence[bool], with_value: bool = True) -> Instructions | None:
+    """The gradient of a program as a list, if all of its operations have templates."""
+    sink = ListSink(program)
+    try:
+        return sink.finish(gradient(program, flags, with_value, sink))
+    except NeedsTape:
+        return None
 
 
 def check(program: Program, arguments: Sequence[Any], flags: Sequence[bool], *, compile: bool = False) -> bool:
-    """Hold the tiers of a gradient to the rules' program; returns whether there are templates."""
+    """Hold both ways to a gradient to the rules' program; returns whether all operations have templates."""
     for with_value in (True, False):
-        first = first_sight(program, flags, with_value)
-        if first is None:
-            return False
-        by_rules = grad_program_by_rules(program, flags, with_value)
+        by_rules = grad_program(program, flags, with_value, by_rules=True)
         same_tape(grad_program(program, flags, with_value), by_rules)
-        runner = Runner(first)
+        listed = by_list(program, flags, with_value)
+        if listed is None:
+            return False
+        runner = Runner.of_gradient(program, flags, with_value)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             expected = Runner(by_rules).interpret(arguments)
-            results = runner(arguments)
+            assert [bits(np.asarray(value)) for value in expected] == [
+                bits(np.asarray(value)) for value in evaluate_program(by_rules, arguments)
+            ]
+            results = instructions.run(listed, arguments, ())
             assert [bits(value) for value in results] == [bits(value) for value in expected]
             own = [value for value in results if isinstance(value, np.ndarray)]
             for k, value in enumerate(own):
@@ -117,37 +149,25 @@ def check(program: Program, arguments: Sequence[Any], flags: Sequence[bool], *, 
 def check_pullback(f: Callable[..., Any], arguments: Sequence[Any], flags: Sequence[bool]) -> bool:
     """Hold both programs of a pullback to the rules'."""
     program = ft.trace(f)(*arguments)
-    if choose(program, flags) is None:
-        return False
     count = len(program.output_ids)
-    found = pullback_programs(program, flags, count)
-    forward, linear = linearize_by_rules(program, flags, count)
-    check_pushforward(program, flags, count, (forward, linear))
-    rest = len(linear.input_ids) - sum(flags)
-    expected = forward, transpose_program(linear, [False] * rest + [True] * sum(flags))
-    same_tape(found[0].check(), forward)
-    for program, other in zip(found, expected, strict=True):
-        assert program.ops == other.ops
-        assert list(map(repr, program.literals)) == list(map(repr, other.literals))
-        assert (program.avals, program.input_ids, program.output_ids) == (other.avals, other.input_ids, other.output_ids)
-        for value, right in zip(program.constant_values.values(), other.constant_values.values(), strict=True):
-            np.testing.assert_array_equal(value, right, strict=True)
-    found[1].check()
-    return True
+    same_tape(*[whole(*pullback_programs(program, flags, count, by_rules=flag), count) for flag in (False, True)])
+    check_pushforward(program, flags, count)
+    return by_list(program, flags) is not None
 
 
-def check_pushforward(program: Program, flags: Sequence[bool], count: int, expected: tuple[Program, Program]) -> None:
-    """Hold forward mode to the rules': the same tapes, but for the numbers of the residuals."""
-    same_tape(jvp_program(program, flags, count).check(), jvp_by_rules(program, flags, count))
-    forward, linear = linearize_program(program, flags, count)
-    same_tape(forward.check(), expected[0])
-    assert linear.check() == expected[1]
-    assert lines(linear) == lines(expected[1])
+def check_pushforward(program: Program, flags: Sequence[bool], count: int) -> None:
+    """Hold forward mode to the rules': the same operations, of which those of one derivative may be interleaved."""
+    made, by_rules = (jvp_program(program, flags, count, by_rules=flag).check() for flag in (False, True))
+    assert sorted(map(str, made.kinds)) == sorted(map(str, by_rules.kinds))
+    assert len(made.schedule) == len(by_rules.schedule)
+    found, expected = (linearize_program(program, flags, count, by_rules=flag) for flag in (False, True))
+    for one, other in zip(found, expected, strict=True):
+        same_tape(in_order(one.check()), in_order(other))
 
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(templates, "RULES_PER_TEMPLATE", 0)
+    monkeypatch.setattr(templates, "RULES_PER_TEMPLATE", 1)
 
 
 _WITHOUT: list[str] = []
@@ -172,7 +192,7 @@ def test_templates_are_the_rules_tape_and_its_results(case: Case) -> None:
             warnings.simplefilter("ignore")
             try:
                 program = ft.trace(scalar(f))(*chosen)
-                grad_program_by_rules(program, [True] * len(chosen))
+                grad_program(program, [True] * len(chosen), by_rules=True)
             except Exception:
                 continue  # an edge that NumPy, or the rule, refuses
         done.append(check(program, chosen, [True] * len(chosen)))
@@ -248,7 +268,7 @@ def test_numbers_that_change(form: str, layout: str) -> None:
             warnings.simplefilter("ignore")
             try:
                 program = ft.trace(scalar(g))(x)
-                grad_program_by_rules(program, [True])
+                grad_program(program, [True], by_rules=True)
             except (TypeError, OverflowError, ft.errors.FunctraceError):
                 continue  # complex numbers have no order
             assert check(program, [x], [True])
@@ -263,14 +283,14 @@ def test_who_says_that_it_is_blind_is() -> None:
                 continue
             f = WITH_NUMBERS[form]
             program = ft.trace(lambda x, number=number, f=f: np.sum(f(np.sin(x), number)))(X)
-            assert choose(program, [True]) is not None
+            assert by_list(program, [True]) is not None
     blind = [key for key in TEMPLATES.entries if any(isinstance(spec, type) for spec in key[1])]
     assert blind
     assert all(key[0].blind for key in blind)
     assert all(len(key) == 4 or key[4:] == ((),) for key in blind), blind  # no number among them
     count = len(TEMPLATES)
     for k in range(100):  # as a loop counter does
-        assert choose(ft.trace(lambda x, k=k: np.sum(np.sin(x) * k + 0.1 * k))(X), [True]) is not None
+        assert by_list(ft.trace(lambda x, k=k: np.sum(np.sin(x) * k + 0.1 * k))(X), [True]) is not None
     assert len(TEMPLATES) == count
 
 
@@ -301,16 +321,15 @@ def loop(turns: int) -> Callable[[Any], Any]:
     return f
 
 
-def test_the_first_gradient_makes_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gradient_makes_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: Any) -> Any:
         raise AssertionError("a program was made")
 
     CACHE.clear()
     f = loop(25)
-    expected = grad_program_by_rules(ft.trace(f)(X), [True], True)
+    expected = grad_program(ft.trace(f)(X), [True], True, by_rules=True)
     with monkeypatch.context() as patch:
-        patch.setattr(FirstSight, "splicing", never)
-        patch.setattr("functrace.api.differentiate.grad_program", never)
+        patch.setattr("functrace.executor.runner.grad_program", never)
         value, gradient = ft.value_and_grad(f)(X)
         assert ft.grad(f)(X).tobytes() == gradient.tobytes()
     assert [value, gradient.tobytes()] == [evaluate_program(expected, [X])[0], evaluate_program(expected, [X])[1].tobytes()]
@@ -323,16 +342,16 @@ def test_callers_may_write_into_what_they_gave_and_got() -> None:
         return np.sum(x * table + y), x
 
     x, y = np.array([0.1, 0.2, 0.3]), np.array([1.0, 1.0, 1.0])
-    for _ in range(4):  # in every tier
+    for _ in range(4):
         value, gradients = ft.value_and_grad(f, argnums=(0, 1), has_aux=True)(x, y)
         (total, aux), kept = value, [np.copy(g) for g in gradients]
         before = np.copy(x)
         x += 1.0
         table[:] = table * 1.5
         np.testing.assert_array_equal(aux, before)
-        for gradient, copy in zip(gradients, kept, strict=True):
-            np.testing.assert_array_equal(gradient, copy)
-            gradient[:] = 99.0
+        for one, copy in zip(gradients, kept, strict=True):
+            np.testing.assert_array_equal(one, copy)
+            one[:] = 99.0
         np.testing.assert_array_equal(kept[0], table / 1.5)
         np.testing.assert_array_equal(kept[1], 1.0)
         assert np.isfinite(total)
@@ -357,7 +376,7 @@ def test_warnings_and_errors_name_the_users_line() -> None:
     CACHE.clear()
     with np.errstate(divide="raise"), pytest.raises(FloatingPointError) as raised:
         ft.grad(f)(np.array([0.0, 1.0]))
-    assert f"test_first_sight.py:{line}" in "\n".join(raised.value.__notes__)
+    assert f"test_instruction_lists.py:{line}" in "\n".join(raised.value.__notes__)
     np.testing.assert_allclose(ft.grad(f)(X), np.cos(X) / np.sin(X))
 
 
@@ -397,7 +416,7 @@ def test_threads_make_templates_at_the_same_time() -> None:
         start.wait()
         for turns in (5, 20, 40):
             f = loop(turns)
-            expected = grad_program_by_rules(ft.trace(f)(x), [True], False)
+            expected = grad_program(ft.trace(f)(x), [True], False, by_rules=True)
             for _ in range(3):
                 if ft.grad(f)(x).tobytes() != evaluate_program(expected, [x])[0].tobytes():
                     wrong.append((seed, turns))
@@ -412,30 +431,47 @@ def test_threads_make_templates_at_the_same_time() -> None:
     assert wrong == []
 
 
-def test_templates_are_made_when_they_pay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_templates_are_made_when_they_are_amortized(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(templates, "RULES_PER_TEMPLATE", 20)
     ft.clear_caches()
-    short, long = ft.trace(loop(2))(X), ft.trace(loop(100))(X)
-    assert choose(short, [True]) is None
+    short, long = ft.trace(loop(1))(X), ft.trace(loop(100))(X)
+    assert by_list(short, [True]) is None
     assert len(TEMPLATES) == 0
-    assert choose(long, [True]) is not None
-    assert choose(short, [True]) is not None
+    assert by_list(long, [True]) is not None
+    assert by_list(short, [True]) is not None
     ft.clear_caches()
-    met = 0
-    while choose(short, [True]) is None:
-        met += 1
-    assert 5 <= met <= 20
+    grad_program(short, [True])  # by the rules
+    assert len(TEMPLATES) == 0
+    grad_program(short, [True])  # the second time, templates are made
+    assert len(TEMPLATES) == 3
+    assert by_list(short, [True]) is not None
 
 
-def test_what_holds_programs_is_left_to_the_rules() -> None:
+def test_programs_with_rules_and_templates_are_the_rules_program() -> None:
+    """Operations with sub-programs, several results, or users' code are differentiated by rules beside templates."""
+
+    @ft.custom_vjp
+    def cubed(x: Any) -> Any:
+        return x**3
+
+    cubed.defvjp(lambda x: (x**3, x), lambda x, g: (g * 3.5 * x * x,))
     for f in (
-        lambda x: np.sum(ft.checkpoint(np.sin)(x) * 2.0),
-        lambda x: ft.scan(lambda c, _: (np.sin(c), None), x, None, 3)[0][0],
-        lambda x: np.sum(np.modf(x)[0]),
-        lambda x: np.sum(np.sin(x) + np.zeros(1 << 17)),
+        lambda x: np.sum(np.cos(ft.checkpoint(np.sin)(x * x) * 2.0) * x),
+        lambda x: np.sin(ft.scan(lambda c, _: (np.sin(c) * x, None), x, None, 3)[0][0]) * x[1],
+        lambda x: np.sum(np.modf(x * 2.5)[0] * np.exp(x)),
+        lambda x: np.sum(ft.cond(x[0] > 0, np.sin, np.cos, x * x) * x) * x[0],
+        lambda x: np.sum(cubed(np.sin(x)) * cubed(x) + x),
+        lambda x: np.sum(ft.fori_loop(0, 4, lambda i, c: np.sin(c) * x, x * 2.0) + x),
+        lambda x: np.sum(np.linalg.svd(np.outer(x, np.sin(x)) + np.diag(np.arange(1.0, 4.0)))[1] * x),
     ):
-        program = ft.trace(f)(np.float64(0.3) if f.__code__.co_name == "never" else X[:1])
-        assert choose(program, [True]) is None
+        program = ft.trace(f)(X)
+        assert by_list(program, [True]) is None
+        made, by_rules = (grad_program(program, [True], by_rules=flag).check() for flag in (False, True))
+        assert made == by_rules
+        for found, expected in zip(Runner(made).interpret([X]), evaluate_program(by_rules, [X]), strict=True):
+            assert bits(np.asarray(found)) == bits(np.asarray(expected))
+        made, by_rules = (whole(*pullback_programs(program, [True], by_rules=flag), 1) for flag in (False, True))
+        assert made == by_rules
 
 
 def test_a_template_is_dropped_and_made_again() -> None:

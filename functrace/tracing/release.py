@@ -1,11 +1,11 @@
-"""What a recording that has been asked lets go: values that nothing recorded later, and no derivative, reads.
+"""Free evaluated values of a recording that no handle, no later operation and no derivative reads.
 
-A value is kept if a handle shows it (it may be read, or asked for, later), if an operation that has not been evaluated reads
-it, or if the derivative will. The first are found among the objects that Python's collector knows: so handles
-cost nothing, and this is done only when the values held have doubled (see tracing/answers.py). Whatever has been let go
-and is asked for all the same is evaluated again.
+A value is kept if a handle shows it (it may be read later), if an operation that has not been evaluated reads it, or if the
+derivative will. The first are found by weak references to the tracers of large values (`Handles`); small values
+are kept. This is done when the values held have doubled (see tracing/values.py). Whatever has been freed and is read all
+the same is evaluated again.
 
-Floor: 3.
+Floor: 1.
 """
 
 # A tracer's own fields are underscored for users; the library's rooms read them.
@@ -13,38 +13,66 @@ Floor: 3.
 
 from __future__ import annotations
 
-import gc
+import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from functrace.caches import Facts
+from functrace.ir.aval import is_differentiable
 from functrace.ir.primitive import CONSTANT, INPUT, LINEAR, RESULT, ZERO, Absent, Joint
 from functrace.ir.tape import Op
 from functrace.tracing.binding import bind
-from functrace.tracing.recording import Recording
 from functrace.tracing.tracer import Tracer
-from functrace.transforms.linearize import is_differentiable
+
+if TYPE_CHECKING:
+    from functrace.tracing.recording import Recording
 
 _read = Facts("what derivatives read", 10_000)
 """Which operands and results the derivative of an operation reads."""
 
 
+class Handles(list[weakref.ref[Tracer]]):
+    """The tracers of a recording by which values can be read, as weak references: those of large values.
+
+    Whatever makes a tracer adds it.
+    """
+
+    __slots__ = ()
+    of_all: ClassVar[bool] = False
+
+    def living(self) -> list[Tracer]:
+        """Return those that are alive, and forget the others."""
+        pairs = [(reference, tracer) for reference in self if (tracer := reference()) is not None]
+        self[:] = [reference for reference, _ in pairs]
+        return [tracer for _, tracer in pairs]
+
+
+@final
+class AllHandles(Handles):
+    """The tracers of all values."""
+
+    __slots__ = ()
+    of_all = True
+
+
 def release(recording: Recording, roots: Sequence[int], values: dict[int, Any], *, is_differentiated: bool = True) -> None:
-    """Let go the values of a recording that will not be read.
+    """Free the values of a recording that will not be read.
 
     Args:
         recording: what is being recorded.
-        roots: variables that are asked for now.
+        roots: variables that are read now.
         values: by variable.
         is_differentiated: whether derivatives may be taken, which read values, too.
 
     Cost:
-        about 1 us per operation recorded, and 20 ns per object that Python's collector knows.
+        about 1 us per operation recorded.
     """
     ops = recording.columns
-    kinds = _kinds(Tracer)
-    live: set[int] = {o._id for o in gc.get_objects() if type(o) in kinds and o._recording is recording}
-    live.update(roots)
+    handles = recording.handles
+    shown = () if handles is None else handles.living()
+    live: set[int] = {*roots, *[tracer._id for tracer in shown]}
+    if handles is None or not handles.of_all:
+        live.update([i for i in values if not recording.avals[i].is_large])
     reachable: set[int] = set()
     stack = list(live)
     while stack:
@@ -77,10 +105,6 @@ def release(recording: Recording, roots: Sequence[int], values: dict[int, Any], 
             del values[i]
 
 
-def _kinds(kind: type) -> set[type]:
-    return {kind}.union(*map(_kinds, kind.__subclasses__()))
-
-
 def _read_by_derivative(recording: Recording, k: int, active: tuple[bool, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Places of the operands and results of an operation that its derivative reads."""
     primitive, operands, params = op = recording.ops[k]
@@ -94,14 +118,16 @@ def _read_by_derivative(recording: Recording, k: int, active: tuple[bool, ...]) 
     key = (primitive, specs, params, active)
     found = _read.get(key)
     if found is None:
-        found = _read.keep(key, _tried(op, specs, [avals[k + j] for j in range(count)], active))
+        found = _read.keep(key, _tried(recording, op, specs, [avals[k + j] for j in range(count)], active))
     return found
 
 
-def _tried(op: Op, specs: Sequence[Any], results: Sequence[Any], active: Sequence[bool]) -> Any:
+def _tried(
+    recording: Recording, op: Op, specs: Sequence[Any], results: Sequence[Any], active: Sequence[bool]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Find out by carrying out the rule on tracers of the primals and, on a newer tape, of the tangents."""
     primitive, operands, params = op
-    known, linear = Recording("primals", keeps_source=False), Recording("tangents", keeps_source=False)
+    known, linear = recording.blank("primals"), recording.blank("tangents")
     with known, linear:
         primals = [known.new_input(spec) if i >= 0 else spec for i, spec in zip(operands, specs, strict=True)]
         outputs = [known.new_input(aval) for aval in results]

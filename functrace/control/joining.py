@@ -1,0 +1,167 @@
+"""Join compiled bodies: from the structure of an operation and functions for its bodies to a function of its operands.
+
+This is what a `Structure` means. Eval rules, instruction lists, and the NumPy backend where it inlines no loop all run this.
+Other backends write structures in their own way, and call this where they do not.
+
+Floor: 4.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.control.call import evaluate_fresh
+from functrace.control.residuals import Packed, PackedStack
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.parts import Compiled, output_avals
+from functrace.ir.program import Program
+from functrace.ir.structures import Branch, HostCall, Loop, Lowering, Structure
+from functrace.tracing.evaluate import evaluate_program
+from functrace.typing import Array
+
+
+def join_bodies(structure: Structure, bodies: Sequence[Program], runs: Sequence[Compiled]) -> Callable[..., Any]:
+    """Return the function of an operation.
+
+    Args:
+        structure: what it does with its bodies.
+        bodies: programs with the avals of the bodies' outputs.
+        runs: what runs the bodies.
+    """
+    if isinstance(structure, Loop):
+        if structure.length is not None:
+            return functools.partial(_run_known, structure, structure.length, output_avals(bodies[0]), runs[0])
+        return functools.partial(_run_unknown, structure, runs)
+    if isinstance(structure, Branch):
+        if structure.by_example:
+            return functools.partial(_choose_by_example, runs, output_avals(bodies[0]))
+        return functools.partial(_choose, runs, len(runs) - 1)
+    return structure.join(runs) if isinstance(structure, HostCall) else runs[0]
+
+
+def evaluate_lowered(lowering: Lowering, operands: Sequence[Any]) -> Any:
+    """Evaluate an operation that holds programs: what eval rules do.
+
+    Args:
+        lowering: of the operation.
+        operands: plain arrays.
+    """
+    evaluate = evaluate_fresh if lowering.fresh else evaluate_program
+    runs = [functools.partial(_evaluate, evaluate, body) for body in lowering.bodies]
+    return join_bodies(lowering.structure, lowering.bodies, runs)(*operands)
+
+
+def _evaluate(evaluate: Callable[..., Sequence[Any]], body: Program, *values: object) -> tuple[Any, ...]:
+    return tuple(evaluate(body, values))
+
+
+# -- choices ---------------------------------------------------------------------------------------------------------------
+
+
+def _choose(runs: Sequence[Compiled], last: int, which: Array, *operands: Array) -> tuple[Any, ...]:
+    return runs[min(max(int(which), 0), last)](*operands)
+
+
+def _choose_by_example(
+    runs: Sequence[Compiled], avals: Sequence[ShapeDtype], which: Array, *operands: Array
+) -> tuple[Any, ...]:
+    return choose(which, operands, runs, avals)
+
+
+def choose(
+    which: Array, operands: Sequence[Any], runs: Sequence[Callable[..., Any]], avals: Sequence[ShapeDtype]
+) -> tuple[Any, ...]:
+    """Run the branches that some example takes, and pick per example."""
+    outs = [np.empty(a.shape, a.dtype) for a in avals]
+    which = np.clip(which, 0, len(runs) - 1)
+    for number, run in enumerate(runs):
+        takers = which == number
+        if not takers.any():
+            continue
+        # What the branch makes of examples that do not take it is dropped, and so are its warnings.
+        with np.errstate(all="ignore") if not takers.all() else np.errstate():
+            results = run(*operands)
+        for out, result in zip(outs, results, strict=True):
+            out[takers] = result[takers]
+    return tuple(outs)
+
+
+# -- loops -----------------------------------------------------------------------------------------------------------------
+
+
+def _run_known(loop: Loop, length: int, avals: Sequence[ShapeDtype], step: Compiled, *operands: Array) -> tuple[Any, ...]:
+    """Run a loop whose length is known; ``avals`` are those of the body's outputs."""
+    constants, (carries,) = loop.constants, loop.carries
+    fixed, arrays = operands[:constants], operands[constants + carries :]
+    carry = operands[constants : constants + carries]
+    stacks: list[Any] = [np.empty((length, *aval.shape), aval.dtype) for aval in avals[carries:]]
+    for t in range(length - 1, -1, -1) if loop.reverse[0] else range(length):
+        results = step(*fixed, *carry, *[a[t] for a in arrays])
+        carry = results[:carries]
+        for k, result in enumerate(results[carries:]):
+            if isinstance(result, Packed) and isinstance(stacks[k], np.ndarray):
+                stacks[k] = [*stacks[k]]  # steps that took a branch which packs nothing have put their arrays there
+            stacks[k][t] = result
+    stacks = [
+        stack if isinstance(stack, np.ndarray) else PackedStack(stack, aval)
+        for stack, aval in zip(stacks, avals[carries:], strict=True)
+    ]
+    return (*_own(carry), *stacks)
+
+
+def _run_unknown(loop: Loop, runs: Sequence[Compiled], *operands: Array | Sequence[Any]) -> tuple[Any, ...]:
+    """Run a loop whose length values decide: its phases, one after the other; what is kept of a step stands in a tuple."""
+    ends: list[Any] = []
+    place, phases = loop.constants, runs
+    if loop.takes is not None:
+        rows = [tuple([row[p] for p in loop.takes[1:]]) for row in operands[0]]
+        operands = operands[1:]
+        fixed = operands[:place]
+    else:
+        ask, first, *phases = runs
+        fixed, place = operands[:place], place + loop.carries[0]
+        carry, rows = _run_first(loop, ask, first, fixed, operands[loop.constants : place], keeps=loop.gives or bool(phases))
+        ends += [] if loop.hidden else carry
+    for phase, step in enumerate(phases, len(loop.carries) - len(phases)):
+        count, keeps = loop.carries[phase], False
+        carry = operands[place : place + count]
+        place += count
+        for t in range(len(rows) - 1, -1, -1) if loop.reverse[phase] else range(len(rows)):
+            results = step(*fixed, *carry, *rows[t])
+            carry = results[:count]
+            if keeps or len(results) > count:
+                keeps = True
+                rows[t] += results[count:]
+        if phase >= loop.hidden:
+            ends += carry
+    return (*_own(ends), rows) if loop.gives else _own(ends)
+
+
+def _run_first(
+    loop: Loop, ask: Compiled, step: Compiled, fixed: Sequence[Any], carry: Sequence[Any], *, keeps: bool
+) -> tuple[Sequence[Any], list[tuple[Any, ...]]]:
+    """Run the first phase; returns its carry, and a tuple of what it keeps of each step."""
+    end, most, steps = 1 + len(carry), loop.most, 0
+    rows: list[tuple[Any, ...]] = []
+    (goes_on,) = ask(*fixed, *carry)
+    if not keeps and most is None:
+        while goes_on:
+            goes_on, *carry = step(*fixed, *carry)
+    while goes_on:
+        if steps == most:
+            loop.refuse()
+        steps += 1
+        results = step(*fixed, *carry)
+        goes_on, carry = results[0], results[1:end]
+        if keeps:
+            rows.append(results[end:])
+    return carry, rows
+
+
+def _own(carry: Sequence[Any]) -> tuple[Any, ...]:
+    """Return carries that share memory with nothing: one may be an operand, or an array that a step returned twice."""
+    return tuple([np.copy(c)[()] for c in carry])

@@ -1,0 +1,236 @@
+"""Tables of specializations: a tree of guards, whose answers lead to what is run.
+
+A *guard* reads one thing of a call (or of the process: a flag, a mode) and returns it as a hashable value, its *answer*. A
+*table* is a tree. Each node has a guard, and one child per answer. The leaves are *specializations*: programs that are valid
+for calls with these answers. Signatures, numbers that a program was specialized to, captured arrays, sizes, and values that
+the function itself has read (``if x > 0``) are found, kept, bounded, explained and dropped in this one way:
+
+    guard                              answers                                     used by
+    ``BySignature`` (api/retracing)    structure, shapes, dtypes, static values    `jit`
+    ``Unchanged`` (api/guards)         the captured array that was changed         `jit`
+    ``Asked`` (api/guards)             a value that the function reads             `jit(guards=True)`
+    ``Owned`` (api/donating)           whether donated memory can be used          `jit(donate_argnums=)`
+    ``ByTape`` (executor/cache)        the recorded operations                     un-jitted transforms
+    ``ByNumbers`` (executor/cache)     the Python numbers among them               un-jitted transforms
+    ``ByPattern`` (torch/sizes)        dtypes, and which sizes are equal           `functrace.torch`
+    ``BySizes`` (torch/sizes)          what rules have asked of sizes              `functrace.torch`
+
+To add one, see "a guard" in docs/architecture.md.
+
+Layer: b (base).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, final
+
+from functrace.caches import Bounded, Kept
+
+Call = TypeVar("Call", contravariant=True)
+
+
+class Guard(Protocol[Call]):
+    """Reads one thing of a call, or of the process, that specializations depend on. Any class with these methods will do."""
+
+    def answer(self, call: Call, /) -> Hashable:
+        """Return what it reads, for a call: one answer per specialization. It is called at every look-up."""
+        ...
+
+    def why(self, kept: Sequence[Hashable], now: Hashable, /) -> str:
+        """Say why a call has no specialization: how its answer differs from those that have one.
+
+        Args:
+            kept: the answers of the node that lead on; none if the table is empty.
+            now: the answer of the call.
+        """
+        ...
+
+    def merged(self, other: Guard[Any], /) -> Guard[Any] | None:
+        """Return the guard of a node that has this one, when a path with another guard is inserted through the node.
+
+        A node has one guard. Return ``self`` if the other one reads the same. Return a new guard if one replaces both: for
+        the calls that specializations were made for, it answers what this one and the other one have answered. (`Unchanged`
+        answers ``None`` for all of them.) Return ``None`` if there is no such guard: what is behind the node is dropped, and
+        the other guard takes its place.
+        """
+        ...
+
+
+class Specialization(Kept):
+    """What is run where guards have certain answers. Derive a class, with what runs as its fields.
+
+    Args:
+        nbytes: what it takes at least, until it is measured.
+        assumed: what it hardly exceeds; see `Kept`.
+    """
+
+    __slots__ = ("guards",)
+
+    def __init__(self, nbytes: int = 0, assumed: int = 1 << 16) -> None:
+        super().__init__(nbytes, assumed)
+        self.guards: tuple[Guard[Any], ...] = ()
+        """Those that lead here: what they hold is measured with it."""
+
+
+S = TypeVar("S", bound=Specialization)
+
+
+@final
+class Node(Generic[S]):
+    """A place in the tree: a guard, and where its answers lead."""
+
+    __slots__ = ("guard", "next")
+
+    def __init__(self, guard: Guard[Any]) -> None:
+        self.guard = guard
+        self.next: dict[Hashable, Node[S] | S] = {}
+
+
+class Miss(NamedTuple):
+    """Where a look-up ended without a specialization.
+
+    Args:
+        node: the last node.
+        answer: of its guard, for which the node has no child.
+    """
+
+    node: Node[Any]
+    answer: Hashable
+
+
+Path = Sequence[tuple[Guard[Any], Hashable]]
+"""The guards that lead to a specialization, with their answers. The first guard is the table's own, ``root.guard``."""
+
+
+class Table(Bounded[S]):
+    """The specializations of one function, or of all recordings; bounded, and safe under threads.
+
+    A hot path may look into ``root.next`` by itself; it then lets ``found.used = tick()``.
+
+    Args:
+        name: what is kept.
+        root: the first guard.
+        most_bytes, most: as of `Bounded`.
+
+    Example:
+        >>> import numpy as np
+        >>> class OverflowMode:
+        ...     def answer(self, call): return np.geterr()["over"]
+        ...     def why(self, kept, now): return f"overflow is {now}, not {' or '.join(kept)}"
+        ...     def merged(self, other): return self if isinstance(other, OverflowMode) else None
+        >>> table = Table("programs", OverflowMode(), most_bytes=1 << 20, most=8)
+        >>> made = Specialization()
+        >>> table.insert([(table.root.guard, "warn")], made)
+        >>> table.find("any call") is made
+        True
+        >>> with np.errstate(over="raise"):
+        ...     print(table.why(table.find("any call")))
+        overflow is raise, not warn
+    """
+
+    def __init__(self, name: str, root: Guard[Any], most_bytes: int, most: int) -> None:
+        self.root: Node[S] = Node(root)
+        self._paths: dict[int, list[tuple[Node[S], Hashable]]] = {}
+        super().__init__(name, most_bytes, most)
+
+    def find(self, call: object) -> S | Miss:
+        """Return the specialization of a call, or where the look-up ended. Guards before it are asked, from the root on."""
+        return self.follow(self.root, call)
+
+    def follow(self, node: Node[S] | S, call: object) -> S | Miss:
+        """Ask guards, from a node on; see `find`."""
+        while type(node) is Node:
+            answer = node.guard.answer(call)
+            found = node.next.get(answer)
+            if found is None:
+                return Miss(node, answer)
+            node = found
+        node.used = self.tick()
+        return node
+
+    def why(self, miss: Miss) -> str:
+        """Say why a call found no specialization."""
+        return miss.node.guard.why([*miss.node.next], miss.answer)
+
+    def insert(self, path: Path, made: S) -> None:
+        """Put a specialization where its guards lead.
+
+        Dropped are a specialization with the same answers, and what is behind a node whose guard does not merge with that of
+        the path (`Guard.merged`).
+
+        Args:
+            path: see `Path`. Answers are those of the call that it was made for.
+            made: the specialization.
+
+        Raises:
+            ValueError: if the path does not begin with the root's guard, or the specialization is in the table already.
+        """
+        if not path or path[0][0] is not self.root.guard:
+            raise ValueError(f"a path in {self!r} begins with root.guard, which is {self.root.guard!r}")
+        with self._lock.now:
+            if id(made) in self._paths:
+                raise ValueError(f"{made!r} is in {self!r} already")
+            node, nodes = self.root, list[tuple[Node[S], Hashable]]()
+            guards = [self.root.guard]
+            for (_, answer), (guard, _) in itertools.pairwise(path):
+                nodes.append((node, answer))
+                node = self._following(node, answer, guard)
+                guards.append(node.guard)
+            answer = path[-1][1]
+            before = node.next.get(answer)
+            nodes.append((node, answer))
+            node.next[answer] = made
+            self._drop(before)  # only now: a node without children would be removed
+            made.guards = tuple(guards[1:])
+            self._paths[id(made)] = nodes
+            self.add(id(made), made)
+
+    def drop(self, found: Node[S] | S | None) -> None:
+        """Drop a specialization, or all behind a node."""
+        with self._lock.now:
+            self._drop(found)
+
+    def clear(self) -> None:
+        """Drop everything."""
+        with self._lock.now:
+            self.root.next.clear()
+            self._paths.clear()
+            super().clear()
+
+    def leaves(self, found: Node[S] | S | None) -> Iterator[S]:
+        """Yield the specializations behind a node."""
+        stack: list[Any] = [found]
+        while stack:
+            top = stack.pop()
+            if top.__class__ is Node:
+                stack.extend([*top.next.values()])
+            elif top is not None:
+                yield top
+
+    def _following(self, node: Node[S], answer: Hashable, guard: Guard[Any]) -> Node[S]:
+        """Return the node behind an answer, which asks what a guard asks."""
+        found = node.next.get(answer)
+        if found.__class__ is Node:
+            merged = found.guard.merged(guard)  # type: ignore[union-attr]
+            if merged is not None:
+                found.guard = merged  # type: ignore[union-attr]
+                return found  # type: ignore[return-value]
+        made = node.next[answer] = Node[S](guard)
+        self._drop(found)  # only now: a node without children would be removed
+        return made
+
+    def _drop(self, found: Node[S] | S | None) -> None:
+        for leaf in [*self.leaves(found)]:
+            self._remove(leaf)
+
+    def _remove(self, entry: S) -> None:
+        super()._remove(entry)
+        child: Node[S] | S = entry
+        for node, answer in reversed(self._paths.pop(id(entry), [])):
+            if node.next.get(answer) is child:
+                del node.next[answer]
+            if node.next:
+                break
+            child = node

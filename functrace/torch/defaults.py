@@ -1,0 +1,22 @@
+"""The default dtype, and what was made for it.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from functrace.torch.dtypes import dtype, replace_default
+from functrace.torch.plans import PLANS
+from functrace.torch.sizes import DERIVATIONS
+from functrace.torch.tangents import TANGENTS
+
+
+def set_default_dtype(d: dtype) -> None:
+    """Set the dtype that Python floats become; plans of operations that were made for another one are dropped.
+
+    Raises:
+        TypeError: if it is not a floating dtype.
+    """
+    if replace_default(d):
+        for cache in (PLANS, DERIVATIONS, TANGENTS):
+            cache.clear()

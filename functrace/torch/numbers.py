@@ -1,0 +1,22 @@
+"""Python's numbers, beside which tensors are computed with.
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+NUMBERS = frozenset({bool, int, float, complex})
+_KINDS: tuple[type[Any], ...] = (int, float, complex)
+
+
+def number_of(x: Any) -> Any:
+    """Return a number of NumPy's, or of a class derived from Python's, as the Python number that it is."""
+    if type(x) in NUMBERS:
+        return x
+    if isinstance(x, np.generic):
+        return float(x) if isinstance(x, np.bool_) else x.item()  # as PyTorch takes a bool of NumPy's
+    return next((kind(x) for kind in _KINDS if isinstance(x, kind)), x)

@@ -1,0 +1,227 @@
+"""Derivations for unknown sizes, positions and numbers: one is derived for many.
+
+The derivative of ``x + y`` is the same program for all shapes in which the same axes have the same sizes, but for the sizes
+that it holds. So a pattern of operands (`Pattern`) that is met with other sizes than the first time is derived with
+`Unknown` numbers in place of the sizes, and plans for given ones are made by putting these in. What a rule of the core
+asked of an unknown number is a guard: it holds for the given one too, or the next derivation is made. Where a rule needs
+the number itself, plans are for it alone.
+
+    DERIVATIONS.find   ByPattern: op, dtypes, equal sizes   ->   BySizes: n0 < n1?   ->   BySizes: …   ->   Derived
+
+Floor: 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+from functrace.executor import Runner
+from functrace.ir.aval import ShapeDtype, aval_of
+from functrace.ir.filling import Template, filling
+from functrace.ir.unknown import NotKnown, Question
+from functrace.specialize import Guard, Miss, Specialization, Table
+from functrace.torch.derivation import Case, Move, derive
+from functrace.torch.patterns import Pattern
+from functrace.torch.plans import MOST_BYTES, MOST_PLANS, PLANS, Plan, Pullback, forward_of
+from functrace.torch.tensor import Tensor
+
+if TYPE_CHECKING:
+    from functrace.torch.applying import Op
+
+MOST_DERIVED = 8
+"""Derivations of one pattern: where rules tell more cases than that apart, every number has a plan of its own."""
+
+
+class Sought(NamedTuple):
+    """What guards read of an operation.
+
+    Args:
+        pattern: what is the same for many sizes.
+        given: the sizes and numbers.
+    """
+
+    pattern: Hashable
+    given: Sequence[Any]
+
+
+@final
+class ByPattern:
+    """Guard: the op, dtypes, which sizes are equal, and which operands want gradients."""
+
+    __slots__ = ()
+
+    def answer(self, call: Sought) -> Hashable:
+        """Return the pattern."""
+        return call.pattern
+
+    def why(self, kept: Sequence[Hashable], now: Hashable) -> str:
+        """Say that no such pattern is known."""
+        return f"other dtypes, ranks, equal sizes or params than those of the {len(kept)} patterns that are kept"
+
+    def merged(self, other: Guard[Any]) -> ByPattern | None:
+        """Return itself: there is one."""
+        return self if other is self else None
+
+
+@final
+class BySizes:
+    """Guard: what a rule asked of unknown sizes and numbers."""
+
+    __slots__ = ("question",)
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+
+    def answer(self, call: Sought) -> bool | None:
+        """Return the answer for given numbers; ``None`` if these cannot be computed with."""
+        try:
+            return self.question.answer(call.given)
+        except ArithmeticError:
+            return None
+
+    def why(self, kept: Sequence[Hashable], now: Hashable) -> str:
+        """Say what is otherwise."""
+        return f"{self.question} is {now}, not {' or '.join(map(str, kept))}"
+
+    def merged(self, other: Guard[Any]) -> BySizes | None:
+        """Return itself, if the other one asks the same."""
+        return self if isinstance(other, BySizes) and str(self.question) == str(other.question) else None
+
+
+@final
+class Derived(Specialization):
+    """What was derived for a case of unknown sizes; see `Plan` for what is made of it.
+
+    Args:
+        case: the case, with unknown sizes, positions and numbers.
+
+    Raises:
+        NotKnown: where a number itself is needed.
+    """
+
+    __slots__ = (
+        "_fill_moves", "_fill_outputs", "backward", "case", "computing", "derivation", "forward", "pullback",
+    )  # fmt: skip
+
+    def __init__(self, case: Case) -> None:
+        super().__init__()
+        self.case = case
+        self.forward = forward_of(case)
+        self.derivation = derive(case)
+        self.backward: Template | None = None
+        self.computing: Template | None = None
+        self.pullback: Pullback | None = None
+        """What runs for all sizes, if what is computed holds none of them."""
+        self._fill_outputs: list[tuple[int, Callable[[Sequence[Any]], ShapeDtype] | None, ShapeDtype]] = []
+        self._fill_moves: Callable[[Sequence[Any]], tuple[Move | None, ...]] | None = None
+        derivation = self.derivation
+        if derivation is not None:
+            specs = case.specs
+            self._fill_outputs = [
+                (specs.index(aval), None, aval) if aval in specs else (-1, filling(aval), aval)
+                for aval in derivation.outputs
+            ]
+            self._fill_moves = filling(derivation.moves)
+            self.backward = Template(derivation.backward)
+            if derivation.computing is not None:
+                runner = Runner(derivation.computing)
+                self.computing = Template(runner.flat)
+                self.pullback = Pullback(runner, derivation) if self.computing.is_known else None
+
+    def outputs(self, case: Case, given: Sequence[Any]) -> tuple[ShapeDtype, ...]:
+        """Return the avals of the results for given sizes."""
+        return tuple([
+            case.specs[k] if k >= 0 else aval if fill is None else fill(given) for k, fill, aval in self._fill_outputs
+        ])  # fmt: skip
+
+    def moves(self, given: Sequence[Any]) -> tuple[Move | None, ...]:
+        """Return where gradients come from for given sizes."""
+        assert self.derivation is not None
+        return self.derivation.moves if self._fill_moves is None else self._fill_moves(given)
+
+
+@final
+class NotDerived(Specialization):
+    """A pattern that was met with one list of sizes, or where numbers themselves are needed.
+
+    Args:
+        derives: whether it is derived for unknown sizes when it is met with others.
+    """
+
+    __slots__ = ("derives",)
+
+    def __init__(self, *, derives: bool) -> None:
+        super().__init__(assumed=1 << 10)
+        self.derives = derives
+
+
+DERIVATIONS: Table[Derived | NotDerived] = Table(
+    "derivatives of tensor operations for unknown sizes", ByPattern(), MOST_BYTES, MOST_PLANS
+)
+
+
+def plan_of(case: Case) -> Plan:
+    """Make a plan: of a derivation for unknown sizes like these, or for these alone."""
+    op = case.op
+    opens = op.measures or any(type(spec) is tuple for spec in case.specs)
+    for deep in (True, False) if opens else (False,):
+        pattern = Pattern(case.specs, case.params, deep, deep and op.measures)
+        if not pattern.given:
+            break
+        call = Sought((op, case.active, *pattern.key), pattern.given)
+        found = DERIVATIONS.find(call)
+        if isinstance(found, Miss) and found.node is DERIVATIONS.root:
+            DERIVATIONS.insert([(found.node.guard, found.answer)], NotDerived(derives=True))
+            break
+        if isinstance(found, Miss) or (isinstance(found, NotDerived) and found.derives):
+            found = _derived(case, pattern, call, found)
+        if isinstance(found, Derived):
+            return Plan(case, found, pattern.given)
+    return Plan(case)
+
+
+def _derived(case: Case, pattern: Pattern, call: Sought, found: Miss | NotDerived) -> Derived | NotDerived | None:
+    """Derive for unknown sizes, and keep what was found out; ``None`` for numbers that guards cannot be asked of."""
+    node = DERIVATIONS.root.next.get(call.pattern)
+    if isinstance(found, Miss) and (found.answer is None or sum(1 for _ in DERIVATIONS.leaves(node)) >= MOST_DERIVED):
+        return None
+    questions, specs, params = pattern.unknown()
+    made: Derived | NotDerived
+    try:
+        made = Derived(Case(case.op, specs, params, case.active))
+    except (NotKnown, Exception):  # what is refused is refused again, for the numbers themselves
+        made = NotDerived(derives=False)
+    questions.is_closed = True
+    path: list[tuple[Guard[Any], Hashable]] = [(DERIVATIONS.root.guard, call.pattern)]
+    for question, answer in questions.asked:
+        guard = BySizes(question)
+        if guard.answer(call) is not answer:  # NumPy's numbers overflow where Python's do not
+            return None
+        path.append((guard, answer))
+    DERIVATIONS.insert(path, made)
+    return made
+
+
+def make_plan(key: tuple[Any, ...], operands: Sequence[Any], mask: int) -> Plan:
+    """Make and remember the plan of an op and its operands."""
+    op, params = key[:2]
+    plan = plan_of(case_of(op, operands, params, mask))
+    PLANS.add(key, plan)
+    return plan
+
+
+def case_of(op: Op, operands: Sequence[Any], params: tuple[Any, ...], mask: int) -> Case:
+    """Return the case of an op and its operands; ``mask`` says, in bits, which of them want gradients."""
+    is_static, edges = op.static_numbers, op.edges
+    specs: list[Any] = []
+    active: list[bool] = []
+    for k, x in enumerate(operands):
+        if isinstance(x, Tensor):
+            aval = aval_of(x._array)
+            specs.append(aval)
+            active.append(bool(mask >> k & 1) and aval.dtype.kind in "fc" and (edges is None or k in edges))
+        else:
+            specs.append((type(x), x) if is_static else type(x))
+            active.append(False)
+    return Case(op, tuple(specs), params, tuple(active))

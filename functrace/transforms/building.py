@@ -1,0 +1,86 @@
+"""Helpers that the transforms share: match tangents to avals, attribute operations to lines, freeze a recording.
+
+Floor: 3.
+"""
+
+# A tracer's own fields are underscored for users; the library's rooms read them.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.ir.aval import ShapeDtype, is_differentiable, shape_of
+from functrace.ir.program import Program
+from functrace.ops.shaping import broadcast_to, convert
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer, Value
+
+
+def active_inputs(program: Program, active: Sequence[bool] | None) -> list[int]:
+    """Return the input variables that carry derivatives: those that are flagged, by default all that can."""
+    if active is None:
+        return [i for i in program.input_ids if is_differentiable(program.avals[i])]
+    return [i for i, flag in zip(program.input_ids, active, strict=True) if flag]
+
+
+def match_tangent(tangent: Value, aval: ShapeDtype) -> Any:
+    """Broadcast and cast a tangent to the aval of its variable: the one place where forward mode cares."""
+    if getattr(tangent, "aval", None) is aval:
+        return tangent
+    if shape_of(tangent) != aval.shape:
+        tangent = broadcast_to(tangent, aval.shape)
+    return convert(tangent, aval.dtype)
+
+
+def attribute(recording: Recording, origin: int) -> None:
+    """Note that the operations added since the last call came from variable ``origin`` of the transformed program."""
+    origins = recording.origins
+    missing = len(recording.primitives) - len(origins)
+    if missing:
+        origins.extend([origin] * missing)
+
+
+def finish(recording: Recording, outputs: Sequence[int], program: Program, name: str) -> Program:
+    """Freeze a transform's recording; operations point at the lines that they came from."""
+    origins = recording.origins
+    positions = program.positions
+    made = Program.from_builder(
+        recording,
+        outputs,
+        name=name,
+        input_names=program.input_names,
+        positions=[positions[o] if 0 <= o < len(positions) else None for o in origins],
+    )
+    recording.close()
+    return made
+
+
+def operand_of(recording: Recording, value: Value | None, aval: ShapeDtype) -> int:
+    """Return the variable that an output stands in; a plain number becomes a constant, ``None`` zeros."""
+    variable, _ = recording.operand(match_tangent(value, aval) if value is not None else np.zeros(aval.shape, aval.dtype))
+    return variable if variable >= 0 else recording.capture(np.asarray(recording.literals[~variable], aval.dtype))
+
+
+def take_residuals(recording: Recording) -> list[int]:
+    """Make what a recording captured of another one its first inputs; returns the variables captured."""
+    captured = [k for k, value in recording.constants.items() if isinstance(value, Tracer)]
+    residuals = [recording.constants.pop(k)._id for k in captured]
+    recording.inputs = [*captured, *recording.inputs]
+    return residuals
+
+
+def remembered(transform: Callable[..., Any], program: Program, *flags: Sequence[bool] | int | None) -> Any:
+    """Return what a transform makes of a program, made once.
+
+    A rule may need the same form of a sub-program more than once; if every level of nested programs made it anew, the time
+    would be exponential in their depth.
+    """
+    key = (transform, *[f if f is None or isinstance(f, int) else tuple(f) for f in flags])
+    found = program.derived.get(key)
+    if found is None:
+        found = program.derived[key] = transform(program, *flags)
+    return found

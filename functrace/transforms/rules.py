@@ -1,0 +1,83 @@
+"""The jvp rule of one operation, called on traced values.
+
+Layer: 3.
+"""
+
+# A tracer's own fields are underscored for users; the library's packages read them.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrace.errors import NotDifferentiableError
+from functrace.ir.aval import ShapeDtype
+from functrace.ir.primitive import LINEAR, Absent, Joint, Primitive
+from functrace.ir.tape import Params
+from functrace.source import Source
+from functrace.tracing.binding import bind
+from functrace.tracing.recording import Recording
+from functrace.tracing.tracer import Tracer
+from functrace.transforms.building import is_differentiable, match_tangent, operand_of
+
+
+def tangents_by_rule(
+    primitive: Primitive,
+    primals: tuple[Any, ...],
+    outputs: Callable[[], tuple[Any, ...]],
+    tangents: tuple[Any, ...],
+    params: Params,
+    *,
+    together: bool,
+    at: Callable[[], Source | None],
+) -> tuple[Sequence[Any] | None, Sequence[Any]]:
+    """Call the jvp rule of an operation.
+
+    Args:
+        primitive, params: the operation.
+        primals: its operands.
+        outputs: returns its results.
+        tangents: of its operands; ``None`` where one carries no derivative.
+        together: whether tangents are computed on the same tape as the primals (`Joint`).
+        at: returns the user's line, for an error.
+
+    Returns:
+        results that take the place of the operation's own (`Joint`) or ``None``, and the tangents of the results.
+
+    Raises:
+        NotDifferentiableError: if the operation has no derivative.
+    """
+    rule = primitive.jvp
+    if isinstance(rule, Absent):
+        raise NotDifferentiableError(rule.because, at=at(), fix=rule.instead)
+    replaced: Sequence[Any] | None = None
+    if rule is LINEAR:
+        found = bind(primitive, tuple([x if t is None else t for x, t in zip(primals, tangents, strict=True)]), params)
+    elif isinstance(rule, Joint):
+        replaced, found = (rule.jvp if together else rule.linearize)(primals, tangents, *params)
+    else:
+        found = rule(primals, outputs(), tangents, *params)
+    return replaced, found if primitive.many else (found,)
+
+
+def tangent_variable(recording: Recording, tangent: Any, aval: ShapeDtype) -> int | None:
+    """Return the variable of a result's tangent on the tape of tangents; ``None`` if it has none.
+
+    Args:
+        recording: the tape of tangents.
+        tangent: what the rule has returned; a rule of the user's may return a plain array.
+        aval: of the result.
+    """
+    if tangent is None or not is_differentiable(aval):
+        return None
+    if isinstance(tangent, Tracer):
+        if tangent.aval is not aval:
+            tangent = match_tangent(tangent, aval)
+        if isinstance(tangent, Tracer) and tangent._recording is recording:
+            return tangent._id
+    elif not np.any(tangent):
+        return None
+    return operand_of(recording, tangent, aval)
