@@ -18,7 +18,7 @@ Note [Bytes are measured]
     in the queue comes. So the first calls of a few functions do not pay for it. The sum is within a quarter of what
     ``tracemalloc`` says is freed with the cache.
 
-Floor: b (base).
+Layer: b (base).
 """
 
 from __future__ import annotations

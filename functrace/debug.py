@@ -6,7 +6,7 @@ once. While staging (`jit`, `vmap`, `scan` …) it becomes an operation that is 
 nobody reads a result of it: no pass leaves it out, and those of one program keep their order. Derivatives pass by it, and do
 not carry it out again, nor does what `functrace.checkpoint` computes again.
 
-Floor: 7 (api).
+Layer: 8 (api).
 """
 
 from __future__ import annotations

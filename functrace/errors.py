@@ -7,7 +7,7 @@ to do about it::
 
     raise ShapeError("matmul cannot contract f64[3,4] with f64[5]", fix="x should have length 4")
 
-Floor: b (base).
+Layer: b (base).
 """
 
 from __future__ import annotations

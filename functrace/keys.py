@@ -4,7 +4,7 @@ Python finds equal values under one key. For a program that was staged for a sta
 are equal, but ``x * 1`` and ``x * True`` of a bool ``x`` are not. So a key holds the value, with its own ``==``, and
 beside it the types and exact numbers of what it consists of.
 
-Floor: b (base).
+Layer: b (base).
 """
 
 from __future__ import annotations

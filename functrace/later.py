@@ -1,6 +1,6 @@
 """Modules, and rarer rows of tables, that come in when something of them is asked for, so that importing is quick.
 
-Floor: b (base).
+Layer: b (base).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ wherever they are: from then on one thread runs, and takes no lock.
 `cached_property` has no lock: ``functools.cached_property`` of Python 3.11 has one per attribute of a class, which is held
 while the value is computed, for whichever instance.
 
-Floor: b (base).
+Layer: b (base).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Imported when such a name is looked up.
 
-Floor: b (base).
+Layer: b (base).
 """
 
 from __future__ import annotations

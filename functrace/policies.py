@@ -1,6 +1,6 @@
 """Residual policies, for ``functrace.checkpoint(f, policy=...)``: what becomes of the values that a derivative keeps.
 
-Floor: 7 (api).
+Layer: 8 (api).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ Note [How a variable is found]
     and all versions of Python give the same names. Without the source (``exec``, the prompt before Python 3.13) there are
     none.
 
-Floor: b (base).
+Layer: b (base).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 traced values, so that ``Float[ft.Array, "n d"]`` (jaxtyping) checks a user's function on
 arrays and under every transform alike. Static type checkers see it as an ndarray.
 
-Floor: b (base).
+Layer: b (base).
 """
 
 from __future__ import annotations

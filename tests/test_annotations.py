@@ -1,4 +1,4 @@
-"""Signatures say what they take: the share of parameters that are annotated plain ``Any`` may only go down, room by room."""
+"""Signatures say what they take: in each package, the share of parameters that are plain ``Any`` may only go down."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST = {
     "api": 1, "caches.py": 14, "control": 1, "executor": 1, "ir": 1, "numpy": 3, "ops": 3, "passes": 4, "torch": 11,
     "tracing": 4, "transforms": 3,
 }  # fmt: skip
-"""How many of a hundred parameters may be plain ``Any``; of rooms that are not named here, none."""
+"""How many of a hundred parameters may be plain ``Any``; of packages that are not named here, none."""
 MOST_OF_ALL = 5
 
 
@@ -33,10 +33,10 @@ def parameters(source: str) -> tuple[int, int]:
 PLAIN: Counter[str] = Counter()
 ALL: Counter[str] = Counter()
 for path in sorted(PACKAGE.rglob("*.py")):
-    room = path.relative_to(PACKAGE).parts[0]
+    package = path.relative_to(PACKAGE).parts[0]
     plain, count = parameters(path.read_text(encoding="utf-8"))
-    PLAIN[room] += plain
-    ALL[room] += count
+    PLAIN[package] += plain
+    ALL[package] += count
 
 
 def test_the_count_sees_every_kind_of_parameter() -> None:
@@ -44,10 +44,10 @@ def test_the_count_sees_every_kind_of_parameter() -> None:
     assert parameters(source) == (5, 7)
 
 
-@pytest.mark.parametrize("room", sorted({*ALL, *MOST}))
-def test_plain_any_only_goes_down(room: str) -> None:
-    wanted = f"say what the parameters of {room} take, or that it is any object: object"
-    assert 100 * PLAIN[room] <= MOST.get(room, 0) * ALL[room], f"{PLAIN[room]} of {ALL[room]}; {wanted}"
+@pytest.mark.parametrize("package", sorted({*ALL, *MOST}))
+def test_plain_any_only_goes_down(package: str) -> None:
+    wanted = f"say what the parameters of {package} take, or that it is any object: object"
+    assert 100 * PLAIN[package] <= MOST.get(package, 0) * ALL[package], f"{PLAIN[package]} of {ALL[package]}; {wanted}"
 
 
 def test_plain_any_of_all_rooms() -> None:

@@ -1,4 +1,4 @@
 """The public functions.
 
-Floor: 7.
+Layer: 8.
 """

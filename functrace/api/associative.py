@@ -1,6 +1,6 @@
 """``associative_scan``: all running combinations of slices, in few and large steps.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Values that come from outside of programs, with derivatives that are written in functrace.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

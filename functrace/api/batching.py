@@ -1,6 +1,6 @@
 """Functions that say themselves how `vmap` maps them: ``custom_vmap``.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ become calls that recompute (`functrace.checkpoint`). Gradients are taken from t
 gone when a part before is computed again, so that parts may be as large as the end. How large is tried on plans of the
 derivative (`functrace.executor.Plan.peak_bytes`), and the largest parts that fit are taken: they recompute least.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

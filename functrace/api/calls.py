@@ -1,6 +1,6 @@
 """What a transform is called with: which arguments it takes, by position, and what they may be.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ For a signature that comes often the check is generated instead: lines that take
 find with what the staged program was made for. It answers ``None`` for every other call, also for those that have the same
 key in another way; these take the long way.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Choices that programs can hold: ``cond`` and ``switch``.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

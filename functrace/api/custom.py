@@ -4,7 +4,7 @@ Function and rules are recorded together, at every call on traced values, and be
 them. (On plain arrays just the function is called.) So Python state that a rule depends on is never stale, what is
 recorded can be printed and compared, and every transform applies.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each calls the user's function once, on traced values, and runs a transformed program that is usually in the cache.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tangents and cotangents as a caller gives them: which nests, shapes and dtypes fit.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Note [What has been donated says so]
     the hands of the results. So it has to own this memory (or be the only view of it that there is), and to be passed once.
     What cannot be found out is whether somebody holds a view of it: that would show what is written there.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

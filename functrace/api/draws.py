@@ -8,7 +8,7 @@ Note [Draws while staging are seen by the state]
     generator that is made inside (with a fixed seed it draws the same at every call anyway), and one that no name leads to.
     Another thread that draws meanwhile looks as if the function did.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``disable_jit``: for a while, jitted functions are the functions that they were made of.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Functions that no program can see into, inside of transforms: ``pure_callback`` and ``primitive``.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ Note [Pieces of one tape]
     Only what is handed on may be more, which compiles the piece anew. If the tape is not the same, what was kept of other
     paths is no longer true, and is dropped.
 
-Layer: 7.
+Layer: 8.
 """
 
 # A tracer's own fields are underscored for users; the library's packages read them.

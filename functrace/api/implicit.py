@@ -3,7 +3,7 @@
 The way to a solution is the caller's, and is not differentiated: the derivative is that of the equations at the solution.
 What functions close over is found by recording them, so that derivatives by it are not lost.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

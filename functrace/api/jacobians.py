@@ -1,6 +1,6 @@
 """Jacobians and Hessians: a derivative program, mapped over a basis.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

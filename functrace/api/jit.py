@@ -13,7 +13,7 @@ Note [What a staged program captures]
     this one call: a program that captured any is not kept. A variable of the surroundings that is bound anew after a
     program was kept is not seen, whatever it holds then, a traced value too: it belongs among the arguments.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``linear_transpose``: the transpose of a function that is linear.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A body is recorded once, whatever the number of steps. Where nothing is traced nothing is recorded: the loop is then
 Python's own, with the same checks of the carry.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``vmap``: map a function of single examples over a batch, without a loop.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

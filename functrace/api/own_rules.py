@@ -14,7 +14,7 @@ Note [A rule for other arguments]
     end. It is recorded when the call is differentiated (`_Later`), and what the enclosing rule reads must not have changed
     by then. What is made of it then is for this one call: a rule that was recorded later is equal to no other.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ dtype leaf by leaf, as the examples of any batch are; where it is not, the error
 that parted them. A Python number takes the dtype of the arrays that other paths return in its place, as it does where it
 meets them (NEP 50).
 
-Floor: 7.
+Layer: 8.
 """
 
-# A tracer's own fields are underscored for users; the library's rooms read them.
+# A tracer's own fields are underscored for users; the library's packages read them.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations

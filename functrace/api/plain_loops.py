@@ -1,6 +1,6 @@
 """Loops that are Python's own: where nothing is traced, and where `disable_jit` says so. And what a loop carries.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Programs from functions: ``trace`` and ``evaluate``; what a function may say: ``value``, ``is_traced``, ``stop_gradient``.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

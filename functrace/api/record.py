@@ -5,7 +5,7 @@ of the result is wanted; everything else is the same for all and stands here: th
 result may be. `grad`, `vjp`, `vmap` … then look their transformed program up (`Recorded.transformed`), `trace` and `jit`
 freeze the program; what becomes the body of an operation is closed over what it captured (`stage`).
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is kept for the derivative: ``checkpoint``, ``checkpoint_name``, ``saved_residuals``.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where the memory of a function's results is: what is (a view of) an operand is just that outside of a body, too.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``f.why_retraced()``: why a jitted function was recorded anew.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

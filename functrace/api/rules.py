@@ -2,7 +2,7 @@
 
 Whatever a rule raises while it is recorded is raised where the derivative is asked for (`Failed`).
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

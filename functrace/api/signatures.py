@@ -1,6 +1,6 @@
 """Signatures: what of a call the program that is staged for it depends on.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ They stand in a `Table`: a signature leads to a program, unless more has to be a
 reads from its closure are what they were (`Unchanged`), whether donated memory can be used (`Owned`), and with
 ``jit(guards=True)`` the values that the function itself has read (`Asked`).
 
-Layer: 7.
+Layer: 8.
 """
 
 # A tracer's own fields are underscored for users; the library's packages read them.

@@ -7,7 +7,7 @@ Note [What a function names]
     functions among all these, in turn. What is not found: what is reached by a word that is no name (``getattr(x, word)``),
     or through code that is not Python's.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`Transformed`: what transforms return, a function that says what it is.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

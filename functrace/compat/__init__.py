@@ -3,7 +3,7 @@
 `functrace.compat.autograd` has HIPS autograd's names; the other modules give functrace as a backend to libraries that have
 such: autoray (cotengra, quimb), POT, tensorly. Nothing here is imported before it is asked for.
 
-Floor: 9.
+Layer: 10.
 """
 
 import importlib as _importlib

@@ -3,7 +3,7 @@
 ``functrace.compat.autoray.register()``, once, and what is written with ``autoray.do`` takes traced values: contractions of
 cotengra, tensor networks and circuits of quimb.
 
-Floor: 9.
+Layer: 10.
 """
 
 from __future__ import annotations

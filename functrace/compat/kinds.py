@@ -1,6 +1,6 @@
 """What the functions of other libraries take and return, by name; those libraries' own annotations say little more.
 
-Floor: 9.
+Layer: 10.
 """
 
 from __future__ import annotations

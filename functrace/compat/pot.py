@@ -9,7 +9,7 @@ Note [Plain arrays beside traced ones]
     function is recorded that of plain arrays, too. Its functions are those of POT's NumPy backend, run under
     `functrace.numpy.lift`: arrays that they make can be written to with traced values.
 
-Floor: 9.
+Layer: 10.
 """
 
 from __future__ import annotations

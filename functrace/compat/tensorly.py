@@ -3,7 +3,7 @@
 ``functrace.compat.tensorly.register()``, once; then ``tensorly.set_backend("functrace")``, or ``with
 tensorly.backend_context("functrace")``. Tensors are NumPy's arrays, and traced values under a transform.
 
-Floor: 9.
+Layer: 10.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Each has the five rules, made of the transforms of what it holds. Programs held are closed: what a user's function
 captured is an operand. A file is imported when one of its primitives is first asked for.
 
-Floor: 4.
+Layer: 5.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _collect() -> None:
 
 
 PRIMITIVES: LaterTable[str, Primitive] = LaterTable(_collect)
-"""Every primitive of this room by name."""
+"""Every primitive of this package by name."""
 
 add_primitives(PRIMITIVES)
 

@@ -4,10 +4,10 @@ The policy says what the derivative of the call keeps of its forward part (contr
 linear part is a call of a program that computes primals again from the operands: transposing it gives the replay. The
 executor runs calls in line (`inline`), so that their values die as early as those of any other operation.
 
-Floor: 4.
+Layer: 5.
 """
 
-# A tracer's own fields are underscored for users; the library's rooms read them.
+# A tracer's own fields are underscored for users; the library's packages read them.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What begins as a constant may depend on more after a step: a carry that gets a tangent, a cotangent or a batch axis in a step
 has it from the start. Residuals that depend on constants of the loop only are computed once, and not kept for every step.
 
-Floor: 4.
+Layer: 5.
 """
 
 from __future__ import annotations

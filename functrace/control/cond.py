@@ -9,7 +9,7 @@ Note [A choice per example]
     programs of one example), so that its derivative again picks per example, from tangents and cotangents: a NaN in the
     branch that an example did not take reaches nothing, in whatever order grad and vmap were applied.
 
-Floor: 4.
+Layer: 5.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ Note [Rules that take the results]
     has the rule of the Function at every order, and so has what was saved of that. Such a rule takes the results of the
     function, behind the operands, and returns residuals (or tangents) alone; the results are those of the operation itself.
 
-Floor: 4.
+Layer: 5.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 This is what a `Structure` means. Eval rules, instruction lists, and the NumPy backend where it inlines no loop all run this.
 Other backends write structures in their own way, and call this where they do not.
 
-Floor: 4.
+Layer: 5.
 """
 
 from __future__ import annotations

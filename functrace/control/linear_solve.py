@@ -4,7 +4,7 @@ The operation holds the linear map, and how to solve with it; and, for reverse m
 with that. Neither is differentiated through: from ``A x = b`` follows ``A x_dot = b_dot - A_dot x``, which the operation
 itself solves, and the cotangent of ``b`` is solved for with the transposed pair.
 
-Floor: 4.
+Layer: 5.
 """
 
 from __future__ import annotations

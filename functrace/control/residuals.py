@@ -15,7 +15,7 @@ Note [Packed values]
     can go wrong. What is unpacked has the strides that the array had: BLAS and NumPy's loops sum in an order that depends
     on them, and a policy without loss is to change no bit, whatever the CPU.
 
-Floor: 4.
+Layer: 5.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The operation holds the equations ``f(x) = 0``, how they are solved, and how linear equations with their derivative are. The
 way to the solution is not differentiated: from ``f(x, a) = 0`` follows ``f_x x_dot = -f_a a_dot``, at the solution.
 
-Floor: 4.
+Layer: 5.
 """
 
 from __future__ import annotations

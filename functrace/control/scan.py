@@ -6,7 +6,7 @@ scan is a scan: its forward part stacks the body's residuals, its linear part wa
 step (a constant, or computed from constants only) is not stacked. The transpose walks the other way, with the cotangents
 of the carry, and of the constants, as its carry.
 
-Floor: 4.
+Layer: 5.
 """
 
 from __future__ import annotations

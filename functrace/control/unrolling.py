@@ -1,6 +1,6 @@
 """Steps of a loop in line: a body, repeated, as a program of its own.
 
-Floor: 4.
+Layer: 5.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Note [Rows]
     stand only in programs that are about to run, and have no derivatives. A loop that belongs to a call with a policy
     (`functrace.checkpoint`) is left alone: there, walking twice is what the user asked for.
 
-Floor: 4.
+Layer: 5.
 """
 
 from __future__ import annotations

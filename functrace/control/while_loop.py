@@ -3,7 +3,7 @@
 See Note [A trip and its phases] in control/while_trips.py. The rules stand in control/while_tangents.py,
 control/while_transpose.py and control/while_vmap.py; here is how a loop runs, and what else there is to say of it.
 
-Floor: 4.
+Layer: 5.
 """
 
 from __future__ import annotations

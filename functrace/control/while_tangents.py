@@ -2,7 +2,7 @@
 
 See Note [A trip and its phases] in control/while_trips.py.
 
-Floor: 4.
+Layer: 5.
 """
 
 from __future__ import annotations

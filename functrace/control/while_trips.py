@@ -15,7 +15,7 @@ Note [A trip and its phases]
 The rules of the loop are functions from a trip to a trip (`Derived`): control/while_tangents.py, control/while_transpose.py,
 control/while_vmap.py. The operation that applies them is in control/while_loop.py.
 
-Floor: 4.
+Layer: 5.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Note [A loop per example]
     them are still at it, and each step is a choice per example (control/cond.py) between the body and staying as it is: an
     example that is done keeps its carry, and no derivative of a step that it did not take reaches it, not even a NaN.
 
-Floor: 4.
+Layer: 5.
 """
 
 from __future__ import annotations

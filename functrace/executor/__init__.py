@@ -1,6 +1,6 @@
 """The executor: runs programs on arrays, fast. Pipeline of passes → plan → backend.
 
-Floor: 6.
+Layer: 7.
 """
 
 from functrace.executor.cache import TransformCache, run_recorded

@@ -3,7 +3,7 @@
 The reference evaluator (tracing/evaluate.py) is the meaning of a program; every backend must equal it. To add one, write a
 class with a `Policy` and the method `Backend.compile` in a file of its own; ``docs/architecture.md`` has one of a few lines.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ threads and waited for; side by side that happens once, and the parts of all are
 An operation waits until somebody reads its result, or until there is so much work, or so many bytes have been kept for it,
 that more would change nothing. Together they are one operation of the program, ``blocks`` without rows.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Note [Blocks, bit for bit the same]
     NumPy lays results out otherwise, and the group runs whole. So it does where NumPy's floating-point errors are raised, or
     go to a function of the user's; warnings are noted in the blocks, and given once.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ Note [What may become an argument]
     in it only if that dtype holds it, and if the operation then has the same result type. Any other number makes
     a form of its own, and of these the last few are kept: what a call returns never depends on calls before it.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

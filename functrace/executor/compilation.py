@@ -1,6 +1,6 @@
 """Compile a program: the last passes, a plan, a backend.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``functrace.config``: into which blocks operations on large arrays are divided, over how many threads, and freed memory.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ Note [What joins a group]
     it (they run after it). Past one of the latter only those join that read what the group makes, and past a few none: they
     would live too long.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ Note [When a call stands for its operations]
     program: of custom rules only the operation itself tells which of them are equal. Who records what is not
     run at its end (`jit`, `trace`, bodies) gets all operations, as people read them.
 
-Floor: 6.
+Layer: 7.
 """
 
-# A tracer's own fields are underscored for users; the library's rooms read them.
+# A tracer's own fields are underscored for users; the library's packages read them.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations

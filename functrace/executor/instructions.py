@@ -7,7 +7,7 @@ There are two ways to a list. `listed` makes one of a program. `ListSink` is wha
 (`functrace.transforms.walk`) write to where there is no program yet: a gradient of 5,000 operations takes 13 ms to derive as
 a program, and 3 as a list. Both use the kernels that generated code uses (`functrace.executor.kernels`).
 
-Floor: 6.
+Layer: 7.
 """
 
 # A tracer's own fields are underscored for users; the library's packages read them.

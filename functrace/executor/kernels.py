@@ -3,7 +3,7 @@
 One table serves both ways to run a program: a kernel has the function that instruction lists call, and the expression that
 generated code holds.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

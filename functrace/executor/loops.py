@@ -12,7 +12,7 @@ Note [Two arrays in turn]
     into their stack, or written there at once; in a loop whose length values say, they are the arrays themselves, which
     counts as being shown.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

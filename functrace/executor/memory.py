@@ -3,7 +3,7 @@
 Everything here follows from a plan, and is computed when a backend asks for it. It holds for backends that lay out arrays in
 C order, inputs included.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

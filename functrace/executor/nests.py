@@ -10,7 +10,7 @@ Note [What stands in one nest]
     be written where `functrace.executor.plan.Step.into` says. The arena is for steps that run one after the other (a group
     is one step): within a nest its arrays may overlap.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

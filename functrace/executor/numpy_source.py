@@ -2,7 +2,7 @@
 
 The lines of an operation are written by `functrace.executor.statements` and, in loops, `functrace.executor.loops`.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

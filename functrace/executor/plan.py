@@ -4,7 +4,7 @@ A plan is frozen. It says in which order operations run, what dies with each, wh
 into an operand's memory, whose memory a variable is in, which outputs have to be copied, and how many bytes are alive at
 most. Programs that operations hold have plans of their own. It prints as a table.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ What a program means, and how long arrays live, is the same for all backends. Wh
 again instead of keeping it, to divide a loop, to cut a product into parts, to run operations block by block. A backend has a
 `Policy`, which names the passes of that kind that it wants, and groups operations in its own way.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Note [Parts depend on shapes]
     Into which parts a product is divided depends on its shape alone, so bits depend neither on threads nor on what else the
     machine does. BLAS itself rounds otherwise with two threads than with one.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

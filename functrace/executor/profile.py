@@ -4,7 +4,7 @@
 every one, in programs that operations hold, too. The same program is timed without clocks beside it, so that a profile can
 say what measuring has added. `functrace.debug.profile` is what users call.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

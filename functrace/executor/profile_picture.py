@@ -2,7 +2,7 @@
 
 Everything that comes from the program or its files is escaped.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A ufunc converts its operands to the dtypes of one of its loops, and a Python number takes on a dtype that depends on what
 stands beside it, at times on its value. Here this is settled, per operation.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

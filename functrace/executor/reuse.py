@@ -9,7 +9,7 @@ Note [In place, and bit for bit the same]
     order (it wins over the others), or if all operands are. So an operation is done in place only if the result would have
     been laid out like the operand that it replaces: both in C order, or both like the same input.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Results are always fresh arrays: an output that is, or may be a view of, an argument, a constant or another output is copied.
 
-Floor: 6.
+Layer: 7.
 """
 
 # A tracer's own fields are underscored for users; the library's packages read them.

@@ -9,7 +9,7 @@ Note [Spans, bit for bit the same]
     elements, or with rows, so the same numbers are taken together as in the whole array, and only its true end is an end.
     That belongs to a span of `SPAN` or more: of a single number even the sign of what is not a number may be another one.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 One statement per operation; a variable's local name is used again or deleted where the plan says that it dies, so that
 arrays die as early as they can.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

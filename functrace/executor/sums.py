@@ -1,6 +1,6 @@
 """Sums over everything in parts, added up as NumPy adds: bit for bit its sums, whatever the parts are.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ does not depend on how many there are: work is divided into spans of whole block
 blocks do not depend on each other. Who gives work does a share of it, and takes back what no thread has begun, so that work
 inside of work never waits for itself.
 
-Floor: 6.
+Layer: 7.
 """
 
 from __future__ import annotations

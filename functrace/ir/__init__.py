@@ -1,6 +1,6 @@
 """The intermediate representation: avals, primitives, programs and their forms.
 
-Floor: 0 (imports the base only).
+Layer: 0 (imports the base only).
 """
 
 from functrace.ir.aval import ShapeDtype, aval_of

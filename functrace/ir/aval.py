@@ -4,7 +4,7 @@ Avals are interned: two avals that are equal are the same object as long as eith
 alive. So equality is identity, hashing costs nothing, and the commonest question while
 recording ("same shape and dtype?") is one pointer comparison.
 
-Floor: 0.
+Layer: 0.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Run after every transform and pass in tests, and by whoever builds programs by hand. It trusts nothing: a program that
 is wrong in any of these ways would otherwise give wrong numbers, or fail far from the cause.
 
-Floor: 0.
+Layer: 0.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ between memory and processor if nothing stayed in a cache. Views count as well.
 An equation that holds programs costs what they cost: a loop its body times its length, a choice its most expensive branch
 (all branches on every example, if examples choose differently), a function with its own derivative just the function.
 
-Floor: 0.
+Layer: 0.
 """
 
 from __future__ import annotations

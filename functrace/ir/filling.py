@@ -1,6 +1,6 @@
 """Programs with unknown numbers, and how given numbers are put in: what is unknown is looked for once, and filled often.
 
-Floor: 0.
+Layer: 0.
 """
 
 from __future__ import annotations

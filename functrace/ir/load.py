@@ -3,7 +3,7 @@
 Nothing is taken for granted: every entry's type is asked for, and what is not known is refused. See Note [Reading what
 anybody wrote] in ir/reading.py.
 
-Floor: 0.
+Layer: 0.
 """
 
 from __future__ import annotations

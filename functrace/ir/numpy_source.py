@@ -11,7 +11,7 @@ Note [What a program may bring into source]
     keyword, builtin or module is called; its strings and numbers are spelled by their type, never by `str`; and its
     positions are printable (`functrace.source.printable`), so that a comment ends where its line ends.
 
-Floor: 0.
+Layer: 0.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A param of the library's primitives is known by its name: ``axes`` are axes of t
 wherever they stand. While recording, the NumPy layer has seen to it; a text, or a program built by hand, may say anything,
 and a rule that is given a string for an axis, or an axis of -1, fails in any way, or predicts avals that are not true.
 
-Floor: 0.
+Layer: 0.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 See Note [Reading what anybody wrote] in ir/reading.py: every pattern here is matched in time linear in the text.
 
-Floor: 0.
+Layer: 0.
 """
 
 from __future__ import annotations

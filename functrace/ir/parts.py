@@ -1,6 +1,6 @@
 """Parts of programs, and programs from parts.
 
-Floor: 0.
+Layer: 0.
 """
 
 from __future__ import annotations

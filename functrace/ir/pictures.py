@@ -2,7 +2,7 @@
 
 Everything that a program brings along (names, files, lines of source) is escaped: a program from anybody can be looked at.
 
-Floor: 0.
+Layer: 0.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ A primitive has five required rules, always in this order:
 A rule that cannot exist is declared with `absent`; leaving one out is an error at import.
 Parameters are static, hashable and positional: ``params`` names them, every rule takes them last.
 
-Floor: 0.
+Layer: 0.
 """
 
 from __future__ import annotations

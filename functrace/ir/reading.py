@@ -9,7 +9,7 @@ Note [Reading what anybody wrote]
     with programs may rely on it; and nothing in it can become source unescaped (Note [What a program may bring into source]
     in ir/numpy_source.py).
 
-Floor: 0.
+Layer: 0.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Variables are numbered in the order inputs, constants, results of equations. JSO
 (a list is a tuple); everything else is an object with one key that names its kind, e.g. ``{"dtype": "f32"}``. Files are
 named without their directories, or relative to a root: where a program was written is nobody's business.
 
-Floor: 0.
+Layer: 0.
 """
 
 from __future__ import annotations

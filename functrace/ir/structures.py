@@ -4,7 +4,7 @@ A primitive with sub-programs says in a `Lowering` which of them are to be compi
 `Branch`, a fusion group (`Blocks`), or, where no description fits, a `HostCall`. control/joining.py runs a description in
 Python; backends write it in their own way.
 
-Floor: 0.
+Layer: 0.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ Note [Columns]
     100,000 operations: recording 1.9 us each with a tuple, 1.2 with columns; with 1,000 operations they take the same.
     Transforms and passes, which read here and there, and programs that they make, have rows (`Program.ops`).
 
-Floor: 0.
+Layer: 0.
 """
 
 from __future__ import annotations

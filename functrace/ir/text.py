@@ -15,7 +15,7 @@ A constant of more than 16 elements is written compressed, ``<f64[784,64] zlib:â
 ``broadcast f64[] 0.1``. A param that is a program is an indented listing between braces of its own. A variable is shown
 under the user's name in any script, as long as Python cannot read two of them as one (`functrace.ir.program.is_name`).
 
-Floor: 0.
+Layer: 0.
 """
 
 from __future__ import annotations

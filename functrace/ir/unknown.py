@@ -13,7 +13,7 @@ Note [Sizes are not 0 or 1]
     Rules ask of nearly every size whether it is 1, or equal to another one. Who makes programs for many sizes keeps those of
     0 and 1 as they are, and gives equal sizes one name; so sizes answer these two questions by themselves.
 
-Floor: 0.
+Layer: 0.
 """
 
 # The functions below the class are a part of it.

@@ -1,6 +1,6 @@
 """Walking programs: which operations matter, in order, what dies when; and the interpreter that all forward walks use.
 
-Floor: 0.
+Layer: 0.
 """
 
 from __future__ import annotations

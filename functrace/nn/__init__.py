@@ -5,7 +5,7 @@ Names and arguments are those of ``jax.nn``. Derivatives at kinks are PyTorch's;
 and ``leaky_relu``. Values and gradients stay finite wherever the limit is, at infinities and in masked rows, too: a row of
 attention that is masked altogether is 0, as in PyTorch, and so is its gradient.
 
-Floor: 7 (api).
+Layer: 8 (api).
 """
 
 from typing import TYPE_CHECKING

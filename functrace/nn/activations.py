@@ -5,7 +5,7 @@ Note [Tails]
     some hundred on, all of these functions are ``relu`` to the last bit, in every precision: so they are ``relu`` beyond
     `_TAIL`, and what overflows is not asked.
 
-Floor: 7 (api).
+Layer: 8 (api).
 """
 
 from __future__ import annotations

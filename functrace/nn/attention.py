@@ -1,6 +1,6 @@
 """Attention.
 
-Floor: 7 (api).
+Layer: 8 (api).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Softmax and its kin, normalisation, and one-hot vectors.
 
-Floor: 7 (api).
+Layer: 8 (api).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the functions of this room take: arrays, numbers and traced values, as something that NumPy's functions take.
+"""What the functions of this package take: arrays, numbers and traced values, as something that NumPy's functions take.
 
-Floor: 7 (api).
+Layer: 8 (api).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 ``np.…`` does; besides, it takes lists of traced values (``fnp.mean([x, x + 2])``), and ``fnp.array``, ``fnp.full``,
 ``fnp.arange`` accept traced contents, which NumPy's own cannot hand over.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 import typing as _t
@@ -58,7 +58,7 @@ def __dir__() -> list[str]:
     return sorted({name for name in dir(_np) if not name.startswith("_")} | {"FUNCTIONS", "lift"})
 
 
-# Files of this room that are named like something of NumPy's (array.py) must not hide it; they have all been imported.
+# Files of this package that are named like something of NumPy's (array.py) must not hide it; they have all been imported.
 _numpys = set(dir(_np))
 for _name in [key for key, value in globals().items() if isinstance(value, _ModuleType) and key in _numpys]:
     del globals()[_name]

@@ -1,6 +1,6 @@
 """NumPy's functions that call the user's: ``apply_along_axis``, ``apply_over_axes``, ``piecewise``, ``fromfunction``.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The operators of traced arrays: the hot path of recording, with everything in line.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

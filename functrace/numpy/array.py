@@ -1,11 +1,11 @@
 """`TracedArray`: the tracer with NumPy's face.
 
 Operators, methods, attributes and indexing of an ndarray, each recorded as the NumPy function that it is short for.
-`__array_ufunc__` (NEP 13) and `__array_function__` (NEP 18) hand plain ``np.…`` calls to the tables of this room.
+`__array_ufunc__` (NEP 13) and `__array_function__` (NEP 18) hand plain ``np.…`` calls to the tables of this package.
 
 In-place operations: see Note [In-place operations on traced values] in numpy/views.py.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Whatever takes a value to fill, to start from or to write (``x[i] = v``, ``full_like``, ``pad``, ``sum(initial=)`` …) goes
 through here, so that ``np.full_like(x, 300)`` of an int8 raises whether ``x`` is traced or not.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``x.at[index]``: functional updates of parts of an array; and ``numpy.ufunc.at`` on them.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

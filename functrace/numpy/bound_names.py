@@ -11,7 +11,7 @@ Note [Names that were bound before]
     The same is done with what the functions of such a module close over, as decorated ones do. Out of reach stay names in
     class bodies and default arguments, and in what such a module keeps in lists and dicts.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 NumPy converts in compiled code that only says ``__array__``. Which of its functions was called stands in the frames, or,
 where it is compiled itself, in the source of the line that runs.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

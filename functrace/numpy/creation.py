@@ -3,7 +3,7 @@
 ``zeros_like(x)`` and its kin of a traced ``x`` are traced themselves, so that traced values can be written into them; so
 are ``np.zeros(shape, like=x)`` and ``np.array([x, 1.0], like=x)`` (NEP 35). `array` is what `functrace.numpy.array` is.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """NumPy's functions of diagonals and triangles.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

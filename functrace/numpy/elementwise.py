@@ -1,6 +1,6 @@
 """Elementwise functions that are not ufuncs.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is refused where NumPy's Python code asks whether a value is an ndarray, and computes something else if it is not.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``numpy.linalg``'s factorizations on traced values: signatures over the primitives, results in NumPy's named tuples.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 How an array lies in memory is worked out as NumPy would have laid it out (`functrace.numpy.layout`); where that is not
 known, the question raises.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

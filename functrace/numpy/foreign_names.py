@@ -1,6 +1,6 @@
 """What functions of Python and of other libraries are called in NumPy: the way out where they are given traced values.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

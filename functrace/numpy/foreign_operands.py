@@ -11,7 +11,7 @@ NumPy's arrays leave an operation to the other operand if its class says so, and
 A class with none of them is what its ``__array__`` returns, to NumPy as to us. So is every class to functions that it does
 not ask for. What a class refuses to do with traced values raises an error that names it, and the way out.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

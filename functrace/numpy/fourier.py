@@ -1,6 +1,6 @@
 """``numpy.fft`` on traced values: signatures over `functrace.ops.fft`.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

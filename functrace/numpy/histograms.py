@@ -2,7 +2,7 @@
 
 Counts have no derivative; sums of weights have that of the weights, and edges and densities that of the range of the data.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ and ``...`` are static. Integer arrays, traced or not, are operands. A mask that
 true elements; a traced mask is asked for its value, except where the shape of the result does not depend on it:
 ``x[mask] = v`` is ``np.where(mask, v, x)``, and ``x[mask] *= 2`` goes through a `MaskedSelection`.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

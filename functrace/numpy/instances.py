@@ -9,7 +9,7 @@ Note [A traced value is an ndarray to isinstance, in lifted code]
     `functools.singledispatch`, NumPy's and functrace's own code, and compiled code, which goes on to the memory of what it
     takes for an ndarray. The check that C uses for that (``PyArray_Check``) looks at the type, which never changes.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``ndenumerate``, ``nditer`` and ``broadcast`` of traced values: classes of NumPy's that convert what they are given.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

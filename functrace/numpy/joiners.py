@@ -1,6 +1,6 @@
 """``r_`` and ``c_`` of traced values.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """NumPy's functions that join arrays, and that split them: ``concatenate``, ``stack``, ``block``, ``split`` ….
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Note [Layouts are asked for, not recorded]
     ``None``: not known. Nothing is ever assumed.
     Only the order of axes in memory matters for new arrays, so the iterator is asked with at most 2 elements per axis.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -12,10 +12,10 @@ Note [How NumPy's names are lifted]
 
 Note [SciPy's names are lifted, too]
     SciPy's modules that are imported when a lift is opened have such a class, too, if `functrace.scipy` has a module of the
-    name. What is handed out is the function of `functrace.scipy`, which on plain values is SciPy's. That room is above this
-    one, so it is named here and imported when such a name is first read.
+    name. What is handed out is the function of `functrace.scipy`, which on plain values is SciPy's. That package is of a
+    higher layer, so it is named here and imported when such a name is first read.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

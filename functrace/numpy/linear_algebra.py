@@ -2,7 +2,7 @@
 
 Signatures and results are NumPy's, named tuples included.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

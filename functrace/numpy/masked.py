@@ -4,7 +4,7 @@ How many elements such a selection has depends on values. It stands for them whi
 meet it, and until it is written back: ``x[mask] *= 2`` is ``np.where(mask, x * 2, x)``. Whatever else meets it asks for the
 mask: the examples of a mapped function may answer (transforms/examples.py), and the selection is an array from then on.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A method that is the NumPy function with the array first *is* that function, with its signature and docstring. What an array
 has and a Python number has not (``n.sum()``), a traced number has as the array that it would be.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A function of the namespace is NumPy's own behind a thin wrapper (`Function`), w
 
 * Lists of traced values among its arguments become traced arrays (``fnp.mean([x, x + 2])``).
 * Where NumPy's dispatch does not look (the contents of ``array``, the fill of ``full``, the indices of ``take``), the
-  implementation of this room is called.
+  implementation of this package is called.
 * What creation functions make of plain numbers inside a traced function (`CREATORS`) is traced, so that traced values can be
   written into it, and be its index: ``z = fnp.zeros(3); z[0] = x``. It depends on no input, so that whatever asks for its
   plain value gets that.
@@ -13,7 +13,7 @@ Outside of all transforms a wrapper hands the call to NumPy, and that is all.
 Wrappers are made when they are first asked for, so that importing costs nothing. `functrace.numpy.lift` hands out the
 same ones under NumPy's own names.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

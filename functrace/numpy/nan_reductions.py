@@ -1,6 +1,6 @@
 """Reductions that leave NaN out: NaN is replaced by a number that changes nothing, or its place is masked.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

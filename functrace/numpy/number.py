@@ -13,7 +13,7 @@ Note [Python numbers stay weak]
 Where Python's arithmetic is not that of float64 (division by zero, the root of a negative number) a traced number follows
 NumPy, which warns. Integers that leave 64 bits, where NumPy would wrap around in silence, raise.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

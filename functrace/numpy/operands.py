@@ -4,7 +4,7 @@ Of array-likes there are three readings. `arrayed` makes an array of whatever is
 leaves Python numbers weak, for arithmetic between arrays and numbers. What is written *into* an array is cast to its dtype
 (`functrace.numpy.assigning.assigned`). A list that holds traced values becomes one traced array in all three (`stacked`).
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Three classes have them: traced arrays (functrace/numpy/arithmetic.py), traced numbers, and selections by a mask of unknown
 value. Each says how it applies one, plain, reflected or in place; `set_operators` makes the methods.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Some of NumPy's writers (masks, ``x.flat``, ``place``, ``concatenate`` with ``ou
 element by element, and read some that they have already written. A traced value is what it was before the write. Where the
 two differ is found by NumPy itself: it writes numbered elements, once from the shared memory and once from a copy.
 
-Floor: 6.
+Layer: 3.
 """
 
 from __future__ import annotations

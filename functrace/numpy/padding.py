@@ -1,6 +1,6 @@
 """``numpy.pad`` in all of its modes.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 ``polymul`` and the remainder of ``polydiv``. The classes and functions of ``numpy.polynomial`` convert what they take by
 ``numpy.asarray``, which refuses traced values.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Products of arrays and ``einsum``: contractions (`functrace.ops.contraction`) with NumPy's signatures.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ On anything else they are Python's own. A result is a Python number, as there: w
 the values are known, Python's own function is called with them first, so that what it refuses (``math.sqrt(-1.0)``) raises
 its error in the user's line.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

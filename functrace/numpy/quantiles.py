@@ -1,6 +1,6 @@
 """Order statistics: medians, quantiles and percentiles, with NaN left out or not; differentiable in data and ``q``.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Questions about shape, dtype and memory, answered without values.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Note [Who gets NumPy's own names]
     If a traced value comes in by another way (a file's global variable, a C object), it meets plain arrays there: that
     raises, as without a lift.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

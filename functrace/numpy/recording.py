@@ -9,10 +9,10 @@ Note [What outlives its transform]
     keeps its tape for as long as somebody holds one of its values, and becomes an `Ended` one: what depends on no input
     stands for its plain value there, and operations on it give plain results, in whatever is recorded then, or outside.
 
-Floor: 2.5.
+Layer: 3.
 """
 
-# A tracer's own fields are underscored for users; the library's rooms read them.
+# A tracer's own fields are underscored for users; the library's packages read them.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations

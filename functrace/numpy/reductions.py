@@ -2,7 +2,7 @@
 
 Those that leave NaN out stand in nan_reductions.py, order statistics in quantiles.py, what runs along an axis in running.py.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

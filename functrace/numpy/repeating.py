@@ -1,6 +1,6 @@
 """NumPy's functions that repeat elements: ``tile``, ``repeat``, windows, grids and powers.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

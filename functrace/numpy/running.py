@@ -1,6 +1,6 @@
 """Sums, products and differences along an axis: ``cumsum``, ``diff``, ``trapezoid`` and their kin.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Functions of samples: interpolation, convolution, numerical gradients, covariance.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``numpy.emath``: functions whose results are complex where real numbers leave the real domain, which their values decide.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Elements carry their derivatives on; those that are equal share the derivative of the one that stands for them.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What is a view in NumPy is a view here, too (see Note [In-place operations on traced values] in numpy/views.py); views that
 NumPy makes read-only (``broadcast_to``, ``diagonal``) refuse to be written to.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sorting and searching: NumPy's signatures over `functrace.ops.sorting`.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

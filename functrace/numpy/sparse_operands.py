@@ -3,7 +3,7 @@
 A matrix of ``scipy.sparse`` is taken as the one of `functrace.scipy.sparse` with the same elements, whose operators take
 traced operands. That package is above this one, so it is named here and imported when such an operand first appears.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A subclass of ndarray that adds attributes and methods, or reads indices of its 
 the same functions, whose ``super()`` is the traced array. Where NumPy would hand the class on to results, they are traced
 arrays without it. A subclass with arithmetic of its own has no counterpart: its results would mean something else.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

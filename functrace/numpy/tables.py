@@ -1,12 +1,12 @@
-"""The rows: what users call each function of this room, stated once, where it is written.
+"""The rows: what users call each function of this package, stated once, where it is written.
 
 ``@implements(np.sum, method="sum", reduce=np.add)`` above a function says that it is ``np.sum`` on traced values, the method
 ``x.sum`` and ``np.add.reduce``. NumPy's dispatch (NEP 18), the methods of `TracedArray`, ufunc methods (NEP 13) and the
-namespace `functrace.numpy` all read the tables that these rows fill as the files of the room are imported; nothing else is
+namespace `functrace.numpy` all read the tables that these rows fill as the package's files are imported; nothing else is
 written to add a function. Ufuncs are primitives (`functrace.ops.elementwise.UFUNCS`), operators stand in
 functrace/numpy/operators.py.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def implements(
     weak: bool = False,
     scalars: bool = False,
 ) -> Callable[[F], F]:
-    """Make a function the implementation of NumPy functions: a row of the tables of this room.
+    """Make a function the implementation of NumPy functions: a row of the tables of this package.
 
     Args:
         functions: NumPy's functions that it is, all with its signature.

@@ -1,6 +1,6 @@
 """NumPy's functions that take, write, drop or insert elements by position or mask, and those about positions.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What has an operation of its own (``np.add.reduce`` …) stands in the table of ufunc methods; this is for the others. Whether
 there is such a reduction, and of which dtype, NumPy says itself, of an array of ones.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``ufunc.reduce`` and ``ufunc.accumulate`` of the ufuncs that no other NumPy function names: ``np.logaddexp.reduce`` ….
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 These are ``out=``, ``where=``, ``dtype=`` and ``casting=`` of a call, and the methods ``reduce``, ``accumulate``,
 ``reduceat``, ``outer`` and ``at``.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

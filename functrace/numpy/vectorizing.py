@@ -1,6 +1,6 @@
 """``vectorize`` of functions that get, return or close over traced values.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 See Note [In-place operations on traced values] in numpy/views.py, where they are linked to their bases and written.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ Note [Scalars and 0-d arrays]
     function, and of what an operation that holds programs returns, it is not known (`is_scalar`): after ``y += 1`` the old
     handle is unsettled.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ combines it with a traced value; what divides, or raises to a power, is refused,
 that is not defined. In lifted code ``np.ma.array``, ``np.ma.asarray`` and the like of a traced value are the value, if
 nothing is masked, and what they make of plain data leaves its operators to traced operands.
 
-Floor: 2.5.
+Layer: 3.
 """
 
 from __future__ import annotations

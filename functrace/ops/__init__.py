@@ -3,7 +3,7 @@
 ``PRIMITIVES`` is the table by name, which `Program.parse` and `Program.from_json` read. The special functions of SciPy
 (`functrace.ops.special`) are in it from when one is first asked for: nothing else of functrace imports SciPy by itself.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Primitives(LaterTable[str, Primitive]):
 
 
 def _collect() -> None:
-    """Put every primitive of every file in this room into the table."""
+    """Put every primitive of every file in this package into the table."""
     import pkgutil
 
     for module in pkgutil.iter_modules(__path__):

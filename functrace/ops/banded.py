@@ -1,6 +1,6 @@
 """Systems of banded matrices, by SciPy's LAPACK: matrices are given by their diagonals, ``ab[upper + i - j, j] = a[i, j]``.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Note [Bessel functions without their powers]
 
 Source: DLMF 10.25.2 (the series, all of whose terms are positive), 10.29.4 (the derivative), 10.40.1 (for large arguments).
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

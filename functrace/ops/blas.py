@@ -5,7 +5,7 @@ Accelerate, or what a distribution has put there. SciPy's wheels bring a second 
 spinning, as those of the first do; so a program that goes to and fro between both takes the cores away from itself. See
 docs/decisions/0032.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Primitives that broadcast as ufuncs do: `Elementwise`.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

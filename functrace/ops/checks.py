@@ -1,6 +1,6 @@
 """Checks that a program carries out: what NumPy finds out from values before it computes.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

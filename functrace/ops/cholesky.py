@@ -2,7 +2,7 @@
 
 Source: I. Murray, "Differentiation of the Cholesky decomposition" (2016), whose blocked form the pullback is.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 BLAS has products with triangles for half the flops of general ones (``trmm``). For the other, LAPACK has ``sygst``, with
 half the flops of two triangular solves; but with what has to be copied for it, it takes longer.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ ranks that NumPy's does (vectors, matrices, stacks that broadcast). ``einsum`` t
 ellipsis; more than two operands are contracted pairwise along a path from opt_einsum, so that derivatives are pairwise,
 too, and every intermediate is computed once.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ Note [Transposes of spline filters]
     last element are counted half. SciPy's own filter for "reflect" begins with a sum that is wrong by the power ``2 n`` of
     its pole: of few elements it is not symmetric, and so it is taken as the matrix that it is.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

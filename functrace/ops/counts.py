@@ -2,7 +2,7 @@
 
 A rule is called as ``flops(inputs, outputs, params)``, with avals and the params by name.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Note [Derivative of a running product]
     is exact with zeros in x; and a linear recurrence is closed under differentiation (the same recurrence with another
     right-hand side) and transposition (the same one backwards), so all orders are.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The functions of elementwise.py are NumPy's, and where a derivative has a limit 
 the same functions inside, and PyTorch's formulas as derivatives: where such a formula is nan, or reads the result, so does
 the derivative. `functrace.torch` is made of them.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

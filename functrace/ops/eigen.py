@@ -7,7 +7,7 @@ Note [Scales of eigenvectors]
 Source: M. Giles, "Collected matrix derivative results for forward and reverse mode AD" (2008), 3.1. See Note [Degenerate
 spectra] in functrace/ops/matrices.py.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ Note [Precision of partial derivatives]
     round, where the function does not: 100 squared is 16 in int8. Python numbers are left as they are (NEP 50), since rules
     look at them; a rule that computes with one alone gives it the dtype of the output first (`_typed`).
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Note [Transposes of real transforms]
     conjugate of ``rfft``, the frequencies that were counted twice doubled, and the transpose of ``rfft`` is ``irfft`` of the
     conjugate, the same frequencies halved. For odd ``n`` the last frequency is one of them.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Note [Foreign functions]
     against what was declared, and copied: a function may return a buffer that it uses again. It is said to be pure, so a
     call whose result nobody reads is left out; it is called when it is recorded if values are known, as whatever may raise.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

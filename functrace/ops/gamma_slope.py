@@ -17,7 +17,7 @@ Note [Derivative of a sample by its shape]
 Source: Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients" (2018); Takahasi and Mori (1974), for the rule;
 DLMF 5.5.2, 5.11.2 and 5.15 for polygamma.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

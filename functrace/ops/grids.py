@@ -2,7 +2,7 @@
 
 Both are written for stacks: the axes before those that the operation works along, which broadcast.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ Note [Repeated indices]
     Reading ``x[[0, 0]]`` reads twice, so cotangents add up (`scatter_add`). Writing ``x[[0, 0]] = v`` keeps the last
     value, so the others have no derivative (`is_last_write`).
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

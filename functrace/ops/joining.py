@@ -3,7 +3,7 @@
 Joining is linear in all operands together: a tangent is the same join, with zeros for the operands that carry no
 derivative, and a cotangent is cut apart again.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

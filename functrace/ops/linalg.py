@@ -15,7 +15,7 @@ Note [Phases of eigenvectors]
 Source: M. Giles, "Collected matrix derivative results for forward and reverse mode AD" (2008); J. Townsend,
 "Differentiating the singular value decomposition" (2016). See Note [Degenerate spectra] in functrace/ops/matrices.py.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

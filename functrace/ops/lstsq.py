@@ -9,7 +9,7 @@ Note [Cut-off singular values]
 Source: G. H. Golub, V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems whose variables
 separate" (1973).
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

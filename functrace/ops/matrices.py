@@ -7,7 +7,7 @@ Note [Degenerate spectra]
     function such as ``V f(w) V^H`` does have a derivative, in which f' stands, but that is not to be had from the
     derivatives by ``V`` and by ``w``, both of which may be 0. The same holds for the vectors of singular values that are 0.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

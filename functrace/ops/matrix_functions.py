@@ -10,7 +10,7 @@ Note [Derivatives of functions of matrices]
 Source: Higham, "Functions of Matrices" (2008), 3.2; Mathias, "A chain rule for matrix functions" (1996); de Hoog, Anderssen
 and Lukas, "Differentiation of matrix functionals using triangular factorization" (2011) for LU.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Names for values, which residual policies refer to.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

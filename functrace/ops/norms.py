@@ -1,6 +1,6 @@
 """Norms of any order, with PyTorch's derivatives: written with the result, so that they are what it says at the edges.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Note [Vectors that complete a basis]
 Source: H. Walter, L. Lehmann, "Algorithmic differentiation of linear algebra functions" (2010); G. Ballard et al.,
 "Reconstructing Householder vectors from tall-skinny QR" (2014).
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

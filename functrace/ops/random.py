@@ -14,7 +14,7 @@ Note [Many keys]
     is the batch rule: who is not mapped is broadcast. Setting a generator to a key takes 1 us, where making one takes 7; so
     idle generators are kept, and each is held by one draw at a time.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

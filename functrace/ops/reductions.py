@@ -3,7 +3,7 @@
 Every reduction is a primitive with parameters ``axes`` (sorted, non-negative) and no ``keepdims``: the NumPy
 layer reshapes where the user asked for it.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

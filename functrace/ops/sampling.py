@@ -3,7 +3,7 @@
 What is drawn is a constant to derivatives; how it moves with parameters is said where it is drawn
 (`functrace.scipy.stats.sampling`). SciPy is imported when one of these runs.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

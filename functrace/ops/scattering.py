@@ -4,7 +4,7 @@
 positions. So positions are turned into such a line; long rows are added one after the other. Every element gets what is
 added to it in the same order as NumPy adds it.
 
-Floor: b (base).
+Layer: b (base).
 """
 
 from __future__ import annotations

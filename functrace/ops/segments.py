@@ -1,6 +1,6 @@
 """Sums of segments along the first axis: ``numpy.add.reduceat``, in NumPy's order of additions.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

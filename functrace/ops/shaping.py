@@ -2,7 +2,7 @@
 
 All are linear; their transposes are each other.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a solver returns, for derivatives: results that have none, and solutions that are no such.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

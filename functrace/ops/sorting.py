@@ -3,7 +3,7 @@
 The derivative of a sorted array is the tangent read in sorted order; positions themselves have no derivative. ``axis`` is
 always non-negative.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

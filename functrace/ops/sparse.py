@@ -4,7 +4,7 @@ A matrix is given as SciPy's compressed rows are: its elements ``data``, their c
 (one more than there are rows), and beside it the row of each element. An element may stand more than once: they are added.
 The last three are integers, operands that carry no derivative and have no batch axis.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Triangular systems: what the rules of Cholesky and QR factorizations are made of, instead of inverses.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Passes: a program becomes an equal program that does less.
 
-Floor: 5.
+Layer: 6.
 """
 
 from functrace.passes.again import compute_again

@@ -3,7 +3,7 @@
 Each is a row with its own example, which is its test. What floating-point numbers say to it stands at the rule. Two nans
 count as one, whatever their sign and payload.
 
-Floor: 5.
+Layer: 6.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Note [What is computed again on purpose]
     Names are dropped when that is done. A large array whose last reader is long past is computed again too, if that takes
     one pass over memory: to keep it would.
 
-Floor: 5.
+Layer: 6.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ Note [What a loop is divided by]
     * Products and sums over all steps round differently from a product per step: the row says so (`Pass.exact`), and it is
       applied only by ``jit``, whose calls all run the same code.
 
-Floor: 5.
+Layer: 6.
 """
 
 from __future__ import annotations

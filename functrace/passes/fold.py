@@ -3,7 +3,7 @@
 Derivative programs are full of such things: the seed of a gradient is a 1.0 that is broadcast and multiplied with.
 Equations that no output depends on are dropped on the way.
 
-Floor: 5.
+Layer: 6.
 """
 
 from __future__ import annotations

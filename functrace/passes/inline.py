@@ -1,6 +1,6 @@
 """In line: an operation that stands for a program is replaced by the program's operations.
 
-Floor: 5.
+Layer: 6.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ that its result lives less are not fewer than those that its operands live more.
 
 Measured on 50 layers ``tanh(sin(h @ w) * exp(-h * h))``: the gradient holds 251 arrays at its peak, 302 without.
 
-Floor: 5.
+Layer: 6.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 NumPy adds, and multiplies matrices, in an order that depends on strides. So where an operation is left out whose result
 would be an array of its own, what is read instead is one too, or is only read by operations that do not see a difference.
 
-Floor: 5.
+Layer: 6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A user's own passes, checked: functions from a program to an equal one, or rows of the pipeline (`Pass`).
 
-Floor: 5.
+Layer: 6.
 """
 
 from __future__ import annotations

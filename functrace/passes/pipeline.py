@@ -4,7 +4,7 @@ The same rows are applied to programs that operations hold (bodies of loops, bra
 A pass takes a program and returns an equal one: the same inputs, the same outputs bit for bit, effects in the same order.
 To add one, write it in a file of its own and add a row here; tests/passes/test_pipeline.py runs the rows' examples.
 
-Floor: 5.
+Layer: 6.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ A stack of matrices times one matrix is one product of a tall matrix. Measured o
 Large products are divided among functrace's threads (`functrace.executor.products`): stacks always, since NumPy computes one
 matrix after the other; single matrices where other work is divided, too, since BLAS's own threads would stand in its way.
 
-Floor: 5.
+Layer: 6.
 """
 
 from __future__ import annotations

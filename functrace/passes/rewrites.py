@@ -2,7 +2,7 @@
 
 Values stay the same, bit for bit. `functrace.passes.fold` applies them, since it knows which operands are constants.
 
-Floor: 5.
+Layer: 6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a rewrite that saves an operation looks at, and the row that it stands in with its example.
 
-Floor: 5.
+Layer: 6.
 """
 
 from __future__ import annotations

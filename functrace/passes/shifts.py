@@ -10,7 +10,7 @@ Note [Normal forms]
     atom one that does not, or the sum over a row of a product of full atoms. A sum over rows takes row atoms out of every
     term; a quotient by one term has negative exponents. A value whose polynomial has no terms is zero for all numbers.
 
-Floor: 5.
+Layer: 6.
 """
 
 from __future__ import annotations

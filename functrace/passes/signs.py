@@ -4,7 +4,7 @@ A derivative rule negates what it hands on. If all that reads ``-x``, or product
 (``a + (-x)`` is ``a - x``, ``(-x) * 2.0`` is ``x * -2.0``), then ``x`` is handed on, and nothing is negated. IEEE 754 rounds
 a number and its negative alike, so no bit changes; where the sign of a zero would (``-a - x``), nothing is left out.
 
-Floor: 5.
+Layer: 6.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A derivative along rows has factors of one number per row. Where the same bits come of it, they are put together before
 they meet the array. Rows of `functrace.passes.algebra`; two nans count as one there.
 
-Floor: 5.
+Layer: 6.
 """
 
 from __future__ import annotations

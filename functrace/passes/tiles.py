@@ -3,7 +3,7 @@
 The derivative of ``q, k, v = (x[:, i] for i in range(3))``, or of ``np.split``, is a sum of arrays that have a part each and
 zeros elsewhere. Where the parts make up all of the array, each is written once where it belongs.
 
-Floor: 5.
+Layer: 6.
 """
 
 from __future__ import annotations

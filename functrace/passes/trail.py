@@ -1,6 +1,6 @@
 """What passes do to one program: a trail of what each has changed, and how long it took.
 
-Floor: 5.
+Layer: 6.
 """
 
 from __future__ import annotations

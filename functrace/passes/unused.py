@@ -2,7 +2,7 @@
 
 A loop whose stacked results are not needed does not stack them; a choice whose result is not needed does not make it.
 
-Floor: 5.
+Layer: 6.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ Names, arguments and their order are those of ``jax.random``; dtypes are NumPy's
 otherwise). The numbers are those of NumPy's Philox: ``key(seed)`` is the key of ``numpy.random.Philox(seed)``, whose
 `numpy.random.Generator` draws what `normal` and `uniform` draw. See docs/random.md, and docs/decisions/0020-random.md.
 
-Floor: 7.
+Layer: 8.
 """
 
 import typing as _typing

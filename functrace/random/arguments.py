@@ -1,6 +1,6 @@
-"""What the functions of this room take, each read in one way: shapes, dtypes and parameters.
+"""What the functions of this package take, each read in one way: shapes, dtypes and parameters.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

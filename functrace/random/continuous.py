@@ -2,7 +2,7 @@
 
 All of them are reparameterised: a sample is a smooth function of the parameters, whose derivative is that of the sample.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What is drawn is piecewise constant in the parameters: its derivative by them is 0, as that of ``np.floor``. The derivative
 of an expectation is to be had from the logarithm of the probability, by the score function; or from a smooth distribution.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

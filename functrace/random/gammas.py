@@ -3,7 +3,7 @@
 A gamma sample moves with its shape as the quantile that it is, which has a derivative to every order
 (`functrace.ops.gamma_slope`); the others are formulas of gamma samples, in logarithms, which small shapes do not underflow.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

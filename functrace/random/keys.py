@@ -1,6 +1,6 @@
 """Keys: made from a seed, split into others, combined with a number.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Distributions of vectors and matrices: correlated normal vectors, and orthogonal matrices.
 
-Floor: 7.
+Layer: 8.
 """
 
 from __future__ import annotations

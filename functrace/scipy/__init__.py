@@ -3,7 +3,7 @@
 SciPy's ufuncs (`scipy.special`) need nothing of this: they are called as they are. On plain values, every function here is
 SciPy's own. What is here is on docs/scipy.md; SciPy is an extra, and imported when this module is.
 
-Floor: 8.
+Layer: 9.
 """
 
 try:

@@ -3,7 +3,7 @@
 Source: J. Kierzenka and L. F. Shampine, "A BVP solver based on residual control and the MATLAB PSE" (2001): the equations
 that SciPy solves on its last mesh.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

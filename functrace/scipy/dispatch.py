@@ -1,6 +1,6 @@
 """Which of two functions runs: SciPy's own on plain values, ours on traced ones, or none.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def on_traced(function: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def scipys(module: ModuleType, name: str) -> Any:
-    """Return what SciPy has under a name that a room here has not written; a function refuses traced values.
+    """Return what SciPy has under a name that a package here has not written; a function refuses traced values.
 
-    For rooms whose functions call the user's: what SciPy's own would raise then stands far from its call.
+    For packages whose functions call the user's: what SciPy's own would raise then stands far from its call.
 
     Raises:
         AttributeError: SciPy has not got it either.

@@ -9,7 +9,7 @@ Example:
     >>> np.round(ft.grad(lambda x: fft.dct(x, norm="ortho")[1])(np.zeros(4)), 4)
     array([ 0.6533,  0.2706, -0.2706, -0.6533])
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Least squares by ``scipy.optimize``, on traced values: differentiated by what is fitted.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``scipy.integrate.solve_ivp`` and ``odeint`` on traced values.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

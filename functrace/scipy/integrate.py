@@ -8,7 +8,7 @@ Example:
     >>> round(float(ft.grad(end)(0.5)), 8), round(-float(np.exp(-0.5)), 8)
     (-0.60653066, -0.60653066)
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

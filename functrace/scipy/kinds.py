@@ -1,6 +1,6 @@
 """What SciPy's functions take and return, by name; SciPy's own annotations say little more.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

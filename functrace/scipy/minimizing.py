@@ -4,7 +4,7 @@ Where the derivative of the objective is zero, or, with bounds and constraints, 
 Tucker hold, is what defines a minimum. What is active is written as a projection, ``x = clip(x - gradient, lower, upper)``,
 whose derivative is the limit's where a limit holds, and the gradient's elsewhere.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Note [The adjoint]
     asked for. These are trajectories in turn, found with the same method and tolerances, and differentiated in the same
     way, to any order.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ Example:
     >>> round(float(slope), 12), round(1 / 12, 12)
     (0.083333333333, 0.083333333333)
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

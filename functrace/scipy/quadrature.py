@@ -4,7 +4,7 @@ By Leibniz' rule, the derivative of the integral of ``f`` from ``a`` to ``b`` is
 of ``df/dp``, which is found in the same way, with the same tolerances. The terms of limits that do not change are left out:
 the integrand may be infinite there.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Roots of equations by ``scipy.optimize``, on traced values: differentiated by what the equations depend on.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Integrals of samples by ``scipy.integrate``, on traced values: SciPy's formulas.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ close over is known; the solver itself (`Solving.run`) calls them on plain array
 the program runs. A solution is then attached to the equations that it solves (`Solving.defined`), as
 `functrace.custom_root` does.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

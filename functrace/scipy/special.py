@@ -9,7 +9,7 @@ Example:
     >>> ft.grad(special.logsumexp)(np.array([0.0, 0.0]))
     array([0.5, 0.5])
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

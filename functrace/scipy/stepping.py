@@ -3,7 +3,7 @@
 SciPy chooses the steps, on plain values. They are taken again with the same coefficients, where they ended, so the
 derivative is that of the very numbers that the solver returned, with steps held as they are.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Both compare with values that are found by another route, and say of what is wrong where it is: which argument, which
 element, which equation of the program, in which line.
 
-Floor: 7 (api).
+Layer: 8 (api).
 """
 
 from typing import TYPE_CHECKING

@@ -4,7 +4,7 @@ The function is recorded with values, so what Python decides on values is as it 
 operands, at the values that they have; the first whose derivative is not what differences give is the one to look at. What
 an equation holds (the body of a loop, the branches of a choice) is looked into in turn.
 
-Floor: 7 (api).
+Layer: 8 (api).
 """
 
 from __future__ import annotations

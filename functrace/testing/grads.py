@@ -1,6 +1,6 @@
 """``check_grads``: derivatives against differences, complex steps and each other.
 
-Floor: 7 (api).
+Layer: 8 (api).
 """
 
 from __future__ import annotations

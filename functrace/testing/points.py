@@ -1,6 +1,6 @@
 """A function at a point, as checks see it: from the leaves that have derivatives to the leaves that have derivatives.
 
-Floor: 7 (api).
+Layer: 8 (api).
 """
 
 from __future__ import annotations

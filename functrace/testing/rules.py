@@ -1,6 +1,6 @@
 """``check_rules``: all rules of a user's own operation.
 
-Floor: 7 (api).
+Layer: 8 (api).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``torch._VF``: functions that PyTorch's own Python calls there.
 
-Floor: 8.
+Layer: 9.
 """
 
 from functrace.torch.autograd.forward_ad import UnpackedDualTensor, make_dual, unpack_dual

@@ -3,7 +3,7 @@
 Eager tensors over NumPy arrays with PyTorch 2.13's observable behaviour: ``backward``, graph nodes and hooks,
 ``autograd.Function``, saved-tensor hooks, checkpoint. Every derivative is a program that functrace's core derived.
 
-Floor: 8.
+Layer: 9.
 """
 
 import typing as _typing

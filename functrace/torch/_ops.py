@@ -4,7 +4,7 @@
 there is one, that can be compared, printed and called. What it takes is said by its schema, a line of schemas.txt. Which
 overload an operation of the shim is stands in identities.py, what calling one runs in overloads.py.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

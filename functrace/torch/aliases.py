@@ -3,7 +3,7 @@
 The core links handles of traced values that share memory, and reads them again after a write (Note [In-place operations on
 traced values] in numpy/views.py). Here it is told what PyTorch's views and ``detach()`` are.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Ops, and how they are applied: one lookup of a plan, one NumPy call and one node.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Applying an op where a functional transform is at work: to traced values, and tensors that hold them.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 It looks for what tensors cannot say by themselves: memory whose overwrite backward will not notice, outputs that are not in
 the graph, gradients that do not fit, rules that do not agree with one another, a second derivative that is silently wrong.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 As in PyTorch a deep copy of several tensors that share memory shares its copy; a pickle has the memory once for each.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ PyTorch's names, and the parameters of its Python functions, were recorded from 
 whether it is there, and of each that is not, or behaves otherwise, why (differences.py). With ``--check`` the page is only
 compared.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Factories: tensors from numbers, arrays, shapes and random numbers.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The default dtype, and what was made for it.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Note [Numbers are operands, not constants]
     that changes does not make a new plan, and saved-tensor hooks never see it. Where the derivative itself depends on the
     number (the exponent of ``pow``), the op says that it is static.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Devices: there is one, the CPU; others can be named, and nothing can be put there.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

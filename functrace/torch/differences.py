@@ -3,7 +3,7 @@
 The page ``docs/torch_coverage.md`` is made of it (coverage.py). Tests run every example: here it prints what stands under
 ``here``, on PyTorch what stands under ``pytorch``; a reason for a name that is there is an error.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

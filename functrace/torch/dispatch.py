@@ -10,7 +10,7 @@ Note [What func runs]
     parameters, and with the random numbers that were drawn already. With other arguments, the function of that name runs
     (overloads.py).
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

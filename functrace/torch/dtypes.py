@@ -1,6 +1,6 @@
 """The dtypes of the shim: ``torch.float32`` and its kin, objects with PyTorch's spelling around NumPy's dtypes.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

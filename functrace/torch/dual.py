@@ -3,7 +3,7 @@
 A level is entered for the whole process, as in PyTorch (`functrace.torch.autograd.forward_ad`). Operations, nodes and
 Functions look here for it (`DUALS.level`): while there is none, that one test is all that forward mode costs.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How elements lie in memory: memory formats and layouts, and what factories check of where a tensor is to be made.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A row says all that there is to say of a function (rows.py): ``torch.sin``, ``Te
 type checkers see come from it. Reductions stand in reductions.py, products of matrices in products.py, shapes and indices
 in shaping.py, what there is only as a method in methods.py.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where the elements of tensors lie in their storages, and tensors of other sizes in the same storage.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

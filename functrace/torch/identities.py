@@ -5,7 +5,7 @@ The name comes from the row, or from the node, which PyTorch names after the ove
 and the rest is what the node saves under the argument's name (`Op.details`). `IDENTITIES` says what neither tells. An
 operation that PyTorch does not have is one of ``torch.ops.functrace``.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The in-place forms of other functions stand in those functions' rows.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What else is named in ``torch``: constants, memory formats, limits of dtypes, the older constructors.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

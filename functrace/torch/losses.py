@@ -1,6 +1,6 @@
 """The rows of what neural networks have of their own: ``linear`` and losses.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 An in-place view is the view, put in the tensor's place: same memory, another shape, a node between the tensor and its former
 node. The views that there are of a tensor stay what they were; `Tensor._moves` says how they are reached from its new shape.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

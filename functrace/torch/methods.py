@@ -1,6 +1,6 @@
 """The rows of what there is only as a method or property of `Tensor`: ``grad_fn``, ``backward``, hooks, conversions.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ NumPy has no such view. Here a conjugate has memory of its own, and lists what i
 either by operations is written into the other, too. What is written through NumPy is seen when somebody looks at the
 conjugate: its tensors compute it anew (tensor.py, `Mirrored`). Conjugates have no ``numpy()``, as in PyTorch.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

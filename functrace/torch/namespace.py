@@ -2,7 +2,7 @@
 
 What type checkers see of it stands in namespace.pyi, which ``python -m functrace.torch.stubs`` writes.
 
-Floor: 8.
+Layer: 9.
 """
 
 from functrace.torch.dtypes import NAMES

@@ -1,6 +1,6 @@
 """Python's numbers, beside which tensors are computed with.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 PyTorch's iterator sorts axes by the steps of the operands, first to last; NumPy's prefers C order. Whether a later
 ``view`` or ``reshape`` shares memory depends on it.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 An overload runs the function, method or in-place method that it is named after; `FUNCTIONS` says what the others run.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

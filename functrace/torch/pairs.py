@@ -1,6 +1,6 @@
 """Complex numbers as pairs of real ones, and back: views of the same memory.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ that it holds. So a plan is derived once for a pattern, with `Unknown` numbers f
 equal, and then made for given ones by putting them in. What a rule of the core asked of an unknown number holds for the
 given one too, or another plan is derived (`Questions`); where a rule needs the number itself, plans are for it alone.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

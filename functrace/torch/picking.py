@@ -2,7 +2,7 @@
 
 Pieces of a split are views of one base, each an output of one node; PyTorch refuses to write into them under grad mode.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ the function to call, and the `Derivation` that its node follows. Plans are kept
 lookup, one NumPy call and one node. What is frozen is shared: a derivation among all sizes that it holds for
 (`functrace.torch.sizes`), and what runs its backward program (`Pullback`) where the program holds no size.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How tensors print: as PyTorch's do.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The rows of products of matrices, and ``matmul``, which is composed of them.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A `Promotion` takes a function and the specs of its operands, and returns the fu
 same function if nothing needs converting. The conversions are part of what is traced, so gradients come back in the
 operands' dtypes. What an operation does not compute with (`for_kinds`, `of_tensors` …) it refuses, in PyTorch's words.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

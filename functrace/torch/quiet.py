@@ -1,6 +1,6 @@
 """Computing without a word: PyTorch is silent about ``log(0)``, where NumPy warns.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

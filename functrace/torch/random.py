@@ -1,6 +1,6 @@
 """The generator of random numbers: one for the process, as in PyTorch; its numbers are NumPy's, not PyTorch's.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

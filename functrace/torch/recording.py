@@ -1,6 +1,6 @@
 """Making nodes: the graph behind the results of an operation.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The rows of reductions: sums, extremes and their positions, softmax.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A tensor of another shape is resized first, within its storage where that has th
 as in PyTorch. Memory that is read and written at once is refused where PyTorch refuses it, and where it leaves open what
 comes of it.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ namespace.py puts together with the others. There are three ways to write one::
 
 Each of them returns the plain function, for other functions to call.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rows that reduce what is put in one place: ``scatter_reduce`` and ``index_reduce``.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

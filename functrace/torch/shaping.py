@@ -3,7 +3,7 @@
 Every view is made by one of four functions of the core (`index_static`, `reshape`, `permute`, `broadcast_to`), which
 give NumPy views of arrays; so views.py knows how to write into any chain of them.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

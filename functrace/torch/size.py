@@ -1,6 +1,6 @@
 """`Size`: the shape of a tensor, a tuple that prints as PyTorch's.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

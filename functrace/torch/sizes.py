@@ -8,7 +8,7 @@ the number itself, plans are for it alone.
 
     DERIVATIONS.find   ByPattern: op, dtypes, equal sizes   ->   BySizes: n0 < n1?   ->   BySizes: …   ->   Derived
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A module is what PyTorch's ``nn.Module`` is to them: it can be called, keeps tensors by name in ``_parameters`` and
 ``_buffers``, other modules as attributes, and lists them by ``named_parameters`` and ``named_buffers``.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

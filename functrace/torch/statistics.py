@@ -1,6 +1,6 @@
 """The rows of variances, medians, norms and order: ``var``, ``median``, ``norm``, ``amax``, ``sort``, ``topk``.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

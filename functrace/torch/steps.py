@@ -1,6 +1,6 @@
 """What views are made of: functions that show a part of a value, and what writing into that part makes of the value.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The functions of ``torch`` and the methods of `Tensor` go to namespace.pyi, thos
 nn/functional.pyi. Parameters are those of the functions, as their source annotates them; a `Value` that a method returns is
 a `Tensor`, since it was given one. With ``--check`` the files are only compared.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The tables of rows put together; importing this module gives `Tensor` its methods.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

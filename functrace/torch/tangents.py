@@ -8,7 +8,7 @@ The tangent of a view is a view of the tangent, made by the same steps; an opera
 place. So tangents share memory where their tensors do. A tensor without tangent that is a view of a dual one has a part of
 that one's (`Entered.tangent_of`); writing dual values into a view gives the base a tangent, which is zero elsewhere.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ Note [Views and history]
     rewrites the base's history (views.py); the ``grad_fn`` of every view of that base is then out of date, which it
     notices by the version counter when somebody reads it.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ version up and makes the tensor the output of the new node. On a view it is the 
 views of that base make themselves a node `AsStridedBackward0`, which reads their part of the base's new value, when
 somebody asks for their ``grad_fn``.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

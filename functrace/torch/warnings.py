@@ -1,6 +1,6 @@
 """Warnings that PyTorch gives once in a process, unless ``torch.set_warn_always(True)`` was called.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

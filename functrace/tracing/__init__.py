@@ -1,6 +1,6 @@
 """Recording: how user code becomes a program, and what a program means.
 
-Floor: 1.
+Layer: 1.
 """
 
 from functrace.tracing.binding import bind

@@ -22,10 +22,10 @@ Note [A body is what runs inside]
     values of older recordings, and its own arguments, are read-only meanwhile (`check_writable`); for `vmap`
     (`MAPPED`) this holds too, while what does not depend on its arguments may be recorded outside.
 
-Floor: 1.
+Layer: 1.
 """
 
-# A tracer's own fields are underscored for users; the library's rooms read them.
+# A tracer's own fields are underscored for users; the library's packages read them.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations

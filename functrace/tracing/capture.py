@@ -14,10 +14,10 @@ Note [The caller's arrays can change under us]
     hands over gigabytes without a copy, and the declaration is taken at its word (docs/sharp_bits.md).
     See docs/decisions/0009-callers-arrays.md for what else was considered, and what each costs.
 
-Floor: 1.
+Layer: 1.
 """
 
-# A tracer's own fields are underscored for users; the library's rooms read them.
+# A tracer's own fields are underscored for users; the library's packages read them.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 `own` copies an array. `shared_copy` looks for a copy of the same memory first: recordings that nest share it, as do an array
 and its transposed, reversed or broadcast forms. What is declared read-only is not copied.
 
-Floor: 1.
+Layer: 1.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@ It applies equation by equation. On arrays every equation is evaluated by its pr
 traced, the program's equations are recorded where they belong. For other values, it is told how a primitive is applied to
 them (`functrace.torch` does so for tensors). Executors must equal it.
 
-Floor: 1.
+Layer: 1.
 """
 
-# A tracer's own fields are underscored for users; the library's rooms read them.
+# A tracer's own fields are underscored for users; the library's packages read them.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ Note [How a warning finds its line]
     run where it is NumPy's default, which is found out by the identity of what NumPy keeps in a context variable; where
     that is not to be had, and for other modes, it takes 5 us.
 
-Floor: 1.
+Layer: 1.
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ Note [Why recording is lazy]
     (`bool(x > 0)`): what the value needs is then evaluated, once. Everything else waits for the end, when the
     whole program is known and its transformed, compiled form may already be in a cache.
 
-Floor: 1.
+Layer: 1.
 """
 
-# A tracer's own fields are underscored for users; the library's rooms read them.
+# A tracer's own fields are underscored for users; the library's packages read them.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations

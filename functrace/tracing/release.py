@@ -5,10 +5,10 @@ derivative will. The first are found by weak references to the tracers of large 
 are kept. This is done when the values held have doubled (see tracing/values.py). Whatever has been freed and is read all
 the same is evaluated again.
 
-Floor: 1.
+Layer: 1.
 """
 
-# A tracer's own fields are underscored for users; the library's rooms read them.
+# A tracer's own fields are underscored for users; the library's packages read them.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations

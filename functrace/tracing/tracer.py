@@ -3,10 +3,10 @@
 A `Tracer` is a handle to a variable of a recording: it knows shape and dtype at once and nothing else. What it stands for is
 on the recording, which can be asked for its value (`functrace.tracing.values`).
 
-Floor: 1.
+Layer: 1.
 """
 
-# A tracer's own fields are underscored for users; the library's rooms read them.
+# A tracer's own fields are underscored for users; the library's packages read them.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ Note [Errors where they stand]
     depends on is known and what is recorded will run in any case (`Recording.is_certain`). While staging it raises when
     the program runs.
 
-Floor: 1.
+Layer: 1.
 """
 
-# A tracer's own fields are underscored for users; the library's rooms read them.
+# A tracer's own fields are underscored for users; the library's packages read them.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What views are, and what a write into one of them reaches, is said in numpy/views.py; how a layout is worked out, in
 numpy/layout.py.
 
-Floor: 1.
+Layer: 1.
 """
 
 from __future__ import annotations

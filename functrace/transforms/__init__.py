@@ -1,6 +1,6 @@
 """Transforms of programs: jvp, linearize, transpose, vmap. Each is a walk: read, apply the rule, write.
 
-Floor: 3.
+Layer: 4.
 """
 
 from functrace.transforms.building import is_differentiable

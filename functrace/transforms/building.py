@@ -1,9 +1,9 @@
 """Helpers that the transforms share: match tangents to avals, attribute operations to lines, freeze a recording.
 
-Floor: 3.
+Layer: 4.
 """
 
-# A tracer's own fields are underscored for users; the library's rooms read them.
+# A tracer's own fields are underscored for users; the library's packages read them.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each is `forward` (transforms/walk.py), with or without `backward`, onto one tape or two.
 
-Layer: 3.
+Layer: 4.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ Note [Whose examples a value is of]
     example at every turn does not copy all that it has computed at every turn. ``generations`` has the examples after
     each question that parted them; ``since`` says for a value which of these it is of.
 
-Floor: 3.
+Layer: 4.
 """
 
-# A tracer's own fields are underscored for users; the library's rooms read them.
+# A tracer's own fields are underscored for users; the library's packages read them.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ that made such a value by a `Given` of the value and of the operands: to be read
 operation. So every transform works as it does without. After it, `without_given` leaves the value alone, and what only the
 operation had read is not computed.
 
-Floor: 3.
+Layer: 4.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ and `linearize` tells what depends on tangents from what does not, inside of wha
 whatever has rules. A program that is not linear shows by residuals that depend on what it should be linear in, or by
 operations on that which have no derivative (``round``, comparisons).
 
-Floor: 3.
+Layer: 4.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 may be saved; everything else that the linear part reads is computed again from them. This is what `checkpoint` is, and what
 a backward node of the shim holds: its operands and results are what it may save.
 
-Floor: 3.
+Layer: 4.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The jvp rule of one operation, called on traced values.
 
-Layer: 3.
+Layer: 4.
 """
 
 # A tracer's own fields are underscored for users; the library's packages read them.

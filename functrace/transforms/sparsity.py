@@ -12,7 +12,7 @@ Note [Values of a compressed Jacobian]
 
     Source: A. R. Curtis, M. J. D. Powell, J. K. Reid, On the estimation of sparse Jacobian matrices (1974).
 
-Floor: 3.
+Layer: 4.
 """
 
 from __future__ import annotations

@@ -21,10 +21,10 @@ Note [When a template is made]
 There is no template of what has sub-programs, calls the user's code, is kept though nobody reads it, or has several results:
 these are differentiated by their rules.
 
-Floor: 3.
+Layer: 4.
 """
 
-# A tracer's own fields are underscored for users; the library's rooms read them.
+# A tracer's own fields are underscored for users; the library's packages read them.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations

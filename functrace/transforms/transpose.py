@@ -4,7 +4,7 @@ The walk goes backwards. Each operation that is linear in some operand gives, by
 such operand from the cotangent of its output. Rules do not care about broadcasting or dtypes: the walk sums each
 cotangent to its operand's aval where it accumulates it (`match_cotangent`).
 
-Floor: 3.
+Layer: 4.
 """
 
 from __future__ import annotations

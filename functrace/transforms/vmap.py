@@ -4,7 +4,7 @@ The walk evaluates the program with operands that may have one more axis, always
 of every operation that has a batched operand; the others stay as they are. Elementwise primitives have one rule for
 all of them, here: operands of lower rank get axes of size 1 after the batch axis, so that they broadcast as before.
 
-Floor: 3.
+Layer: 4.
 """
 
 from __future__ import annotations

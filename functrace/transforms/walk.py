@@ -17,7 +17,7 @@ Note [Activity]
     are never called for inactive operations, and no zeros stand in data. Where the tangent of a result *is* that of an
     operand (``x + 1``), both have one cotangent; `Walked.roots` says whose.
 
-Layer: 3.
+Layer: 4.
 """
 
 from __future__ import annotations

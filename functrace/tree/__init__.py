@@ -3,7 +3,7 @@
 ``None`` is an empty subtree, as in JAX. ``functrace.tree`` gives the functions one needs most under their usual names;
 which classes are nests is said in `functrace.tree.nodes`.
 
-Floor: b (base).
+Layer: b (base).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Pytrees in words, for error messages: what a structure is, and where two of them differ.
 
-Floor: b (base).
+Layer: b (base).
 """
 
 from __future__ import annotations

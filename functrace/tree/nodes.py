@@ -4,7 +4,7 @@ A nest is taken apart by optree, in a namespace of ours. What optree finds to be
 is a nest after all is registered then, once, and the nest is taken apart again. So arrays, numbers, tuples and dicts cost
 nothing more than a look at the classes of the leaves.
 
-Floor: b (base).
+Layer: b (base).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cases of functrace.scipy's rooms for data on grids: signal, fft, ndimage, interpolate, sparse."""
+"""Cases of functrace.scipy's packages for data on grids: signal, fft, ndimage, interpolate, sparse."""
 
 from __future__ import annotations
 

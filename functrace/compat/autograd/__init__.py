@@ -7,7 +7,7 @@ functrace's. `replace_autograd` lets packages that import autograd themselves ru
 Differences: arguments that hold integers raise; containers are Python's own, traced values stand in them; values carry no
 graph of nodes, so what reads one is missing. docs/backends.md has the table.
 
-Floor: 9.
+Layer: 10.
 """
 
 from functrace.compat.autograd.builtins import dict, isinstance, list, tuple, type

@@ -1,6 +1,6 @@
 """Which values are traced, and their plain values.
 
-Floor: 9.
+Layer: 10.
 """
 
 from __future__ import annotations

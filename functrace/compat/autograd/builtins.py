@@ -1,6 +1,6 @@
 """``autograd.builtins``: containers are Python's own here, because traced values can stand in them.
 
-Floor: 9.
+Layer: 10.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``autograd.core``: derivatives of functions of one argument, rules and vector spaces.
 
-Floor: 9.
+Layer: 10.
 """
 
 from functrace.compat.autograd.differential_operators import jvp_of as make_jvp

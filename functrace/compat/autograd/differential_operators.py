@@ -5,7 +5,7 @@ Note [Gradients of one element]
     So results are reshaped. `value_and_grad` returns the value in its own shape: as the auxiliary result, once a result has
     been met that is no number, since results with an auxiliary one are not replayed as quickly.
 
-Floor: 9.
+Layer: 10.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Note [Rules run on values]
     any primitive on ``g``, as rules do that are written for autograd. Higher derivatives differentiate the call of the rule
     in the same way (`functrace.api.attaching.eagerly`). A mode without a rule is the transpose of the other one.
 
-Floor: 9.
+Layer: 10.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Modules whose names are those of another module, or of an object.
 
-Floor: 9.
+Layer: 10.
 """
 
 from __future__ import annotations

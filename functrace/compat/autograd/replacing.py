@@ -1,6 +1,6 @@
 """`replace_autograd`: packages that import autograd, unmodified, on functrace.
 
-Floor: 9.
+Layer: 10.
 """
 
 from __future__ import annotations

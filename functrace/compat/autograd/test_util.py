@@ -1,6 +1,6 @@
 """``autograd.test_util``: checks of derivatives against differences.
 
-Floor: 9.
+Layer: 10.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``autograd.tracer``: which values are traced, their plain values, and primitives.
 
-Floor: 9.
+Layer: 10.
 """
 
 from __future__ import annotations

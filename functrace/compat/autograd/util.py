@@ -1,6 +1,6 @@
 """``autograd.util``: tuples with other elements.
 
-Floor: 9.
+Layer: 10.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Vector spaces of values: zeros, ones, random elements, a basis and products, of arrays and of containers of them.
 
-Floor: 9.
+Layer: 10.
 """
 
 from __future__ import annotations

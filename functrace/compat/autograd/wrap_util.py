@@ -1,6 +1,6 @@
 """``autograd.wrap_util``: operators on functions of one argument, for functions of several.
 
-Floor: 9.
+Layer: 10.
 """
 
 from __future__ import annotations

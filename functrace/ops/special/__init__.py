@@ -5,7 +5,7 @@ that holds one. What has no derivative by an argument (the order of a Bessel fun
 the incomplete gamma and beta functions by their shapes are integrals: `functrace.ops.special.incomplete`; the logarithms of
 these functions, in the far tails, too, stand in `functrace.ops.special.tails`.
 
-Floor: 2.
+Layer: 2.
 """
 
 from functrace.ops.special import bessel, distributions, errors, gamma, hypergeometric, logarithms

@@ -1,6 +1,6 @@
 """Bessel functions and their kin, by their argument; by their order they have no derivative here.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The incomplete gamma and beta functions, their inverses, and the distribution functions made of them.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

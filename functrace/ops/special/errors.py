@@ -1,6 +1,6 @@
 """The error function, the normal distribution, and integrals of elementary functions.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

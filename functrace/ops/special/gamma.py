@@ -6,7 +6,7 @@ Note [Poles of gamma]
     there: ``(1 / gamma)'(x) = gamma(1 - x) (cos(pi x) - psi(1 - x) sin(pi x) / pi)``, and
     ``psi(x) = psi(1 - x) - pi cot(pi x)``. The product of gammas that remains is a beta function, which does not overflow.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

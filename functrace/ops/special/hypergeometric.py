@@ -1,6 +1,6 @@
 """Hypergeometric functions, elliptic integrals, and orthogonal polynomials by degree.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

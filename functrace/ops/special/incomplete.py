@@ -14,7 +14,7 @@ Note [Derivatives by a shape]
 
 Source: DLMF 8.2, 8.17; Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients" (2018); Faa di Bruno for Bell.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

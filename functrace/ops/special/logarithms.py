@@ -1,6 +1,6 @@
 """Elementary functions that SciPy computes without loss: logarithms with factors, entropies, Box-Cox, logistic, degrees.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a row of the special functions is: SciPy's ufunc, and a derivative for each of its arguments.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ SciPy's function, or, above one half, of 1 less its complement. With ``p`` the i
 
 Source: DLMF 8.2, 8.17.
 
-Floor: 2.
+Layer: 2.
 """
 
 from __future__ import annotations

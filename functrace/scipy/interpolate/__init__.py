@@ -12,7 +12,7 @@ Example:
     >>> ft.grad(lambda y: interpolate.RegularGridInterpolator((x,), y)([[1.25]])[0])(y)
     array([0.  , 0.75, 0.25, 0.  , 0.  ])
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Values on rectangular grids, at places between them; see `functrace.scipy.interpolate`.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

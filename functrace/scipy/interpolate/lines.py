@@ -1,6 +1,6 @@
 """``interp1d``; see `functrace.scipy.interpolate`.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

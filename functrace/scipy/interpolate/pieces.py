@@ -1,6 +1,6 @@
 """Piecewise polynomials, and the cubic ones through points; see `functrace.scipy.interpolate`.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

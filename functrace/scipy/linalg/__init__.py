@@ -11,7 +11,7 @@ Example:
     >>> np.round(ft.grad(lambda t: linalg.expm(t * a)[0, 1])(0.0), 12)
     np.float64(1.0)
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A banded matrix is given by its diagonals, as in SciPy: ``ab[u + i - j, j] = a[i, j]``; a symmetric one by those of one
 triangle.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

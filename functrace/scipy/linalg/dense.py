@@ -1,6 +1,6 @@
 """Dense matrices: solving, factorizations, functions of matrices, matrix equations; see `functrace.scipy.linalg`.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

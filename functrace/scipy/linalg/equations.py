@@ -9,7 +9,7 @@ Note [Derivatives of Riccati equations]
 
 Source: Kao and Hennequin, "Automatic differentiation of Sylvester, Lyapunov, and algebraic Riccati equations" (2020).
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

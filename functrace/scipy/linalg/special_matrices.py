@@ -1,6 +1,6 @@
 """Matrices made of vectors: Toeplitz, circulant, companion and their kin, and what solves and multiplies with them.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

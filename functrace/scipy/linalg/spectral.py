@@ -1,6 +1,6 @@
 """Orthogonal factors, eigenvalues, singular values, and what is made of them; see `functrace.scipy.linalg`.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Example:
     >>> ft.grad(lambda at: ndimage.map_coordinates(x, at, order=1)[0])(np.array([[1.5]]))
     array([[3.]])
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

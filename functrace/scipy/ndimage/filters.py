@@ -2,7 +2,7 @@
 
 All is computed in double precision, and rounded once in the end; SciPy rounds after each axis.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

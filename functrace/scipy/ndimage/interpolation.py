@@ -6,7 +6,7 @@ Note [Splines of images]
     ``order + 1`` coefficients along each axis, with weights that are the B-splines there. So the result is differentiable
     by the image, by the places and by ``cval``.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

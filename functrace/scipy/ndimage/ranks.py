@@ -3,7 +3,7 @@
 Every window is laid out, so they cost its size in memory, which SciPy's do not. The derivative goes to the element that is
 picked; the largest and the smallest, where several are equal, share it.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What functions of images are given: modes, axes, origins, and where their result goes; see `functrace.scipy.ndimage`.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

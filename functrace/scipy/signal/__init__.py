@@ -10,7 +10,7 @@ Example:
     >>> ft.grad(lambda a: np.sum(signal.lfilter([1.0], [1.0, a], x)))(-0.5)
     np.float64(-2.75)
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Convolution and correlation of arrays of any rank; see `functrace.scipy.signal`.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

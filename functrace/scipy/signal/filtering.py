@@ -5,7 +5,7 @@ Note [Recursive filters]
     which has SciPy's loop and a transpose of its own: the same filter, run backwards. What a filter starts from (``zi``, of
     the transposed direct form II) is added to the first elements between the two.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

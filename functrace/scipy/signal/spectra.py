@@ -1,6 +1,6 @@
 """Spectra of signals: Fourier transforms of their segments, and what is averaged over them; see `functrace.scipy.signal`.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

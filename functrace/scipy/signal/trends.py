@@ -1,6 +1,6 @@
 """Trends, analytic signals, smoothing and resampling; see `functrace.scipy.signal`.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

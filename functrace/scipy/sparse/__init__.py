@@ -11,7 +11,7 @@ Example:
     >>> ft.grad(lambda x: np.sum((a @ x) ** 2))(np.array([1.0, 1.0]))
     array([16., 24.])
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sparse matrices built of others, whose elements may be traced: ``kron``, ``hstack``, ``vstack``, ``block_diag``.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

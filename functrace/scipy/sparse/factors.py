@@ -1,6 +1,6 @@
 """``splu``, ``factorized`` and ``eigsh`` of sparse matrices with traced elements or right-hand sides.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

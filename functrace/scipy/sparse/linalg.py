@@ -3,7 +3,7 @@
 Iterative methods are SciPy's own, called while the program runs; a derivative is one more system, solved by the same method
 with the same tolerances, of the transposed matrix in reverse. A name that is not written here is SciPy's own.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

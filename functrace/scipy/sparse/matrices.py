@@ -1,6 +1,6 @@
 """Sparse matrices with traced elements, and SciPy's own that take traced operands; see `functrace.scipy.sparse`.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

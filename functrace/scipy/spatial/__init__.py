@@ -8,7 +8,7 @@ Example:
     array([[-0.6, -0.8],
            [ 0.6,  0.8]])
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

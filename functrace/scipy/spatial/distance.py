@@ -2,7 +2,7 @@
 
 Distances between two points (``euclidean(u, v)`` …) are SciPy's own, which are written in NumPy.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

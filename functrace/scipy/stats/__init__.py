@@ -15,7 +15,7 @@ Example:
     >>> round(float(ft.grad(lambda a: np.mean(stats.gamma.rvs(a, size=10000, random_state=0)))(2.0)), 2)  # the mean is a
     1.0
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

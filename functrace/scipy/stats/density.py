@@ -1,6 +1,6 @@
 """Densities estimated from samples; see `functrace.scipy.stats`.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

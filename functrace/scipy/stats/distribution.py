@@ -4,7 +4,7 @@ A row (`functrace.scipy.stats.continuous` and its neighbours) says the logarithm
 and its complement, quantiles and moments of the standard form; ``loc``, ``scale``, supports, arguments that are not allowed,
 and samples are the same for all, and stand here.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

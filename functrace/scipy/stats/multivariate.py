@@ -1,6 +1,6 @@
 """Distributions of vectors and matrices; see `functrace.scipy.stats`.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Distributions of positive numbers, a row each: see `functrace.scipy.stats.distribution`.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Note [Samples]
 
 Source: Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients" (2018).
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

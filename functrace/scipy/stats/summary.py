@@ -4,7 +4,7 @@
 
 Source: ``scipy.stats``.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

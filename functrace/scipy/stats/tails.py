@@ -3,7 +3,7 @@
 A distribution function is 1 to the last bit far out, and 0 before its logarithm is any number: so neither is taken the
 logarithm of where the other side, or a formula in logarithms, has all digits.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Names of PyTorch's C++ half that ported code reaches for.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

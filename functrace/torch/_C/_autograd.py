@@ -1,6 +1,6 @@
 """``torch._C._autograd``: saved tensors, the stack of their hooks, versions and sequence numbers.
 
-Floor: 8.
+Layer: 9.
 """
 
 import copy

@@ -1,6 +1,6 @@
 """The stack of dispatch modes, as PyTorch's own ``TorchDispatchMode`` keeps it.
 
-Floor: 8.
+Layer: 9.
 """
 
 from typing import Any

@@ -6,7 +6,7 @@ Example:
     >>> type((x * 2).grad_fn) is torch._C._functions.MulBackward0
     True
 
-Floor: 8.
+Layer: 9.
 """
 
 from functrace.torch.autograd.delayed import DelayedError, Error, UndefinedGrad, UndefinedGradBackward

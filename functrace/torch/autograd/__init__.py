@@ -1,6 +1,6 @@
 """Automatic differentiation of tensors: ``backward``, ``grad``, ``Function``, grad modes, the graph.
 
-Floor: 8.
+Layer: 9.
 """
 
 from functrace.torch.autograd import anomaly_mode, forward_ad, function, grad_mode, graph

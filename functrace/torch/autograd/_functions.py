@@ -1,6 +1,6 @@
 """``torch.autograd._functions``: what was an operation of Python's before it was one of tensors.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ With ``check_nan``, gradients are looked through, and a NaN is a failure.
 
 While the mode is off nothing is looked at but one flag, per node that is made and per backward pass.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ loses its own.
 
 What users write against, ``ctx`` and the base class of their Functions, stands on it in function.py.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What ``jvp`` returns has to share memory as the outputs do: an input that forward has overwritten has its tangent
 overwritten, and the tangent of a view of an input is a view of that input's.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

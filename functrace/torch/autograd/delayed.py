@@ -3,7 +3,7 @@
 They are functions: ``DelayedError("too late", 1)(x)`` returns an alias of ``x`` whose node raises. Everything here is
 exported from ``torch._C._functions``.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

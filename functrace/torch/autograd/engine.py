@@ -4,7 +4,7 @@ Nodes run by decreasing sequence number as soon as all their gradients have arri
 here is recursive, so chains of any length run. A backward pass started by a node of another one runs on its own; every
 `LEVELS` such levels it continues in a fresh thread, which has a stack of its own.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ place in the graph of their own, and backward passes carry them: each of the two
 level, for all threads; when it is left all tangents are gone. For forward mode within forward mode there is
 `functrace.torch.func.jvp`.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

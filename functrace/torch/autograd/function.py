@@ -17,7 +17,7 @@
 sets on ``ctx`` is found on ``y.grad_fn``. Among values that functrace traces, ``apply`` records a custom rule instead
 (traced.py): the same class works, unchanged, under ``ft.grad``, ``ft.vmap``, ``ft.jit`` and ``ft.checkpoint``.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

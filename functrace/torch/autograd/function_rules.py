@@ -3,7 +3,7 @@
 A Function of the library's own that overwrites none of its inputs is made of `_SingleLevelFunction`, and can be applied by
 what the operations on tensors are made of; users' are made of `Function` (function.py), which stands above these.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Each runs the user's function once on inputs that want gradients, and then backward as often as it takes. What they share is
 how they read inputs, outputs and ``v`` (`_several`, `_checked_v`), and what ``strict`` refuses.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Whether operations are recorded: ``no_grad``, ``enable_grad``, ``set_grad_enabled``; and other flags of a thread.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

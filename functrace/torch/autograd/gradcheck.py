@@ -6,7 +6,7 @@ imaginary and the real part are checked one after the other.
 
 In fast mode both Jacobians are multiplied by random unit vectors, so that one difference and one backward pass do.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

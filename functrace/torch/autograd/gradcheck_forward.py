@@ -3,7 +3,7 @@
 Inputs of complex numbers are checked in two parts: as a function of their imaginary parts, then of their real parts, each
 with the other part held. Outputs may be complex.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the halves of `gradcheck` share: the error, random numbers, and how Jacobians are shown.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

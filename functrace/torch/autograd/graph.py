@@ -5,7 +5,7 @@ A `GraphNode` stands for one operation of the forward pass. Its edges lead to th
 operation, and the saved tensors that it reads. A graph lives by reference counts alone: a tensor holds its node, a node the
 nodes behind its edges and what it saved, never its own outputs.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `RemovableHandle` is exported from ``torch.utils.hooks`` and ``torch.autograd.graph``.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

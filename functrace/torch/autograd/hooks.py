@@ -6,7 +6,7 @@ to the thread that installed them. `disable_saved_tensors_hooks` forbids install
 
 Everything here is exported from ``torch.autograd.graph``.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

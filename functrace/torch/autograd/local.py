@@ -3,7 +3,7 @@
 Operations on traced tensors that want gradients get nodes like any others (applying_traced.py). What is one operation
 to the core, as a Function or a whole transform, gets a `PullbackNode` here.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A Function's own rule for ``vmap``: its ``vmap`` static method, recorded when a transform maps the Function.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

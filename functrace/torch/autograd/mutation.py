@@ -7,7 +7,7 @@ address; here any shared memory counts, so that writing into a part of what was 
 
 Exported from ``torch.autograd.graph``.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

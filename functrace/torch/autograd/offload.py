@@ -3,7 +3,7 @@
 Beyond PyTorch, which has ``save_on_cpu`` only. All of them are entered as `saved_tensors_hooks` are, and are exported from
 ``torch.autograd.graph``.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

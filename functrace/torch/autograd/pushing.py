@@ -1,6 +1,6 @@
 """Calling a Function's ``jvp``: what it gets for arguments without tangent, and what it may return.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

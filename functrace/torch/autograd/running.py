@@ -3,7 +3,7 @@
 Code that runs in a pass (hooks, a Function's backward) asks here which pass it is, whether a node will run in it and in
 which order, and which node runs. These are PyTorch's private functions, ``torch._C._current_graph_task_id()`` and its kin.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

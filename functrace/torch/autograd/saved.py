@@ -5,7 +5,7 @@ that node and output make no cycle, and attaches the node again when it is unpac
 `register_hooks` was called, it keeps what the pack hook returned instead, and makes a tensor with the same place in the
 graph from what the unpack hook returns; nobody checks versions then.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

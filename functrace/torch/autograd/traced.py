@@ -5,7 +5,7 @@ tracers of a newer one. What it reads of the forward values, whether through ``c
 or a closure, is captured by the newer recording: these are the residuals. The result is one ``custom_vjp`` operation, whose
 rule takes what forward returned: see Note [Rules that take the results] in control/custom.py.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Hooks on tensors that functrace traces: the gradient passes through them where the value is used from then on.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

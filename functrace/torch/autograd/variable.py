@@ -1,6 +1,6 @@
 """``Variable``, what tensors were called when they had to be wrapped to be differentiated, and the engine that it holds.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Note [Constants]
     What is computed under ``no_grad`` inside the function, and what is detached, is a constant for all derivatives. (In
     PyTorch forward mode goes through ``no_grad``; here the modes agree.) A ``no_grad`` around the transform does nothing.
 
-Floor: 8.
+Layer: 9.
 """
 
 from functrace.torch.func.forward import jvp, linearize

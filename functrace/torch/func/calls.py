@@ -1,6 +1,6 @@
 """Calls of functions of tensors, for what hands arrays around: transforms of the core and of ``torch.func``.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the transforms ask of functions, their arguments and their results, in PyTorch's words.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``torch.func.jvp`` and ``linearize``: derivatives along tangents.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

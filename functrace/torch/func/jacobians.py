@@ -1,6 +1,6 @@
 """``torch.func.jacrev``, ``jacfwd`` and ``hessian``: Jacobians, by the core's.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``torch.func.vmap``: functions of tensors over an axis.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

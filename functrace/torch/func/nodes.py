@@ -5,7 +5,7 @@ Note [Beside the graph]
     and tensors that the function closes over. So where there are any, the whole call becomes one node (`Applied`). Which
     tensors the function closes over is seen while it runs: it then runs again, with them as inputs (`Lift`).
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

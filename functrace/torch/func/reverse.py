@@ -1,6 +1,6 @@
 """``torch.func.grad`` and its kin: gradients, and pullbacks.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Neural networks: so far their functions, ``nn.functional``, and what their hooks need.
 
-Floor: 8.
+Layer: 9.
 """
 
 from functrace.torch.nn import functional, modules

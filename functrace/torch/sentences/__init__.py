@@ -2,7 +2,7 @@
 
 Constants where nothing varies, functions of the facts otherwise; by what they are about, one file each.
 
-Floor: 8.
+Layer: 9.
 """
 
 from functrace.torch.sentences.checking import *  # noqa: F403

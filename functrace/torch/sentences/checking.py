@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - broken where the sentence allows it, not at a column
 """Sentences about gradcheck.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

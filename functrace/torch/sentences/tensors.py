@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - broken where the sentence allows it, not at a column
 """Sentences about tensors: how they are made, indexed and laid out, and what is not computed with.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``torch.utils``: checkpoint, hooks, and modes that see operations.
 
-Floor: 8.
+Layer: 9.
 """
 
 from functrace.torch.utils import _python_dispatch as _python_dispatch

@@ -1,6 +1,6 @@
 """``torch.utils._python_dispatch``: modes that see every operation, and may answer it.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

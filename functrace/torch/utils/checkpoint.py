@@ -4,7 +4,7 @@
 recomputation.py. Which operations keep their results all the same is said in selective.py, what ``debug=True`` tells in
 checkpoint_debug.py; the older variant stands in reentrant.py.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

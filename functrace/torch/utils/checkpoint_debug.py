@@ -1,6 +1,6 @@
 """What ``checkpoint(debug=True)`` tells: the operations of both runs, and where they were called.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What PyTorch's checkpoint asks about devices and arguments. There is one device here, whose generator it keeps itself.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

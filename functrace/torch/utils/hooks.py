@@ -1,6 +1,6 @@
 """``torch.utils.hooks``: handles of hooks, hooks around modules, and hooks that are not to be pickled.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ are saved tensors, which the hooks of the outer one turn into holders of its own
 Lifetimes: saved tensors hold holder and frame; the frame refers to its holders weakly, and to what it collected for a
 backward pass only as long as that pass lasts and nobody has taken it. Nothing holds the results of either run.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

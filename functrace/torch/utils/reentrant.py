@@ -3,7 +3,7 @@
 Its backward runs the whole function again and starts a backward pass within the backward pass, so gradients reach the leaves
 that the function closes over, too. For that, the outer pass must be one that accumulates: ``autograd.grad`` is refused.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

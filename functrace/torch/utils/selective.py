@@ -7,7 +7,7 @@ answers these operations with what was kept, in the order in which they were cal
 Among traced values nothing is run again: there, `among_traced` names the results that the policy chooses, and
 `functrace.checkpoint` saves what has these names.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

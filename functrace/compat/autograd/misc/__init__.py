@@ -1,6 +1,6 @@
 """``autograd.misc``: containers as vectors, optimizers, fixed points.
 
-Floor: 9.
+Layer: 10.
 """
 
 from functrace.compat.autograd.misc.flatten import flatten

@@ -1,6 +1,6 @@
 """``autograd.misc.fixed_points``: fixed points, differentiated by the implicit function theorem.
 
-Floor: 9.
+Layer: 10.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``autograd.misc.flatten``: containers as vectors.
 
-Floor: 9.
+Layer: 10.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``autograd.misc.optimizers``: gradient descent, RMSProp and Adam, on containers of arrays.
 
-Floor: 9.
+Layer: 10.
 """
 
 from __future__ import annotations

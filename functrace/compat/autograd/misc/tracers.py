@@ -1,6 +1,6 @@
 """``autograd.misc.tracers``: functions with some arguments given.
 
-Floor: 9.
+Layer: 10.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``autograd.numpy``: the names of NumPy, for plain and traced values: those of `functrace.numpy`.
 
-Floor: 9.
+Layer: 10.
 """
 
 import importlib as _importlib

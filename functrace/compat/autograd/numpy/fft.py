@@ -1,6 +1,6 @@
 """``autograd.numpy.fft``: the names of ``numpy.fft``, for plain and traced values.
 
-Floor: 9.
+Layer: 10.
 """
 
 import numpy as _np

@@ -1,6 +1,6 @@
 """``autograd.numpy.linalg``: the names of ``numpy.linalg``, for plain and traced values.
 
-Floor: 9.
+Layer: 10.
 """
 
 import numpy as _np

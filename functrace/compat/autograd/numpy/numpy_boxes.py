@@ -1,6 +1,6 @@
 """``autograd.numpy.numpy_boxes``: the class of traced arrays.
 
-Floor: 9.
+Layer: 10.
 """
 
 from functrace.numpy.array import TracedArray as ArrayBox

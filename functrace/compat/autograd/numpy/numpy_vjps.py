@@ -1,6 +1,6 @@
 """``autograd.numpy.numpy_vjps``: what rules of primitives are made of.
 
-Floor: 9.
+Layer: 10.
 """
 
 from __future__ import annotations

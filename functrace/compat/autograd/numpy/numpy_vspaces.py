@@ -1,6 +1,6 @@
 """``autograd.numpy.numpy_vspaces``: vector spaces of arrays.
 
-Floor: 9.
+Layer: 10.
 """
 
 from functrace.compat.autograd.vspaces import ArrayVSpace, ComplexArrayVSpace, VSpace

@@ -1,6 +1,6 @@
 """``autograd.numpy.numpy_wrapper``: functions of autograd's that NumPy does not have.
 
-Floor: 9.
+Layer: 10.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``autograd.numpy.random``: NumPy's own; samples have no derivative.
 
-Floor: 9.
+Layer: 10.
 """
 
 import numpy as _np

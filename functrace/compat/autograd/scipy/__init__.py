@@ -1,6 +1,6 @@
 """``autograd.scipy``: functions of SciPy's for plain and traced values: those of `functrace.scipy`.
 
-Floor: 9.
+Layer: 10.
 """
 
 import importlib as _importlib

@@ -1,6 +1,6 @@
 """``autograd.scipy.integrate``: the names of ``scipy.integrate``, for plain and traced values.
 
-Floor: 9.
+Layer: 10.
 """
 
 import scipy.integrate as _scipys

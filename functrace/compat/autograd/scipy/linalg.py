@@ -1,6 +1,6 @@
 """``autograd.scipy.linalg``: the names of ``scipy.linalg``, for plain and traced values.
 
-Floor: 9.
+Layer: 10.
 """
 
 import scipy.linalg as _scipys

@@ -1,6 +1,6 @@
 """``autograd.scipy.signal``: convolution with autograd's arguments; other names are those of ``scipy.signal``.
 
-Floor: 9.
+Layer: 10.
 """
 
 from __future__ import annotations

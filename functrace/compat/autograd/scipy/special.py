@@ -1,6 +1,6 @@
 """``autograd.scipy.special``: the names of ``scipy.special``, for plain and traced values.
 
-Floor: 9.
+Layer: 10.
 """
 
 import scipy.special as _scipys

@@ -1,6 +1,6 @@
 """``torch.nn.modules``: so far what hooks of modules need.
 
-Floor: 8.
+Layer: 9.
 """
 
 from functrace.torch.nn.modules import _functions as _functions

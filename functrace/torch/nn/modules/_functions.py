@@ -1,6 +1,6 @@
 """The Function that hooks of modules stand on; see utils/hooks.py.
 
-Floor: 8.
+Layer: 9.
 """
 
 from __future__ import annotations

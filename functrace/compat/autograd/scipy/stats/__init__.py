@@ -1,6 +1,6 @@
 """``autograd.scipy.stats``: distributions, each a module of functions, as in autograd.
 
-Floor: 9.
+Layer: 10.
 """
 
 from functrace.compat.autograd.names import names_of as _names_of

@@ -1,6 +1,6 @@
 """``autograd.scipy.stats.beta``: the methods of ``scipy.stats.beta``, for plain and traced values.
 
-Floor: 9.
+Layer: 10.
 """
 
 from functrace.compat.autograd.names import names_of as _names_of

@@ -1,6 +1,6 @@
 """``autograd.scipy.stats.chi2``: the methods of ``scipy.stats.chi2``, for plain and traced values.
 
-Floor: 9.
+Layer: 10.
 """
 
 from functrace.compat.autograd.names import names_of as _names_of

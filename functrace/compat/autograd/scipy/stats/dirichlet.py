@@ -1,6 +1,6 @@
 """``autograd.scipy.stats.dirichlet``: the methods of ``scipy.stats.dirichlet``, for plain and traced values.
 
-Floor: 9.
+Layer: 10.
 """
 
 from functrace.compat.autograd.names import names_of as _names_of

@@ -1,6 +1,6 @@
 """``autograd.scipy.stats.gamma``: the methods of ``scipy.stats.gamma``, for plain and traced values.
 
-Floor: 9.
+Layer: 10.
 """
 
 from functrace.compat.autograd.names import names_of as _names_of

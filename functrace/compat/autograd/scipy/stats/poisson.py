@@ -1,6 +1,6 @@
 """``autograd.scipy.stats.poisson``: the methods of ``scipy.stats.poisson``, for plain and traced values.
 
-Floor: 9.
+Layer: 10.
 """
 
 from functrace.compat.autograd.names import names_of as _names_of

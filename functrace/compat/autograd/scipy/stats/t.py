@@ -1,6 +1,6 @@
 """``autograd.scipy.stats.t``: the methods of ``scipy.stats.t``, for plain and traced values.
 
-Floor: 9.
+Layer: 10.
 """
 
 from functrace.compat.autograd.names import names_of as _names_of

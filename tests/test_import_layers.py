@@ -1,6 +1,6 @@
-"""The direction of imports: a room imports only rooms below it, inside functions too; importing functrace stays light.
+"""The direction of imports: a package imports only those of lower layers, inside functions too; importing functrace is fast.
 
-Floors, lowest first. Imports inside one room are free. ``functrace/__init__.py`` ties the rooms together and may import all.
+Layers, lowest first. Imports inside one package are free. ``functrace/__init__.py`` may import all packages.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "functrace"
 BASE = {"caches", "errors", "keys", "later", "locks", "names", "source", "specialize", "tree", "typing", "version"}
-FLOORS = [
+LAYERS = [
     {"base"}, {"ir"}, {"tracing"}, {"ops"}, {"numpy"}, {"transforms"}, {"control"}, {"passes"}, {"executor"}, {"api"},
     {"scipy", "torch"}, {"compat"},
 ]  # fmt: skip
 API_FILES = {"testing", "debug", "nn", "viz", "random", "policies"}
-FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 HEAVY = ("scipy", "jax", "torch", "sklearn", "matplotlib", "autograd", "pytest", "hypothesis", "pandas", "tqdm")
 
 
-def room_of(module: str) -> str:
-    """The room of a dotted name below ``functrace``."""
+def package_of(module: str) -> str:
+    """The package of a dotted name below ``functrace``."""
     first = module.split(".")[1]
     if first in BASE:
         return "base"
@@ -65,23 +65,23 @@ def is_type_checking_only(path: Path, line: int) -> bool:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_imports_point_downwards(path: Path) -> None:
     parts = path.relative_to(PACKAGE).with_suffix("").parts
-    own = room_of(".".join(["functrace", *parts]))
-    assert own in FLOOR, f"{path} stands in a room that has no floor: name it in FLOORS"
+    own = package_of(".".join(["functrace", *parts]))
+    assert own in LAYER, f"{path} stands in a package that has no layer: name it in LAYERS"
     for line, module in imports_of(path):
         if module == "functrace" or is_type_checking_only(path, line):
             assert own != "base" or module != "functrace"
             continue
-        other = room_of(module)
-        assert other in FLOOR, f"{path.name}:{line} imports {module}, which is in no room"
-        assert other == own or FLOOR[other] < FLOOR[own], (
-            f"{'/'.join(parts)}.py:{line} (room {own}) imports {module} (room {other}), which is not below it"
+        other = package_of(module)
+        assert other in LAYER, f"{path.name}:{line} imports {module}, which is in no package"
+        assert other == own or LAYER[other] < LAYER[own], (
+            f"{'/'.join(parts)}.py:{line} (package {own}) imports {module} (package {other}), which is not below it"
         )
 
 
 def test_rooms_do_not_import_the_whole_package() -> None:
     for path in FILES:
         for line, module in imports_of(path):
-            assert module != "functrace", f"{path}:{line} imports functrace as a whole, all floors at once"
+            assert module != "functrace", f"{path}:{line} imports functrace as a whole, all layers at once"
 
 
 def module_of(path: Path) -> str:
@@ -90,7 +90,7 @@ def module_of(path: Path) -> str:
 
 
 def test_no_file_imports_in_a_circle() -> None:
-    """Inside rooms and inside functions neither: whatever a file uses can be read before it.
+    """Inside packages and inside functions neither: whatever a file uses can be read before it.
 
     The exception is `Program`, whose methods import the forms that they stand for; see the note in ir/program.py.
     """
