@@ -5,6 +5,7 @@ Layer: 9.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -233,7 +234,7 @@ def matmul(input: Operand, other: Operand) -> Value:
             count_write(made)  # PyTorch squeezes in place
         return made
     if len(a) >= 3 and len(b) <= 2:
-        flat = shaping.reshape(input, (-1, a[-1]))
+        flat = shaping.reshape(input, (math.prod(a[:-1]), a[-1]))  # (-1 says nothing of an empty tensor)
         if len(b) == 1:
             return apply(shaping.UNSAFE_VIEW, (mv(flat, other),), (a[:-1],))
         return apply(shaping.UNSAFE_VIEW, (mm(flat, other),), ((*a[:-1], b[1]),))
@@ -242,6 +243,7 @@ def matmul(input: Operand, other: Operand) -> Value:
     left, right = a[:-2], b[:-2]
     check_broadcast(left, right)
     batch = np.broadcast_shapes(left, right)
-    x = shaping.reshape(shaping.expand(input, (*batch, *a[-2:])), (-1, *a[-2:]))
-    y = shaping.reshape(shaping.expand(other, (*batch, *b[-2:])), (-1, *b[-2:]))
+    count = math.prod(batch)
+    x = shaping.reshape(shaping.expand(input, (*batch, *a[-2:])), (count, *a[-2:]))
+    y = shaping.reshape(shaping.expand(other, (*batch, *b[-2:])), (count, *b[-2:]))
     return apply(shaping.UNSAFE_VIEW, (bmm(x, y),), ((*batch, a[-2], b[-1]),))

@@ -140,7 +140,7 @@ def _extreme(name: str, reduce: Callable[..., Any], says: str, kernel: str) -> N
     def function(input: Operand, dim: Dims = (), keepdim: bool = False) -> Value:
         tensors_only(name, input=input)
         axes = dimensions(dim, len(shape_of(input)))
-        for axis in axes:
+        for axis in axes if dim != () else (None,):
             check_nonempty(name, shape_of(input), axis)
         return apply(op, (input,), (axes, bool(keepdim), axes if dim != () else ()))
 
@@ -228,6 +228,9 @@ def _median_of_all(ignores_nan: bool) -> Callable[..., Any]:
         if not x.ndim:
             return ew.positive(x)
         flat = core_reshape(x, (math.prod(x.shape),))
+        if 0 in x.shape:  # nan, or the least integer
+            least = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else math.nan
+            return ew.add(convert(core.reduce_sum(flat, (0,)), x.dtype), np.asarray(least, x.dtype)[()])
         value = core_reshape(take_along_axis(flat, _middle(flat, 0, ignores_nan), 0), ())
         if x.dtype.kind != "f":
             return value
