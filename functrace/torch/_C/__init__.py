@@ -17,9 +17,9 @@ from functrace.torch._C._dispatch import (
     _pop_torch_dispatch_stack,
     _push_on_torch_dispatch_stack,
 )
-from functrace.torch.autograd.custom import FunctionBase as _FunctionBase
 from functrace.torch.autograd.forward_ad import enter_dual_level as _enter_dual_level
 from functrace.torch.autograd.forward_ad import exit_dual_level
+from functrace.torch.autograd.function import WritingFunctionBase as _FunctionBase
 from functrace.torch.autograd.grad_mode import (
     MODES,
     _force_original_view_tracking,

@@ -42,15 +42,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Function(_SingleLevelFunction):
-    """Base class of operations with a backward of their own; see the module."""
-
-    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
-        warnings.warn(sentences.function_instantiated(type(self)), DeprecationWarning, stacklevel=2)
-
-    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
-        """Raise: what PyTorch called so is gone; see ``apply``."""
-        raise RuntimeError(sentences.LEGACY_FUNCTION)
+class WritingFunctionBase(FunctionBase):
+    """The base of Functions that may overwrite their inputs: it knows views, which a `FunctionBase` stands below."""
 
     @classmethod
     def _rewrite_history(cls, value: Tensor, node: FunctionBase, place: int, outputs: Sequence[Any]) -> None:
@@ -71,6 +64,17 @@ class Function(_SingleLevelFunction):
             if value._view.made:
                 raise RuntimeError(sentences.no_grad_view(value._view.made, made_by(value)))
         rebase_history(value, node, place)
+
+
+class Function(WritingFunctionBase, _SingleLevelFunction):
+    """Base class of operations with a backward of their own; see the module."""
+
+    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
+        warnings.warn(sentences.function_instantiated(type(self)), DeprecationWarning, stacklevel=2)
+
+    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+        """Raise: what PyTorch called so is gone; see ``apply``."""
+        raise RuntimeError(sentences.LEGACY_FUNCTION)
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
