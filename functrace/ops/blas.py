@@ -11,6 +11,7 @@ Layer: 2.
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, Literal, final
@@ -22,6 +23,10 @@ from functrace.locks import Lock, after_fork
 from functrace.typing import Array
 
 Name = Literal["trsm", "trmm"]
+
+SWITCH = "FUNCTRACE_NUMPY_BLAS"
+"""An environment variable: with the value 0, names that NumPy does not document are not looked up. Triangles then go to
+SciPy's BLAS or to NumPy's functions, and BLAS keeps its own number of threads."""
 
 SPELLINGS = ("scipy_{0}_64_", "{0}_64_", "{0}$NEWLAPACK$ILP64", "{0}$NEWLAPACK", "{0}_")
 """How libraries call Fortran's routines: NumPy's wheels, OpenBLAS and MKL with long integers, Accelerate, all others."""
@@ -37,7 +42,7 @@ def _library() -> Any:
     A symbol that is looked for in a loaded library is looked for in those that it needs, too (but on Windows).
     """
     # Short and long integers are told apart by nothing; where low bytes come first, both read a long one right.
-    if sys.byteorder != "little" or sys.platform in ("emscripten", "wasi"):
+    if sys.byteorder != "little" or sys.platform in ("emscripten", "wasi") or os.environ.get(SWITCH) == "0":
         return None
     try:
         import ctypes
