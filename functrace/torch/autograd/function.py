@@ -30,7 +30,8 @@ from typing import Any
 from functrace.torch import sentences
 from functrace.torch.autograd.custom import FunctionBase
 from functrace.torch.autograd.delayed import DelayedError
-from functrace.torch.autograd.function_rules import BackwardCFunction, FunctionCtx, FunctionMeta, _SingleLevelFunction
+from functrace.torch.autograd.function_rules import BackwardCFunction as NodeWithRules
+from functrace.torch.autograd.function_rules import FunctionCtx, FunctionMeta, _SingleLevelFunction
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.tensor import Tensor
 from functrace.torch.views import made_by, rebase_history, refuse_function_view
@@ -66,8 +67,14 @@ class WritingFunctionBase(FunctionBase):
         rebase_history(value, node, place)
 
 
+class BackwardCFunction(WritingFunctionBase, NodeWithRules):
+    """The node of a `Function`; every Function has a subclass of its own."""
+
+
 class Function(WritingFunctionBase, _SingleLevelFunction):
     """Base class of operations with a backward of their own; see the module."""
+
+    _context_cls = BackwardCFunction
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
         warnings.warn(sentences.function_instantiated(type(self)), DeprecationWarning, stacklevel=2)
