@@ -150,7 +150,7 @@ class Owned:
         return "donated arrays can be written to" if now else "donated arrays cannot be written to"
 
     def merged(self, other: Guard[Any]) -> Owned | None:
-        """Return itself, if the other one asks the same."""
+        """Return itself if the other guard has the same donated leaves."""
         return self if isinstance(other, Owned) and other.places == self.places else None
 
 

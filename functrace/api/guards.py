@@ -6,15 +6,14 @@ runs the program of the first guard, goes where its value says, runs what the ne
 the results. If there is no way on, the function is recorded once more.
 
 Note [Nothing is speculated]
-    A piece of a path (`Piece`) computes what its guard needs, which was asked for at that place in Python. Nothing of what
-    lies behind a guard is carried out before the guard has been answered, so there is no failed speculation to hide: no
-    warning, no error and no callback of a path that is not taken. What a piece has computed is handed to the next ones,
-    and to a recording that goes another way: it is not carried out twice.
+    A piece of a path (`Piece`) computes the value of its guard, which Python code reads at that place. No operation behind a
+    guard runs before the guard has its value. So no speculation can fail: a path that is not taken emits no warning, raises
+    no error and calls no callback. Later pieces, and a recording that takes another branch, reuse what a piece has computed.
 
 Note [Pieces of one tape]
     Paths that share guards share the tape up to them, variable by variable, so a piece of one is a piece of the other.
-    Only what is handed on may be more, which compiles the piece anew. If the tape is not the same, what was kept of other
-    paths is no longer true, and is dropped.
+    A piece may have to return more values for a new path; it is then compiled again. If the tapes differ, the other paths
+    are no longer valid and are dropped.
 
 Layer: 8.
 """
@@ -47,10 +46,10 @@ Answer = bytes
 
 @final
 class Unchanged:
-    """Guard: whether the arrays that a function reads besides its arguments are what they were.
+    """Guard: captured arrays, compared with their contents at recording time.
 
     Args:
-        reads: the arrays, if there are any.
+        reads: the captured arrays, if there are any.
         function: what messages call the function.
     """
 
@@ -213,7 +212,7 @@ class HasVariables(Protocol):
 
 
 _FAILED = object()
-"""The answer of a guard whose value could not be computed: in Python the question raises, where that may be caught."""
+"""Answer of a guard whose value raised: Python code raises at that place, too, and may catch it."""
 
 
 @final
@@ -250,7 +249,7 @@ class Asked:
         return f"what is asked{'' if source is None else f' at {source}'} has an answer that no path that is kept has"
 
     def merged(self, other: Guard[Any]) -> Asked | None:
-        """Return itself, if the other one asks for the same variable of the same tape."""
+        """Return itself if the other guard reads the same variable of the same tape."""
         if other is self:
             return self
         if not isinstance(other, Asked) or (other.variable, other.begin) != (self.variable, self.begin):

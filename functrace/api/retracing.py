@@ -68,7 +68,7 @@ class BySignature:
     def __init__(self, name: str) -> None:
         self.name = name
         self.count = 0
-        """How many calls have been described."""
+        """Number of calls described so far."""
         self._described: OrderedDict[Hashable, Described] = OrderedDict()
         self._lock = Lock(self.clear)
 

@@ -123,7 +123,7 @@ class Signature:
         self.leaves, self.tree = flatten((self.placed, self.named))
         self.is_traced = False
         self.variables: dict[int, Any] | None = None
-        """What guards have computed, see `functrace.api.guards.Asked`."""
+        """Values that guards have computed, by variable; see `functrace.api.guards.Asked`."""
         self.donation: Donation | None = None
         self.numbers: Numbers | None = None
         self.specs: list[Any] = []

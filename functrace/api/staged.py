@@ -1,8 +1,7 @@
-"""Staged programs of one jitted function: what is kept of them, and how a new one is made.
+"""Cache of the staged programs of one jitted function, and staging of a new one.
 
-They stand in a `Table`: a signature leads to a program, unless more has to be asked first: whether arrays that the function
-reads from its closure are what they were (`Unchanged`), whether donated memory can be used (`Owned`), and with
-``jit(guards=True)`` the values that the function itself has read (`Asked`).
+The cache is a `Table`. A signature leads to a program, or to further guards: captured arrays have not changed (`Unchanged`),
+donated memory can be used (`Owned`), and with ``jit(guards=True)`` the concrete values that the function reads (`Asked`).
 
 Layer: 8.
 """
@@ -50,7 +49,7 @@ MOST_BYTES = 256 << 20
 
 
 class CacheInfo(NamedTuple):
-    """What ``f.cache_info()`` returns: calls that found a staged program, calls that did not, and the programs held."""
+    """Result of ``f.cache_info()``: numbers of cache hits and misses, and of signatures that are kept."""
 
     hits: int
     misses: int
@@ -59,7 +58,7 @@ class CacheInfo(NamedTuple):
 
 
 class GuardsInfo(NamedTuple):
-    """What ``f.cache_info()`` returns of a function that is jitted with guards.
+    """Result of ``f.cache_info()`` of a function that is jitted with guards.
 
     Args:
         hits: calls that found their path.
@@ -82,7 +81,7 @@ class GuardsInfo(NamedTuple):
 
 @final
 class Call:
-    """What guards read of a call on arrays. (`Signature` is the same for calls of all kinds.)"""
+    """A call on arrays, as guards read it. (`Signature` is the same for calls of all kinds.)"""
 
     __slots__ = ("donation", "leaves", "values", "variables")
     is_traced = False
@@ -90,7 +89,7 @@ class Call:
     def __init__(self, values: Sequence[Any]) -> None:
         self.values = self.leaves = values
         self.variables: dict[int, Any] | None = None
-        """What pieces of a path have computed, by variable of its tape."""
+        """Values that pieces of a path have computed, by variable of its tape."""
         self.donation: Donation | None = None
 
 
@@ -103,7 +102,7 @@ class Staged(Specialization):
         out_tree: structure of the result.
         passes: those of the user's.
         donated: which inputs are given away, so that it may write into them.
-        piece: what remains to be computed where guards have asked for values.
+        piece: the rest of the program, behind its guards.
     """
 
     def __init__(
@@ -117,21 +116,21 @@ class Staged(Specialization):
         super().__init__(0 if donated else sum(program.avals[i].nbytes for i in program.constant_values))
         self.program, self.out_tree, self.passes = program, out_tree, passes
         self.donated, self.piece = donated, piece
-        self.beside: Staged | None = None
-        """The same program, compiled to write into donated memory, or not to: both are kept, or neither."""
+        self.variant: Staged | None = None
+        """Variant of the same program that writes into donated memory, or does not; the cache keeps both or neither."""
         self.is_leaf = out_tree.is_leaf()
         self.calls = 0
         """Those that took the long way to it."""
 
     def measure(self) -> int:
-        """Return the bytes that it takes now, with what is `beside` it, which is charged nothing."""
-        if self.beside is None:
+        """Return the bytes that it takes now. The cost of the donating variant is part of that of the other one."""
+        if self.variant is None:
             return super().measure()
-        return 0 if self.donated else measured(self, self.beside)
+        return 0 if self.donated else measured(self, self.variant)
 
     @cached_property
     def run(self) -> Callable[..., Sequence[Any]]:
-        """The generated code, a function of arrays; made when it is first asked for."""
+        """Generated code, a function of arrays; compiled at the first access."""
         return compile_at_once(self.program, self.donated, self.passes)
 
     @cached_property
@@ -194,7 +193,7 @@ def _rest(piece: Piece, variables: dict[int, Any]) -> Sequence[Any]:
 
 
 class _Made(NamedTuple):
-    """What recording a call has given.
+    """Result of recording a call.
 
     Args:
         result: returns that of the call.
@@ -290,7 +289,7 @@ class ProgramCache(Table[Staged]):
         described = self.signatures.describe(signature)
         given = signature.values
         donation = self._donation(signature)
-        signature.donation = None  # a guard may have asked before the look-up ended
+        signature.donation = None  # `Owned` may have set one before the look-up ended
         signature.values = [held_array(value) for value in given]  # f may write to them
         self.retraces.note(described, self.why(miss))
         made = self._staged(signature) if self.max_paths is None else self._path(signature, miss)
@@ -310,7 +309,7 @@ class ProgramCache(Table[Staged]):
         return Donation([signature.leaves[k] for k in places], signature.leaves, self.function) if places else None
 
     def _given_away(self, signature: Signature) -> tuple[int, ...]:
-        """Which leaves are given away."""
+        """Return the indices of the donated leaves."""
         return signature.leaves_of(self.donated) if self.donated.any and not signature.is_traced else ()
 
     def _staged(self, signature: Signature) -> _Made:
@@ -334,7 +333,7 @@ class ProgramCache(Table[Staged]):
         kept = [Staged(program, call.out_tree, self.passes)]
         if places:
             kept.append(Staged(program, call.out_tree, self.passes, places))
-            kept[0].beside, kept[1].beside = kept[1], kept[0]
+            kept[0].variant, kept[1].variant = kept[1], kept[0]
         before = next(self.leaves(self.root.next.get(signature.key)), None)
         if before is not None:
             kept[0].follow(before)
@@ -388,7 +387,7 @@ class ProgramCache(Table[Staged]):
 
     def _remove(self, entry: Staged) -> None:
         super()._remove(entry)
-        other, entry.beside = entry.beside, None
+        other, entry.variant = entry.variant, None
         if other is not None:
             self._remove(other)
 

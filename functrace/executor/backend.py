@@ -21,7 +21,7 @@ class Backend(Protocol):
     """Makes functions of plans."""
 
     policy: Policy
-    """What its plans are made by."""
+    """Choice of passes and fusion groups for its plans."""
 
     def compile(self, plan: Plan) -> Compiled:
         """Compile a plan.

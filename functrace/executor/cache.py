@@ -55,10 +55,10 @@ MOST_FORMS = 8
 
 @final
 class Form(Specialization):
-    """What a transform has made of a program, and which numbers of the recording are its last arguments.
+    """Result of a transform, and the numbers of the recording that are passed to it as last arguments.
 
     Args:
-        made: what was made.
+        made: the result.
         arguments: which literals of the recording.
         avals: theirs.
         assumed: bytes that it hardly takes, see `Kept`.
@@ -76,7 +76,7 @@ class Form(Specialization):
 
 
 class Called(NamedTuple):
-    """What guards read of a recording.
+    """A recording, as guards read it.
 
     Args:
         guess: a number for the function and the transform by name.
@@ -224,7 +224,7 @@ def _resume_collector() -> None:
 
 @final
 class TransformCache(Table[Form]):
-    """What transforms have made of recordings, by tape, transform and numbers; bounded in bytes and number."""
+    """Cache of transformed recordings by tape, transform and numbers; bounded in bytes and number."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         guard = ByTape()

@@ -53,7 +53,7 @@ class Config:
 
     @property
     def keep_freed_memory(self) -> bool:
-        """Whether glibc keeps the memory that calls on large arrays have freed, until a second after the last one.
+        """True if glibc keeps freed memory of large arrays for the next call, until a second after the last one.
 
         Large arrays then have no page faults: a jitted elementwise gradient of 32 MiB arrays takes 90 ms instead of 120. It
         is off by default, since it changes settings of the C library (``mallopt``) for the whole process.
@@ -78,7 +78,7 @@ class Config:
         """Set for a while; other threads of the user's see it too.
 
         Raises:
-            ArgumentError: for a number of less than one, and for what is no bool where one is asked for.
+            ArgumentError: if ``threads`` or ``block`` is less than 1, or ``keep_freed_memory`` is not a bool.
         """
         before = self.threads, self.block, self.keep_freed_memory
         try:

@@ -502,7 +502,7 @@ def write_group(
     """Write operations as one: a fusion group.
 
     Args:
-        write: what is written from the program that the operations stand in.
+        write: the rewrite of the program that contains the operations.
         order: the operations, in the order in which they are to run.
         operands: the variables from outside that they read.
         results: those of their variables that are read outside.

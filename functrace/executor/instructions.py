@@ -255,8 +255,8 @@ class Numbers:
             found = self._arrays[i, dtype] = i if array is None else self.add(array)
         return found
 
-    def beside(self, operands: Operands, primitive: Primitive, specs: Sequence[Spec]) -> Operands:
-        """Return the places of two operands, one of which is a literal: that one as an array, where a ufunc takes it so."""
+    def with_literal(self, operands: Operands, primitive: Primitive, specs: Sequence[Spec]) -> Operands:
+        """Return the places of two operands, of which one is a literal; a ufunc gets the literal as a 0-d array."""
         at = 0 if operands[0] < 0 else 1
         dtype = number_dtype(primitive, specs, at)
         if dtype is None:
@@ -293,7 +293,7 @@ def listed(program: Program) -> Instructions:
         if arity == 2:
             first, second = operands
             if (first < 0) != (second < 0) and avals[k].shape and primitive.is_ufunc:
-                first, second = numbers.beside(operands, primitive, [program.spec(first), program.spec(second)])
+                first, second = numbers.with_literal(operands, primitive, [program.spec(first), program.spec(second)])
             code += (TWO, function, first, second, k)
         elif arity == 1:
             (first,) = operands
@@ -336,11 +336,11 @@ class Row(NamedTuple):
     """A piece of a template as an instruction.
 
     Args:
-        kind: `ANY`, `ONE` or `TWO`; `FIXED` for a constant, `WITH_NUMBERS` if numbers are among the operands, `BESIDE` for a
-            number of the program beside another operand.
+        kind: `ANY`, `ONE` or `TWO`; `FIXED` for a constant, `WITH_NUMBERS` if numbers are among the operands, `WITH_LITERAL`
+            if one of two operands is a literal of the program.
         function: what is called; of a constant, its value.
         first, second: slots, or a tuple of them. With numbers, what there is for each operand: a slot, or a number or array
-            in a list. Of `BESIDE` two slots, and an `_OfNumber`.
+            in a list. With a literal two slots, and a `_Literal`.
         primitive: what is applied.
     """
 
@@ -351,8 +351,8 @@ class Row(NamedTuple):
     primitive: Primitive
 
 
-class _OfNumber(NamedTuple):
-    """What is called where a number of the program is one of two operands.
+class _Literal(NamedTuple):
+    """How an operation is called of which one operand is a literal of the program.
 
     Args:
         at: which one.
@@ -365,7 +365,7 @@ class _OfNumber(NamedTuple):
     dtype: np.dtype[Any] | None
 
 
-FIXED, WITH_NUMBERS, BESIDE = -1, -2, -3
+FIXED, WITH_NUMBERS, WITH_LITERAL = -1, -2, -3
 
 
 class Rows(NamedTuple):
@@ -423,7 +423,7 @@ def _row(piece: Piece, numbers: Sequence[Scalar | tuple[int]], specs: Sequence[S
     is_pair = arity == TWO and primitive.is_ufunc
     if own >= 0 and is_pair and isinstance(kinds[1 - own], ShapeDtype):
         dtype = number_dtype(primitive, kinds, own) if aval.shape else None
-        return Row(BESIDE, function, tuple(places), _OfNumber(own, scalar, dtype), primitive)
+        return Row(WITH_LITERAL, function, tuple(places), _Literal(own, scalar, dtype), primitive)
     if own < 0 and scalar is not None:
         function = scalar
     elif fixed and is_pair and aval.shape:
@@ -490,8 +490,8 @@ class ListSink:
     def begin(self, walked: Walked) -> None:
         """Refuse what is not to be run as it is recorded.
 
-        Values that were asked for are held by whoever recorded them. If they are large, residuals that can be computed of
-        them are to be computed when they are read, which passes see to.
+        The recording holds values that it has computed. If these are large, residuals that depend on them only are better
+        rematerialized, which is a pass over a program.
         """
         program = self._program
         for primitive in program.kinds:
@@ -526,7 +526,7 @@ class ListSink:
                     found = scalar_operator(primitive, [program.spec(first), program.spec(second)], numbers)
                     function = function if found is None else found.call
             elif (first < 0) != (second < 0) and primitive.is_ufunc:
-                first, second = self._numbers.beside(operands, primitive, [program.spec(first), program.spec(second)])
+                first, second = self._numbers.with_literal(operands, primitive, [program.spec(first), program.spec(second)])
             code += (TWO, function, first, second, k)
         elif arity == 1:
             (first,) = operands
@@ -562,7 +562,7 @@ class ListSink:
 
     def capture(self, template: Template, slots: list[int]) -> NoReturn:
         """Refuse: there is one list."""
-        raise NotImplementedError
+        raise NeedsTape
 
     def transpose(self, part: RuleRange, cotangents: list[int | None], k: int) -> NoReturn:
         """Refuse: there is no linear tape."""
@@ -599,7 +599,7 @@ class ListSink:
     def _instruction(self, row: Row, slots: list[int]) -> tuple[int, Callable[..., Any], Any, Any]:
         """Return an instruction, without its result, of an operation that has numbers, none, or more than two operands."""
         kind, function, places, of, _ = row
-        if kind == BESIDE:
+        if kind == WITH_LITERAL:
             pair: tuple[int, int] = places
             first, second = slots[pair[0]], slots[pair[1]]
             at, scalar, dtype = of

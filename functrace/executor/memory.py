@@ -180,7 +180,7 @@ def arena_of(plan: Plan) -> Arena:
         for root, span in spans.items()
         if root not in leaving and type(nbytes := program.avals[root].nbytes) is int and nbytes
     ]
-    if packs(program):  # what stands for an array may be an object
+    if packs(program):  # the value of an array may be a packed object
         items = []
     count = len(items)
     steps = {step.first: step for step in plan.steps}

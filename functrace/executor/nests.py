@@ -1,14 +1,15 @@
 """Loop nests: elementwise operations, reductions and views as data, from which a backend can emit loops.
 
-A plan, usually that of a fusion group, becomes a sequence of nests and of steps that are none. A nest runs its statements,
-in order, at every point of its space. A statement loads elements, computes one, and stores it, or reduces it into another.
+A plan, usually that of a fusion group, becomes a sequence of loop nests and of steps that are not loops over elements. A
+nest runs its statements, in order, at every point of its iteration space. A statement loads elements, computes one, and
+stores it, or reduces it into another element.
 
-Note [What stands in one nest]
-    A statement may read what another one of the nest has computed at the same point, and nothing else of it: no result of a
-    reduction, and no other element through a view. Where it does, another nest begins. So the points of a nest may run in
-    any order, and in parallel but for reductions; and what is read in its own nest only can stay in a register. Results may
-    be written where `functrace.executor.plan.Step.into` says. The arena is for steps that run one after the other (a group
-    is one step): within a nest its arrays may overlap.
+Note [Statements of one loop nest]
+    A statement may read an element that an earlier statement of the nest computes at the same point. If it reads another
+    element (through a view), or the result of a reduction, it begins a new nest. So the points of a nest may run in any
+    order, and in parallel except for reductions; a value that only its own nest reads can stay in a register. Results may
+    be written where `functrace.executor.plan.Step.into` says. Places in the arena are valid for steps that run one after
+    the other (a group is one step): within a nest, arrays of the arena may overlap.
 
 Layer: 7.
 """
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
 
 
 class Access(NamedTuple):
-    """Which element of an array is read or written at a point ``i`` of a space: ``offset + sum(strides[a] * i[a])``.
+    """Index map: at a point ``i`` of the space the statement accesses element ``offset + sum(strides[a] * i[a])``.
 
     Args:
-        variable: the array, in C order; a view is counted in its root.
-        dtype: of the element. (That of a root may be another one: real numbers lie in complex ones.)
-        offset: in such elements.
+        variable: the array, in C order; for a view, its root.
+        dtype: of the element. (The root may have another one: `x.real` is a view of a complex array.)
+        offset: in elements of this dtype.
         strides: likewise, one per axis of the space; 0 along axes that are broadcast, or reduced.
     """
 
@@ -45,7 +46,7 @@ class Access(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """An operation in a nest.
+    """An operation in a loop nest.
 
     Args:
         first: its variable, which says the primitive; `functrace.executor.plan.Plan.typed` says in which dtypes it computes.
@@ -63,7 +64,7 @@ class Statement(NamedTuple):
 
 
 class Nest(NamedTuple):
-    """Statements that run at every point of a space; see Note [What stands in one nest].
+    """Statements that run at every point of an iteration space; see Note [Statements of one loop nest].
 
     Args:
         space: sizes of the loops, outermost first.
@@ -78,7 +79,7 @@ Part: TypeAlias = "Nest | Step"
 
 
 def nests_of(plan: Plan) -> Iterator[Part]:
-    """Yield the nests of a plan, and the steps that are none; operations that show memory are part of who reads it."""
+    """Yield the loop nests of a plan, and the other steps. Views are part of the index maps of statements that read them."""
     roots = memory_roots(plan)
     space: tuple[int, ...] = ()
     held: list[Statement] = []
@@ -100,7 +101,7 @@ def nests_of(plan: Plan) -> Iterator[Part]:
 
 
 def _statement(plan: Plan, step: Step) -> tuple[tuple[int, ...], Statement] | None:
-    """Return the space of an operation, and the statement; ``None`` where it is no loop over elements."""
+    """Return the iteration space and the statement of an operation; ``None`` if it is not a loop over elements."""
     program, k = plan.program, step.first
     primitive, operands, params = program.ops[k]
     by = REDUCTIONS.get(primitive)
@@ -132,10 +133,10 @@ def _access(plan: Plan, i: int, space: tuple[int, ...], axes: tuple[int, ...] | 
 
 
 def _fits(held: list[Statement], new: Statement, roots: dict[int, int]) -> bool:
-    """Whether a statement may run at every point right after others."""
+    """Return whether a statement may join the nest of others."""
 
     def clash(a: Access, b: Access, one: Statement) -> bool:
-        """Whether one of two statements reads or writes what the other writes, at another point."""
+        """Return whether two accesses share memory, but not the same element at each point."""
         shared = roots.get(a.variable, a.variable) == roots.get(b.variable, b.variable)
         return shared and (a[1:] != b[1:] or bool(one.reduced))
 

@@ -85,7 +85,7 @@ class _Writer:
         self.plan = plan
         self.values = Values(bodies, NUMPY)
         self.operations: dict[int, Now] = {}
-        """By line of the source: what it carries out."""
+        """Operations by line of the source."""
         self._names = {i: f"x{i}" for i in plan.program.input_ids}
 
     def source(self, tick: Tick | None) -> str:

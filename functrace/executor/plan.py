@@ -1,8 +1,8 @@
-"""The plan of a program: what every backend has to know of liveness, aliasing and memory before it spells a single line.
+"""The plan of a program: schedule, liveness, aliasing and buffer reuse, for every backend.
 
-A plan is frozen. It says in which order operations run, what dies with each, which result is written
-into an operand's memory, whose memory a variable is in, which outputs have to be copied, and how many bytes are alive at
-most. Programs that operations hold have plans of their own. It prints as a table.
+A plan is frozen. It lists the operations in order, the last use of each variable, the results that are written into an
+operand's memory, the owner of each variable's memory, the outputs that have to be copied, and the peak of live bytes.
+Sub-programs have plans of their own. A plan prints as a table.
 
 Layer: 7.
 """
@@ -34,11 +34,11 @@ class Step(NamedTuple):
 
     Args:
         first: the variable of its first result.
-        dies: the operands that are read here for the last time; see `Plan.freed`.
-        into: the operand in whose memory the result is written; it is among those that die.
+        dies: operands whose last use this is; see `Plan.freed`.
+        into: the operand in whose memory the result is written; this is its last use.
         bodies: plans of the programs that have to be compiled for it.
-        structure: what it does with them; ``None`` without bodies. See `functrace.ir.structures`.
-        onto: by result of a group, the place of the operand in whose memory it is written; that operand dies.
+        structure: how it runs them; ``None`` without bodies. See `functrace.ir.structures`.
+        onto: by result of a group, the place of the operand in whose memory it is written, at its last use.
     """
 
     first: int
@@ -77,12 +77,12 @@ class Plan:
     donated: tuple[int, ...] = ()
 
     def results(self, step: Step) -> range:
-        """The variables of an operation's results."""
+        """Return the variables of an operation's results."""
         many = self.program.ops[step.first][0].many
         return range(step.first, step.first + (self.program.result_count(step.first) if many else 1))
 
     def freed(self, step: Step) -> tuple[int, ...]:
-        """The variables that nothing needs after an operation: operands read for the last time, and results never read."""
+        """Return the variables to free after an operation: last uses, and results that are never read."""
         return (*step.dies, *[j for j in self.results(step) if j not in self._read])
 
     @cached_property
@@ -157,32 +157,32 @@ class Plan:
 
     @cached_property
     def views(self) -> Mapping[int, View | None]:
-        """By variable that may be a view: which memory it shows; see `functrace.executor.memory.static_views`."""
+        """Root, offset and strides of variables that may be views; see `functrace.executor.memory.static_views`."""
         return static_views(self.program)
 
     @cached_property
     def arena(self) -> Arena:
-        """Places in one piece of memory for all arrays that stay in the program; see `functrace.executor.memory`."""
+        """Offsets in one buffer for all arrays that do not leave the program; see `functrace.executor.memory`."""
         return arena_of(self)
 
     @cached_property
     def nests(self) -> tuple[Part, ...]:
-        """The steps as loop nests, with their index maps, and those that are none; see `functrace.executor.nests`."""
+        """Loop nests with their index maps, and the other steps; see `functrace.executor.nests`."""
         return tuple(nests_of(self))
 
     @cached_property
     def donations(self) -> tuple[Donation, ...]:
-        """What may be written into donated inputs."""
+        """Results that may be written into donated inputs."""
         return donations_of(self)
 
     @cached_property
     def typed(self) -> Mapping[int, Typed]:
-        """By operation, in which dtypes it computes; see `functrace.executor.promotion`."""
+        """Compute dtypes by operation; see `functrace.executor.promotion`."""
         return {step.first: typed(self.program, step.first) for step in self.steps}
 
     @cached_property
     def _read(self) -> set[int]:
-        """The variables that an operation or the caller reads."""
+        """Variables that an operation or the caller reads."""
         found = set(self.program.output_ids)
         for step in self.steps:
             found.update(self.program.ops[step.first][1])
@@ -193,7 +193,7 @@ class Plan:
         return {j for step in self.steps for j in self.results(step)}
 
     def __str__(self) -> str:
-        """A table: per operation how many bytes are alive, what it writes into, and what dies."""
+        """Return a table: live bytes, buffer reuse and last uses per operation."""
         return "\n".join(self._lines(""))
 
     def _lines(self, indent: str) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""Policies: what a backend decides before its plans are made. Which passes suit its costs, and what it fuses.
+"""Policies: a backend's choice of cost-dependent passes and of fusion groups, made before planning.
 
-What a program means, and how long arrays live, is the same for all backends. What is profitable is not: to compute a value
-again instead of keeping it, to divide a loop, to cut a product into parts, to run operations block by block. A backend has a
-`Policy`, which names the passes of that kind that it wants, and groups operations in its own way.
+The meaning of a program and the lifetimes of its arrays are the same for all backends. Profitability is not: whether to
+rematerialize a value, split a loop, tile a product, or fuse operations depends on a backend's costs. A backend has a
+`Policy`, which names the passes of that kind that it wants, and forms its fusion groups.
 
 Layer: 7.
 """
@@ -22,20 +22,19 @@ from functrace.passes import PIPELINE, REORDERING, Pass
 @final
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The policy of a backend. That without arguments takes programs as they are written, and fuses nothing.
+    """The policy of a backend. Without arguments, no cost-dependent pass runs and nothing is fused.
 
     Args:
         tuned: the names of the passes that it wants, of those that are tuned to a backend's costs (`Pass.tuned`). All other
             passes are always applied.
-        group: from a program to an equal one in which operations that are to run together stand in groups; see
-            `functrace.executor.groups.write_group`.
+        group: program → equal program with fusion groups; see `functrace.executor.groups.write_group`.
     """
 
     tuned: frozenset[str] = frozenset()
     group: Callable[[Program], Program] | None = None
 
     def passes(self, rows: Iterable[Pass]) -> Sequence[Pass]:
-        """Leave out the passes that are tuned to other costs."""
+        """Return the rows that apply: all passes that do not depend on costs, and those in `tuned`."""
         return [row for row in rows if not row.tuned or row.name in self.tuned]
 
     @property
@@ -47,4 +46,4 @@ class Policy:
 NUMPY_POLICY = Policy(
     frozenset([row.name for row in (*PIPELINE, *REORDERING) if row.tuned]), lambda program: beside(grouped(program))
 )
-"""That of NumPy: all passes; groups run in blocks that stay in cache, and large products concurrently."""
+"""The policy of the NumPy backend: all passes; groups run in cache-sized blocks, large products concurrently."""

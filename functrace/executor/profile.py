@@ -217,7 +217,7 @@ class Watched:
         """By id of a compiled program: what it consists of."""
         self._made: list[Compiled] = []
         self._inner: dict[int, list[Compiled]] = {}
-        """By id of a plan: the compiled program."""
+        """Compiled programs by id of their plans."""
 
     def reset(self) -> None:
         """Begin to count anew."""

@@ -1,7 +1,7 @@
 """Promotion: the dtypes in which operations compute, so that a backend need not know NumPy's rules.
 
-A ufunc converts its operands to the dtypes of one of its loops, and a Python number takes on a dtype that depends on what
-stands beside it, at times on its value. Here this is settled, per operation.
+A ufunc converts its operands to the dtypes of one of its loops. The dtype of a Python number depends on the other operand
+(NEP 50), in comparisons also on its value. `typed` resolves this per operation.
 
 Layer: 7.
 """
@@ -28,12 +28,12 @@ DType = np.dtype[Any]
 
 
 class Typed(NamedTuple):
-    """What an operation computes with.
+    """Compute dtypes of an operation.
 
     Args:
         numbers: by operand, the number, or ``None`` for a variable. It is a NumPy scalar of the dtype that it takes on, or a
             Python number where the operation reads it as one.
-        dtypes: what operands are converted to before the operation.
+        dtypes: of operands; a backend converts them before the operation.
         results: the dtypes of the results.
     """
 
@@ -61,13 +61,13 @@ DTYPES: Mapping[Primitive, Callable[[DType, int], tuple[DType, ...]]] = {
     **dict.fromkeys((trunc_divide, clamp, signed_remainder, cumsum_p, cumprod_p), _all),
     **dict.fromkeys((concatenate_p, stack_p, dot_p, matmul_in_parts_p), _all),
 }
-"""Of operations that are no ufuncs: from the dtype of the result and the number of operands to the operands' dtypes."""
+"""Operand dtypes of primitives that are not ufuncs, as functions of the result's dtype and the number of operands."""
 
 COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 
 
 def typed(program: Program, k: int) -> Typed:
-    """Return what an operation computes with. One that is neither a ufunc nor in `DTYPES` takes its operands as they are.
+    """Return the compute dtypes of an operation. One that is neither a ufunc nor in `DTYPES` takes its operands as they are.
 
     Args:
         program: a program.
@@ -98,7 +98,7 @@ def typed(program: Program, k: int) -> Typed:
 
 
 def _holds(dtype: DType, value: Scalar) -> bool:
-    """Whether an integer fits into the dtype that it takes on."""
+    """Return whether a dtype can hold an integer."""
     return type(value) is not int or dtype.kind not in "iu" or np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
 
 

@@ -52,10 +52,10 @@ LARGE = 1 << 17
 """Bytes per operation: to compute so many takes as long as it takes to derive the operation's derivative by the rules."""
 
 OVERHEAD = 1 << 13
-"""Bytes: as many take as long as what an instruction costs in a loop, beside what compiled code does: 0.3 to 0.5 us."""
+"""Bytes that are computed in the overhead of one instruction over compiled code: 0.3 to 0.5 us."""
 
 STEPS = HEAVY // OVERHEAD
-"""Of a loop whose length values decide: it is compiled."""
+"""Assumed number of steps of a loop of unknown length: enough for it to be compiled."""
 
 
 class Tier(NamedTuple):
@@ -145,14 +145,14 @@ class Runner:
 
     @property
     def tier(self) -> Tier:
-        """How calls run."""
+        """Current tier of this program."""
         if self._compiled is not None:
             return Tier("source", len(self.flat.schedule))
         return Tier("instructions", len(self.flat.schedule) if self._listed is None else len(self._listed))
 
     @property
     def program(self) -> Program:
-        """The program; where there is an instruction list only, it is made when somebody asks."""
+        """The program. If there is only an instruction list so far, it is made at the first access."""
         program = self._program
         if program is None:
             assert self._make is not None
@@ -213,7 +213,7 @@ class Runner:
         return run
 
     def _is_heavy(self) -> bool:
-        """Whether operations take longer to run than to compile."""
+        """Return whether operations take longer to run than to compile."""
         heavy = self._heavy
         if heavy is None:
             heavy = self._heavy = mean_work(self.flat) >= HEAVY and len(self.flat.schedule) <= LONGEST_COMPILED

@@ -1,9 +1,8 @@
 """Work on large arrays, spread over the cores: NumPy's functions let other threads run while they compute.
 
-The threads are those of one `ThreadPoolExecutor`, which is imported and made when they are first needed. What is computed
-does not depend on how many there are: work is divided into spans of whole blocks, and whoever gives it sees to it that
-blocks do not depend on each other. Who gives work does a share of it, and takes back what no thread has begun, so that work
-inside of work never waits for itself.
+The threads are those of one `ThreadPoolExecutor`, which is imported and started at the first use. Results do not depend on
+the number of threads: work is divided into spans of whole blocks, which must not depend on each other. The calling thread
+does a share of the work, and runs jobs that no thread has begun itself, so nested work cannot deadlock.
 
 Layer: 7.
 """
@@ -112,10 +111,10 @@ class Threads:
                 raise failure
 
     def _begun(self, work: Callable[..., object], given: Sequence[tuple[Any, ...]]) -> list[_Job]:
-        """Let the pool begin, each job in the caller's context (NumPy's error state stands in it).
+        """Submit jobs to the pool, each in a copy of the caller's context (which contains NumPy's error state).
 
         Returns:
-            the jobs, fewer than asked for, or none, where the interpreter exits, or the system has no more threads.
+            the jobs: fewer than given, or none, if the interpreter exits or the system cannot start threads.
         """
         if not given or sys.is_finalizing():
             return []
@@ -137,10 +136,10 @@ class Threads:
 
 @final
 class _Job:
-    """A call that the pool is given, in the context of whoever gives it.
+    """A call in the pool, in the caller's context.
 
-    What it refers to is let go before it counts as done, and where it is taken back: the caller may count references to an
-    array then. (The pool itself keeps what it was given until a thread comes by.)
+    It drops its references before it counts as done, and when it is cancelled: the caller may count references to an array
+    then. (The pool's queue itself keeps a cancelled job until a thread reaches it.)
     """
 
     __slots__ = ("_call", "future")
@@ -154,7 +153,7 @@ class _Job:
         context.run(work, *arguments)
 
     def take_back(self) -> bool:
-        """Whether no thread has begun, or will."""
+        """Cancel; return whether no thread has begun the job."""
         is_mine = self.future.cancel()
         if is_mine:
             self._call = None

@@ -1,4 +1,4 @@
-"""What the functions of this package take: arrays, numbers and traced values, as something that NumPy's functions take.
+"""Operands of this package's functions: arrays, numbers and traced values, converted for NumPy's functions.
 
 Layer: 8 (api).
 """

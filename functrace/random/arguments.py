@@ -1,4 +1,4 @@
-"""What the functions of this package take, each read in one way: shapes, dtypes and parameters.
+"""Parsing of this package's arguments: shapes, dtypes and parameters.
 
 Layer: 8.
 """

@@ -1,4 +1,4 @@
-"""Tables of specializations: a tree of guards, whose answers lead to what is run.
+"""Tables of specializations: a tree of guards, with specialized programs at its leaves.
 
 A *guard* reads one thing of a call (or of the process: a flag, a mode) and returns it as a hashable value, its *answer*. A
 *table* is a tree. Each node has a guard, and one child per answer. The leaves are *specializations*: programs that are valid
@@ -13,7 +13,7 @@ the function itself has read (``if x > 0``) are found, kept, bounded, explained 
     ``ByTape`` (executor/cache)        the recorded operations                     un-jitted transforms
     ``ByNumbers`` (executor/cache)     the Python numbers among them               un-jitted transforms
     ``ByPattern`` (torch/sizes)        dtypes, and which sizes are equal           `functrace.torch`
-    ``BySizes`` (torch/sizes)          what rules have asked of sizes              `functrace.torch`
+    ``BySizes`` (torch/sizes)          comparisons of sizes that rules made        `functrace.torch`
 
 To add one, see "a guard" in docs/architecture.md.
 
@@ -59,11 +59,11 @@ class Guard(Protocol[Call]):
 
 
 class Specialization(Kept):
-    """What is run where guards have certain answers. Derive a class, with what runs as its fields.
+    """A program that is valid for certain answers of guards. Derive a class with its fields.
 
     Args:
-        nbytes: what it takes at least, until it is measured.
-        assumed: what it hardly exceeds; see `Kept`.
+        nbytes: a lower bound of its bytes, until it is measured.
+        assumed: an estimate of its bytes; see `Kept`.
     """
 
     __slots__ = ("guards",)
@@ -71,7 +71,7 @@ class Specialization(Kept):
     def __init__(self, nbytes: int = 0, assumed: int = 1 << 16) -> None:
         super().__init__(nbytes, assumed)
         self.guards: tuple[Guard[Any], ...] = ()
-        """Those that lead here: what they hold is measured with it."""
+        """The guards on the path from the root; their bytes are counted with it."""
 
 
 S = TypeVar("S", bound=Specialization)
@@ -89,7 +89,7 @@ class Node(Generic[S]):
 
 
 class Miss(NamedTuple):
-    """Where a look-up ended without a specialization.
+    """A failed look-up.
 
     Args:
         node: the last node.
@@ -136,11 +136,11 @@ class Table(Bounded[S]):
         super().__init__(name, most_bytes, most)
 
     def find(self, call: object) -> S | Miss:
-        """Return the specialization of a call, or where the look-up ended. Guards before it are asked, from the root on."""
+        """Return the specialization of a call, or the `Miss`. Guards are read from the root on."""
         return self.follow(self.root, call)
 
     def follow(self, node: Node[S] | S, call: object) -> S | Miss:
-        """Ask guards, from a node on; see `find`."""
+        """Read guards, from a node on; see `find`."""
         while type(node) is Node:
             answer = node.guard.answer(call)
             found = node.next.get(answer)
@@ -210,7 +210,7 @@ class Table(Bounded[S]):
                 yield top
 
     def _following(self, node: Node[S], answer: Hashable, guard: Guard[Any]) -> Node[S]:
-        """Return the node behind an answer, which asks what a guard asks."""
+        """Return the child of a node for an answer, with a guard merged into it."""
         found = node.next.get(answer)
         if found.__class__ is Node:
             merged = found.guard.merged(guard)  # type: ignore[union-attr]

@@ -60,7 +60,7 @@ def finish(recording: Recording, outputs: Sequence[int], program: Program, name:
 
 
 def operand_of(recording: Recording, value: Value | None, aval: ShapeDtype) -> int:
-    """Return the variable that an output stands in; a plain number becomes a constant, ``None`` zeros."""
+    """Return the variable of an output; a plain number becomes a constant, ``None`` zeros."""
     variable, _ = recording.operand(match_tangent(value, aval) if value is not None else np.zeros(aval.shape, aval.dtype))
     return variable if variable >= 0 else recording.capture(np.asarray(recording.literals[~variable], aval.dtype))
 

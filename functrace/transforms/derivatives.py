@@ -91,7 +91,7 @@ def _tangent(sink: TapeSink, walked: Walked, i: int) -> int:
 
 
 class Split(NamedTuple):
-    """What `split_program` returns, for rules of primitives with sub-programs.
+    """Result of `split_program`, for rules of primitives with sub-programs.
 
     Args:
         forward: the program with more outputs: the residuals that are not inputs or outputs of it already.
@@ -162,7 +162,7 @@ def _as_differentiated(program: Program, active: Sequence[bool]) -> Program:
 
 
 class GradientSink(Sink, Protocol):
-    """What `gradient` needs of a sink besides the walks."""
+    """A sink with the methods that `gradient` calls itself."""
 
     def place(self, i: int) -> int:
         """Return the place of a variable of the program."""
@@ -202,7 +202,7 @@ def gradient(
 def grad_program(program: Program, active: Sequence[bool], with_value: bool = True, *, by_rules: bool = False) -> Program:
     """Return the program that computes outputs, then gradients of the first output by the active inputs.
 
-    Forward and backward pass stand on one tape, so that they are one program.
+    The forward and the backward pass are recorded on one tape, as one program.
 
     Args:
         program: a program whose first output is a scalar.

@@ -41,7 +41,7 @@ def tangent_program(
     """
     moving = set(active_inputs(program, active))
     sink = TapeSink(program, "linearize", pushes=True, splits=True)
-    # By the rules: a template for sizes that are not known would never be used again.
+    # By the rules: a template for symbolic sizes would never be used again.
     walked = forward(program, [i in moving for i in program.input_ids], sink, by_rules=True)
     outs = [_output(sink, walked.tangents.get(walked.roots[i]), program.avals[i]) for i in program.output_ids]
     residuals = take_residuals(sink.second)

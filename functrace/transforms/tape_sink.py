@@ -1,8 +1,8 @@
 """`TapeSink`: the walks of differentiation write a tape, of which programs are made.
 
-Operations of the program, residuals and, where both stand on one tape, tangents or cotangents stand in the order in which
-they are computed: what an operation adds stands right behind it, so that values die early. (``jvp`` of a loop of 400 steps
-on 2 MB needs 10 MB so, and 806 with all primals ahead of the tangents.)
+Residuals of an operation, and its tangents where primals and tangents share a tape, directly follow the operation, so that
+values are freed early. (``jvp`` of a loop of 400 steps on 2 MB needs 10 MB so, and 806 with all primals before all
+tangents.)
 
 Layer: 4.
 """
@@ -40,7 +40,7 @@ class TapeSink:
         program: what is walked.
         transform: for messages, e.g. ``"jvp"``.
         pushes: whether tangents are pushed forward; otherwise only what cotangents need is written.
-        splits: whether tangents, or cotangents, stand on a second tape, which captures residuals.
+        splits: whether tangents, or cotangents, are recorded on a second tape, which captures residuals.
 
     Attributes:
         known: the tape of the program's operations.
@@ -192,7 +192,7 @@ class TapeSink:
         return RuleRange(begin, len(linear.primitives), ends, starts) if ends else None
 
     def _primal(self, i: int) -> Any:
-        """An operand as rules take it: the same tracer whenever the same value is asked for."""
+        """Return an operand for a rule: the same tracer for the same value."""
         if i < 0:
             return self.program.literals[~i]
         found = self._handles.get(i)
@@ -201,7 +201,7 @@ class TapeSink:
         return found
 
     def _tangent(self, i: int, walked: Walked) -> Tracer | None:
-        """The tangent of an operand as rules take it; in reverse mode one that stands for it."""
+        """Return the tangent of an operand for a rule; in reverse mode an input of the linear tape."""
         if i < 0 or not walked.active[i]:
             return None
         root = walked.roots[i]
@@ -250,7 +250,7 @@ class TapeSink:
         captured, literals = linear.constants, linear.literals
 
         def value(i: int) -> Any:
-            """What is not linear, as it is read where cotangents are."""
+            """Return a non-linear operand, as a value of the tape of cotangents."""
             if i < 0:
                 return literals[~i]
             found = captured[i]
@@ -277,7 +277,7 @@ class TapeSink:
     # -- pieces --------------------------------------------------------------------------------
 
     def _captured(self, place: int) -> int:
-        """The variable by which the second tape reads a value of the first one."""
+        """Return the variable that captures a value of the first tape on the second one."""
         if place < 0:
             return place
         found = self.second.capture(self.known.handle(place))

@@ -18,8 +18,7 @@ Note [When a template is made]
     Making one takes as long as calling the rules eight times. So it is made for a program that has operations enough
     to amortize it, or when the operation is differentiated for the second time.
 
-There is no template of what has sub-programs, calls the user's code, is kept though nobody reads it, or has several results:
-these are differentiated by their rules.
+Primitives with sub-programs, user code, effects or several results have no template: `forward` calls their rules.
 
 Layer: 4.
 """
@@ -177,7 +176,7 @@ class Missing:
 
 
 def may_have_template(primitive: Primitive) -> bool:
-    """Whether the derivative of an operation can be a piece of tape."""
+    """Return whether an operation can have a template."""
     return not (
         primitive.many
         or primitive.holds is not None

@@ -1,10 +1,10 @@
 """The two walks of differentiation: `forward` over a program, and `backward` over what that has left.
 
-    walked = forward(program, active, sink)         each operation once: itself, and what its derivative will read
-    cotangents = backward(walked, seeds, sink)      each operation with a derivative, last first: its part of the transpose
+    walked = forward(program, active, sink)         writes each operation and its residuals, in order
+    cotangents = backward(walked, seeds, sink)      writes the transpose of each active operation, in reverse order
 
-Where they write is a sink's business: a tape, of which a program is made (`functrace.transforms.tape_sink.TapeSink`), or an
-instruction list, which runs at once (`functrace.executor.instructions.ListSink`). A value is called by its *place* there.
+They write to a sink: a tape, which becomes a program (`functrace.transforms.tape_sink.TapeSink`), or an instruction list,
+which runs immediately (`functrace.executor.instructions.ListSink`). A *place* is the index of a value in the sink.
 
 Note [Template or rule]
     The derivative of most operations is a `Template`, which the walks replay. An operation without one calls its jvp rule on
@@ -14,7 +14,7 @@ Note [Template or rule]
 
 Note [Activity]
     Activity is static: an operand is active if it depends on an active input through operations with derivatives. Rules
-    are never called for inactive operations, and no zeros stand in data. Where the tangent of a result *is* that of an
+    are never called for inactive operations, and there are no symbolic zeros. Where the tangent of a result *is* that of an
     operand (``x + 1``), both have one cotangent; `Walked.roots` says whose.
 
 Layer: 4.
@@ -39,7 +39,7 @@ class NeedsTape(Exception):
 
 @final
 class RuleRange(NamedTuple):
-    """What the rule of one operation has added to the linear tape.
+    """Range of the linear tape that the rule of one operation has recorded.
 
     Args:
         begin, end: the range.
@@ -54,11 +54,11 @@ class RuleRange(NamedTuple):
 
 
 class Sink(Protocol):
-    """Where the walks write."""
+    """The output of the walks."""
 
     @property
     def splits(self) -> bool:
-        """Whether tangents, or cotangents, stand apart from residuals, which are captured there."""
+        """True if tangents, or cotangents, are recorded on a second tape, which captures residuals."""
         ...
 
     def begin(self, walked: Walked) -> None:
@@ -77,7 +77,7 @@ class Sink(Protocol):
         """Write an operation that has a template, with its residuals; in forward mode, push its tangent, too.
 
         Returns:
-            the places of the template's slots so far: operands, result, room for the cotangent, residuals; see
+            the places of the template's slots so far: operands, result, -1 for the cotangent, residuals; see
             `functrace.transforms.templates.Piece`.
         """
         ...
@@ -91,7 +91,7 @@ class Sink(Protocol):
         ...
 
     def capture(self, template: Template, slots: list[int]) -> None:
-        """Make the residuals of a template readable where cotangents are written; asked where `splits` is true."""
+        """Capture the residuals of a template on the tape of cotangents; called if `splits` is true."""
         ...
 
     def replay(self, template: Template, first: int, end: int, slots: list[int], k: int) -> None:
@@ -109,7 +109,7 @@ class Sink(Protocol):
 
 @final
 class Walked:
-    """What `forward` leaves for `backward`.
+    """Result of `forward`, the input of `backward`.
 
     Args:
         program: what was walked.
@@ -122,17 +122,17 @@ class Walked:
         count = len(program.avals)
         self.program = program
         self.active = bytearray(count + len(program.literals))  # literals stand at the end, from the last one backwards
-        """By variable, whether it carries derivatives."""
+        """Flags by variable: 1 if it is active."""
         for i, flag in zip(program.input_ids, active, strict=True):
             self.active[i] = flag
         self.roots = list(range(count))
-        """By variable, whose cotangent its own is; see Note [Activity]."""
+        """Variable that has the same cotangent, by variable; see Note [Activity]."""
         self.steps: list[Template | RuleRange | None] = [None] * count
-        """By operation, its derivative."""
+        """Derivatives by operation."""
         self.slots: list[list[int]] = [[]] * count
-        """By operation with a template, the places of its slots."""
+        """Places of the slots, by operation with a template."""
         self.tangents: dict[int, int] = {}
-        """By root, the variable of its tangent, where that is known: in forward mode, and where rules have read it."""
+        """Variables of tangents by root: in forward mode, and for operands that rules have read."""
 
 
 def auxiliary_operations(program: Program, count: int | None) -> frozenset[int]:
