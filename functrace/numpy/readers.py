@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from functrace.ir.primitive import CONSTANT, INPUT
 from functrace.source import OWN_AND_NUMPYS, is_users
 from functrace.tracing.tracer import Tracer
+from functrace.tracing.values import is_constant
 
 PLAIN = tuple(
     [
@@ -45,6 +45,8 @@ MOST = 400
 
 _DEEPEST = 6
 _SHORT = 32
+"""Operations of a traced value that are followed back: is it made of constants alone?"""
+
 _READS = frozenset(
     opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "IMPORT_STAR", "CALL_INTRINSIC_1") if name in opmap
 )
@@ -104,7 +106,7 @@ def holds_traced(values: Iterable[object]) -> bool:
     for _ in range(_DEEPEST):
         held: list[object] = []
         for value in level:
-            if isinstance(value, Tracer) and not _is_made_inside(value):
+            if isinstance(value, Tracer) and not is_constant(value, _SHORT):
                 return True
             if (isinstance(value, _ATOMS) and not _is_of_objects(value)) or id(value) in seen:
                 continue
@@ -120,27 +122,6 @@ def holds_traced(values: Iterable[object]) -> bool:
 
 def _is_of_objects(value: object) -> bool:
     return isinstance(value, np.ndarray) and value.dtype == object
-
-
-def _is_made_inside(x: Tracer) -> bool:
-    """Whether a traced value depends on no input, as far as a short look shows: what was made inside of plain numbers."""
-    todo: list[tuple[Any, int]] = [(x._recording, x._id)]
-    for _ in range(_SHORT):
-        if not todo:
-            return True
-        recording, variable = todo.pop()
-        if x.is_number or (recording.closed and not recording.makes_arrays):
-            return False
-        primitive = recording.primitives[variable]
-        if primitive is INPUT:
-            return False
-        if primitive is CONSTANT:
-            value = recording.constants[variable]
-            if isinstance(value, Tracer):
-                todo.append((value._recording, value._id))
-        else:
-            todo.extend([(recording, i) for i in recording.operands[variable] if i >= 0])
-    return False
 
 
 def _held(value: Any) -> Iterable[object]:

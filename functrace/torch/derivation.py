@@ -1,20 +1,20 @@
-"""What the core derives of an operation: its backward program, what that reads, and where every gradient comes from.
+"""Derivation of an operation: its backward program, the residuals that it reads, and the source of every gradient.
 
-A `Case` is one `Op` for certain shapes, dtypes, static parameters and operands that want gradients. Its `Derivation` is
-frozen. The backward program is the core's (`functrace.transforms.backward_program`), under the policy that only what the op
-names may be saved, and everything else is computed again.
+A `Case` is one `Op` for certain shapes, dtypes, static parameters and operands that require gradients. Its `Derivation` is
+frozen. The backward program is the core's (`functrace.transforms.backward_program`), under the policy that only the values
+that the op names are residuals, and everything else is rematerialized.
 
 Note [Numbers are operands, not constants]
-    A Python number among the operands is an input of the backward program, kept beside the saved tensors: a learning rate
-    that changes does not make a new plan, and saved-tensor hooks never see it. Where the derivative itself depends on the
-    number (the exponent of ``pow``), the op says that it is static.
+    A Python number among the operands is an input of the backward program, saved separately from the tensors: a changing
+    learning rate does not make a new plan, and saved-tensor hooks never see it. If the derivative itself depends on the
+    number (the exponent of ``pow``), the op declares it as static.
 
 Layer: 9.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import numpy as np
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 
 class Case:
-    """An op and what it is applied to.
+    """An op and the specs of its operands.
 
     Args:
-        op: what is done.
-        specs: aval of each operand, or the type of the number that stands there; ``(type, number)`` if it is static.
+        op: the op to apply.
+        specs: aval of each operand, or the type of a Python number; ``(type, number)`` if the number is static.
         params: static parameters.
-        active: which operands want gradients.
+        active: for each operand, True if it requires a gradient.
     """
 
     __slots__ = ("active", "op", "params", "specs")
@@ -55,21 +55,21 @@ class Case:
 
     @property
     def edges(self) -> tuple[int | None, ...]:
-        """By edge, the operand that it leads to; ``None``: nowhere."""
+        """Operand of each edge; ``None`` for an edge without a node."""
         edges = self.op.edges
         return tuple(range(len(self.specs))) if edges is None else edges
 
     def saveable(self, operands: int, results: int) -> list[tuple[str, int]]:
-        """Return what may be saved, by name: the op's operands and results, and numbers."""
+        """Return the values that may be saved, by name: operands and results of the op, and numbers."""
         named = [(name, p) for name, p in self.op.saves if p < operands and ~p < results]
         return named + self.numbers({p for _, p in named})
 
     def numbers(self, others: set[int]) -> list[tuple[str, int]]:
-        """Return the numbers that may be saved beside others."""
+        """Return the numbers that may be saved, except the operands in ``others``."""
         return [(f"operand{p}", p) for p, spec in enumerate(self.specs) if isinstance(spec, type) and p not in others]
 
     def record(self) -> Recorded:
-        """Trace the function that is differentiated."""
+        """Trace the function to differentiate."""
         with ArrayRecording(self.op.node, keeps_source=False) as recording:
             given, variables = self.inputs(recording, self.specs)
             result = (self.op.derived or self.function)(*given, *self.params)
@@ -80,7 +80,7 @@ class Case:
 
     @property
     def function(self) -> Any:
-        """What computes the results of arrays or traced values."""
+        """Function from arrays or traced values to results."""
         return self.op.function if self.op.promote is None else self.op.promote(self.op.function, self.specs)
 
     def inputs(self, recording: Recording, specs: Sequence[Any]) -> tuple[list[Any], list[int | None]]:
@@ -102,12 +102,12 @@ class Case:
 
 
 class Recorded(NamedTuple):
-    """What `Case.record` returns.
+    """Result of `Case.record`.
 
     Args:
-        program: from operands to results.
-        operands: the variable of each operand, ``None`` for a static number; behind them, of what else may be saved.
-        many: whether the results are a tuple.
+        program: program from operands to results.
+        operands: variable of each operand, ``None`` for a static number; then those of other values that may be saved.
+        many: True if the results are a tuple.
     """
 
     program: Program
@@ -117,7 +117,7 @@ class Recorded(NamedTuple):
 
 Views = tuple[tuple[Primitive, tuple[Any, ...]], ...]
 Move: TypeAlias = tuple[int, "Views | None"]
-"""Where an edge's gradient comes from: a computed result, or a cotangent and the views to take of it, first to last."""
+"""Source of an edge's gradient: a computed result, or a cotangent and the views to take of it, first to last."""
 VIEWS = (reshape_p, permute_p, broadcast_to_p)
 
 
@@ -127,14 +127,14 @@ class Derivation(NamedTuple):
 
     Args:
         outputs: avals of the results.
-        differentiated: how many of the results there are up to the last one that has a derivative.
-        many: whether the results are a tuple.
-        edge_to: by edge, the operand that it leads to; -1: an edge that leads nowhere.
-        saves: what a node saves: the name of the field, and which operand (0, 1 …) or result (-1, -2 …) it is.
-        unpacks: of each of these, whether it is a tensor; otherwise it is a number.
-        selected: which of these the program reads, in its order; ``None``: all.
-        backward: the program: of what was saved and one cotangent per result, to the gradients of active operands.
-        moves: by edge, where its gradient comes from.
+        differentiated: number of results up to and including the last one that has a derivative.
+        many: True if the results are a tuple.
+        edge_to: operand of each edge; -1 for an edge without a node.
+        saves: values that a node saves: field name, and index of the operand (0, 1 …) or result (-1, -2 …).
+        unpacks: for each saved value, True if it is a tensor, False if it is a number.
+        selected: indices of the saved values that the program reads, in its order; ``None`` if it reads all.
+        backward: program from saved values and one cotangent per result to the gradients of active operands.
+        moves: source of each edge's gradient.
         computing: the part of the program that computes; ``None`` if all gradients are cotangents, or views of them.
     """
 
@@ -151,7 +151,7 @@ class Derivation(NamedTuple):
 
     @property
     def results(self) -> tuple[int, ...] | None:
-        """By edge, the computed result that is its gradient, -1 where there is none; ``None`` where it is not as simple."""
+        """Computed result of each edge, -1 for an edge without gradient; ``None`` for derivations that have views or selections."""
         if self.computing is None or self.selected is not None or len(self.outputs) != 1:
             return None
         if any(move is not None and move[1] is not None for move in self.moves):
@@ -198,7 +198,7 @@ def derive(case: Case) -> Derivation | None:
 
 
 def _moves(case: Case, backward: Program, needed: int) -> tuple[tuple[Move | None, ...], Program | None]:
-    """Split off the outputs that are a cotangent as it came, or a view of it: no copy is made of them."""
+    """Split off the outputs that are an unchanged cotangent, or a view of one: they are not copied."""
     arriving = {variable: k - needed for k, variable in enumerate(backward.input_ids) if k >= needed}
     shown = [views_of_cotangent(backward, i, arriving) for i in backward.output_ids]
     rest = [i for i, view in zip(backward.output_ids, shown, strict=True) if view is None]
@@ -210,21 +210,25 @@ def _moves(case: Case, backward: Program, needed: int) -> tuple[tuple[Move | Non
 
 
 def views_of_cotangent(program: Program, output: int, arriving: dict[int, int]) -> Move | None:
-    """Return which cotangent an output is a view of, and how; None if it is computed."""
+    """Return the cotangent that an output is a view of, and the views; ``None`` if it is computed, or a view of a number."""
+    found = through_views(program, output, arriving)
+    return None if found is None or found[0] < 0 else (arriving[found[0]], found[1])
+
+
+def through_views(program: Program, output: int, ends: Container[int]) -> Move | None:
+    """Follow views from an output back to one of some variables, or to a number; ``None`` if it is computed."""
     views: list[tuple[Primitive, tuple[Any, ...]]] = []
-    while output not in arriving:
-        if output < 0:
-            return None
+    while output >= 0 and output not in ends:
         primitive, operands, params = program.ops[output]
         if primitive not in VIEWS:
             return None
         views.append((primitive, params))
         output = operands[0]
-    return arriving[output], tuple(reversed(views))
+    return output, tuple(reversed(views))
 
 
 def shown_by(array: Any, views: Views) -> Any:
-    """Return what views show of an array; what is expanded cannot be written to."""
+    """Apply views to an array; an expanded result is read-only."""
     for primitive, params in views:
         if isinstance(array, Tracer):
             array = bind(primitive, (array,), params)
@@ -240,7 +244,7 @@ def conjugated(backward: Program, needed: int) -> Program:
 
     Args:
         backward: the core's program.
-        needed: how many of its inputs are saved values; the others are cotangents.
+        needed: number of inputs that are saved values; the others are cotangents.
     """
     cotangents, outputs = set(backward.input_ids[needed:]), backward.output_ids
     if all(backward.avals[i].dtype.kind != "c" for i in (*cotangents, *outputs)):

@@ -31,7 +31,7 @@ from functrace.torch.autograd.custom_tangents import push_function
 from functrace.torch.autograd.grad_mode import MODES
 from functrace.torch.autograd.graph import OpNode
 from functrace.torch.autograd.saved import SavedTensor
-from functrace.torch.derivation import VIEWS, Case
+from functrace.torch.derivation import Case, through_views
 from functrace.torch.dual import AliasOf, Dual, forward_base, hidden, is_forward_enabled
 from functrace.torch.plans import MOST_BYTES, MOST_PLANS
 from functrace.torch.steps import Steps, view_written
@@ -63,7 +63,7 @@ class TangentPlan(Kept):
         program, operands, _ = case.record()
         outputs = [program.avals[i] for i in program.output_ids]
         self.pushes = [k for k, a in enumerate(outputs) if a.dtype.kind in "fc" and k not in case.op.constants]
-        """The results that have tangents."""
+        """Results that have tangents."""
         if not self.pushes:
             return
         wanted = tuple([program.output_ids[k] for k in self.pushes])
@@ -95,16 +95,8 @@ class TangentPlan(Kept):
 
 
 def is_shown(program: Program, output: int) -> bool:
-    """Whether an output is an input or a constant of the program, or a view of one."""
-    ids = {*program.input_ids, *program.constant_values}
-    while output not in ids:
-        if output < 0:
-            return True
-        primitive, operands, _ = program.ops[output]
-        if primitive not in VIEWS:
-            return False
-        output = operands[0]
-    return True
+    """Return whether an output is an input or a constant of the program, or a view of one."""
+    return through_views(program, output, {*program.input_ids, *program.constant_values}) is not None
 
 
 def find_plan(

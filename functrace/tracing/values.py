@@ -1,8 +1,7 @@
 """`Values`: the concrete values of a recording's variables, evaluated on demand and freed when nothing will read them.
 
 If the inputs of a recording have values, those of all variables can be read (``bool(x > 0)``): what the value needs is
-evaluated then, once (`read`, `evaluated`). Whether a value can be had is known without computing anything (`is_known`,
-`has_value`).
+evaluated then, once (`read`, `evaluated`). `is_known` and `has_value` test for a concrete value without computing anything.
 
 Note [Errors where they stand]
     What NumPy lets fail on values (``cholesky``, an index out of bounds) must raise in the user's line, where a ``try`` may
@@ -40,50 +39,50 @@ MOST_HELD = 16 << 20
 
 @final
 class Values:
-    """What a recording knows of the values of its variables; made when it is first needed (`Recording.values`)."""
+    """Concrete values of a recording's variables; created on first use (`Recording.values`)."""
 
     __slots__ = ("asked", "batches", "evaluation", "known")
 
     def __init__(self) -> None:
         self.known: dict[int, Any] = {}
-        """Values by variable: of inputs, and of what has been evaluated."""
+        """Values by variable: those of inputs, and those evaluated so far."""
         self.batches: dict[int, Any] = {}
-        """Values by variable of a mapped function's inputs: those that are mapped, for all examples, and the others."""
+        """Values of a mapped function's inputs by variable: whole batches of mapped inputs, and the other inputs."""
         self.asked: Asked | None = None
-        """Who answers for variables that have no value of their own; ``None`` where nobody does."""
+        """Provider of concrete values for variables without one; ``None`` if there is none."""
         self.evaluation: Evaluation | None = None
 
 
 @final
 class Evaluation:
-    """What has been evaluated on demand, and what can be; made when it is first needed."""
+    """State of on-demand evaluation: evaluated, freed and abstract variables; created on first use."""
 
     __slots__ = ("hidden", "judged", "most", "nbytes", "released", "unknown", "variables")
 
     def __init__(self) -> None:
         self.variables: list[int] = []
-        """The results of operations that have been evaluated; of an operation all or none."""
+        """Results of evaluated operations: all results of an operation, or none."""
         self.released: set[int] = set()
         """Variables whose values were freed."""
         self.unknown: set[int] = set()
-        """Variables that depend on what has no value, or may not be computed, among the first ``judged`` ones."""
+        """Variables among the first ``judged`` ones that depend on inputs without a value, or must not be computed."""
         self.hidden: set[int] = set()
-        """Those of them that depend on what has no value."""
+        """Subset of ``unknown``: variables that depend on inputs without a value."""
         self.judged = 0
         self.nbytes = 0
         self.most: float = MOST_HELD
 
 
 class Asked(Protocol):
-    """Who answers for variables that have no value of their own: the examples of a mapped function, the guards of a path."""
+    """Provider of concrete values for abstract variables: the examples of a mapped function, the guards of a trace path."""
 
     def answer(self, recording: Recording, variable: int, /) -> Any:
-        """Return the value of a variable that the recording goes on with."""
+        """Return the concrete value with which tracing continues."""
         ...
 
 
 def evaluation_of(recording: Recording) -> Evaluation:
-    """Return what has been evaluated of a recording."""
+    """Return the on-demand evaluation state of a recording."""
     values = recording.values
     if values.evaluation is None:
         values.evaluation = Evaluation()
@@ -100,7 +99,7 @@ def read(recording: Recording, variable: int) -> Any:
         return values.known[variable]
     if recording.closed:
         raise leaked(recording.handle(variable))
-    asked = values.asked  # what a question needs is computed where it was recorded
+    asked = values.asked  # operations for a concrete value are recorded where the value was recorded
     innermost = INNERMOST.set(None if asked is None or recording.scope is BODY else recording)
     function = RUNS_HERE.set(None)
     try:
@@ -111,7 +110,7 @@ def read(recording: Recording, variable: int) -> Any:
 
 
 def is_known(recording: Recording, variable: int) -> bool:
-    """Whether a variable's plain value can be had, and is sure to be computed.
+    """Return True if a variable has a concrete value, and is certain to be computed.
 
     Cost:
         0.2 us per operation recorded since the last call.
@@ -120,7 +119,7 @@ def is_known(recording: Recording, variable: int) -> bool:
 
 
 def is_hidden(recording: Recording, variable: int) -> bool:
-    """Whether a variable's plain value cannot be had, computed or not, without asking somebody else (`Asked`)."""
+    """Return True if a variable has no concrete value, computed or not, except from an `Asked`."""
     return variable in _judged(recording).hidden
 
 
@@ -253,13 +252,17 @@ def known_value(x: object) -> Any:
     return x._concrete() if recording.closed or is_known(recording, x._id) else None
 
 
-def is_constant(x: Tracer) -> bool:
-    """Whether a traced value depends on no input of any transform: it is known, and a derivative by it cannot be lost.
+def is_constant(x: Tracer, most: float = math.inf) -> bool:
+    """Return whether a traced value depends on no input of any transform: it is concrete, and no derivative by it is lost.
+
+    Args:
+        x: the value.
+        most: a number of operations; a value that depends on more of them counts as dependent on an input.
 
     Cost:
         0.1 us per operation that it depends on.
     """
-    return not _depends(x, through_integers=True)
+    return not _depends(x, through_integers=True, most=most)
 
 
 def has_no_derivative(x: Tracer) -> bool:
@@ -271,7 +274,7 @@ def has_no_derivative(x: Tracer) -> bool:
     return x.aval.dtype.kind not in "fc" or not _depends(x, through_integers=False)
 
 
-def _depends(x: Tracer, *, through_integers: bool) -> bool:
+def _depends(x: Tracer, *, through_integers: bool, most: float = math.inf) -> bool:
     """Whether a value depends on an input, of all kinds of values or of floats and complex numbers only."""
     if x.is_number:
         return True
@@ -284,6 +287,8 @@ def _depends(x: Tracer, *, through_integers: bool) -> bool:
         if (id(recording), variable) in seen:
             continue
         seen.add((id(recording), variable))
+        if len(seen) > most:
+            return True
         primitive = recording.primitives[variable]  # (first: of a value that a write may have changed this raises)
         if not through_integers and recording.avals[variable].dtype.kind not in "fc":
             continue
