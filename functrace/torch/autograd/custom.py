@@ -97,6 +97,8 @@ class FunctionBase(GraphNode):
     _rule_at_every_order: ClassVar[bool] = True
     """Whether transforms of transforms use the rule, too; otherwise those outside differentiate what forward does."""
     _inspected: ClassVar[tuple[Any, inspect.Signature]]
+    _rewrite_history: ClassVar[Callable[..., None]]
+    """Rebases the history of an input that forward has overwritten; of Functions that may overwrite inputs."""
     forward: ClassVar[Callable[..., Any]]
     setup_context: ClassVar[Callable[..., Any]]
     backward: ClassVar[Callable[..., Any]]
@@ -208,11 +210,6 @@ class FunctionBase(GraphNode):
         finally:
             MODES.recording, MODES.forward = recording, forward
         return finish(ctx, args, output)
-
-    @classmethod
-    def _rewrite_history(cls, value: Tensor, node: FunctionBase, place: int, outputs: Sequence[Any]) -> None:
-        """Let an input that forward has overwritten belong to the node."""
-        raise NotImplementedError
 
     @classmethod
     def _run(cls, ctx: FunctionBase, args: tuple[Any, ...]) -> Any:
